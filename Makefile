@@ -1,0 +1,71 @@
+# Everything here sets itself up: it needs Python 3.11 or newer and make, and for the integration tests Go.
+# The first run makes .venv and installs the pinned requirements; later runs find it and are quick.
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(if $(shell $(p) -c 'import sys; print(sys.version_info >= (3, 11) or "")' 2>/dev/null | grep True),$(p))))
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+export GOTOOLCHAIN = auto
+export PYTHONHASHSEED ?= random
+
+.PHONY: demo test test-all check format bench crds lock clean
+
+## demo: a folder of manifests with mistakes, and what `wain validate` says of it
+demo: $(VENV)/.run
+	@WAIN=$(BIN)/wain sh examples/demo.sh
+
+## test: every test that this machine can run
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+## test-all: the same with every interpreter of 3.11 to 3.13 that is found
+test-all:
+	@for v in 3.11 3.12 3.13; do \
+	  if python$$v -c pass 2>/dev/null; then \
+	    echo "== Python $$v"; $(MAKE) --no-print-directory test PYTHON=python$$v VENV=.venv-$$v || exit 1; \
+	  else echo "== Python $$v is not on this machine: skipped"; fi; done
+
+## check: formatting, lint, types, import rules, and that generated files are up to date
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/wain crds --check deploy/crds
+
+## format: rewrite the code in the agreed style
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+## bench: how fast, and how much memory
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+## crds: write deploy/crds anew from the wire types
+crds: $(VENV)/.run
+	$(BIN)/wain crds --output deploy/crds
+
+## lock: pin requirements/*.in anew, with hashes for Python 3.11 to 3.13
+lock:
+	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q uv
+	cd requirements && for f in run dev; do ../$(VENV)-lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$f.in -o $$f.txt; done
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python requirements/run.txt pyproject.toml
+	$(PIP) install --require-hashes -r requirements/run.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@

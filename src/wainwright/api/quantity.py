@@ -1,0 +1,172 @@
+"""Kubernetes quantities, exactly: "1500m", "0.5", "2Gi", "1e3" as integers, and as text again.
+
+A quantity is a whole number of billionths, the finest grain that Kubernetes keeps; what is finer
+is rounded away from zero, as the API server does. Nothing here ever goes through a float.
+"""
+
+import re
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+
+NANO: Final = 10**9
+MAX_BINARY: Final = 2**63 - 1  # the API server caps binary quantities here
+MAX_EXPONENT: Final = (
+    400  # 1e999999999 is legal; nobody has that much, and we do not write out its digits
+)
+
+DECIMAL: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in DECIMAL.items()}
+BINARY_SUFFIX: Final = {exponent: suffix for suffix, exponent in BINARY.items()}
+
+GRAMMAR: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?",
+    re.ASCII,
+)
+
+
+class Format(Enum):
+    """The family of suffixes a quantity was written in; printing stays in it."""
+
+    DECIMAL = "decimal"
+    BINARY = "binary"
+    EXPONENT = "exponent"
+
+
+class NotAQuantity(ValueError):
+    """The text is no quantity; the message says what one looks like."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} is not a quantity")
+        self.text = text
+
+
+class Quantity:
+    """An exact amount; equal to every other that is the same amount, however written."""
+
+    __slots__ = ("format", "nano")
+
+    def __init__(self, nano: int, format: Format = Format.DECIMAL) -> None:
+        self.nano = nano
+        self.format = format
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.nano == other.nano
+
+    def __hash__(self) -> int:
+        return hash(self.nano)
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self.nano < other.nano
+
+    def __le__(self, other: "Quantity") -> bool:
+        return self.nano <= other.nano
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """The sum, in the left one's family of suffixes unless the left is zero."""
+        return Quantity(self.nano + other.nano, self.format if self.nano else other.format)
+
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        return self + -other
+
+    def __neg__(self) -> "Quantity":
+        return Quantity(-self.nano, self.format)
+
+    def __str__(self) -> str:
+        return canonical(self)
+
+    def __repr__(self) -> str:
+        return f"Quantity({canonical(self)!r})"
+
+    @property
+    def milli(self) -> int:
+        """In thousandths, rounded up: how the scheduler counts cpu."""
+        return -(-self.nano // 10**6)
+
+    @property
+    def units(self) -> int:
+        """In whole units, rounded up: how the scheduler counts bytes, pods and devices."""
+        return -(-self.nano // NANO)
+
+
+@lru_cache(maxsize=65536)
+def parse(text: str) -> Quantity:
+    """The quantity that the text means to the API server; raises NotAQuantity.
+
+    As there, a text without any digit ("Gi") is zero; only the empty text is refused.
+    """
+    match = GRAMMAR.fullmatch(text)
+    if not text or match is None:
+        raise NotAQuantity(text)
+    sign, whole, part, suffix = (
+        match["sign"],
+        match["whole"],
+        match["part"] or "",
+        match["suffix"] or "",
+    )
+    digits, scale = int(f"0{whole}{part}"), -len(part)
+    if suffix in BINARY:
+        amount, form = _binary(digits, scale, BINARY[suffix])
+    else:
+        amount, form = _decimal(digits, scale, suffix)
+    return Quantity(-amount if sign == "-" else amount, form)
+
+
+def _binary(digits: int, scale: int, power: int) -> tuple[int, Format]:
+    nano = min(_shifted(digits << power, scale + 9), MAX_BINARY * NANO)
+    return nano, Format.DECIMAL if 0 < nano < NANO else Format.BINARY
+
+
+def _decimal(digits: int, scale: int, suffix: str) -> tuple[int, Format]:
+    if suffix in DECIMAL:
+        return _shifted(digits, scale + DECIMAL[suffix] + 9), Format.DECIMAL
+    exponent = max(-MAX_EXPONENT, min(MAX_EXPONENT, int(suffix[1:])))
+    return _shifted(digits, scale + exponent + 9), Format.EXPONENT
+
+
+def _shifted(digits: int, places: int) -> int:
+    """digits × 10^places, rounded up to a whole number."""
+    if places >= 0:
+        return int(digits * 10**places)
+    return int(-(-digits // 10**-places))
+
+
+def canonical(quantity: Quantity) -> str:
+    """The one spelling of this amount in its family: no fraction, the largest suffix."""
+    nano = quantity.nano
+    if nano == 0:
+        return "0"
+    if quantity.format is Format.BINARY and abs(nano) >= 1024 * NANO and nano % NANO == 0:
+        return _print_binary(nano // NANO)
+    if quantity.format is Format.EXPONENT:
+        mantissa, exponent = _without_thousands(nano, largest=MAX_EXPONENT)
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+    mantissa, exponent = _without_thousands(nano, largest=18)
+    return f"{mantissa}{DECIMAL_SUFFIX[exponent]}"
+
+
+def _print_binary(units: int) -> str:
+    power = 0
+    while units % 1024 == 0 and power < 60:
+        units, power = units // 1024, power + 10
+    return f"{units}{BINARY_SUFFIX.get(power, '')}"
+
+
+def _without_thousands(nano: int, largest: int) -> tuple[int, int]:
+    exponent = -9
+    while nano % 1000 == 0 and exponent < largest:
+        nano, exponent = nano // 1000, exponent + 3
+    return nano, exponent

@@ -1,0 +1,83 @@
+"""Regions: their zones, and which instance types are offered in which of them.
+
+Zone names differ from account to account, zone ids do not. What is offered is known by zone id; the
+names are those of a model account in which both run in step (a, b, c … are az1, az2, az3 …), but
+for the two zones of us-east-1 that have the same names nearly everywhere.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from types import MappingProxyType
+
+import msgspec
+
+from wainwright import data
+from wainwright.catalogue import builtin
+from wainwright.errors import BadInput
+
+FILE = "regions.json"
+NOT_OFFERED = "."
+
+
+class Zone(msgspec.Struct, frozen=True):
+    name: str
+    id: str
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """A region with what it offers: instance type to zones, both sorted by name."""
+
+    name: str
+    zones: tuple[Zone, ...]
+    offered: Mapping[str, tuple[Zone, ...]]
+
+    def zones_of(self, instance_type: str) -> tuple[Zone, ...]:
+        """Where the type can be launched; nowhere if the region does not have it."""
+        return self.offered.get(instance_type, ())
+
+
+class RegionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A region in the data file: each letter of `types` names the zone set of one machine."""
+
+    zones: dict[str, str]
+    sets: dict[str, tuple[str, ...]]
+    types: str
+
+
+class RegionTable(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    regions: dict[str, RegionRow]
+
+
+@cache
+def table() -> RegionTable:
+    return msgspec.json.decode(data.read(FILE), type=RegionTable)
+
+
+def names() -> tuple[str, ...]:
+    return tuple(sorted(table().regions))
+
+
+@cache
+def region(name: str) -> Region:
+    """The region of this name; BadInput says why there is none."""
+    row = table().regions.get(name)
+    if row is None:
+        raise refusal(name)
+    zones = {zone: Zone(zone, identity) for zone, identity in sorted(row.zones.items())}
+    sets = {letter: tuple(zones[zone] for zone in members) for letter, members in row.sets.items()}
+    letters = zip(builtin.machines(), row.types, strict=True)
+    offered = {kind: sets[letter] for kind, letter in letters if letter != NOT_OFFERED}
+    return Region(name=name, zones=tuple(zones.values()), offered=MappingProxyType(offered))
+
+
+def refusal(name: str) -> BadInput:
+    """Why a region cannot be planned for, and what can."""
+    if name.startswith("cn-"):
+        return BadInput(
+            f"the built-in catalogue has no prices for {name} yet", "name another region"
+        )
+    near = get_close_matches(name, names(), n=1)
+    known = f"did you mean {near[0]}?" if near else f"one of {', '.join(names())}"
+    return BadInput(f"the built-in catalogue does not know the region {name!r}", known)

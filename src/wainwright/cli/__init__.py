@@ -1,0 +1,1 @@
+"""The commands, and the only place where the parts are put together."""

@@ -1,0 +1,72 @@
+"""`wain crds`: the CustomResourceDefinitions of our kinds, made from the wire types."""
+
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from wainwright.api.crd import DEFINITIONS, definition
+from wainwright.errors import Stale, Usage
+
+
+def rendered() -> dict[str, str]:
+    """File name to text, one file a kind, in the order they are listed."""
+    return {
+        f"{item.group}_{item.plural}.yaml": yaml.dump(
+            definition(item), Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True
+        )
+        for item in DEFINITIONS
+    }
+
+
+class _Plain(yaml.SafeDumper):
+    """YAML without anchors: the same rules appear many times, and people read these files."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+@click.command()
+@click.option("--output", "folder", type=click.Path(path_type=Path), help="Write them here.")
+@click.option(
+    "--check",
+    "checked",
+    type=click.Path(path_type=Path),
+    help="Compare with the files in this folder; exit code 2 when they differ.",
+)
+@click.option("-o", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Form.")
+def crds(folder: Path | None, checked: Path | None, form: str) -> int:
+    """Print, write or compare the CRDs."""
+    if folder is not None and checked is not None:
+        raise Usage("--output writes and --check compares", hint="use one of them")
+    if checked is not None:
+        _compare(checked)
+    elif folder is not None:
+        _write(folder)
+    elif form == "json":
+        listed = [definition(item) for item in DEFINITIONS]
+        made = {"apiVersion": "v1", "kind": "List", "items": listed}
+        click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+    else:
+        click.echo("---\n".join(rendered().values()), nl=False)
+    return 0
+
+
+def _write(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in rendered().items():
+        (folder / name).write_text(text, encoding="utf-8")
+        click.echo(f"wrote {folder / name}")
+
+
+def _compare(folder: Path) -> None:
+    wanted = rendered()
+    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.yaml")}
+    different = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    if different:
+        raise Stale(
+            f"{folder} is not what the wire types make: {', '.join(different)}",
+            hint=f"write them anew with: wain crds --output {folder}",
+        )
+    click.echo(f"{len(wanted)} CRDs in {folder} are up to date")

@@ -1,0 +1,44 @@
+"""Problems as text: the file and line first, so that editors and eyes can jump there."""
+
+import sys
+from collections.abc import Iterable
+
+import click
+
+from wainwright.manifests.problem import Problem
+
+
+def where(problem: Problem) -> str:
+    line = f":{problem.line}" if problem.line is not None else ""
+    return f"{problem.file}{line}"
+
+
+def show(problems: Iterable[Problem], *, word: str, colour: str) -> None:
+    """Each problem as: place and field, then what is wrong, then what to do."""
+    for problem in problems:
+        field = f": {problem.path}" if problem.path else ""
+        click.echo(
+            click.style(f"{word}: ", fg=colour, bold=True)
+            + click.style(f"{where(problem)}{field}", bold=True),
+            err=True,
+        )
+        click.echo(f"    {sentence(problem)}", err=True)
+        if problem.hint:
+            click.echo(click.style(f"    {problem.hint}", fg="cyan"), err=True)
+
+
+def sentence(problem: Problem) -> str:
+    """What was found and what was expected, in one line."""
+    if not problem.found or problem.found in problem.message:
+        return problem.message
+    if problem.message == f"expected {problem.expected}":
+        return f"found {problem.found}, {problem.message}"
+    return f"{problem.message}; found {problem.found}"
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,1 @@
+"""Decisions, pure: a snapshot in, a plan out."""

@@ -1,0 +1,8 @@
+"""Generated and committed: the instance catalogue and its prices."""
+
+from pathlib import Path
+
+
+def read(name: str) -> bytes:
+    """The bytes of a data file of this package."""
+    return (Path(__file__).parent / name).read_bytes()

@@ -1,0 +1,1 @@
+"""Files in, values out: reading with line numbers, checking, converting."""

@@ -1,0 +1,159 @@
+"""A catalogue compiled for one node class: instance types as bits, every question a few ANDs.
+
+Row 0 is the type with the cheapest offering that can be had, so that the lowest bit of a set is its
+cheapest member. What is asked comes apart into four questions, and the caller ANDs the answers: who
+has the labels (`admitted_by`), who has the room (`holding`), which markets may be used
+(`markets_admitted_by`), and who is sold there (`sold_in`).
+
+A set that answers for two requirements at once may be smaller than the AND of the answers for each:
+a type that can be either of two values agrees with each of them, not with both. AND first, as it is
+cheap and refuses most; ask for the narrowed requirements before believing the rest.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from math import inf
+
+from wainwright.model.columns import Column, Rows, row_numbers, union
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import DECIDED_BY_OFFERING, DESCRIBED_BY_TYPES, INSTANCE_TYPE
+from wainwright.model.markets import Market, Markets, MarketTable
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, subtract
+from wainwright.model.thresholds import Thresholds
+from wainwright.model.values import ANYTHING, ValueSet, one_of
+
+
+class TypeIndex:
+    """Instance types in ascending order of price (then name), and the answers about them.
+
+    A type that lacks a label does not have it if the catalogue names the label for other types, or
+    if it is one that types are described by; then only NotIn and DoesNotExist admit the type. It
+    leaves the label open where its offerings decide it. A label that nobody names narrows nothing.
+    """
+
+    __slots__ = (
+        "_allocatable",
+        "_columns",
+        "_markets",
+        "_thresholds",
+        "everything",
+        "keys",
+        "types",
+    )
+
+    def __init__(
+        self, types: Iterable[InstanceType], described: AbstractSet[str] = DESCRIBED_BY_TYPES
+    ) -> None:
+        self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_price_then_name))
+        self.everything: Rows = (1 << len(self.types)) - 1
+        self._markets = MarketTable(self.types)
+        held = _labels_of(self.types, described)
+        self._columns = {key: self._column(key, sets) for key, sets in held.items()}
+        self.keys = self._markets.keys | {key for key, sets in held.items() if sets}
+        """The labels that types or offerings name: well known to all who use this catalogue."""
+        self._allocatable = [kind.allocatable for kind in self.types]
+        self._thresholds = Thresholds(self._allocatable)
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """What sets offerings apart besides the type; bit i of a market set is `markets[i]`."""
+        return self._markets.markets
+
+    def admitted_by(self, requirements: Requirements) -> Rows:
+        """The types whose labels agree with the requirements."""
+        found = self.everything
+        for key, requirement in requirements.items():
+            column = self._columns.get(key)
+            if column is not None:
+                found &= column.admitting(requirement.allowed)
+        return found
+
+    def holding(self, requests: Resources) -> Rows:
+        """The types whose allocatable resources have room for the requests."""
+        return self._thresholds.holding(requests)
+
+    def thresholds(self, overhead: Sequence[Resources]) -> Thresholds:
+        """Answers to `holding` when each type, in the order of rows, gives up its overhead."""
+        pairs = zip(self._allocatable, overhead, strict=True)
+        return Thresholds(subtract(allocatable, taken) for allocatable, taken in pairs)
+
+    def markets_admitted_by(self, requirements: Requirements) -> Markets:
+        """The markets in which somebody with these requirements may buy."""
+        return self._markets.admitting(requirements)
+
+    def sold_in(self, markets: Markets) -> Rows:
+        """The types that can be had now in at least one of the markets."""
+        return self._markets.selling(markets)
+
+    def offered_to(self, requirements: Requirements) -> Rows:
+        """The types with an available offering that agrees with the requirements."""
+        return self.sold_in(self.markets_admitted_by(requirements))
+
+    def cheapest(
+        self, rows: Rows, requirements: Requirements
+    ) -> tuple[InstanceType, Offering] | None:
+        """The best buy among the types: by price, then name, then the order of markets."""
+        return self.cheapest_in(rows, self.markets_admitted_by(requirements))
+
+    def cheapest_in(self, rows: Rows, markets: Markets) -> tuple[InstanceType, Offering] | None:
+        found = self._markets.cheapest(rows, markets)
+        return None if found is None else (self.types[found[0]], found[1])
+
+    def members(self, rows: Rows) -> Iterator[InstanceType]:
+        """The types of the set, cheapest first."""
+        return (self.types[row] for row in row_numbers(rows))
+
+    def values_left(
+        self, key: str, rows: Rows, markets: Markets, wanted: ValueSet = ANYTHING
+    ) -> list[str]:
+        """The wanted values of a label that the types left still have, in order.
+
+        A type whose offerings name the label has the values of those left in these markets.
+        """
+        bought = rows & self._markets.naming(key)
+        traded = self._markets.values(key, wanted, self._trading(bought, markets))
+        column = self._columns.get(key)
+        described = () if column is None else column.values(rows ^ bought, wanted)
+        return sorted({*traded, *described})
+
+    def has_values(
+        self, key: str, count: int, rows: Rows, markets: Markets, wanted: ValueSet
+    ) -> bool:
+        """Whether `values_left` has so many; quicker than counting them."""
+        column = self._columns.get(key)
+        if column is None or key in self._markets.keys:
+            return len(self.values_left(key, rows, markets, wanted)) >= count
+        return column.has_values(count, rows, wanted)
+
+    def _trading(self, rows: Rows, markets: Markets) -> Markets:
+        return union(
+            1 << number for number in row_numbers(markets) if self.markets[number].sold & rows
+        )
+
+    def _column(self, key: str, held: dict[ValueSet, Rows]) -> Column:
+        lacking = self.everything ^ union(held.values())
+        open_to = lacking if key in DECIDED_BY_OFFERING else lacking & self._markets.naming(key)
+        return Column(held, absent=lacking ^ open_to, undecided=open_to)
+
+
+def _labels_of(
+    types: Iterable[InstanceType], described: AbstractSet[str]
+) -> dict[str, dict[ValueSet, Rows]]:
+    """For each label who has which values; empty for a label that nobody is described by."""
+    held: dict[str, dict[ValueSet, Rows]] = {key: {} for key in sorted(described)}
+    bit = 1
+    for kind in types:
+        for key, requirement in kind.requirements.items():
+            same = held.setdefault(key, {})
+            same[requirement.allowed] = same.get(requirement.allowed, 0) | bit
+        if INSTANCE_TYPE not in kind.requirements:
+            same = held.setdefault(INSTANCE_TYPE, {})
+            same[one_of([kind.name])] = same.get(one_of([kind.name]), 0) | bit
+        bit <<= 1
+    return held
+
+
+def _by_price_then_name(kind: InstanceType) -> tuple[float, str]:
+    prices = [offering.price for offering in kind.offerings if offering.available > 0]
+    return min(prices, default=inf), kind.name

@@ -1,0 +1,57 @@
+"""Instance types, and the offerings through which they can be bought."""
+
+from typing import Final
+
+import msgspec
+
+from wainwright.model.labels import CAPACITY_TYPE, ZONE
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import HUGE_PAGES, MEMORY, Resources, subtract
+
+UNLIMITED: Final = 4294967295  # how offerings without a count say that there are enough
+
+
+class Offering(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to buy an instance type. A label it lacks is left open: no zone is any zone."""
+
+    requirements: Requirements
+    """Finite values only; the reservation's labels need not be repeated here."""
+    price: float
+    """USD per hour."""
+    available: int = UNLIMITED
+    """0 when out of stock, the free count of a reservation, else UNLIMITED."""
+    reservation_id: str | None = None
+    """Offerings with the same id share one count."""
+
+    @property
+    def zone(self) -> str | None:
+        return self.requirements.only(ZONE)
+
+    @property
+    def capacity_type(self) -> str | None:
+        return self.requirements.only(CAPACITY_TYPE)
+
+
+class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
+    """A size of machine: its labels, what it holds, and where it is sold."""
+
+    name: str
+    requirements: Requirements
+    capacity: Resources
+    overhead: Resources
+    """What the system, the kubelet and its eviction thresholds keep for themselves."""
+    offerings: tuple[Offering, ...] = ()
+
+    @property
+    def allocatable(self) -> dict[str, int]:
+        """What pods can have; below zero, and so for nobody, where the overhead is too large."""
+        # Overhead of a resource that the machine lacks is no debt: that would make it unusable.
+        taken = {name: amount for name, amount in self.overhead.items() if name in self.capacity}
+        return _without_huge_pages(subtract(self.capacity, taken))
+
+
+def _without_huge_pages(amounts: dict[str, int]) -> dict[str, int]:
+    """Huge pages are set aside from memory, as the kubelet does."""
+    pages = sum(max(0, amount) for name, amount in amounts.items() if name.startswith(HUGE_PAGES))
+    memory = amounts.get(MEMORY, 0)
+    return amounts | {MEMORY: max(0, memory - pages)} if pages and memory > 0 else amounts

@@ -1,0 +1,184 @@
+"""The labels this API knows: names, aliases, who may set them, and what a misspelt one meant."""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Final
+
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+HOSTNAME: Final = "kubernetes.io/hostname"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
+EXCLUDE_FROM_LOAD_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+ZONE_ID: Final = "topology.k8s.aws/zone-id"
+
+NODEPOOL: Final = "karpenter.sh/nodepool"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+INITIALIZED: Final = "karpenter.sh/initialized"
+REGISTERED: Final = "karpenter.sh/registered"
+DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
+PRICE: Final = "karpenter.sh/price"  # only inside the offerings of an InstanceType object
+
+EC2NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
+RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
+RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
+RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
+PLACEMENT_GROUP_ID: Final = "karpenter.k8s.aws/placement-group-id"
+PLACEMENT_GROUP_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
+INSTANCE_HYPERVISOR: Final = "karpenter.k8s.aws/instance-hypervisor"
+INSTANCE_ENCRYPTION_IN_TRANSIT: Final = "karpenter.k8s.aws/instance-encryption-in-transit-supported"
+INSTANCE_CATEGORY: Final = "karpenter.k8s.aws/instance-category"
+INSTANCE_CAPABILITY_FLEX: Final = "karpenter.k8s.aws/instance-capability-flex"
+INSTANCE_FAMILY: Final = "karpenter.k8s.aws/instance-family"
+INSTANCE_GENERATION: Final = "karpenter.k8s.aws/instance-generation"
+INSTANCE_SIZE: Final = "karpenter.k8s.aws/instance-size"
+INSTANCE_LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
+INSTANCE_CPU: Final = "karpenter.k8s.aws/instance-cpu"
+INSTANCE_CPU_MANUFACTURER: Final = "karpenter.k8s.aws/instance-cpu-manufacturer"
+INSTANCE_CPU_SPEED: Final = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz"
+INSTANCE_MEMORY: Final = "karpenter.k8s.aws/instance-memory"
+INSTANCE_EBS_BANDWIDTH: Final = "karpenter.k8s.aws/instance-ebs-bandwidth"
+INSTANCE_NETWORK_BANDWIDTH: Final = "karpenter.k8s.aws/instance-network-bandwidth"
+INSTANCE_GPU_NAME: Final = "karpenter.k8s.aws/instance-gpu-name"
+INSTANCE_GPU_MANUFACTURER: Final = "karpenter.k8s.aws/instance-gpu-manufacturer"
+INSTANCE_GPU_COUNT: Final = "karpenter.k8s.aws/instance-gpu-count"
+INSTANCE_GPU_MEMORY: Final = "karpenter.k8s.aws/instance-gpu-memory"
+INSTANCE_ACCELERATOR_NAME: Final = "karpenter.k8s.aws/instance-accelerator-name"
+INSTANCE_ACCELERATOR_MANUFACTURER: Final = "karpenter.k8s.aws/instance-accelerator-manufacturer"
+INSTANCE_ACCELERATOR_COUNT: Final = "karpenter.k8s.aws/instance-accelerator-count"
+INSTANCE_TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
+NITRO_SANDBOX: Final = "karpenter.k8s.aws/nitro-sandbox"
+
+SPOT: Final = "spot"
+ON_DEMAND: Final = "on-demand"
+RESERVED: Final = "reserved"
+
+INTEGER_VALUED: Final = frozenset(
+    {
+        INSTANCE_GENERATION,
+        INSTANCE_LOCAL_NVME,
+        INSTANCE_CPU,
+        INSTANCE_CPU_SPEED,
+        INSTANCE_MEMORY,
+        INSTANCE_EBS_BANDWIDTH,
+        INSTANCE_NETWORK_BANDWIDTH,
+        INSTANCE_GPU_COUNT,
+        INSTANCE_GPU_MEMORY,
+        INSTANCE_ACCELERATOR_COUNT,
+        PLACEMENT_GROUP_PARTITION,
+    }
+)
+
+DESCRIBED_BY_TYPES: Final = INTEGER_VALUED | {
+    INSTANCE_TYPE,
+    ARCH,
+    OS,
+    WINDOWS_BUILD,
+    PLACEMENT_GROUP_ID,
+    INSTANCE_HYPERVISOR,
+    INSTANCE_ENCRYPTION_IN_TRANSIT,
+    INSTANCE_CATEGORY,
+    INSTANCE_CAPABILITY_FLEX,
+    INSTANCE_FAMILY,
+    INSTANCE_SIZE,
+    INSTANCE_CPU_MANUFACTURER,
+    INSTANCE_GPU_NAME,
+    INSTANCE_GPU_MANUFACTURER,
+    INSTANCE_ACCELERATOR_NAME,
+    INSTANCE_ACCELERATOR_MANUFACTURER,
+    INSTANCE_TENANCY,
+    NITRO_SANDBOX,
+}
+"""Labels that an instance type has or has not: one without refuses those who ask for it."""
+
+RESERVATION_LABELS: Final = frozenset({RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE})
+"""Labels that an offering has not where it does not say so; any other it would leave open."""
+
+DECIDED_BY_OFFERING: Final = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID, REGION}
+"""Labels that a type leaves open where it lacks them: where and how it is bought decides."""
+
+WELL_KNOWN: Final = DESCRIBED_BY_TYPES | DECIDED_BY_OFFERING | {NODEPOOL, EC2NODECLASS}
+"""Labels that pods and pools may ask for although no pool defines them."""
+
+RESTRICTED: Final = frozenset({HOSTNAME})
+RESTRICTED_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws")
+ON_EVERY_NODE: Final = frozenset({REGISTERED, INITIALIZED})
+"""Restricted for pools, but every node of ours ends up with them, so that pods may select them."""
+
+ALIASES: Final = {
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+    "beta.kubernetes.io/os": OS,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "topology.ebs.csi.aws.com/zone": ZONE,
+}
+
+
+def normalised(key: str) -> str:
+    """The stable name of a label that has gone by others."""
+    return ALIASES.get(key, key)
+
+
+def is_restricted(key: str) -> bool:
+    """Whether pools may not name this label, because we or the kubelet set it."""
+    if key in WELL_KNOWN:
+        return False
+    domain = key.rpartition("/")[0]
+    return key in RESTRICTED or any(
+        domain == restricted or domain.endswith(f".{restricted}")
+        for restricted in RESTRICTED_DOMAINS
+    )
+
+
+def is_restricted_for_pods(key: str) -> bool:
+    """Whether a pod that selects this label can never be placed on a node of ours."""
+    return key not in ON_EVERY_NODE and is_restricted(key)
+
+
+def suggestion(key: str, known: AbstractSet[str] = WELL_KNOWN) -> str | None:
+    """The known label that was probably meant: a typo, a truncation, or the wrong domain."""
+    return None if key in known else _suggestion(key, frozenset(known))
+
+
+@lru_cache(maxsize=1024)
+def _suggestion(key: str, known: frozenset[str]) -> str | None:
+    ordered = sorted(known, key=lambda label: (len(label), label))
+    for match in (_same_name, _truncated, _misspelt):
+        found = next(match(key, ordered), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _same_name(key: str, known: Iterable[str]) -> Iterator[str]:
+    return (label for label in known if _name(label) == _name(key).lower())
+
+
+def _misspelt(key: str, known: Iterable[str]) -> Iterator[str]:
+    # A fifth of the name may be wrong, more is another word; one letter if the rest is the same.
+    near = [(_distance(_name(key), _name(label)), len(_name(label)) // 5, label) for label in known]
+    near += [(_distance(key, label), 1, label) for label in known]
+    return (label for distance, bearable, label in sorted(near) if distance <= bearable)
+
+
+def _truncated(key: str, known: Iterable[str]) -> Iterator[str]:
+    return (label for label in known if len(key) > 3 and key in label)
+
+
+def _name(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _distance(left: str, right: str) -> int:
+    """How many letters to insert, drop or change to turn one text into the other."""
+    row = list(range(len(right) + 1))
+    for i, wanted in enumerate(left, start=1):
+        previous, row[0] = row[0], i
+        for j, found in enumerate(right, start=1):
+            replaced = previous + (wanted != found)
+            previous, row[j] = row[j], min(replaced, row[j] + 1, row[j - 1] + 1)
+    return row[-1]

@@ -1,0 +1,102 @@
+"""Amounts of resources as whole numbers: cpu in thousandths, everything else in units or bytes."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+Resources: TypeAlias = Mapping[str, int]
+"""Resource name to amount. Functions here return names in order if what went in had them so."""
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+HUGE_PAGES: Final = "hugepages-"
+
+DECIMAL_SUFFIXES: Final = ("m", "", "k", "M", "G", "T", "P", "E")
+BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def requested(name: str, nano: int) -> int:
+    """An exact amount in billionths as a request: what is not whole counts as one more."""
+    return -(-nano // _grain(name))
+
+
+def offered(name: str, nano: int) -> int:
+    """An exact amount in billionths as capacity: what is not whole does not count."""
+    return nano // _grain(name)
+
+
+def ordered(amounts: Resources) -> dict[str, int]:
+    return dict(sorted(amounts.items()))
+
+
+def add(left: Resources, right: Resources) -> dict[str, int]:
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total if len(total) == len(left) else ordered(total)
+
+
+def subtract(left: Resources, right: Resources) -> dict[str, int]:
+    """What is left, below zero where more is taken than there is."""
+    rest = dict(left)
+    for name, amount in right.items():
+        rest[name] = rest.get(name, 0) - amount
+    return rest if len(rest) == len(left) else ordered(rest)
+
+
+def maximum(left: Resources, right: Resources) -> dict[str, int]:
+    """The larger amount of each resource."""
+    largest = dict(left)
+    for name, amount in right.items():
+        largest[name] = max(largest.get(name, amount), amount)
+    return largest if len(largest) == len(left) else ordered(largest)
+
+
+def fits(requests: Resources, available: Resources) -> bool:
+    """Whether the requests find room. Nothing does where any amount is already below zero."""
+    if any(amount < 0 for amount in available.values()):
+        return False
+    return all(amount <= available.get(name, 0) for name, amount in requests.items() if amount > 0)
+
+
+def shortage(requests: Resources, available: Resources) -> dict[str, int]:
+    """How much of each resource is lacking, for those that are."""
+    lacking = {
+        name: amount - available.get(name, 0) for name, amount in requests.items() if amount > 0
+    }
+    return ordered({name: amount for name, amount in lacking.items() if amount > 0})
+
+
+def signature(amounts: Resources) -> tuple[tuple[str, int], ...]:
+    """A key for equal amounts; zero is the same as not named."""
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
+
+
+def quantity_text(name: str, amount: int) -> str:
+    """The amount in the canonical spelling of Kubernetes: cpu 3920 is 3920m, cpu 4000 is 4."""
+    if name == CPU:
+        return _decimal(amount)
+    if _in_bytes(name) and abs(amount) >= 1024:
+        return _scaled(amount, 1024, BINARY_SUFFIXES)
+    return _decimal(amount * 1000)
+
+
+def _grain(name: str) -> int:
+    return 10**6 if name == CPU else 10**9
+
+
+def _in_bytes(name: str) -> bool:
+    return name in (MEMORY, EPHEMERAL_STORAGE, "storage") or name.startswith(HUGE_PAGES)
+
+
+def _decimal(milli: int) -> str:
+    return _scaled(milli, 1000, DECIMAL_SUFFIXES) if milli else "0"
+
+
+def _scaled(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
+    """The largest suffix that leaves a whole number."""
+    power = 0
+    while amount % step == 0 and power < len(suffixes) - 1:
+        amount, power = amount // step, power + 1
+    return f"{amount}{suffixes[power]}"

@@ -1,0 +1,101 @@
+"""Taints keep pods off nodes; tolerations let them on again."""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from wainwright.model.values import MAX_INTEGER, MIN_INTEGER
+
+NO_SCHEDULE: Final = "NoSchedule"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+
+READINESS_PREFIX: Final = "readiness.k8s.io/"
+STRICT_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+
+
+class TolerationOperator(StrEnum):
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class Taint(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    key: str
+    value: str = ""
+    effect: str = NO_SCHEDULE
+
+    def __str__(self) -> str:
+        """As kubectl writes it."""
+        return (
+            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+        )
+
+
+class Toleration(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    key: str = ""
+    """Empty tolerates every key, but only together with Exists."""
+    operator: TolerationOperator = TolerationOperator.EQUAL
+    value: str = ""
+    effect: str = ""
+    """Empty tolerates every effect."""
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect not in ("", taint.effect):
+            return False
+        if self.operator is TolerationOperator.EXISTS:
+            return self.key in ("", taint.key)
+        return self.key == taint.key and self._matches(taint.value)
+
+    def _matches(self, value: str) -> bool:
+        if self.operator is TolerationOperator.EQUAL:
+            return self.value == value
+        bound, number = _integer(self.value), _integer(value)
+        if bound is None or number is None:
+            return False
+        return number > bound if self.operator is TolerationOperator.GREATER else number < bound
+
+
+DISRUPTED: Final = Taint(key="karpenter.sh/disrupted", effect=NO_SCHEDULE)
+UNREGISTERED: Final = Taint(key="karpenter.sh/unregistered", effect=NO_EXECUTE)
+
+TOLERATE_PREFERENCES: Final = Toleration(
+    operator=TolerationOperator.EXISTS, effect=PREFER_NO_SCHEDULE
+)
+"""What a pod is given last of all when its preferences are relaxed."""
+
+EPHEMERAL: Final = frozenset(
+    {
+        ("node.kubernetes.io/not-ready", NO_SCHEDULE),
+        ("node.kubernetes.io/not-ready", NO_EXECUTE),
+        ("node.kubernetes.io/unreachable", NO_SCHEDULE),
+        ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
+        (UNREGISTERED.key, UNREGISTERED.effect),
+    }
+)
+
+
+def is_ephemeral(taint: Taint) -> bool:
+    """Whether a node of ours has this taint only until it is initialized, whatever its value."""
+    return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(READINESS_PREFIX)
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint that keeps the pod off; preferences keep it off like the others."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if not any(toleration.tolerates(taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def _integer(text: str) -> int | None:
+    # Stricter than for labels: here Kubernetes also refuses leading zeros and plus signs.
+    if STRICT_DECIMAL.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if MIN_INTEGER <= number <= MAX_INTEGER else None

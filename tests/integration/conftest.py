@@ -1,0 +1,37 @@
+"""Control planes for the tests here: one for all, started when the first test asks for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import pytest
+from tests.support.controlplane import ControlPlane
+from tests.support.tools import Missing, skip_or_fail
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """etcd and the API server. Nothing binds a pod, and a deleted namespace never goes away."""
+    with running(pytestconfig) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def full_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """A second control plane, with kube-scheduler and kube-controller-manager."""
+    with running(pytestconfig, scheduler=True, controller_manager=True) as plane:
+        yield plane
+
+
+@contextmanager
+def running(
+    config: pytest.Config, *, scheduler: bool = False, controller_manager: bool = False
+) -> Iterator[ControlPlane]:
+    # The first start may build for minutes and says so; captured, nobody would read it in time.
+    capture = config.pluginmanager.getplugin("capturemanager")
+    try:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            plane = ControlPlane.start(scheduler, controller_manager)
+    except Missing as missing:
+        skip_or_fail(str(missing))
+    with plane:
+        yield plane

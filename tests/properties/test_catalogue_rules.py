@@ -1,0 +1,230 @@
+"""Laws of the catalogue's rules, over every machine and any class."""
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wainwright.api.quantity import Quantity
+from wainwright.catalogue import builtin, regions
+from wainwright.catalogue.ami import AmiFamily
+from wainwright.catalogue.capacity import ARM_MIB, memory
+from wainwright.catalogue.density import pods
+from wainwright.catalogue.figure import CPU, EPHEMERAL_STORAGE, GIB, MEMORY, MIB, PODS
+from wainwright.catalogue.labels import ARCH, machine_labels
+from wainwright.catalogue.machine import Machine
+from wainwright.catalogue.prices import on_demand
+from wainwright.catalogue.reserved import gke_memory, kube_cpu
+from wainwright.catalogue.settings import (
+    BlockDevice,
+    ClassSettings,
+    InstanceStorePolicy,
+    Kubelet,
+    MemoryStrategy,
+    NetworkInterface,
+    Options,
+    Override,
+)
+from wainwright.catalogue.shapes import shape
+from wainwright.catalogue.spot import spot_prices
+from wainwright.catalogue.threshold import Threshold, threshold
+
+MACHINES = tuple(builtin.machines().values())
+SHARE = Fraction(75, 1000)
+
+machines = st.sampled_from(MACHINES)
+amounts = st.integers(0, 64 * GIB)
+percents = st.integers(0, 99).map(lambda percent: threshold(f"{percent}%"))
+quantities = amounts.map(lambda amount: Quantity(amount * 10**9))
+thresholds = st.one_of(percents, quantities.map(lambda each: Threshold(quantity=each)))
+reserved = st.dictionaries(st.sampled_from([CPU, MEMORY, EPHEMERAL_STORAGE, "pid"]), quantities)
+kubelets = st.builds(
+    Kubelet,
+    max_pods=st.none() | st.integers(0, 300),
+    pods_per_core=st.none() | st.integers(0, 20),
+    kube_reserved=reserved,
+    system_reserved=reserved,
+    eviction_hard=st.dictionaries(
+        st.sampled_from(["memory.available", "nodefs.available", "nodefs.inodesFree"]), thresholds
+    ),
+    eviction_soft=st.dictionaries(st.just("memory.available"), thresholds),
+    kube_reserved_memory_strategy=st.sampled_from(MemoryStrategy),
+)
+devices = st.builds(
+    BlockDevice,
+    device=st.sampled_from(["/dev/xvda", "/dev/xvdb", "/dev/sda1"]),
+    size=st.none() | st.integers(GIB, 1000 * GIB),
+    root=st.booleans(),
+)
+interfaces = st.builds(NetworkInterface, card=st.integers(0, 3), efa_only=st.booleans())
+options = st.builds(
+    Options,
+    vm_memory_overhead=st.fractions(0, Fraction(1, 2), max_denominator=1000),
+    reserved_enis=st.integers(0, 4),
+    prefix_delegation=st.booleans(),
+    storage_per_pod=st.none() | st.integers(0, 10 * GIB),
+)
+classes = st.builds(
+    ClassSettings,
+    ami_family=st.sampled_from(AmiFamily),
+    kubelet=kubelets,
+    block_devices=st.lists(devices, max_size=3).map(tuple),
+    instance_store_policy=st.none() | st.sampled_from(InstanceStorePolicy),
+    network_interfaces=st.lists(interfaces, max_size=3).map(tuple),
+    options=options,
+)
+names = st.sampled_from([CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "vendor.example/device"])
+overrides = st.builds(
+    Override,
+    resources=st.dictionaries(names, amounts),
+    overhead=st.dictionaries(st.sampled_from([CPU, MEMORY, EPHEMERAL_STORAGE]), amounts),
+)
+
+
+@given(machines, classes, overrides)
+def test_allocatable_is_capacity_less_every_part_of_the_overhead(
+    machine: Machine, settings: ClassSettings, override: Override
+) -> None:
+    made = shape(machine, settings, override)
+    left = made.allocatable()
+    for resource, figure in made.capacity.items():
+        taken = [part[resource].amount for part in made.overhead.parts if resource in part]
+        assert left[resource] == figure.amount - sum(taken) <= figure.amount
+
+
+@given(machines, classes, overrides)
+def test_every_number_can_say_where_it_comes_from(
+    machine: Machine, settings: ClassSettings, override: Override
+) -> None:
+    made = shape(machine, settings, override)
+    for figures in (made.capacity, *made.overhead.parts):
+        for figure in figures.values():
+            assert "{" not in figure.explained()
+
+
+@given(machines, classes, overrides)
+def test_what_an_instance_type_object_declares_stands(
+    machine: Machine, settings: ClassSettings, override: Override
+) -> None:
+    made = shape(machine, settings, override)
+    for resource, declared in override.resources.items():
+        if resource == PODS:
+            assert made.capacity[resource].amount <= declared
+        else:
+            assert made.capacity[resource].amount == declared
+
+
+@given(machines, classes)
+def test_pods_never_exceed_what_the_class_allows(machine: Machine, settings: ClassSettings) -> None:
+    kubelet, amount = settings.kubelet, pods(machine, settings).amount
+    if kubelet.max_pods is not None:
+        assert amount <= kubelet.max_pods
+    if kubelet.pods_per_core and settings.ami_family is not AmiFamily.BOTTLEROCKET:
+        assert amount <= kubelet.pods_per_core * machine.vcpus
+
+
+@given(machines, classes, st.integers(1, 4))
+def test_reserving_interfaces_never_adds_pods(
+    machine: Machine, settings: ClassSettings, more: int
+) -> None:
+    fewer = Options(reserved_enis=settings.options.reserved_enis + more)
+    same = Options(reserved_enis=settings.options.reserved_enis)
+    plain = ClassSettings(ami_family=settings.ami_family, options=same)
+    tighter = ClassSettings(ami_family=settings.ami_family, options=fewer)
+    assert pods(machine, tighter).amount <= pods(machine, plain).amount
+
+
+@given(machines, kubelets, st.integers(0, 10 * GIB))
+def test_a_volume_sized_to_the_pods_has_room_for_all_of_them(
+    machine: Machine, kubelet: Kubelet, per_pod: int
+) -> None:
+    settings = ClassSettings(kubelet=kubelet, options=Options(storage_per_pod=per_pod))
+    left = shape(machine, settings).allocatable()
+    assert left[EPHEMERAL_STORAGE] >= left[PODS] * per_pod
+
+
+@given(st.integers(0, 2000 * 1000), st.integers(0, 4000))
+def test_reserved_cpu_grows_with_the_machine_but_never_faster(cpu: int, more: int) -> None:
+    assert kube_cpu(cpu) <= kube_cpu(cpu + more) <= kube_cpu(cpu) + more
+    assert kube_cpu(cpu) <= cpu * 6 // 100
+
+
+@given(st.integers(2**20, 2**45), st.integers(0, 2**40))
+def test_memory_kept_as_gke_does_grows_with_the_machine(amount: int, more: int) -> None:
+    assert gke_memory(amount) <= gke_memory(amount + more)
+
+
+@pytest.mark.parametrize("family", AmiFamily)
+def test_only_machines_of_a_gibibyte_or_less_may_have_nothing_for_pods(family: AmiFamily) -> None:
+    settings = ClassSettings(ami_family=family)
+    empty = {
+        machine.memory_mib
+        for machine in MACHINES
+        if any(amount <= 0 for amount in shape(machine, settings).allocatable().values())
+    }
+    assert max(empty, default=0) <= 1024
+
+
+@pytest.mark.parametrize("family", AmiFamily)
+def test_within_a_family_the_larger_machine_has_at_least_as_much(family: AmiFamily) -> None:
+    settings = ClassSettings(ami_family=family)
+    siblings = defaultdict(list)
+    for machine in MACHINES:
+        siblings[machine.family].append(machine)
+    for members in siblings.values():
+        ordered = sorted(members, key=lambda each: (each.vcpus, each.memory_mib, each.name))
+        for small, large in pairwise(ordered):
+            if small.memory_mib <= large.memory_mib:
+                below, above = (shape(each, settings).allocatable() for each in (small, large))
+                assert below[CPU] <= above[CPU]
+                assert below[MEMORY] <= above[MEMORY], (small.name, large.name)
+
+
+def test_memory_is_what_floating_point_arithmetic_gives_too() -> None:
+    for machine in MACHINES:
+        deduction = ARM_MIB if machine.architecture == "arm64" else 0
+        seen = (machine.memory_mib - deduction) * MIB
+        overhead = math.ceil(float(seen) * 0.075 / 1024 / 1024)
+        assert memory(machine, SHARE).amount == seen - overhead * MIB
+
+
+def test_every_machine_has_cpu_memory_addresses_and_an_architecture() -> None:
+    traits = AmiFamily.AL2023.traits
+    for machine in MACHINES:
+        assert machine.vcpus > 0
+        assert machine.memory_mib > 0
+        assert machine.addresses_per_interface > 1
+        assert 0 < machine.network_interfaces <= machine.all_network_interfaces
+        (architecture,) = machine_labels(machine, traits, "us-east-1")[ARCH]
+        assert architecture in ("amd64", "arm64") or machine.family.startswith("mac")
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "ap-south-1", "il-central-1"])
+def test_every_spot_price_is_below_its_on_demand_price(region: str) -> None:
+    for name, zones in regions.region(region).offered.items():
+        price = on_demand(name, region)
+        if price is None:
+            continue
+        found = spot_prices(
+            builtin.machines()[name],
+            region=region,
+            zones=[zone.name for zone in zones],
+            on_demand=price.usd,
+        )
+        assert all(0 < each < price.usd for each in found.values())
+
+
+def test_within_a_family_the_larger_machine_never_costs_less() -> None:
+    by_family = defaultdict(list)
+    for machine in MACHINES:
+        price = on_demand(machine.name, "us-east-1")
+        plain = machine.gpu is None and machine.accelerator is None and not machine.bare_metal
+        if price is not None and plain:
+            by_family[machine.family].append((machine.vcpus, machine.memory_mib, price.usd))
+    for members in by_family.values():
+        for (_, _, small), (_, _, large) in pairwise(sorted(members)):
+            assert small <= large

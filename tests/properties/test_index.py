@@ -1,0 +1,272 @@
+"""The compiled catalogue against the obvious loops over instance types and offerings."""
+
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wainwright.model.index import TypeIndex
+from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
+from wainwright.model.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    DECIDED_BY_OFFERING,
+    DESCRIBED_BY_TYPES,
+    INSTANCE_CPU,
+    INSTANCE_GPU_COUNT,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    RESERVATION_LABELS,
+    RESERVATION_TYPE,
+    ZONE,
+)
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, add, fits
+from wainwright.model.values import ANYTHING, NOTHING, ValueSet, one_of
+
+LENIENT = ("NotIn", "DoesNotExist")
+VALUES = {
+    ARCH: ("amd64", "arm64"),
+    INSTANCE_CPU: ("2", "4", "16"),
+    INSTANCE_GPU_COUNT: ("1", "8"),
+    INSTANCE_TYPE: ("m1", "m2", "m3"),
+    "example.com/tier": ("gold", "tin"),
+    "example.com/unknown": ("x",),
+    ZONE: ("a", "b"),
+    CAPACITY_TYPE: ("spot", "on-demand", "reserved"),
+    RESERVATION_ID: ("cr-1", "cr-2"),
+    RESERVATION_TYPE: ("default",),
+}
+TYPE_KEYS = (ARCH, INSTANCE_CPU, "example.com/tier", ZONE, INSTANCE_GPU_COUNT)
+OFFERING_KEYS = (ZONE, CAPACITY_TYPE, "example.com/tier", ARCH, RESERVATION_TYPE)
+RESOURCES = ("cpu", "memory", "gpu")
+
+quick = settings(max_examples=120, deadline=None)
+
+
+def some_of(key: str, least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(VALUES[key]), min_size=least, unique=True).map(tuple)
+
+
+@st.composite
+def described(draw: st.DrawFn, keys: Sequence[str], operators: Sequence[str]) -> Requirements:
+    """Requirements on some of the keys, one operator each."""
+    chosen = draw(st.lists(st.sampled_from(keys), unique=True, max_size=3))
+    entries = []
+    for key in chosen:
+        operator = draw(st.sampled_from(operators))
+        values = draw(some_of(key, least=1)) if operator in ("In", "NotIn") else ()
+        if operator in ("Gt", "Lte"):
+            values = (draw(st.sampled_from(("1", "2", "3", "8"))),)
+        entries.append((key, operator, values, None))
+    return Requirements.from_entries(entries)
+
+
+@st.composite
+def offerings(draw: st.DrawFn) -> Offering:
+    keys = draw(st.lists(st.sampled_from(OFFERING_KEYS), unique=True, max_size=3))
+    return Offering(
+        requirements=Requirements.from_labels(
+            {key: draw(st.sampled_from(VALUES[key])) for key in keys}
+        ),
+        price=draw(st.sampled_from((0.1, 0.2, 0.3))),
+        available=draw(st.sampled_from((0, 1, 3, UNLIMITED))),
+        reservation_id=draw(st.sampled_from((None, None, "cr-1", "cr-2"))),
+    )
+
+
+amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 4))
+
+
+@st.composite
+def catalogues(draw: st.DrawFn) -> list[InstanceType]:
+    names = draw(st.lists(st.sampled_from(("m1", "m2", "m3", "m4", "m5")), unique=True))
+    return [
+        InstanceType(
+            name=name,
+            requirements=draw(
+                described(TYPE_KEYS, ("In", "In", "In", "DoesNotExist", "Exists", "NotIn", "Lte"))
+            ),
+            capacity=draw(amounts),
+            overhead=draw(st.just({}) | amounts),
+            offerings=tuple(draw(st.lists(offerings(), max_size=4))),
+        )
+        for name in names
+    ]
+
+
+wanted = described(tuple(VALUES), ("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lte"))
+
+
+def agree(has: ValueSet, asked: ValueSet) -> bool:
+    lenient = has.operator in LENIENT and asked.operator in LENIENT
+    return lenient or not (has & asked).empty
+
+
+def label_of_type(kind: InstanceType, key: str, types: Sequence[InstanceType]) -> ValueSet | None:
+    """What a type says of a label; None where it leaves it open."""
+    if key in kind.requirements:
+        return kind.requirements[key].allowed
+    if key == INSTANCE_TYPE:
+        return one_of([kind.name])
+    if key in DECIDED_BY_OFFERING or any(key in each.requirements for each in kind.offerings):
+        return None
+    named = any(key in each.requirements for each in types)
+    return NOTHING if named or key in DESCRIBED_BY_TYPES else None
+
+
+def label_of_offering(each: Offering, key: str) -> ValueSet | None:
+    if key in each.requirements:
+        return each.requirements[key].allowed
+    if key == RESERVATION_ID and each.reservation_id is not None:
+        return one_of([each.reservation_id])
+    return NOTHING if key in RESERVATION_LABELS else None
+
+
+def is_admitted(kind: InstanceType, asked: Requirements, types: Sequence[InstanceType]) -> bool:
+    said = {key: label_of_type(kind, key, types) for key in asked}
+    return all(has is None or agree(has, asked[key].allowed) for key, has in said.items())
+
+
+def open_offers(kind: InstanceType, asked: Requirements) -> list[Offering]:
+    """The available offerings of the type that agree with what is asked."""
+    return [
+        each
+        for each in kind.offerings
+        if each.available > 0
+        and all(
+            has is None or agree(has, asked[key].allowed)
+            for key, has in ((key, label_of_offering(each, key)) for key in asked)
+        )
+    ]
+
+
+def chosen(index: TypeIndex, rows: int) -> list[str]:
+    return [kind.name for kind in index.members(rows)]
+
+
+@quick
+@given(catalogues(), wanted)
+def test_labels_admit_the_types_that_a_loop_would(
+    types: list[InstanceType], asked: Requirements
+) -> None:
+    index = TypeIndex(types)
+    expected = [kind.name for kind in index.types if is_admitted(kind, asked, types)]
+    assert chosen(index, index.admitted_by(asked)) == expected
+    assert chosen(index, index.admitted_by(asked)) == expected  # the remembered answer
+
+
+@quick
+@given(catalogues(), wanted)
+def test_the_types_offered_are_those_with_an_offering_that_a_loop_would_find(
+    types: list[InstanceType], asked: Requirements
+) -> None:
+    index = TypeIndex(types)
+    expected = [kind.name for kind in index.types if open_offers(kind, asked)]
+    assert chosen(index, index.offered_to(asked)) == expected
+    assert chosen(index, index.offered_to(asked)) == expected
+
+
+def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
+    labels = [(key, sorted(found.allowed.values)) for key, found in each.requirements.items()]
+    return each.price, kind.name, labels, each.reservation_id or ""
+
+
+@quick
+@given(catalogues(), wanted, st.integers(0, 31))
+def test_the_best_buy_is_the_one_that_a_loop_would_find(
+    types: list[InstanceType], asked: Requirements, some: int
+) -> None:
+    index = TypeIndex(types)
+    rows = some & index.everything
+    offers = [(kind, each) for kind in index.members(rows) for each in open_offers(kind, asked)]
+    found = index.cheapest(rows, asked)
+    expected = min((rank(*offer) for offer in offers), default=None)
+    assert (None if found is None else rank(*found)) == expected
+
+
+@quick
+@given(catalogues(), amounts)
+def test_requests_are_held_where_a_loop_would_fit_them(
+    types: list[InstanceType], requests: Resources
+) -> None:
+    index = TypeIndex(types)
+    expected = [kind.name for kind in index.types if fits(requests, kind.allocatable)]
+    assert chosen(index, index.holding(requests)) == expected
+
+
+@quick
+@given(catalogues(), amounts, st.lists(amounts, min_size=5, max_size=5))
+def test_overhead_counts_like_a_request_of_each_type(
+    types: list[InstanceType], requests: Resources, overhead: list[Resources]
+) -> None:
+    index = TypeIndex(types)
+    taken = overhead[: len(types)]
+    expected = [
+        kind.name
+        for kind, own in zip(index.types, taken, strict=True)
+        if fits(add(requests, own), kind.allocatable)
+    ]
+    assert chosen(index, index.thresholds(taken).holding(requests)) == expected
+
+
+@quick
+@given(catalogues())
+def test_rows_are_in_the_order_of_price_and_name(types: list[InstanceType]) -> None:
+    index = TypeIndex(types)
+    floors = [
+        (min((o.price for o in kind.offerings if o.available > 0), default=float("inf")), kind.name)
+        for kind in index.types
+    ]
+    assert floors == sorted(floors)
+    assert sorted(kind.name for kind in index.types) == sorted(kind.name for kind in types)
+
+
+def values_of(kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet) -> set[str]:
+    """The values of a label that a type still has, by the definition of `values_left`."""
+    if any(label_of_offering(each, key) is not None for each in kind.offerings):
+        said = [label_of_offering(each, key) or ANYTHING for each in open_offers(kind, asked)]
+    else:
+        own = one_of([kind.name]) if key == INSTANCE_TYPE else NOTHING
+        said = [kind.requirements[key].allowed if key in kind.requirements else own]
+    listed = {value for each in said if not each.open for value in each.values}
+    return {value for value in listed if wanted_of.admits(value)}
+
+
+@quick
+@given(catalogues(), wanted, st.integers(0, 31), st.sampled_from(sorted(VALUES)))
+def test_the_values_left_are_those_that_a_loop_would_collect(
+    types: list[InstanceType], asked: Requirements, some: int, key: str
+) -> None:
+    index = TypeIndex(types)
+    rows, markets = some & index.everything, index.markets_admitted_by(asked)
+    allowed = asked.allowed(key)
+    each = [values_of(kind, key, asked, allowed) for kind in index.members(rows)]
+    expected = sorted(set().union(*each))
+    assert index.values_left(key, rows, markets, allowed) == expected
+    assert index.has_values(key, len(expected), rows, markets, allowed)
+    assert not index.has_values(key, len(expected) + 1, rows, markets, allowed)
+
+
+@quick
+@given(catalogues(), wanted, st.randoms(use_true_random=False))
+def test_the_order_of_input_does_not_matter(
+    types: list[InstanceType], asked: Requirements, random: Random
+) -> None:
+    shuffled = [
+        InstanceType(
+            name=kind.name,
+            requirements=kind.requirements,
+            capacity=kind.capacity,
+            overhead=kind.overhead,
+            offerings=tuple(random.sample(kind.offerings, len(kind.offerings))),
+        )
+        for kind in random.sample(types, len(types))
+    ]
+    one, other = TypeIndex(types), TypeIndex(shuffled)
+    assert one.markets == other.markets
+    assert one.admitted_by(asked) == other.admitted_by(asked)
+    assert one.markets_admitted_by(asked) == other.markets_admitted_by(asked)
+    buys = [index.cheapest(index.everything, asked) for index in (one, other)]
+    assert len({buy and rank(*buy)[:2] for buy in buys}) == 1

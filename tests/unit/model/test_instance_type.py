@@ -1,0 +1,41 @@
+"""Instance types: what is left for pods, and how offerings describe themselves."""
+
+from tests.support.model import GIB, instance_type, offering
+
+
+def test_pods_can_have_the_capacity_less_the_overhead() -> None:
+    kind = instance_type(
+        capacity={"cpu": 4000, "memory": 16 * GIB, "pods": 58},
+        overhead={"cpu": 80, "memory": GIB},
+    )
+    assert kind.allocatable == {"cpu": 3920, "memory": 15 * GIB, "pods": 58}
+
+
+def test_overhead_larger_than_the_machine_leaves_less_than_nothing() -> None:
+    kind = instance_type(capacity={"memory": GIB}, overhead={"memory": 3 * GIB})
+    assert kind.allocatable == {"memory": -2 * GIB}
+
+
+def test_overhead_of_what_the_machine_lacks_is_no_debt() -> None:
+    kind = instance_type(capacity={"cpu": 1000}, overhead={"ephemeral-storage": GIB})
+    assert kind.allocatable == {"cpu": 1000}
+
+
+def test_huge_pages_are_set_aside_from_memory() -> None:
+    kind = instance_type(
+        capacity={"hugepages-1Gi": 2 * GIB, "hugepages-2Mi": GIB, "memory": 8 * GIB},
+        overhead={"memory": GIB},
+    )
+    assert kind.allocatable["memory"] == 4 * GIB
+
+
+def test_huge_pages_leave_no_memory_rather_than_a_debt() -> None:
+    kind = instance_type(capacity={"hugepages-1Gi": 2 * GIB, "memory": GIB})
+    assert kind.allocatable["memory"] == 0
+
+
+def test_an_offering_knows_its_zone_and_capacity_type_where_it_has_one() -> None:
+    assert offering(zone="zone-b", capacity_type="spot").zone == "zone-b"
+    assert offering(zone="zone-b", capacity_type="spot").capacity_type == "spot"
+    assert offering(zone=None).zone is None
+    assert offering(capacity_type=None).capacity_type is None
