@@ -5,6 +5,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
@@ -21,7 +22,7 @@ from wainwright.model.labels import (
     RESERVATION_TYPE,
     ZONE,
 )
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import Entry, Requirements
 from wainwright.model.resources import Resources, add, fits
 from wainwright.model.values import ANYTHING, NOTHING, ValueSet, one_of
 
@@ -39,64 +40,69 @@ VALUES = {
     RESERVATION_TYPE: ("default",),
 }
 TYPE_KEYS = (ARCH, INSTANCE_CPU, "example.com/tier", ZONE, INSTANCE_GPU_COUNT)
-OFFERING_KEYS = (ZONE, CAPACITY_TYPE, "example.com/tier", ARCH, RESERVATION_TYPE)
-RESOURCES = ("cpu", "memory", "gpu")
+OPERATORS_OF_TYPES = ("In", "In", "In", "DoesNotExist", "Exists", "NotIn", "Lte")
+OPERATORS = ("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lte")
+OFFERING_LABELS = [
+    {ZONE: zone, CAPACITY_TYPE: capacity_type, **further}
+    for zone in (None, "a", "b")
+    for capacity_type in (None, "spot", "on-demand", "reserved")
+    for further in (
+        {},
+        {"example.com/tier": "gold"},
+        {ARCH: "arm64"},
+        {RESERVATION_TYPE: "default"},
+    )
+]
 
 quick = settings(max_examples=120, deadline=None)
 
 
-def some_of(key: str, least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
-    return st.lists(st.sampled_from(VALUES[key]), min_size=least, unique=True).map(tuple)
-
-
-@st.composite
-def described(draw: st.DrawFn, keys: Sequence[str], operators: Sequence[str]) -> Requirements:
-    """Requirements on some of the keys, one operator each."""
-    chosen = draw(st.lists(st.sampled_from(keys), unique=True, max_size=3))
-    entries = []
-    for key in chosen:
-        operator = draw(st.sampled_from(operators))
-        values = draw(some_of(key, least=1)) if operator in ("In", "NotIn") else ()
-        if operator in ("Gt", "Lte"):
-            values = (draw(st.sampled_from(("1", "2", "3", "8"))),)
-        entries.append((key, operator, values, None))
-    return Requirements.from_entries(entries)
-
-
-@st.composite
-def offerings(draw: st.DrawFn) -> Offering:
-    keys = draw(st.lists(st.sampled_from(OFFERING_KEYS), unique=True, max_size=3))
-    return Offering(
-        requirements=Requirements.from_labels(
-            {key: draw(st.sampled_from(VALUES[key])) for key in keys}
-        ),
-        price=draw(st.sampled_from((0.1, 0.2, 0.3))),
-        available=draw(st.sampled_from((0, 1, 3, UNLIMITED))),
-        reservation_id=draw(st.sampled_from((None, None, "cr-1", "cr-2"))),
-    )
-
-
-amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 4))
-
-
-@st.composite
-def catalogues(draw: st.DrawFn) -> list[InstanceType]:
-    names = draw(st.lists(st.sampled_from(("m1", "m2", "m3", "m4", "m5")), unique=True))
+def entries(keys: Sequence[str], operators: Sequence[str]) -> list[Entry]:
+    """Every operator on every key, with one value and with all of them where it takes several."""
     return [
-        InstanceType(
-            name=name,
-            requirements=draw(
-                described(TYPE_KEYS, ("In", "In", "In", "DoesNotExist", "Exists", "NotIn", "Lte"))
-            ),
-            capacity=draw(amounts),
-            overhead=draw(st.just({}) | amounts),
-            offerings=tuple(draw(st.lists(offerings(), max_size=4))),
-        )
-        for name in names
+        (key, operator, values, None)
+        for key in keys
+        for operator in operators
+        for values in {
+            "In": (VALUES[key][:1], VALUES[key]),
+            "NotIn": (VALUES[key][:1], VALUES[key]),
+            "Gt": (("1",), ("3",)),
+            "Lte": (("2",), ("8",)),
+        }.get(operator, ((),))
     ]
 
 
-wanted = described(tuple(VALUES), ("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lte"))
+def some_of(chosen: list[Entry]) -> st.SearchStrategy[Requirements]:
+    return st.lists(st.sampled_from(chosen), max_size=3).map(Requirements.from_entries)
+
+
+offerings = st.builds(
+    Offering,
+    requirements=st.sampled_from(
+        [
+            Requirements.from_labels({key: value for key, value in each.items() if value})
+            for each in OFFERING_LABELS
+        ]
+    ),
+    price=st.sampled_from((0.1, 0.2, 0.3)),
+    available=st.sampled_from((UNLIMITED, 0, 1, 3)),
+    reservation_id=st.sampled_from((None, None, "cr-1", "cr-2")),
+)
+amounts = st.fixed_dictionaries(
+    {}, optional={name: st.integers(0, 4) for name in ("cpu", "memory", "gpu")}
+)
+types_but_for_names = st.builds(
+    InstanceType,
+    name=st.just(""),
+    requirements=some_of(entries(TYPE_KEYS, OPERATORS_OF_TYPES)),
+    capacity=amounts,
+    overhead=st.just({}) | amounts,
+    offerings=st.lists(offerings, max_size=4).map(tuple),
+)
+catalogues = st.lists(types_but_for_names, max_size=5).map(
+    lambda types: [replace(kind, name=f"m{number}") for number, kind in enumerate(types)]
+)
+wanted = some_of(entries(tuple(VALUES), OPERATORS))
 
 
 def agree(has: ValueSet, asked: ValueSet) -> bool:
@@ -147,7 +153,7 @@ def chosen(index: TypeIndex, rows: int) -> list[str]:
 
 
 @quick
-@given(catalogues(), wanted)
+@given(catalogues, wanted)
 def test_labels_admit_the_types_that_a_loop_would(
     types: list[InstanceType], asked: Requirements
 ) -> None:
@@ -158,7 +164,7 @@ def test_labels_admit_the_types_that_a_loop_would(
 
 
 @quick
-@given(catalogues(), wanted)
+@given(catalogues, wanted)
 def test_the_types_offered_are_those_with_an_offering_that_a_loop_would_find(
     types: list[InstanceType], asked: Requirements
 ) -> None:
@@ -174,7 +180,7 @@ def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
 
 
 @quick
-@given(catalogues(), wanted, st.integers(0, 31))
+@given(catalogues, wanted, st.integers(0, 31))
 def test_the_best_buy_is_the_one_that_a_loop_would_find(
     types: list[InstanceType], asked: Requirements, some: int
 ) -> None:
@@ -187,7 +193,7 @@ def test_the_best_buy_is_the_one_that_a_loop_would_find(
 
 
 @quick
-@given(catalogues(), amounts)
+@given(catalogues, amounts)
 def test_requests_are_held_where_a_loop_would_fit_them(
     types: list[InstanceType], requests: Resources
 ) -> None:
@@ -197,7 +203,7 @@ def test_requests_are_held_where_a_loop_would_fit_them(
 
 
 @quick
-@given(catalogues(), amounts, st.lists(amounts, min_size=5, max_size=5))
+@given(catalogues, amounts, st.lists(amounts, min_size=5, max_size=5))
 def test_overhead_counts_like_a_request_of_each_type(
     types: list[InstanceType], requests: Resources, overhead: list[Resources]
 ) -> None:
@@ -212,7 +218,7 @@ def test_overhead_counts_like_a_request_of_each_type(
 
 
 @quick
-@given(catalogues())
+@given(catalogues)
 def test_rows_are_in_the_order_of_price_and_name(types: list[InstanceType]) -> None:
     index = TypeIndex(types)
     floors = [
@@ -235,7 +241,7 @@ def values_of(kind: InstanceType, key: str, asked: Requirements, wanted_of: Valu
 
 
 @quick
-@given(catalogues(), wanted, st.integers(0, 31), st.sampled_from(sorted(VALUES)))
+@given(catalogues, wanted, st.integers(0, 31), st.sampled_from(sorted(VALUES)))
 def test_the_values_left_are_those_that_a_loop_would_collect(
     types: list[InstanceType], asked: Requirements, some: int, key: str
 ) -> None:
@@ -250,18 +256,12 @@ def test_the_values_left_are_those_that_a_loop_would_collect(
 
 
 @quick
-@given(catalogues(), wanted, st.randoms(use_true_random=False))
+@given(catalogues, wanted, st.randoms(use_true_random=False))
 def test_the_order_of_input_does_not_matter(
     types: list[InstanceType], asked: Requirements, random: Random
 ) -> None:
     shuffled = [
-        InstanceType(
-            name=kind.name,
-            requirements=kind.requirements,
-            capacity=kind.capacity,
-            overhead=kind.overhead,
-            offerings=tuple(random.sample(kind.offerings, len(kind.offerings))),
-        )
+        replace(kind, offerings=tuple(random.sample(kind.offerings, len(kind.offerings))))
         for kind in random.sample(types, len(types))
     ]
     one, other = TypeIndex(types), TypeIndex(shuffled)

@@ -41,7 +41,7 @@ entries = st.builds(
 )
 requirements = st.lists(entries, max_size=5).map(Requirements.from_entries)
 
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=100, deadline=None)
 
 
 def means(operator: str, values: tuple[str, ...], value: str) -> bool:

@@ -294,7 +294,7 @@ class EC2NodeClassSpec(Wire, frozen=True, kw_only=True):
                     "tags that begin with kubernetes.io/cluster are set by the controller",
                 ),
                 *(
-                    rule(f"!('{tag}' in self)", f"the tag {tag} is set by the controller")
+                    rule(f"self.all(k, k != '{tag}')", f"the tag {tag} is set by the controller")
                     for tag in RESTRICTED_TAGS
                 ),
             ],

@@ -24,6 +24,11 @@ LONG_FORMS: Final[dict[tuple[str, Path], str]] = {
     "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
     ("NodePool", ("spec", "template", "spec", "requirements")): "write requirements: [] where "
     "every node will do",
+    ("NodePool", ("spec", "limits", "resources")): "write the resources directly under limits",
+    ("NodePool", ("spec", "template", "spec", "kubelet")): "kubelet settings belong to the class: "
+    "spec.kubelet of the EC2NodeClass",
+    ("NodePool", ("spec", "disruption", "expireAfter")): "write it as "
+    "spec.template.spec.expireAfter",
     ("EC2NodeClass", ("spec", "subnetSelectorTerms")): "write subnetSelectorTerms: "
     "[{tags: {karpenter.sh/discovery: my-cluster}}]",
     ("EC2NodeClass", ("spec", "securityGroupSelectorTerms")): "write securityGroupSelectorTerms: "
@@ -68,7 +73,8 @@ def _status_doubts(status: Any, schema: Schema) -> Iterator[Fault]:
 
 def _with_long_form(kind: Kind, fault: Fault) -> Fault:
     hint = LONG_FORMS.get((kind.name, fault.path))
-    return fault if hint is None else msgspec.structs.replace(fault, hint=hint)
+    is_rule = fault.message == fault.expected
+    return fault if hint is None or is_rule else msgspec.structs.replace(fault, hint=hint)
 
 
 def completed(kind: Kind, value: dict[str, Any]) -> dict[str, Any]:

@@ -87,10 +87,11 @@ def _name_faults(value: dict[str, Any], *, namespaced: bool) -> Iterator[Fault]:
     if value.get("namespace") and not namespaced:
         yield Fault(
             path=("namespace",),
-            message="this kind belongs to the cluster and has no namespace",
+            message="this kind belongs to the cluster; the API server drops the namespace",
             found=shown(value["namespace"]),
             expected="no namespace",
             hint="remove it",
+            warning=True,
         )
 
 

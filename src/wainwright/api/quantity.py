@@ -149,7 +149,8 @@ def canonical(quantity: Quantity) -> str:
     nano = quantity.nano
     if nano == 0:
         return "0"
-    if quantity.format is Format.BINARY and abs(nano) >= 1024 * NANO and nano % NANO == 0:
+    binary = quantity.format is Format.BINARY and nano % NANO == 0
+    if binary and 1024 * NANO <= abs(nano) <= MAX_BINARY * NANO:
         return _print_binary(nano // NANO)
     if quantity.format is Format.EXPONENT:
         mantissa, exponent = _without_thousands(nano, largest=MAX_EXPONENT)

@@ -28,8 +28,7 @@ def _alone(field: str, *others: str) -> dict[str, str]:
     cel = " || ".join(f"has(self.{other})" for other in others)
     return rule(
         f"!has(self.{field}) || !({cel})",
-        f"{field} names one thing and goes with no other field; the other fields of this term: "
-        f"{', '.join(others)}",
+        f"{field} selects by itself and cannot be combined with {', '.join(others)}",
         at=f".{field}",
     )
 

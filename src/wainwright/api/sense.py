@@ -182,7 +182,7 @@ def _refusal(path: Path, value: Any, expected: str) -> Fault:
 
 
 def _doubt(path: Path, value: Any, expected: str, hint: str = "") -> Fault:
-    message = f"this is legal but makes no sense; expected {expected}"
+    message = f"legal, but it makes no sense: found {shown(value)}, expected {expected}"
     return Fault(
         path=path,
         message=message,

@@ -20,6 +20,7 @@ INT64: Final = (-(2**63), 2**63 - 1)
 TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
+UNQUOTED: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?|true|false")
 NAMES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -47,7 +48,7 @@ def _unknown_entries(value: dict[str, Any], schema: Schema, path: Path) -> Itera
             yield from unknown_fields(item, properties[key], (*path, key))
         elif rest is not None:
             yield from unknown_fields(item, rest, (*path, key))
-        elif not open_ended and (properties or schema.get("type") != "object"):
+        elif not open_ended and properties:
             yield _unknown(key, list(properties), (*path, key))
 
 
@@ -119,7 +120,7 @@ def _type_hint(value: Any, wanted: str) -> str:
     if wanted == "string" and isinstance(value, (bool, int, float)):
         return f'put it in quotes: "{shown(value)}"'
     if wanted in ("integer", "number", "boolean") and isinstance(value, str):
-        return "remove the quotes" if value.strip() else ""
+        return "remove the quotes" if UNQUOTED.fullmatch(value) else ""
     if wanted == "array" and isinstance(value, (dict, str)):
         return "begin each entry with '- '"
     return ""

@@ -4,27 +4,15 @@ from pathlib import Path
 
 import click
 import msgspec
-import yaml
 
 from wainwright.api.crd import DEFINITIONS, definition
 from wainwright.errors import Stale, Usage
+from wainwright.manifests.yamlout import dump
 
 
 def rendered() -> dict[str, str]:
     """File name to text, one file a kind, in the order they are listed."""
-    return {
-        f"{item.group}_{item.plural}.yaml": yaml.dump(
-            definition(item), Dumper=_Plain, sort_keys=False, width=100, allow_unicode=True
-        )
-        for item in DEFINITIONS
-    }
-
-
-class _Plain(yaml.SafeDumper):
-    """YAML without anchors: the same rules appear many times, and people read these files."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
-        return True
+    return {f"{item.group}_{item.plural}.yaml": dump(definition(item)) for item in DEFINITIONS}
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from wainwright.errors import Usage
-from wainwright.manifests.check import Progress
+from wainwright.manifests.load import Progress
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,7 +42,7 @@ def progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield lambda _file, _count: None
         return
-    from rich.console import Console  # noqa: PLC0415 - costs start-up time, seldom needed
+    from rich.console import Console
 
     with Console(stderr=True).status("reading…") as status:
         yield _reporter(status)

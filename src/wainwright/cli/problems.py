@@ -29,11 +29,11 @@ def show(problems: Iterable[Problem], *, word: str, colour: str) -> None:
 
 def sentence(problem: Problem) -> str:
     """What was found and what was expected, in one line."""
-    if not problem.found or problem.found in problem.message:
-        return problem.message
-    if problem.message == f"expected {problem.expected}":
+    if problem.expected and problem.message == f"expected {problem.expected}":
         return f"found {problem.found}, {problem.message}"
-    return f"{problem.message}; found {problem.found}"
+    if problem.message == problem.expected:
+        return f"found {problem.found}: {problem.message}"
+    return problem.message
 
 
 def is_terminal() -> bool:

@@ -1,26 +1,20 @@
-"""All files of the input, examined: the report of `wain validate`."""
+"""All objects of the input, examined: the report of `wain validate`."""
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 
 from wainwright.api.builtin import Reader
-from wainwright.api.fault import Fault, field_path
-from wainwright.manifests.document import Document, Place, documents, objects
-from wainwright.manifests.examine import Finding, examine
-from wainwright.manifests.files import Source, sources
+from wainwright.api.kinds import Kind
+from wainwright.manifests.document import Document
+from wainwright.manifests.examine import examine
+from wainwright.manifests.load import Progress, load, located, quiet, without_collector
 from wainwright.manifests.problem import Problem, Report, in_order
-from wainwright.manifests.yamltext import Unreadable
-
-Progress = Callable[[str, int], None]
-"""Told the file being read and how many objects have been read so far."""
 
 
 class Checked:
     """What was read, in order, with what is wrong with it."""
 
     def __init__(self) -> None:
-        self.objects: list[tuple[Document, Finding]] = []
+        self.objects: list[tuple[Document, Kind | None]] = []
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
 
@@ -29,104 +23,48 @@ class Checked:
         return Report(errors=in_order(self.errors), warnings=in_order(self.warnings))
 
 
-def check(arguments: Iterable[str], progress: Progress = lambda _file, _count: None) -> Checked:
+def check(arguments: Iterable[str], progress: Progress = quiet) -> Checked:
     """Read and examine everything that the arguments name."""
-    checked, builtin = Checked(), Reader()
-    with _without_collector():
-        for source in sources(arguments):
-            if isinstance(source, Problem):
-                checked.errors.append(source)
-            else:
-                _check_source(source, checked, builtin, progress)
-    checked.warnings.extend(_doubles(checked.objects))
+    loaded, checked, builtin = load(arguments, progress), Checked(), Reader()
+    checked.errors.extend(loaded.problems)
+    with without_collector():
+        for document in loaded.documents:
+            _check(document, checked, builtin)
+    checked.warnings.extend(doubles(checked.objects))
     return checked
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Reading makes millions of small objects and no cycles; looking for some takes longer."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+def _check(document: Document, checked: Checked, builtin: Reader) -> None:
+    finding = examine(document.value, builtin)
+    checked.objects.append((document, finding.kind))
+    for fault in finding.faults:
+        (checked.warnings if fault.warning else checked.errors).append(located(document, fault))
 
 
-def _check_source(source: Source, checked: Checked, builtin: Reader, progress: Progress) -> None:
-    number = 0
-    try:
-        for place in documents(source):
-            number = place.number
-            _check_place(place, checked, builtin)
-            progress(source.name, len(checked.objects))
-    except Unreadable as error:
-        checked.errors.append(_unreadable(source, error, number + 1))
-        return
-    if number == 0:
-        checked.errors.append(
-            Problem(
-                file=source.name, line=1, message="no document in this file", expected="a manifest"
-            )
-        )
-
-
-def _check_place(place: Place, checked: Checked, builtin: Reader) -> None:
-    for document in objects(place):
-        finding = examine(document.value, builtin)
-        checked.objects.append((document, finding))
-        for fault in finding.faults:
-            (checked.warnings if fault.warning else checked.errors).append(located(document, fault))
-
-
-def located(document: Document, fault: Fault) -> Problem:
-    """A fault with the file and line of the value it is about."""
-    return Problem(
-        file=document.file,
-        line=document.line(fault.path),
-        document=document.place.number,
-        path=field_path((*document.base, *fault.path)),
-        found=fault.found,
-        expected=fault.expected,
-        message=fault.message,
-        hint=fault.hint,
-    )
-
-
-def _unreadable(source: Source, error: Unreadable, document: int) -> Problem:
-    return Problem(
-        file=source.name,
-        line=error.line,
-        document=document,
-        path=field_path(error.path),
-        message=error.message,
-        hint=error.hint,
-    )
-
-
-def _doubles(read: list[tuple[Document, Finding]]) -> Iterator[Problem]:
+def doubles(read: Iterable[tuple[Document, Kind | None]]) -> Iterator[Problem]:
     """The same object twice: the later one would replace the earlier."""
     first: dict[tuple[str, str, str, str], Document] = {}
-    for document, finding in read:
-        if finding.kind is None:
-            continue
-        meta = document.value.get("metadata")
-        if not isinstance(meta, dict) or not meta.get("name"):
-            continue
-        group = finding.kind.api_version.rpartition("/")[0]
-        key = (group, finding.kind.name, str(meta.get("namespace") or ""), str(meta["name"]))
-        before = first.setdefault(key, document)
-        if before is not document:
-            yield _double(document, before, finding.kind.name, key[3])
+    for document, kind in read:
+        key = _identity(document, kind)
+        if key is not None and first.setdefault(key, document) is not document:
+            yield _double(document, first[key], key)
 
 
-def _double(document: Document, before: Document, kind: str, name: str) -> Problem:
+def _identity(document: Document, kind: Kind | None) -> tuple[str, str, str, str] | None:
+    meta = document.value.get("metadata") if kind is not None else None
+    if kind is None or not isinstance(meta, dict) or not meta.get("name"):
+        return None
+    group = kind.api_version.rpartition("/")[0]
+    return group, kind.name, str(meta.get("namespace") or ""), str(meta["name"])
+
+
+def _double(document: Document, before: Document, key: tuple[str, str, str, str]) -> Problem:
+    _, kind, _, name = key
     return Problem(
         file=document.file,
         line=document.line(("metadata", "name")),
         document=document.place.number,
-        path=field_path((*document.base, "metadata", "name")),
+        path="metadata.name",
         found=name,
         message=f"{kind} {name} is also in {before.file}, line {before.line(())}; "
         "the later one would replace the earlier",

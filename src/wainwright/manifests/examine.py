@@ -27,13 +27,22 @@ def examine(value: Any, builtin: Reader) -> Finding:
         return Finding(None, [TOO_DEEP])
 
 
-def _examine(value: Any, builtin: Reader) -> Finding:
+def identified(value: Any) -> Finding:
+    """Which kind the value says it is; a fault where that is none that we know."""
     named = _header_faults(value)
     if named:
         return Finding(None, named)
     kind = known().get((value["apiVersion"], value["kind"]))
     if kind is None:
         return Finding(None, [_unknown(value["apiVersion"], value["kind"])])
+    return Finding(kind, [])
+
+
+def _examine(value: Any, builtin: Reader) -> Finding:
+    finding = identified(value)
+    kind = finding.kind
+    if kind is None:
+        return finding
     match kind.family:
         case Family.BUILTIN:
             return Finding(kind, builtin.read(value)[1])

@@ -26,9 +26,12 @@ class _Duplicate(Exception):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        seen: set[str] = set()
-        raise _Duplicate(next(key for key, _ in pairs if key in seen or seen.add(key)))
+        raise _Duplicate(_repeated([key for key, _ in pairs]))
     return made
+
+
+def _repeated(keys: list[str]) -> str:
+    return next(key for index, key in enumerate(keys) if key in keys[:index])
 
 
 def _constant(name: str) -> Any:

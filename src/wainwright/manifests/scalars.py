@@ -66,8 +66,8 @@ def _number(text: str) -> Scalar:
         value = _integer(match)
         if -LARGEST // 2 <= value < LARGEST:
             return value
-    if FLOAT.fullmatch(digits):
-        return whole(_float(digits))
+    if FLOAT.fullmatch(digits) and not math.isinf(float(digits)):
+        return whole(float(digits))
     return text
 
 
@@ -75,13 +75,6 @@ def _integer(match: "re.Match[str]") -> int:
     name = next(name for name in BASES if match[name] is not None)
     value = int(match[name], BASES[name])
     return -value if match["sign"] == "-" else value
-
-
-def _float(digits: str) -> float:
-    value = float(digits)
-    if math.isinf(value):
-        raise NotJSON(digits)
-    return value
 
 
 def whole(value: float) -> int | float:

@@ -6,12 +6,12 @@ wrong is the one document read a second time, with the line of every value, beca
 and lines cost time and memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 
 from wainwright.manifests.marks import Marks, Path
 from wainwright.manifests.scalars import NotJSON, Scalar, plain
@@ -80,8 +80,8 @@ class _Reader:
 
     def read(self) -> Iterator[tuple[Text, Marks | None]]:
         start, line = 0, 1
-        get_event = self.parser.get_event
-        handlers = {
+        get_event: Callable[[], Any] = self.parser.get_event
+        handlers: dict[type, Callable[[Any], None]] = {
             yaml.ScalarEvent: self._scalar,
             yaml.MappingStartEvent: self._mapping,
             yaml.SequenceStartEvent: self._sequence,
@@ -89,17 +89,18 @@ class _Reader:
             yaml.SequenceEndEvent: self._end,
             yaml.AliasEvent: self._alias,
         }
+        event: Any
         while True:
             event = get_event()
             handler = handlers.get(type(event))
             if handler is not None:
                 handler(event)
             elif type(event) is yaml.DocumentStartEvent:
-                start, line = event.start_mark.index, event.start_mark.line + 1
+                start, line = _start(event)
                 self._reset()
             elif type(event) is yaml.DocumentEndEvent:
                 if self.root is not None and self.root[0] is not None:
-                    yield Text(self.root[0], start, event.end_mark.index, line), self.root[1]
+                    yield Text(self.root[0], start, _end(event), line), self.root[1]
             elif type(event) is yaml.StreamEndEvent:
                 return
 
@@ -260,6 +261,14 @@ def _key_text(value: Scalar, event: yaml.ScalarEvent) -> str:
     if value is None:
         raise Unreadable("a key is missing before ':'", line=_line(event))
     return str(value)
+
+
+def _start(event: Any) -> tuple[int, int]:
+    return int(event.start_mark.index), int(event.start_mark.line) + 1
+
+
+def _end(event: Any) -> int:
+    return int(event.end_mark.index)
 
 
 def _line(event: Any) -> int:
