@@ -51,7 +51,8 @@ def memory(machine: Machine, vm_share: Fraction, declared_overhead: int | None =
     detail: Detail = {"memory": machine.memory_mib * MIB}
     if declared_overhead is not None:
         rule = Rule.DECLARED_VM_MEMORY_ARM if arm else Rule.DECLARED_VM_MEMORY
-        return Figure(mib * MIB - declared_overhead, rule, detail | {"overhead": declared_overhead})
+        left = max(mib * MIB - declared_overhead, 0)  # an overhead may be larger than the machine
+        return Figure(left, rule, detail | {"overhead": declared_overhead})
     overhead = ceiling(mib * vm_share.numerator, vm_share.denominator)
     detail |= {"percent": _percent(vm_share), "overhead": overhead * MIB}
     rule = Rule.VM_MEMORY_ARM if arm else Rule.VM_MEMORY

@@ -88,6 +88,9 @@ class Rule(Enum):
     EVICTION_OFF = "evictionHard {signal} of the class is 100 %, which switches it off"
     DECLARED_OVERHEAD = "overhead of the type's InstanceType object"
 
+    STATED = "the Catalog says so"
+    OVERLAID = "capacity of the NodeOverlay {overlay}"
+
 
 Detail: TypeAlias = dict[str, int | str]
 

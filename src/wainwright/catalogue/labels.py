@@ -47,40 +47,61 @@ def machine_labels(machine: Machine, traits: Traits, region: str) -> Labels:
     Zone, zone id and capacity type are left to the offerings. A label that a type does not have is
     not there; several values mean that a node of the type can be either.
     """
-    labels = {INSTANCE_TYPE: machine.name, ARCH: machine.architecture, REGION: region}
-    labels |= _size(machine) | _network(machine) | _system(machine, traits)
-    if machine.gpu is not None:
-        labels |= _gpu(machine.gpu)
-    if machine.accelerator is not None:
-        labels |= _accelerator(machine.accelerator)
-    return {key: (value,) for key, value in labels.items()} | {TENANCY: TENANCIES}
+    return kin_labels(machine, traits, region) | own_labels(machine)
 
 
-def _size(machine: Machine) -> dict[str, str]:
+def kin_labels(machine: Machine, traits: Traits, region: str) -> Labels:
+    """What the sizes of a family have in common, as long as they are equally `kin`."""
     labels = {
+        ARCH: machine.architecture,
+        REGION: region,
         FAMILY: machine.family,
-        SIZE: machine.size,
         FLEX: _flag(machine.flex),
         HYPERVISOR: machine.hypervisor,
-        CPU: str(machine.vcpus),
         CPU_MANUFACTURER: machine.cpu_manufacturer,
         CLOCK: str(machine.clock_mhz),
-        MEMORY: str(machine.memory_mib),
+        ENCRYPTION: _flag(machine.encryption_in_transit),
     }
     if machine.category is not None:
         labels |= {CATEGORY: machine.category, GENERATION: str(machine.generation)}
-    return labels
+    return _single(labels | _system(machine, traits)) | {TENANCY: TENANCIES}
 
 
-def _network(machine: Machine) -> dict[str, str]:
-    labels = {ENCRYPTION: _flag(machine.encryption_in_transit)}
+def kin(machine: Machine) -> tuple[str | int, ...]:
+    """Machines that agree in this agree in `kin_labels`."""
+    return (
+        machine.family,
+        machine.architecture,
+        machine.hypervisor,
+        machine.cpu_manufacturer,
+        machine.clock_mhz,
+        machine.encryption_in_transit,
+    )
+
+
+def own_labels(machine: Machine) -> Labels:
+    """What sets the type apart from its family."""
+    labels = {
+        INSTANCE_TYPE: machine.name,
+        SIZE: machine.size,
+        CPU: str(machine.vcpus),
+        MEMORY: str(machine.memory_mib),
+    }
     if machine.ebs_mbps is not None:
         labels[EBS_BANDWIDTH] = str(machine.ebs_mbps)
     if machine.network_mbps is not None:
         labels[NETWORK_BANDWIDTH] = str(machine.network_mbps)
     if machine.nvme:
         labels[LOCAL_NVME] = str(machine.local_storage_gb)
-    return labels
+    if machine.gpu is not None:
+        labels |= _gpu(machine.gpu)
+    if machine.accelerator is not None:
+        labels |= _accelerator(machine.accelerator)
+    return _single(labels)
+
+
+def _single(labels: dict[str, str]) -> Labels:
+    return {key: (value,) for key, value in labels.items()}
 
 
 def _gpu(gpu: Gpu) -> dict[str, str]:

@@ -19,10 +19,12 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: Mapping[str, Figure]
     eviction: Mapping[str, Figure]
     declared: Mapping[str, Figure]
+    stated: Mapping[str, Figure] = {}
+    """What a Catalog says in place of all the others but the declared."""
 
     @property
     def parts(self) -> tuple[Mapping[str, Figure], ...]:
-        return self.kube_reserved, self.system_reserved, self.eviction, self.declared
+        return self.kube_reserved, self.system_reserved, self.eviction, self.declared, self.stated
 
     def total(self) -> dict[str, int]:
         total: dict[str, int] = {}
@@ -43,11 +45,11 @@ def overhead(
         kube_reserved=kube_reserved(settings.kubelet, capacity, counted),
         system_reserved=system_reserved(settings.kubelet),
         eviction=eviction(settings.kubelet, capacity),
-        declared=_declared(override),
+        declared=declared(override) if override.overhead else {},
     )
 
 
-def _declared(override: Override) -> dict[str, Figure]:
+def declared(override: Override) -> dict[str, Figure]:
     """What an InstanceType object takes off, unless capacity has it already.
 
     Memory overhead stands in for the percentage of the virtual machine, so capacity lacks it

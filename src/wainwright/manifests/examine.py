@@ -29,13 +29,18 @@ def examine(value: Any, builtin: Reader) -> Finding:
 
 def identified(value: Any) -> Finding:
     """Which kind the value says it is; a fault where that is none that we know."""
+    kind = _known(value)
+    if kind is not None:
+        return Finding(kind, [])
     named = _header_faults(value)
-    if named:
-        return Finding(None, named)
-    kind = known().get((value["apiVersion"], value["kind"]))
-    if kind is None:
-        return Finding(None, [_unknown(value["apiVersion"], value["kind"])])
-    return Finding(kind, [])
+    return Finding(None, named or [_unknown(value["apiVersion"], value["kind"])])
+
+
+def _known(value: Any) -> Kind | None:
+    try:
+        return known().get((value["apiVersion"], value["kind"]))
+    except (KeyError, TypeError):
+        return None
 
 
 def _examine(value: Any, builtin: Reader) -> Finding:

@@ -24,7 +24,7 @@ from wainwright.manifests.check import doubles
 from wainwright.manifests.convert import Conversion, convert
 from wainwright.manifests.document import Document
 from wainwright.manifests.examine import identified
-from wainwright.manifests.load import Progress, load, located, quiet
+from wainwright.manifests.load import Progress, load, located, quiet, without_collector
 from wainwright.manifests.problem import Problem, Report
 from wainwright.manifests.shortforms import DEFAULT_CLASS, original, spelt_out
 
@@ -101,10 +101,11 @@ def read(
 ) -> World:
     """Read everything that the arguments name; a Cloud or Catalog by flag replaces the input's."""
     reading = _Reading()
-    reading.take(arguments, progress, without={"Cloud": cloud, "Catalog": catalog})
-    for name, file in (("Cloud", cloud), ("Catalog", catalog)):
-        if file is not None:
-            reading.take_only(file, name, progress)
+    with without_collector():
+        reading.take(arguments, progress, without={"Cloud": cloud, "Catalog": catalog})
+        for name, file in (("Cloud", cloud), ("Catalog", catalog)):
+            if file is not None:
+                reading.take_only(file, name, progress)
     return reading.finished()
 
 

@@ -98,7 +98,10 @@ class TypeIndex:
 
     def cheapest_in(self, rows: Rows, markets: Markets) -> tuple[InstanceType, Offering] | None:
         found = self._markets.cheapest(rows, markets)
-        return None if found is None else (self.types[found[0]], found[1])
+        if found is None:
+            return None
+        row, position = found
+        return self.types[row], self.types[row].offerings[position]
 
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""

@@ -4,14 +4,13 @@ Zone and capacity type make a dozen of them; every reservation and every further
 All offerings of a catalogue that carry the same labels are one market, whatever they sell.
 """
 
-from collections.abc import Sequence
-from operator import itemgetter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from wainwright.model.columns import REMEMBERED, Column, Rows, row_numbers, union
-from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
+from wainwright.model.instance_type import UNLIMITED, InstanceType
 from wainwright.model.labels import RESERVATION_ID, RESERVATION_LABELS
 from wainwright.model.requirements import Requirement, Requirements
 from wainwright.model.values import NOTHING, ValueSet, one_of
@@ -19,8 +18,11 @@ from wainwright.model.values import NOTHING, ValueSet, one_of
 Markets: TypeAlias = Rows
 """A set of markets: bit i stands for `markets[i]`."""
 
-Offer: TypeAlias = tuple[float, int, Offering]
-"""The price, the number of the market, and the offering itself."""
+Labels: TypeAlias = tuple[Requirements, str | None]
+"""What makes a market: the requirements of an offering and its reservation."""
+
+Offer: TypeAlias = tuple[float, int, int]
+"""The price, the number of the market, and which of the type's offerings it is."""
 
 
 class Market(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,10 +44,9 @@ class MarketTable:
     __slots__ = ("_columns", "_names", "_offers", "_sold_in", "everywhere", "keys", "markets")
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
-        gathered = _Gathering()
-        for row, kind in enumerate(types):
-            gathered.take(row, kind)
-        self.markets, self._offers = gathered.ranked()
+        books = _Books(_numbered(types))
+        self._offers = [books.enter(row, kind) for row, kind in enumerate(types)]
+        self.markets = books.markets()
         self._names = [kind.name for kind in types]
         self.everywhere: Markets = (1 << len(self.markets)) - 1
         self._columns = _columns(self.markets, self.everywhere)
@@ -80,62 +81,47 @@ class MarketTable:
         column = self._columns.get(key)
         return [] if column is None else list(column.values(markets, wanted))
 
-    def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, Offering] | None:
-        """The best buy: by price, then the type's name, then the order of markets."""
-        best: tuple[float, str, int, Offering] | None = None
+    def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int] | None:
+        """The row and the offering of the best buy: by price, name of the type, then market."""
+        best: tuple[float, str, int, int] | None = None
         for row in row_numbers(rows):
             offers = self._offers[row]
             if not offers or (best is not None and offers[0][0] > best[0]):
                 break  # rows stand in the order of their cheapest offer
-            for price, market, offering in offers:
+            for price, market, position in offers:
                 if markets >> market & 1:
                     if best is None or (price, self._names[row]) < best[:2]:
-                        best = (price, self._names[row], row, offering)
+                        best = (price, self._names[row], row, position)
                     break
         return None if best is None else best[2:]
 
 
-class _Gathering:
-    """Markets numbered as they are met, and ranked at the end, whatever the order of input."""
+class _Books:
+    """Who lists and who sells what in which market, while it is being written down."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[Requirements, str | None], int] = {}
-        self._listed: list[Rows] = []
-        self._sold: list[Rows] = []
-        self._available: list[int] = []
-        self._offers: list[list[Offer]] = []
+    def __init__(self, numbers: Mapping[Labels, int]) -> None:
+        self._numbers = numbers
+        self._sold: list[Rows] = [0] * len(numbers)
+        self._sold_out: list[Rows] = [0] * len(numbers)
+        self._available = [UNLIMITED] * len(numbers)
 
-    def take(self, row: int, kind: InstanceType) -> None:
+    def enter(self, row: int, kind: InstanceType) -> list[Offer]:
+        """The offers of one instance type that can be had, cheapest first."""
         bit, offers = 1 << row, []
-        for offering in kind.offerings:
-            labels = (offering.requirements, offering.reservation_id)
-            number = self._numbers.get(labels)
-            if number is None:
-                number = self._open(labels)
-            self._listed[number] |= bit
+        for position, offering in enumerate(kind.offerings):
+            number = self._numbers[offering.requirements, offering.reservation_id]
             if offering.available > 0:
                 self._sold[number] |= bit
-                offers.append((offering.price, number, offering))
-                if offering.available < self._available[number]:
-                    self._available[number] = offering.available
-        self._offers.append(offers)
+                offers.append((offering.price, number, position))
+                if offering.available < UNLIMITED:
+                    self._available[number] = min(self._available[number], offering.available)
+            else:
+                self._sold_out[number] |= bit
+        offers.sort()
+        return offers
 
-    def _open(self, labels: tuple[Requirements, str | None]) -> int:
-        number = self._numbers[labels] = len(self._numbers)
-        self._listed.append(0)
-        self._sold.append(0)
-        self._available.append(UNLIMITED)
-        return number
-
-    def ranked(self) -> tuple[tuple[Market, ...], list[list[Offer]]]:
-        order = sorted(self._numbers.items(), key=lambda item: _rank(*item[0]))
-        markets = tuple(self._market(*labels, number) for labels, number in order)
-        rank = {number: position for position, (_, number) in enumerate(order)}
-        offers = [
-            sorted([(price, rank[n], offering) for price, n, offering in row], key=itemgetter(0, 1))
-            for row in self._offers
-        ]
-        return markets, offers
+    def markets(self) -> tuple[Market, ...]:
+        return tuple(self._market(*labels, number) for labels, number in self._numbers.items())
 
     def _market(
         self, requirements: Requirements, reservation_id: str | None, number: int
@@ -143,17 +129,26 @@ class _Gathering:
         return Market(
             requirements=_with_reservation(requirements, reservation_id),
             reservation_id=reservation_id,
-            listed=self._listed[number],
+            listed=self._sold[number] | self._sold_out[number],
             sold=self._sold[number],
             available=self._available[number] if self._sold[number] else 0,
         )
 
 
-def _rank(
-    requirements: Requirements, reservation_id: str | None
-) -> tuple[list[tuple[str, list[str]]], str]:
-    labels = [(key, sorted(found.allowed.values)) for key, found in requirements.items()]
-    return labels, reservation_id or ""
+def _numbered(types: Iterable[InstanceType]) -> dict[Labels, int]:
+    """Every combination of labels that offerings have, numbered in an order that is their own."""
+    met = dict.fromkeys(
+        (offering.requirements, offering.reservation_id)
+        for kind in types
+        for offering in kind.offerings
+    )
+    return {labels: number for number, labels in enumerate(sorted(met, key=_rank))}
+
+
+def _rank(labels: Labels) -> tuple[list[tuple[str, list[str]]], str]:
+    requirements, reservation_id = labels
+    values = [(key, sorted(found.allowed.values)) for key, found in requirements.items()]
+    return values, reservation_id or ""
 
 
 def _with_reservation(requirements: Requirements, reservation_id: str | None) -> Requirements:

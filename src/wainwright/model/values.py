@@ -190,9 +190,9 @@ def _open(excluded: frozenset[str], lower: int | None, upper: int | None) -> Val
 
 
 def _impossible(lower: int | None, upper: int | None) -> bool:
-    lowest = MIN_INTEGER if lower is None else lower
-    highest = MAX_INTEGER if upper is None else upper
-    return lowest > min(highest, MAX_INTEGER) or highest < MIN_INTEGER
+    lowest = MIN_INTEGER if lower is None else max(lower, MIN_INTEGER)
+    highest = MAX_INTEGER if upper is None else min(upper, MAX_INTEGER)
+    return lowest > highest
 
 
 def _within(value: str, lower: int | None, upper: int | None) -> bool:

@@ -130,6 +130,25 @@ def test_a_type_with_several_values_is_admitted_by_each() -> None:
     ]
 
 
+def test_a_type_loses_its_place_when_all_of_its_several_values_are_refused() -> None:
+    either = instance_type(requirements=asking(INSTANCE_TENANCY, "In", "default", "dedicated"))
+    index = TypeIndex([either])
+    assert index.admitted_by(asking(INSTANCE_TENANCY, "NotIn", "default", "dedicated")) == 0
+
+
+def test_a_type_that_excludes_values_may_as_well_lack_the_label() -> None:
+    index = TypeIndex([instance_type(requirements=asking(ARCH, "NotIn", "arm64"))])
+    assert index.admitted_by(asking(ARCH, "DoesNotExist")) == index.everything
+    assert index.admitted_by(asking(ARCH, "In", "amd64")) == index.everything
+    assert index.admitted_by(asking(ARCH, "In", "arm64")) == 0
+
+
+def test_a_type_without_a_zone_is_for_any_zone_even_if_others_name_theirs() -> None:
+    pinned = instance_type(name="pinned", labels={ZONE: "zone-a"})
+    index = TypeIndex([pinned, instance_type(name="roams", offerings=(offering(zone=None),))])
+    assert names(index.admitted_by(asking(ZONE, "In", "zone-b")), index) == ["roams"]
+
+
 def reserved(count: int = 2) -> InstanceType:
     return instance_type(
         name="reserved",

@@ -85,6 +85,12 @@ def test_nothing_is_greater_than_the_largest_integer() -> None:
     assert value_set("Gte", (str(MAX_INTEGER + 1),)) == NOTHING
 
 
+def test_bounds_beyond_every_integer_admit_nothing() -> None:
+    assert between(MAX_INTEGER + 1, 10**30) == NOTHING
+    assert between(-(10**30), MIN_INTEGER - 1) == NOTHING
+    assert not between(MAX_INTEGER, None).overlaps(between(None, -(10**30)))
+
+
 @pytest.mark.parametrize("values", [(), ("a",), ("1", "2")])
 def test_a_bound_that_is_not_one_integer_admits_nothing(values: tuple[str, ...]) -> None:
     assert value_set("Gt", values) == NOTHING

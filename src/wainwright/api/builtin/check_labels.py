@@ -24,7 +24,7 @@ COMPARISON: Final = ("Gt", "Lt")
 LABEL_OPERATORS: Final = (*IN_SET, *PRESENCE)
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, *COMPARISON)
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
-A_NODE_NAME: Final = "the name of a node: lower case letters, digits, '-' and '.', at most 253"
+A_NODE_NAME: Final = "the name of a node: lower case letters, digits, '-' and '.'"
 
 is_label_key = lru_cache(maxsize=4096)(metadata.is_label_key)
 is_label_value = lru_cache(maxsize=4096)(metadata.is_label_value)

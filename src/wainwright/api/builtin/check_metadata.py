@@ -11,8 +11,9 @@ from wainwright.api.fault import Fault, Path
 from wainwright.api.metadata import A_KEY, is_subdomain
 
 METADATA: Final[Path] = ("metadata",)
-A_NAME: Final = "a name of lower case letters, digits, '-' and '.', at most 253 of them"
-A_LABEL_NAME: Final = "a name of lower case letters, digits and '-', at most 63 of them"
+ENDS: Final = "with a letter or digit at both ends"
+A_NAME: Final = f"a name of at most 253 lower case letters, digits, '-' and '.', {ENDS}"
+A_LABEL_NAME: Final = f"a name of at most 63 lower case letters, digits and '-', {ENDS}"
 A_SEGMENT: Final = "a name without '/' and '%'"
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 SUFFIX: Final = "x7k2p"  # as long as what the API server appends to generateName
@@ -77,6 +78,8 @@ def annotations(given: dict[str, str] | None, path: Path) -> Iterator[Fault]:
 def _owners(given: list[dict[str, Any]], path: Path) -> Iterator[Fault]:
     controllers = 0
     for index, owner in enumerate(given):
+        if owner in given[:index]:
+            continue  # the API server takes such a repetition out
         for field in OWNER:
             if not owner.get(field):
                 yield missing((*path, index, field), "what identifies the owner")

@@ -28,7 +28,7 @@ from wainwright.api.builtin.wording import among, missing, twice, wrong
 from wainwright.api.fault import Fault, Path
 
 BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
-SOURCES: Final = (*DISKS, "local")
+SOURCES: Final = ("csi", *DISKS, "local")
 A_PROVISIONER: Final = "the name of a provisioner such as ebs.csi.aws.com"
 LONGEST_NODE_ID: Final = 256
 

@@ -13,7 +13,7 @@ from wainwright.api.fault import Fault, Path
 ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 VOLUME_MODES: Final = ("Filesystem", "Block")
 DISKS: Final = Disk.__struct_fields__
-SOURCES: Final = (*DISKS, "persistentVolumeClaim", "ephemeral", "emptyDir")
+SOURCES: Final = ("csi", *DISKS, "persistentVolumeClaim", "ephemeral", "emptyDir")
 A_DRIVER: Final = "the name of a CSI driver such as ebs.csi.aws.com, at most 63 characters"
 
 

@@ -10,10 +10,18 @@ class VolumeNodeAffinity(Part, frozen=True, kw_only=True):
     required: NodeSelector | None = None
 
 
+class DriverVolume(Part, frozen=True, kw_only=True):
+    """A volume that a CSI driver keeps, and what it calls it."""
+
+    driver: str = ""
+    volumeHandle: str = ""
+
+
 class PersistentVolumeSpec(Disk, frozen=True, kw_only=True):
     accessModes: list[str] | None = None
     capacity: Resources | None = None
     claimRef: ObjectReference | None = None
+    csi: DriverVolume | None = None
     local: LocalVolume | None = None
     nodeAffinity: VolumeNodeAffinity | None = None
     storageClassName: str = ""

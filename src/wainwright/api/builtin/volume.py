@@ -42,11 +42,10 @@ class EmptyDirVolume(Part, frozen=True, kw_only=True):
     sizeLimit: Amount | None = None
 
 
-class CSIVolume(Part, frozen=True, kw_only=True):
-    """A volume of a driver; the handle is there where a PersistentVolume describes it."""
+class InlineVolume(Part, frozen=True, kw_only=True):
+    """A volume that a driver makes for one pod."""
 
     driver: str = ""
-    volumeHandle: str = ""
 
 
 class ElasticBlockStoreVolume(Part, frozen=True, kw_only=True):
@@ -98,7 +97,6 @@ class LocalVolume(Part, frozen=True, kw_only=True):
 class Disk(Part, frozen=True, kw_only=True):
     """The kinds of storage that both a pod and a PersistentVolume can name; at most one is set."""
 
-    csi: CSIVolume | None = None
     awsElasticBlockStore: ElasticBlockStoreVolume | None = None
     gcePersistentDisk: GCEDiskVolume | None = None
     azureDisk: AzureDiskVolume | None = None
@@ -112,6 +110,7 @@ class Disk(Part, frozen=True, kw_only=True):
 
 class Volume(Disk, frozen=True, kw_only=True):
     name: str = ""
+    csi: InlineVolume | None = None
     persistentVolumeClaim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
     emptyDir: EmptyDirVolume | None = None

@@ -44,8 +44,6 @@ def _selector(description: str, prefix: str) -> object:
 class AWSNodeTemplateSpec(Wire, frozen=True, kw_only=True):
     """Where instances are placed, what they boot, and how."""
 
-    apiVersion: Annotated[str | None, wire("The provider's, when written in a Provisioner.")] = None
-    kind: Annotated[str | None, wire("The provider's, when written in a Provisioner.")] = None
     amiFamily: Annotated[str | None, wire("How the image is bootstrapped.", enum=OLD_FAMILIES)] = (
         None
     )

@@ -38,6 +38,13 @@ class Consolidation(Wire, frozen=True, kw_only=True):
     enabled: Annotated[bool | None, wire("Whether nodes are replaced to save money.")] = None
 
 
+class InlineProvider(AWSNodeTemplateSpec, frozen=True, kw_only=True):
+    """The cloud's side of the node, carried by the Provisioner itself."""
+
+    apiVersion: Annotated[str | None, wire("extensions.karpenter.sh/v1alpha1.")] = None
+    kind: Annotated[str | None, wire("AWS.")] = None
+
+
 class ProviderRef(Wire, frozen=True, kw_only=True):
     """Which AWSNodeTemplate holds the cloud's side of the node."""
 
@@ -71,7 +78,7 @@ class ProvisionerSpec(Wire, frozen=True, kw_only=True):
     taints: OldTaints | None = None
     startupTaints: OldStartupTaints | None = None
     kubeletConfiguration: AlphaKubelet | None = None
-    provider: AWSNodeTemplateSpec | None = None
+    provider: InlineProvider | None = None
     providerRef: ProviderRef | None = None
     limits: AlphaLimits | None = None
     weight: Annotated[

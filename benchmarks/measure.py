@@ -1,0 +1,34 @@
+"""Measuring: the median of several runs, and the most memory a fresh process needed."""
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+
+def seconds(work: Callable[[], object], runs: int = 5) -> float:
+    """The median time of a piece of work."""
+    return statistics.median(_once(work) for _ in range(runs))
+
+
+def _once(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def peak_megabytes(module: str, *arguments: str) -> float:
+    """The most memory that `python -m module arguments` needed; it prints that itself."""
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
+
+
+def my_peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def row(what: str, figure: str, target: str = "") -> None:
+    print(f"  {what:<52} {figure:>16}   {target}")

@@ -1,0 +1,37 @@
+"""Descriptions: the labels of machines as requirement sets, shared by all classes of one system."""
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from wainwright.catalogue import builtin, regions
+from wainwright.catalogue.ami import Traits
+from wainwright.catalogue.labels import ARCH, Labels, kin, kin_labels, own_labels
+from wainwright.model.requirements import Requirements, requirement
+
+
+@cache
+def descriptions(region: str, traits: Traits) -> Mapping[str, Requirements]:
+    """For every type that the region offers, what its labels can be, in the order of names."""
+    machines, made = builtin.machines(), {}
+    kindred: dict[tuple[str | int, ...], Requirements] = {}
+    for name in regions.region(region).offered:
+        machine = machines[name]
+        relation = kin(machine)
+        shared = kindred.get(relation)
+        if shared is None:
+            shared = kindred[relation] = _required(kin_labels(machine, traits, region))
+        made[name] = shared.narrow(_required(own_labels(machine)))
+    return MappingProxyType(made)
+
+
+def _required(labels: Labels) -> Requirements:
+    return Requirements(
+        requirement(key, "In", _legal(values) if key == ARCH else values)
+        for key, values in labels.items()
+    )
+
+
+def _legal(architectures: tuple[str, ...]) -> tuple[str, ...]:
+    """The word that stands for a Mac's architecture is in brackets, which no label value may be."""
+    return tuple(value.strip("[]") for value in architectures)
