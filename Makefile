@@ -33,6 +33,8 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/wain crds --check deploy/crds
+	$(BIN)/python scripts/make_catalogue.py --check
+	$(BIN)/python scripts/readme.py --check
 
 ## format: rewrite the code in the agreed style
 format: $(VENV)/.dev

@@ -42,7 +42,7 @@ def pod(number: int, dice: random.Random) -> dict[str, Any]:
 
 
 def files(folder: Path, count: int) -> tuple[Path, Path]:
-    dice = random.Random(1)  # noqa: S311 - the same pods every time
+    dice = random.Random(1)
     pods = [pod(number, dice) for number in range(count)]
     as_yaml, as_json = folder / "pods.yaml", folder / "pods.json"
     as_json.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))

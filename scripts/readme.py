@@ -1,4 +1,4 @@
-"""Puts the real output of `make demo` into the README; `--check` says whether it is there already."""
+"""Puts the real output of `make demo` into the README; `--check` says whether it is there."""
 
 import os
 import subprocess

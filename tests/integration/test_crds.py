@@ -1,7 +1,6 @@
 """A real API server with our CRDs says of every manifest what `wain validate` says of it."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -36,7 +35,7 @@ SERVED = [
 
 
 @pytest.fixture(scope="session")
-def api(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def api(control_plane: ControlPlane) -> ControlPlane:
     for item in DEFINITIONS:
         control_plane.apply_crd(definition(item))
     return control_plane

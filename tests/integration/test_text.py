@@ -3,10 +3,10 @@
 import json
 
 import pytest
-
 from tests.integration.test_crds import api
 from tests.support.controlplane import ControlPlane
 from tests.unit.manifests.test_scalars import SPELLINGS
+
 from wainwright.api.quantity import parse
 
 __all__ = ["api"]

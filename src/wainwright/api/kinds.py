@@ -2,7 +2,6 @@
 
 from enum import Enum
 from functools import lru_cache
-from typing import Final
 
 import msgspec
 
@@ -22,7 +21,6 @@ class Family(Enum):
     OFFLINE = "a kind of ours that only offline commands read"
     BUILTIN = "Kubernetes' own: checked as far as scheduling depends on it"
     OLD = "a kind of the past: converted, not used"
-    FOREIGN = "somebody else's: left alone"
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,14 +30,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     type: type[Wire]
 
 
+Entry = tuple[str, str, Family, type[Wire]]
+
+
 def _kinds() -> list[Kind]:
-    custom = [(d.api_version, d.kind, Family.CUSTOM, d.type) for d in DEFINITIONS]
-    offline = [
+    custom: list[Entry] = [(d.api_version, d.kind, Family.CUSTOM, d.type) for d in DEFINITIONS]
+    offline: list[Entry] = [
         ("wainwright.dev/v1alpha1", "Cloud", Family.OFFLINE, Cloud),
         ("wainwright.dev/v1alpha1", "Catalog", Family.OFFLINE, Catalog),
     ]
-    builtin = [(*key, Family.BUILTIN, kind) for key, kind in BUILTIN.items()]
-    old = [(*key, Family.OLD, kind) for key, kind in OLD_KINDS.items()]
+    builtin: list[Entry] = [(*key, Family.BUILTIN, kind) for key, kind in BUILTIN.items()]
+    old: list[Entry] = [(*key, Family.OLD, kind) for key, kind in OLD_KINDS.items()]
     return [
         Kind(api_version=version, name=name, family=family, type=kind)
         for version, name, family, kind in [*custom, *offline, *builtin, *old]
@@ -49,9 +50,6 @@ def _kinds() -> list[Kind]:
 @lru_cache(maxsize=1)
 def known() -> dict[tuple[str, str], Kind]:
     return {(kind.api_version, kind.name): kind for kind in _kinds()}
-
-
-FOREIGN: Final = Family.FOREIGN
 
 
 def is_ours(api_version: str) -> bool:

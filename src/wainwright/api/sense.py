@@ -40,6 +40,8 @@ def doubts(kind: str, value: Value) -> Iterator[Fault]:
             yield from _cloud(spec)
         case "Catalog":
             yield from _catalog(value)
+        case _:
+            return
 
 
 def _pool(spec: Value) -> Iterator[Fault]:

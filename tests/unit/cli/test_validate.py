@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-
 from tests.support.table import TESTS
+
 from wainwright.cli.main import main, wain
 
 ROOT = TESTS.parent

@@ -91,6 +91,8 @@ def _owners(given: list[dict[str, Any]], path: Path) -> Iterator[Fault]:
 
 def with_whole_owners(value: dict[str, Any]) -> dict[str, Any]:
     """The metadata without references that do not say what they refer to."""
-    owners = value.get("ownerReferences") or ()
+    owners = value.get("ownerReferences")
+    if not owners:
+        return value
     whole = [owner for owner in owners if all(owner.get(field) for field in OWNER)]
-    return {**value, "ownerReferences": whole or None}
+    return {**value, "ownerReferences": whole}
