@@ -1,6 +1,7 @@
 """Labels, annotations, requirements and taints of nodes: old names renamed, forbidden ones out."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from wainwright.api import cel
@@ -74,13 +75,22 @@ def requirements(
 def _name(key: str, path: Path, draft: Draft, *, pool_is_free: bool) -> str | None:
     """What a label is called in v1, or nothing where v1 refuses it."""
     name = RENAMED.get(key, key)
-    for rule, message in label_rules("self", pool_is_free=pool_is_free):
-        if cel.holds(rule, name) is False:
-            draft.lost(path, f"{key} is left out: {message}")
-            return None
+    refusal = _refusal(name, pool_is_free=pool_is_free)
+    if refusal:
+        draft.lost(path, f"{key} is left out: {refusal}")
+        return None
     if name != key:
         draft.changed(path, f"{key} is now called {name}")
     return name
+
+
+@lru_cache(maxsize=4096)
+def _refusal(name: str, *, pool_is_free: bool) -> str:
+    """Why v1 refuses a label, by its very rules; claims by the thousand name the same few."""
+    for rule, message in label_rules("self", pool_is_free=pool_is_free):
+        if cel.holds(rule, name) is False:
+            return message
+    return ""
 
 
 def taints(given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
