@@ -72,4 +72,4 @@ def adjusted(price: float, adjustment: str) -> float:
         after = before * (100 + Decimal(adjustment[:-1])) / 100
     else:
         after = before + Decimal(adjustment)
-    return max(float(after), 0.0)
+    return max(0.0, float(after))

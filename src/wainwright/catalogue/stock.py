@@ -1,4 +1,4 @@
-"""Stock: the bottom layers: the built-in catalogue or a Catalog, and what the Cloud leaves of it."""
+"""Stock: the bottom layers: the built-in types or a Catalog, and what the Cloud leaves of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final

@@ -7,7 +7,7 @@ import msgspec
 
 from wainwright.api.fault import Fault
 from wainwright.cli.inputs import inputs, named, progress
-from wainwright.cli.problems import counted, show
+from wainwright.cli.problems import counted, show_report
 from wainwright.manifests.convert import Conversion, Note
 from wainwright.manifests.convert import convert as converted
 from wainwright.manifests.document import Document
@@ -64,8 +64,7 @@ def _print_json(made: Conversion, told: Report) -> None:
 
 
 def _print_yaml(made: Conversion, told: Report) -> None:
-    show(told.errors, word="error", colour="red")
-    show(told.warnings, word="note", colour="yellow")
+    show_report(told, word="note")
     if not told.errors:
         click.echo(dump(*made.documents), nl=False)
         origins = len(set(made.origins))

@@ -1,26 +1,44 @@
 """`wain`: the argument tree, exit codes, and how errors are printed."""
 
+import importlib
 import sys
+from typing import Final
 
 import click
 
 from wainwright import __version__
-from wainwright.cli.convert import convert
-from wainwright.cli.crds import crds
-from wainwright.cli.validate import validate
 from wainwright.errors import WainError
+from wainwright.manifests.refused import InputRefused
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+COMMANDS: Final = {
+    "convert": "old kinds into v1",
+    "crds": "the CustomResourceDefinitions",
+    "validate": "would an API server accept these manifests?",
+}
 
 
-@click.group(context_settings=CONTEXT)
+class Commands(click.Group):
+    """Loads a command's module when it is called for: start-up should not pay for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"wainwright.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="wain")
 def wain() -> None:
     """Which nodes do these pods lack, what would they cost, and why not."""
-
-
-for command in (validate, convert, crds):
-    wain.add_command(command)
 
 
 def main() -> None:
@@ -34,11 +52,17 @@ def main() -> None:
         click.echo("interrupted", err=True)
         code = 130
     except WainError as error:
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  hint: {error.hint}", err=True)
+        _show(error)
         code = error.exit_code
     except BrokenPipeError:
         sys.stderr.close()  # the reader has had enough; Python would complain at exit
         code = 0
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show(error: WainError) -> None:
+    if isinstance(error, InputRefused):
+        importlib.import_module("wainwright.cli.problems").show_report(error.report)
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"  hint: {error.hint}", err=True)

@@ -1,11 +1,16 @@
 """Problems as text: the file and line first, so that editors and eyes can jump there."""
 
-import sys
 from collections.abc import Iterable
 
 import click
 
-from wainwright.manifests.problem import Problem
+from wainwright.manifests.problem import Problem, Report
+
+
+def show_report(report: Report, *, word: str = "warning") -> None:
+    """All errors, then what is only worth knowing."""
+    show(report.errors, word="error", colour="red")
+    show(report.warnings, word=word, colour="yellow")
 
 
 def where(problem: Problem) -> str:
@@ -34,10 +39,6 @@ def sentence(problem: Problem) -> str:
     if problem.message == problem.expected:
         return f"found {problem.found}: {problem.message}"
     return problem.message
-
-
-def is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def counted(number: int, noun: str) -> str:

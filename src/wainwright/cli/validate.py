@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from wainwright.cli.inputs import inputs, named, progress
-from wainwright.cli.problems import counted, show
+from wainwright.cli.problems import counted, show_report
 from wainwright.manifests.check import Checked, check
 
 OUTPUTS = click.Choice(["text", "json"])
@@ -29,8 +29,7 @@ def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
 
 def _print(checked: Checked) -> None:
     report = checked.report
-    show(report.errors, word="error", colour="red")
-    show(report.warnings, word="warning", colour="yellow")
+    show_report(report)
     files = len({document.file for document, _ in checked.objects})
     read = f"{counted(len(checked.objects), 'object')} in {counted(files, 'file')}"
     errors = counted(len(report.errors), "error")

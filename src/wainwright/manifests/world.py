@@ -19,24 +19,18 @@ from wainwright.api.nodeclaim import NodeClaim
 from wainwright.api.nodepool import NodePool
 from wainwright.api.overrides import InstanceType, NodeOverlay
 from wainwright.api.wire import Wire
-from wainwright.errors import BadInput
 from wainwright.manifests.check import doubles
 from wainwright.manifests.convert import Conversion, convert
 from wainwright.manifests.document import Document
 from wainwright.manifests.examine import identified
 from wainwright.manifests.load import Progress, load, located, quiet, without_collector
 from wainwright.manifests.problem import Problem, Report
+from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.shortforms import DEFAULT_CLASS, original, spelt_out
 
+__all__ = ["InputRefused", "World", "default_class", "read"]
+
 One = TypeVar("One", bound=Wire)
-
-
-class InputRefused(BadInput):
-    """Something in the input must be mended first; the report says what."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(f"{len(report.errors)} things in the input must be mended first")
-        self.report = report
 
 
 class World:
