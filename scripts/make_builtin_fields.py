@@ -21,6 +21,7 @@ Json = dict[str, Any]
 MODULE = "k8s.io/kubernetes@v1.36.3"
 TARGET = Path(builtin.__file__).parent / "fields.json"
 NO_GO = f"to make {TARGET.name}, install Go 1.24 or newer: the fields are read out of {MODULE}"
+NO_MODULE = f"to make {TARGET.name}, {MODULE} is needed, and Go could not download it"
 PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.")
 SCALARS = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": "quantity",
@@ -37,10 +38,11 @@ PLAIN = {
 
 
 def main(arguments: list[str]) -> int:
-    if shutil.which("go") is None:
-        print(NO_GO, file=sys.stderr)
+    folder = fetched()
+    if folder is None:
+        print(NO_MODULE if shutil.which("go") else NO_GO, file=sys.stderr)
         return 2
-    content = made(definitions(fetched()))
+    content = made(definitions(folder))
     if "--check" not in arguments:
         TARGET.write_bytes(content)
     elif not TARGET.exists() or TARGET.read_bytes() != content:
@@ -49,15 +51,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def fetched() -> Path:
+def fetched() -> Path | None:
     """The folder that holds the module's files, after downloading them where they are not yet."""
-    reply = subprocess.run(
-        ["go", "mod", "download", "-json", MODULE],
-        check=True,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "GOTOOLCHAIN": "auto"},
-    )
-    return Path(json.loads(reply.stdout)["Dir"])
+    go = shutil.which("go")
+    if go is None:
+        return None
+    command = [go, "mod", "download", "-json", MODULE]
+    environment = {**os.environ, "GOTOOLCHAIN": "auto"}
+    reply = subprocess.run(command, check=False, stdout=subprocess.PIPE, env=environment)
+    return Path(json.loads(reply.stdout)["Dir"]) if reply.returncode == 0 else None
 
 
 def definitions(folder: Path) -> Json:

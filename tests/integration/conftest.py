@@ -7,6 +7,8 @@ import pytest
 from tests.support.controlplane import ControlPlane
 from tests.support.tools import Missing, skip_or_fail
 
+from wainwright.api.crd import DEFINITIONS, definition
+
 
 @pytest.fixture(scope="session")
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
@@ -20,6 +22,14 @@ def full_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """A second control plane, with kube-scheduler and kube-controller-manager."""
     with running(pytestconfig, scheduler=True, controller_manager=True) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> ControlPlane:
+    """The same control plane, with our CRDs."""
+    for item in DEFINITIONS:
+        control_plane.apply_crd(definition(item))
+    return control_plane
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """A real API server on core kinds: whatever we refuse, it refuses too."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path as File
 from typing import Any
 
 import pytest
@@ -11,12 +14,14 @@ from tests.support.apiclient import Response
 from tests.support.builtin_rows import Row, rows
 from tests.support.builtin_values import changed
 from tests.support.controlplane import ControlPlane
+from tests.support.tools import skip_or_fail
 
 from wainwright.api.builtin import KINDS, check
 from wainwright.api.builtin.fields import Fields, ListOf, MapOf, Shape, root
 from wainwright.api.builtin.registry import CLUSTER_WIDE
 from wainwright.api.fault import Fault, Path
 
+SCRIPT = File(__file__).parents[2] / "scripts" / "make_builtin_fields.py"
 NAMESPACE = "shop"
 REFUSALS = (
     HTTPStatus.BAD_REQUEST,
@@ -66,7 +71,8 @@ def test_the_api_server_judges_a_row_as_we_do(row: Row, server: ControlPlane) ->
     reply = post(server, row.object)
     if row.verdict == "refused":
         assert reply.status in REFUSALS, reply.message
-        assert any(is_blamed(fault.path, reply.message) for fault in check(row.object))
+        if reply.status == HTTPStatus.UNPROCESSABLE_ENTITY:  # only then it names fields
+            assert any(is_blamed(fault.path, reply.message) for fault in check(row.object))
     elif row.beyond:
         assert reply.status != HTTPStatus.CREATED, "the row says that an API server refuses it"
     else:
@@ -92,6 +98,14 @@ def test_what_we_refuse_of_changed_objects_the_api_server_refuses(
     errors = [fault for fault in check(value) if not fault.warning]
     if errors:
         assert post(server, value).status in REFUSALS, errors
+
+
+def test_the_table_of_fields_is_what_the_script_makes_today() -> None:
+    command = [sys.executable, str(SCRIPT), "--check"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode == 2:
+        skip_or_fail(done.stderr.strip())
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_every_field_has_the_type_that_the_api_server_decodes(server: ControlPlane) -> None:

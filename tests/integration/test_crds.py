@@ -34,13 +34,6 @@ SERVED = [
 ]
 
 
-@pytest.fixture(scope="session")
-def api(control_plane: ControlPlane) -> ControlPlane:
-    for item in DEFINITIONS:
-        control_plane.apply_crd(definition(item))
-    return control_plane
-
-
 @pytest.mark.parametrize("row", SERVED, ids=lambda row: row.name)
 def test_the_server_accepts_what_we_accept_and_fills_in_what_we_fill_in(
     row: Row, api: ControlPlane

@@ -3,13 +3,10 @@
 import json
 
 import pytest
-from tests.integration.test_crds import api
 from tests.support.controlplane import ControlPlane
 from tests.unit.manifests.test_scalars import SPELLINGS
 
 from wainwright.api.quantity import parse
-
-__all__ = ["api"]
 
 # Storage is rounded up to thousandths before it is stored, so nothing finer can be compared.
 # A dash begins a list, and the server's JSON has no integers above 63 bits.

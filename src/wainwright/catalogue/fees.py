@@ -1,4 +1,4 @@
-"""Fees: what a node costs beside its instance: agents and licences by the node, disks by the GiB."""
+"""Fees: what a node costs beside its instance, by the node and by the GiB of its disks."""
 
 from wainwright.api.cloud import Fees
 from wainwright.catalogue.ami import AmiFamily

@@ -24,8 +24,6 @@ from wainwright.model.labels import (
 )
 from wainwright.model.requirements import Requirements
 
-REMARKABLE = (Standing.NO_SUCH_ZONE, Standing.NO_SUCH_TYPE)
-
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where and when reservations are looked for."""
@@ -58,9 +56,7 @@ def _standing(reservation: Reservation, place: Place, lots: Lots) -> Standing:
     return next(failed, timing(reservation, place.now))
 
 
-def reserved_lots(
-    found: Sequence[Selected], lots: Lots, zones: Mapping[str, str]
-) -> tuple[Lots, list[Remark]]:
+def reserved_lots(place: Place, found: Sequence[Selected], lots: Lots) -> tuple[Lots, list[Remark]]:
     """The lots with those of the reservations; one that a Catalog has already is replaced."""
     if not found:
         return lots, []
@@ -73,8 +69,8 @@ def reserved_lots(
             name = each.reservation.instanceType
             price = on_demand_price(known[name], each.reservation.availabilityZone)
             if price is None:
-                remarks.append(_unpriced(each.reservation, prices))
-            lot = _lot(each, zones, price, prices)
+                remarks.append(_unpriced(place.cloud, each.reservation, prices))
+            lot = _lot(each, place.zones, price, prices)
             known[name] = ordered([*known[name], lot])
     return known, remarks
 
@@ -117,22 +113,26 @@ def _labels(reservation: Reservation, zones: Mapping[str, str]) -> dict[str, str
     }
 
 
-def _unpriced(reservation: Reservation, prices: Extremes) -> Remark:
+def _unpriced(cloud: Cloud, reservation: Reservation, prices: Extremes) -> Remark:
     message = (
         f"{reservation.instanceType} has no on-demand price; the reservation {reservation.id} "
         f"counts as the dearest, {prices.dearest}"
     )
     hint = "give the type a price in the Cloud"
-    return warning("Cloud", "", ("spec", "capacityReservations"), message, hint)
+    path = ("spec", "capacityReservations", _position(cloud, reservation))
+    return warning("Cloud", cloud.metadata.name, path, message, hint)
+
+
+def _position(cloud: Cloud, reservation: Reservation) -> int:
+    return [each.id for each in cloud.spec.capacityReservations or []].index(reservation.id)
 
 
 def left_out(cloud: Cloud, found: Sequence[Selected]) -> Iterator[Remark]:
     """Selected reservations that name what does not exist."""
-    positions = {each.id: at for at, each in enumerate(cloud.spec.capacityReservations or [])}
     fields = {Standing.NO_SUCH_ZONE: "availabilityZone", Standing.NO_SUCH_TYPE: "instanceType"}
     for each in found:
         if each.standing in fields:
-            position = positions[each.reservation.id]
+            position = _position(cloud, each.reservation)
             path = ("spec", "capacityReservations", position, fields[each.standing])
             message = f"{each.reservation.id} {each.standing.value}, and is not offered"
             yield warning("Cloud", cloud.metadata.name, path, message)

@@ -29,7 +29,7 @@ class Layout:
     fields: Fields
     metadata: Shape
     slots: tuple[Slot, ...]
-    """None where a kind has its fields at the top instead of in a spec."""
+    """Empty where a kind has its fields at the top instead of in a spec."""
 
 
 @cache

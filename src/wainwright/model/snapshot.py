@@ -1,0 +1,28 @@
+"""Snapshot: everything that one decision may look at, besides the catalogues."""
+
+import msgspec
+
+from wainwright.model.node import Node
+from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pool import Pool
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """A capacity reservation that some pool's class selects, for the summary of a plan."""
+
+    id: str
+    total: int
+    available: int
+    instance_type: str = ""
+    zone: str = ""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a cluster. The order of none of these matters."""
+
+    pods: tuple[Pod, ...] = ()
+    """To be placed, those of nodes being deleted included."""
+    pools: tuple[Pool, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    daemonsets: tuple[DaemonSet, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
