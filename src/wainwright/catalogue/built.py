@@ -5,6 +5,7 @@ from functools import cached_property
 
 import msgspec
 
+from wainwright.catalogue.collector import without_collector
 from wainwright.catalogue.compatibility import Incompatible
 from wainwright.catalogue.lots import Lots
 from wainwright.catalogue.remarks import Remark
@@ -39,11 +40,17 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def index(self) -> TypeIndex:
         """Compiled for the planner, once."""
-        return TypeIndex(self.types)
+        with without_collector():
+            return TypeIndex(self.types)
 
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
         return {kind.name: kind for kind in self.types}
+
+    @property
+    def fee(self) -> float:
+        """Of any node; the highest where it hangs on the type, as with disks sized to the pods."""
+        return max(self.fees.values(), default=0.0)
 
     @property
     def from_catalog(self) -> bool:

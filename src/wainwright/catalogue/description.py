@@ -7,29 +7,32 @@ from types import MappingProxyType
 from wainwright.catalogue import builtin, regions
 from wainwright.catalogue.ami import Traits
 from wainwright.catalogue.labels import ARCH, Labels, kin, kin_labels, own_labels
-from wainwright.model.requirements import Requirements, requirement
+from wainwright.model.requirements import Requirement, Requirements
+from wainwright.model.values import one_of
 
 
 @cache
 def descriptions(region: str, traits: Traits) -> Mapping[str, Requirements]:
     """For every type that the region offers, what its labels can be, in the order of names."""
     machines, made = builtin.machines(), {}
-    kindred: dict[tuple[str | int, ...], Requirements] = {}
+    kindred: dict[tuple[str | int, ...], list[Requirement]] = {}
     for name in regions.region(region).offered:
         machine = machines[name]
         relation = kin(machine)
         shared = kindred.get(relation)
         if shared is None:
             shared = kindred[relation] = _required(kin_labels(machine, traits, region))
-        made[name] = shared.narrow(_required(own_labels(machine)))
+        made[name] = Requirements([*shared, *_required(own_labels(machine))])
     return MappingProxyType(made)
 
 
-def _required(labels: Labels) -> Requirements:
-    return Requirements(
-        requirement(key, "In", _legal(values) if key == ARCH else values)
-        for key, values in labels.items()
-    )
+def _required(labels: Labels) -> list[Requirement]:
+    return [_requirement(key, values) for key, values in labels.items()]
+
+
+@cache
+def _requirement(key: str, values: tuple[str, ...]) -> Requirement:
+    return Requirement(key=key, allowed=one_of(_legal(values) if key == ARCH else values))
 
 
 def _legal(architectures: tuple[str, ...]) -> tuple[str, ...]:

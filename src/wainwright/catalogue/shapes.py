@@ -56,7 +56,7 @@ def sizes(machines: Mapping[str, Machine], settings: ClassSettings) -> dict[str,
     made: dict[str, Size] = {}
     by_build: dict[Build, Size] = {}
     for name, machine in machines.items():
-        key = build(machine)
+        key = build(machine, settings)
         found = by_build.get(key)
         if found is None:
             found = by_build[key] = size(shape(machine, settings))
@@ -64,8 +64,9 @@ def sizes(machines: Mapping[str, Machine], settings: ClassSettings) -> dict[str,
     return made
 
 
-def build(machine: Machine) -> Build:
+def build(machine: Machine, settings: ClassSettings) -> Build:
     """Everything that a shape can depend on: machines that agree in this have the same shape."""
+    striped = settings.instance_store_policy is not None
     branches = branch_interfaces(machine)
     return (
         machine.vcpus,
@@ -75,7 +76,7 @@ def build(machine: Machine) -> Build:
         machine.addresses_per_interface,
         machine.network_interfaces,
         machine.all_network_interfaces,
-        machine.local_storage_gb,
+        machine.local_storage_gb if striped else 0,
         machine.efa_interfaces,
         machine.gpu,
         machine.accelerator,

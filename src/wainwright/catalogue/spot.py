@@ -8,6 +8,7 @@ are hashes of names: the same pool has the same price in every run and on every 
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from wainwright.catalogue.machine import Machine
 
 FOUR: Final = Struct(">4H")
+EIGHT: Final = Struct(">32H")
 ROOT_OF_THREE: Final = math.sqrt(3.0)  # the sum of four even draws has a variance of a third
 
 MEDIAN: Final = 0.32
@@ -39,17 +41,16 @@ def spot_prices(
     machine: Machine, *, region: str, zones: Iterable[str], on_demand: float
 ) -> dict[str, float]:
     """USD per hour in each zone of the region; always below the on-demand price."""
-    median, drift = regional_median(machine, region), type_drift(machine, region)
+    median, draws = regional_median(machine, region), Draws(machine, region)
     return {
-        zone: round(on_demand * _ratio(median, drift + zone_drift(machine, zone)), 6)
-        for zone in zones
+        zone: round(on_demand * _ratio(median, draws.type + draws.zone(zone)), 6) for zone in zones
     }
 
 
 def ratio(machine: Machine, region: str, zone: str) -> float:
     """The share of the on-demand price that spot costs in the zone."""
-    drift = type_drift(machine, region) + zone_drift(machine, zone)
-    return _ratio(regional_median(machine, region), drift)
+    draws = Draws(machine, region)
+    return _ratio(regional_median(machine, region), draws.type + draws.zone(zone))
 
 
 def _ratio(median: float, drift: float) -> float:
@@ -57,13 +58,24 @@ def _ratio(median: float, drift: float) -> float:
     return min(max(wanted, FLOOR), CEILING)
 
 
-def type_drift(machine: Machine, region: str) -> float:
-    """How far the type in this region lies from the median of its kind, as a logarithm."""
-    return FAMILY_SPREAD * draw(machine.family) + TYPE_SPREAD * draw(f"{machine.name} {region}")
+class Draws:
+    """How far a type in a region lies from the median of its kind, as logarithms.
 
+    One hash gives all eight: seven for the letters that zones end in, the last for the type.
+    """
 
-def zone_drift(machine: Machine, zone: str) -> float:
-    return ZONE_SPREAD * draw(f"{machine.name} {zone}")
+    __slots__ = ("_parts", "type")
+
+    def __init__(self, machine: Machine, region: str) -> None:
+        digest = blake2b(f"{machine.name} {region}".encode(), digest_size=64).digest()
+        self._parts = EIGHT.unpack(digest)
+        family = FAMILY_SPREAD * draw(machine.family)
+        self.type = family + TYPE_SPREAD * _normal(sum(self._parts[7::8]))
+
+    def zone(self, name: str) -> float:
+        parts, at = self._parts, ord(name[-1]) % 7
+        total = parts[at] + parts[at + 8] + parts[at + 16] + parts[at + 24]
+        return ZONE_SPREAD * _normal(total)
 
 
 def regional_median(machine: Machine, region: str) -> float:
@@ -89,10 +101,12 @@ def size_factor(machine: Machine) -> float:
     return 0.27 / MEDIAN if machine.vcpus > 64 and not machine.bare_metal else 1.0
 
 
+@cache
 def draw(name: str) -> float:
-    """A number that hangs on the name alone, drawn as if from the normal distribution.
+    """A number that hangs on the name alone, drawn as if from the normal distribution."""
+    return _normal(sum(FOUR.unpack(blake2b(name.encode(), digest_size=8).digest())))
 
-    The sum of four even draws comes close enough, and never strays beyond ± 3.5.
-    """
-    total: int = sum(FOUR.unpack(blake2b(name.encode(), digest_size=8).digest()))
+
+def _normal(total: int) -> float:
+    """The sum of four even draws comes close enough, and never strays beyond ± 3.5."""
     return (total / 0x10000 - 2.0) * ROOT_OF_THREE

@@ -80,6 +80,22 @@ class Column:
             return (rows & self._single & self.admitting(wanted)).bit_count() >= count
         return len(list(islice(self.values(rows, wanted), count))) == count
 
+    def witnesses(self, count: int, rows: Rows, wanted: ValueSet) -> Rows | None:
+        """Some of these rows that have so many different wanted values between them, if they can.
+
+        As long as all of them stay, so do the values: a later check is one AND.
+        """
+        if self._unshared:
+            return _lowest(count, rows & self._single & self.admitting(wanted))
+        found, chosen = 0, 0
+        for value, having in self._by_value.items():
+            common = having & rows
+            if common and wanted.admits(value):
+                found, chosen = found + 1, chosen | common & -common
+                if found == count:
+                    return chosen
+        return None
+
     def _find(self, wanted: ValueSet) -> Rows:
         found = self._undecided | (self._absent if wanted.admits_absence else 0)
         found |= union(rows for values, rows in self._open if values.agrees_with(wanted))
@@ -97,6 +113,16 @@ class Column:
         refused = self._single & self._having(wanted.values)
         closer = union(rows for values, rows in self._several if values.overlaps(wanted))
         return self._single ^ refused | closer
+
+
+def _lowest(count: int, rows: Rows) -> Rows | None:
+    if rows.bit_count() < count:
+        return None
+    chosen = 0
+    for _ in range(count):
+        lowest = rows & -rows
+        chosen, rows = chosen | lowest, rows ^ lowest
+    return chosen
 
 
 def _by_value(finite: Iterable[tuple[ValueSet, Rows]]) -> dict[str, Rows]:

@@ -21,6 +21,7 @@ from wainwright.model.markets import Market, Markets, MarketTable
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, subtract
 from wainwright.model.thresholds import Thresholds
+from wainwright.model.traits import accelerated, metal
 from wainwright.model.values import ANYTHING, ValueSet, one_of
 
 
@@ -36,9 +37,11 @@ class TypeIndex:
         "_allocatable",
         "_columns",
         "_markets",
-        "_thresholds",
+        "accelerated",
         "everything",
         "keys",
+        "metal",
+        "own_thresholds",
         "types",
     )
 
@@ -53,7 +56,10 @@ class TypeIndex:
         self.keys = self._markets.keys | {key for key, sets in held.items() if sets}
         """The labels that types or offerings name: well known to all who use this catalogue."""
         self._allocatable = [kind.allocatable for kind in self.types]
-        self._thresholds = Thresholds(self._allocatable)
+        self.own_thresholds = Thresholds(self._allocatable)
+        """Room before any daemonset takes its share."""
+        self.metal: Rows = metal(self.types)
+        self.accelerated: Rows = accelerated(self.types)
 
     @property
     def markets(self) -> tuple[Market, ...]:
@@ -71,7 +77,7 @@ class TypeIndex:
 
     def holding(self, requests: Resources) -> Rows:
         """The types whose allocatable resources have room for the requests."""
-        return self._thresholds.holding(requests)
+        return self.own_thresholds.holding(requests)
 
     def thresholds(self, overhead: Sequence[Resources]) -> Thresholds:
         """Answers to `holding` when each type, in the order of rows, gives up its overhead."""
@@ -103,6 +109,18 @@ class TypeIndex:
         row, position = found
         return self.types[row], self.types[row].offerings[position]
 
+    def best_buy(self, rows: Rows, markets: Markets) -> tuple[int, int, Offering] | None:
+        """Row, market and offering of the best buy."""
+        found = self._markets.cheapest(rows, markets)
+        if found is None:
+            return None
+        row, market, position = found
+        return row, market, self.types[row].offerings[position]
+
+    @property
+    def spot_markets(self) -> Markets:
+        return self._markets.spot
+
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""
         return (self.types[row] for row in row_numbers(rows))
@@ -128,6 +146,22 @@ class TypeIndex:
         if column is None or key in self._markets.keys:
             return len(self.values_left(key, rows, markets, wanted)) >= count
         return column.has_values(count, rows, wanted)
+
+    def witnesses(self, key: str, count: int, rows: Rows, wanted: ValueSet) -> Rows | None:
+        """Types that between them have so many wanted values, for a label that no market names."""
+        column = self._columns.get(key)
+        return None if column is None else column.witnesses(count, rows, wanted)
+
+    def named_by_markets(self, key: str) -> bool:
+        """Whether the values of the label depend on the markets left, not on the types alone."""
+        return key in self._markets.keys
+
+    def offers(self, rows: Rows, markets: Markets) -> Iterator[tuple[int, int, Offering]]:
+        """Every available offering of the types in these markets, with its row and its market."""
+        for row in row_numbers(rows):
+            for _, market, position in self._markets.offers(row):
+                if markets >> market & 1:
+                    yield row, market, self.types[row].offerings[position]
 
     def _trading(self, rows: Rows, markets: Markets) -> Markets:
         return union(

@@ -11,7 +11,7 @@ import msgspec
 
 from wainwright.model.columns import REMEMBERED, Column, Rows, row_numbers, union
 from wainwright.model.instance_type import UNLIMITED, InstanceType
-from wainwright.model.labels import RESERVATION_ID, RESERVATION_LABELS
+from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVATION_LABELS, SPOT
 from wainwright.model.requirements import Requirement, Requirements
 from wainwright.model.values import NOTHING, ValueSet, one_of
 
@@ -41,7 +41,16 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
 class MarketTable:
     """All markets of a catalogue, and the offers of each of its instance types, cheapest first."""
 
-    __slots__ = ("_columns", "_names", "_offers", "_sold_in", "everywhere", "keys", "markets")
+    __slots__ = (
+        "_columns",
+        "_names",
+        "_offers",
+        "_sold_in",
+        "everywhere",
+        "keys",
+        "markets",
+        "spot",
+    )
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
         books = _Books(_numbered(types))
@@ -51,6 +60,8 @@ class MarketTable:
         self.everywhere: Markets = (1 << len(self.markets)) - 1
         self._columns = _columns(self.markets, self.everywhere)
         self.keys = frozenset(self._columns)
+        self.spot: Markets = _only(self.markets, CAPACITY_TYPE, SPOT)
+        """Where capacity is sold that may be taken back."""
         self._sold_in: dict[Markets, Rows] = {}
 
     def admitting(self, requirements: Requirements) -> Markets:
@@ -81,9 +92,13 @@ class MarketTable:
         column = self._columns.get(key)
         return [] if column is None else list(column.values(markets, wanted))
 
-    def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int] | None:
-        """The row and the offering of the best buy: by price, name of the type, then market."""
-        best: tuple[float, str, int, int] | None = None
+    def offers(self, row: int) -> Sequence[Offer]:
+        """The offers of one type that can be had, cheapest first."""
+        return self._offers[row]
+
+    def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int, int] | None:
+        """Row, market and position of the best buy: by price, then name, then order of markets."""
+        best: tuple[float, str, int, int, int] | None = None
         for row in row_numbers(rows):
             offers = self._offers[row]
             if not offers or (best is not None and offers[0][0] > best[0]):
@@ -91,7 +106,7 @@ class MarketTable:
             for price, market, position in offers:
                 if markets >> market & 1:
                     if best is None or (price, self._names[row]) < best[:2]:
-                        best = (price, self._names[row], row, position)
+                        best = (price, self._names[row], row, market, position)
                     break
         return None if best is None else best[2:]
 
@@ -162,6 +177,11 @@ def _with_reservation(requirements: Requirements, reservation_id: str | None) ->
             if key not in requirements
         )
     )
+
+
+def _only(markets: Sequence[Market], key: str, value: str) -> Markets:
+    matching = [market.requirements.only(key) == value for market in markets]
+    return union(1 << number for number, matches in enumerate(matching) if matches)
 
 
 def _columns(markets: Sequence[Market], everywhere: Markets) -> dict[str, Column]:

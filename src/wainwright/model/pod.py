@@ -34,9 +34,9 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created: float | None = None
     """Seconds since 1970; None sorts as the youngest."""
     requests: Resources = msgspec.field(default_factory=dict)
-    """Init containers, sidecars and overhead included; the pod's own slot is added by the planner."""
+    """Init containers, sidecars and overhead included; its own slot is added by the planner."""
     alternatives: tuple[Requirements, ...] = ANYWHERE
-    """Node selector and one required node affinity term each; any will do, the first is tried first.
+    """Node selector with one required node affinity term each: any will do, the first goes first.
 
     Terms that contradict themselves are left out; with none left the pod fits no node.
     """

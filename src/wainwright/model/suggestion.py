@@ -11,10 +11,6 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True)
     """The root of all fixes; `kind` tells them apart on the wire."""
 
 
-class AddPool(Fix, frozen=True, kw_only=True, tag="AddPool"):
-    """Nothing less than a pool that allows the pod."""
-
-
 class LowerRequest(Fix, frozen=True, kw_only=True, tag="LowerRequest"):
     """Ask for less of a resource."""
 

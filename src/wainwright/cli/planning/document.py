@@ -1,0 +1,125 @@
+"""The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from wainwright.model.plan import Plan, PlannedClaim, Unschedulable
+from wainwright.model.reason import NearestMiss, PodReason, PoolReason, PoolVerdict
+from wainwright.model.resources import Resources, ordered, quantity_text
+from wainwright.model.suggestion import Suggestion
+
+Document = dict[str, Any]
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """Reasons as sentences; the core makes them, late."""
+
+    pod: Callable[[PodReason], str]
+    pool: Callable[[PoolReason], str]
+    suggestion: Callable[[Suggestion], str]
+
+
+def document(plan: Plan, *, pods: int, now: str, words: Words) -> Document:
+    """What `wain plan -o json` prints."""
+    return {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Plan",
+        "now": now,
+        "nodeClaims": [_claim(claim) for claim in plan.claims],
+        "existingNodes": [
+            {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
+        ],
+        "unschedulable": _unschedulable(plan, words),
+        "warnings": list(plan.warnings),
+        "summary": _summary(plan, pods),
+    }
+
+
+def _claim(claim: PlannedClaim) -> Document:
+    launch, choices = claim.launch, claim.choices
+    return {
+        "name": claim.name,
+        "nodePool": claim.pool,
+        "instanceType": launch.instance_type,
+        "zone": launch.zone,
+        "capacityType": launch.capacity_type,
+        "reservationID": launch.reservation_id,
+        "pricePerHour": launch.price,
+        "feesPerHour": claim.fees,
+        "round": claim.round,
+        "options": {
+            "instanceTypes": list(choices.instance_types),
+            "zones": list(choices.zones),
+            "capacityTypes": list(choices.capacity_types),
+            "reservationIDs": list(choices.reservation_ids),
+        },
+        "requests": amounts(claim.requests),
+        "pods": list(claim.pods),
+        "relaxed": list(claim.relaxed),
+    }
+
+
+def amounts(resources: Resources) -> dict[str, str]:
+    return {name: quantity_text(name, amount) for name, amount in ordered(resources).items()}
+
+
+def _unschedulable(plan: Plan, words: Words) -> list[Document]:
+    rows = [_pod(pod, group, words) for group in plan.unschedulable for pod in group.pods]
+    return sorted(rows, key=lambda row: str(row["pod"]))
+
+
+def _pod(pod: str, group: Unschedulable, words: Words) -> Document:
+    return {
+        "pod": pod,
+        "reason": words.pod(group.reason),
+        "suggestion": words.suggestion(group.suggestion) if group.suggestion else None,
+        "pools": [_verdict(verdict, words) for verdict in group.pools],
+    }
+
+
+def _verdict(verdict: PoolVerdict, words: Words) -> Document:
+    funnel = verdict.funnel
+    return {
+        "nodePool": verdict.pool,
+        "reason": words.pool(verdict.reason),
+        "funnel": {
+            "types": funnel.types,
+            "requirements": funnel.requirements,
+            "resources": funnel.resources,
+            "offerings": funnel.offerings,
+            "minValues": funnel.min_values,
+            "limits": funnel.limits,
+        },
+        "nearestMiss": _miss(verdict.nearest_miss),
+    }
+
+
+def _miss(miss: NearestMiss | None) -> Document | None:
+    if miss is None:
+        return None
+    return {
+        "what": miss.what,
+        "needed": _amount(miss.what, miss.needed),
+        "best": _amount(miss.what, miss.best),
+        "instanceType": miss.instance_type,
+    }
+
+
+def _amount(what: str, amount: int | str) -> str:
+    return quantity_text(what, amount) if isinstance(amount, int) else amount
+
+
+def _summary(plan: Plan, pods: int) -> Document:
+    return {
+        "pods": pods,
+        "scheduled": plan.scheduled,
+        "nodeClaims": len(plan.claims),
+        "pricePerHour": plan.price,
+        "feesPerHour": plan.fees,
+        "reservations": [
+            {"id": use.id, "total": use.total, "available": use.available, "used": use.used}
+            for use in plan.reservations
+        ],
+    }

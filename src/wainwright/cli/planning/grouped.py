@@ -1,0 +1,86 @@
+"""A plan's claims and failures, put together where they are alike: ten equal nodes are one row."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+Document = dict[str, Any]
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Claims of one pool that would be bought in the same way."""
+
+    pool: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    reservation: str
+    price: float
+    claims: tuple[Document, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.claims)
+
+    @property
+    def pods(self) -> int:
+        return sum(len(claim["pods"]) for claim in self.claims)
+
+
+class FailureRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods that have no place for the same reasons."""
+
+    pods: tuple[str, ...]
+    reason: str
+    suggestion: str | None
+    pools: tuple[Document, ...]
+
+
+def node_rows(claims: Iterable[Document]) -> list[NodeRow]:
+    """In the order in which the first of each was made."""
+    groups: dict[tuple[Any, ...], list[Document]] = {}
+    for claim in claims:
+        key = tuple(claim[field] for field in ROW_FIELDS)
+        groups.setdefault(key, []).append(claim)
+    return [_node_row(group) for group in groups.values()]
+
+
+ROW_FIELDS = ("nodePool", "instanceType", "zone", "capacityType", "reservationID", "pricePerHour")
+
+
+def _node_row(group: list[Document]) -> NodeRow:
+    first = group[0]
+    return NodeRow(
+        pool=first["nodePool"],
+        instance_type=first["instanceType"],
+        zone=first["zone"] or "any",
+        capacity_type=first["capacityType"],
+        reservation=first["reservationID"] or "",
+        price=first["pricePerHour"],
+        claims=tuple(group),
+    )
+
+
+def failure_rows(unschedulable: Iterable[Document]) -> list[FailureRow]:
+    groups: dict[bytes, list[Document]] = {}
+    for row in unschedulable:
+        key = msgspec.json.encode({**row, "pod": None})
+        groups.setdefault(key, []).append(row)
+    return [_failure_row(group) for group in groups.values()]
+
+
+def _failure_row(group: list[Document]) -> FailureRow:
+    return FailureRow(
+        pods=tuple(row["pod"] for row in group),
+        reason=group[0]["reason"],
+        suggestion=group[0]["suggestion"],
+        pools=tuple(group[0]["pools"]),
+    )
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")

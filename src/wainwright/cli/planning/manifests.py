@@ -1,0 +1,64 @@
+"""The plan as NodeClaim manifests: what the controller would write down before it launches."""
+
+from typing import Any, Final
+
+from wainwright.api.nodeclaim import NodeClaim, NodeClaimSpec, Resources
+from wainwright.api.nodepool import NodePool
+from wainwright.api.scheduling import ClaimRequirement
+from wainwright.api.wire import Metadata, plain
+from wainwright.cli.planning.document import amounts
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
+from wainwright.model.plan import PlannedClaim
+
+MOST_TYPES: Final = 600  # as many as a NodeClaim keeps; the launch itself is cut further
+
+
+def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict[str, Any]:
+    """One claim; `cheapest` is its instance types, cheapest first, already cut to what is kept."""
+    template = pool.spec.template.spec
+    made = NodeClaim(
+        metadata=Metadata(
+            name=claim.name,
+            labels={**(_labels(pool)), NODEPOOL: claim.pool},
+            annotations=pool.spec.template.metadata.annotations
+            if pool.spec.template.metadata
+            else None,
+        ),
+        spec=NodeClaimSpec(
+            nodeClassRef=template.nodeClassRef,
+            requirements=_requirements(claim, cheapest[:MOST_TYPES]),
+            resources=Resources(requests=dict(amounts(claim.requests))),
+            taints=template.taints,
+            startupTaints=template.startupTaints,
+            expireAfter=template.expireAfter,
+            terminationGracePeriod=template.terminationGracePeriod,
+        ),
+    )
+    return plain(made)
+
+
+def _labels(pool: NodePool) -> dict[str, str]:
+    metadata = pool.spec.template.metadata
+    return dict(metadata.labels or {}) if metadata is not None else {}
+
+
+def _requirements(claim: PlannedClaim, types: list[str]) -> list[ClaimRequirement]:
+    decided = {
+        INSTANCE_TYPE: tuple(types),
+        ZONE: claim.choices.zones,
+        CAPACITY_TYPE: claim.choices.capacity_types,
+    }
+    rest = [
+        ClaimRequirement(key=key, operator=operator, values=list(values) or None, minValues=least)
+        for key, operator, values, least in claim.requirements.entries()
+        if key not in decided
+    ]
+    least = {
+        key: claim.requirements[key].min_values for key in decided if key in claim.requirements
+    }
+    ours = [
+        ClaimRequirement(key=key, operator="In", values=list(values), minValues=least.get(key))
+        for key, values in decided.items()
+        if values
+    ]
+    return sorted([*rest, *ours], key=lambda one: (one.key, one.operator))

@@ -1,0 +1,65 @@
+"""The plan as Markdown, fit for a comment on a pull request."""
+
+from typing import Any
+
+from wainwright.cli.planning.grouped import failure_rows, node_rows, some
+from wainwright.cli.planning.money import cost_line, hourly
+
+Document = dict[str, Any]
+
+
+def markdown(plan: Document) -> str:
+    summary = plan["summary"]
+    nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
+    lines = [
+        f"**{cost_line(nodes, price, fees)}** — "
+        f"{summary['scheduled']:,} of {summary['pods']:,} pods have a place",
+        "",
+        *_nodes(plan),
+        *_existing(plan),
+        *_reservations(summary),
+        *_failures(plan),
+        *_warnings(plan),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _nodes(plan: Document) -> list[str]:
+    rows = [
+        f"| {row.count:,} | {row.pool} | `{row.instance_type}` | {row.zone} | "
+        f"{row.capacity_type} {row.reservation} | {hourly(row.price)} | {row.pods:,} |"
+        for row in node_rows(plan["nodeClaims"])
+    ]
+    head = "| nodes | pool | type | zone | capacity | price | pods |\n|--:|---|---|---|---|--:|--:|"
+    return [head, *rows, ""] if rows else []
+
+
+def _existing(plan: Document) -> list[str]:
+    rows = [
+        f"- {len(node['pods']):,} pods go to `{node['name']}`: {some(node['pods'])}"
+        for node in plan["existingNodes"]
+    ]
+    return [*rows, ""] if rows else []
+
+
+def _reservations(summary: Document) -> list[str]:
+    rows = [
+        f"| `{use['id']}` | {use['total']} | {use['available']} | {use['used']} |"
+        for use in summary["reservations"]
+    ]
+    return ["| reservation | total | free | used |\n|---|--:|--:|--:|", *rows, ""] if rows else []
+
+
+def _failures(plan: Document) -> list[str]:
+    lines: list[str] = []
+    for row in failure_rows(plan["unschedulable"]):
+        lines.append(f"**No place for {some(row.pods)}**: {row.reason}")
+        lines.extend(f"- {pool['nodePool']}: {pool['reason']}" for pool in row.pools)
+        if row.suggestion:
+            lines.append(f"- try: {row.suggestion}")
+        lines.append("")
+    return lines
+
+
+def _warnings(plan: Document) -> list[str]:
+    return [f"> {warning}" for warning in plan["warnings"]]

@@ -1,0 +1,220 @@
+"""Supplies: what the commands that look at the catalogue take, and the catalogue they get."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final, TypeVar
+
+import click
+import msgspec
+
+from wainwright.api.ec2nodeclass import EC2NodeClass
+from wainwright.api.fault import did_you_mean
+from wainwright.api.nodepool import NodePool
+from wainwright.catalogue.built import Built
+from wainwright.catalogue.layers import Catalogues
+from wainwright.catalogue.remarks import Refused, Remark
+from wainwright.catalogue.settings import Options
+from wainwright.catalogue.supply import Gates, Scope, Supply
+from wainwright.cli.inputs import progress
+from wainwright.cli.places import problems
+from wainwright.cli.problems import show
+from wainwright.errors import Usage
+from wainwright.manifests.problem import Report
+from wainwright.manifests.refused import InputRefused
+from wainwright.manifests.world import World, default_class, read
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+GATES: Final = {
+    "CapacityReservations": "capacity_reservations",
+    "ReservedCapacity": "capacity_reservations",
+    "NodeOverlay": "node_overlay",
+    "SpotToSpotConsolidation": "",
+}
+"""Gate to the field that it switches; empty where another command cares for it."""
+
+FLAGS: Final = (
+    click.option("--cloud", metavar="FILE", help="The Cloud, in place of the input's."),
+    click.option("--catalog", metavar="FILE", help="The Catalog, in place of the input's."),
+    click.option("--region", metavar="NAME", help="Where no Cloud states one: us-west-2, …"),
+    click.option("--nodepool", metavar="NAME", help="Only what this NodePool may launch."),
+    click.option("--nodeclass", metavar="NAME", help="The class, where the input has several."),
+    click.option("--now", metavar="TIME", help="As if it were this time: 2026-01-31T08:00:00Z."),
+    click.option(
+        "--feature-gate",
+        "gates",
+        multiple=True,
+        metavar="NAME=true|false",
+        help="Switch a feature on or off; may be repeated.",
+    ),
+    click.option(
+        "--vm-memory-overhead-percent",
+        type=click.FloatRange(0, 100),
+        default=7.5,
+        show_default=True,
+        help="What a virtual machine loses of its memory.",
+    ),
+    click.option(
+        "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."
+    ),
+    click.option(
+        "--prefix-delegation", is_flag=True, help="Reckon with prefixes in place of addresses."
+    ),
+)
+
+
+def supplied(command: Command) -> Command:
+    """Give a command the flags that describe what there is to buy."""
+    for option in reversed(FLAGS):
+        command = option(command)
+    return command
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags and files of a command, as click hands them over."""
+
+    files: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+    cloud: str | None = None
+    catalog: str | None = None
+    region: str | None = None
+    nodepool: str | None = None
+    nodeclass: str | None = None
+    now: str | None = None
+    gates: tuple[str, ...] = ()
+    vm_memory_overhead_percent: float = 7.5
+    reserved_enis: int = 0
+    prefix_delegation: bool = False
+
+    @property
+    def arguments(self) -> list[str]:
+        everything = [*self.files, *self.more]
+        named = [name for name in (self.cloud, self.catalog) if name is not None]
+        if [*everything, *named].count("-") > 1:
+            raise Usage("standard input can be read only once", hint="name - once")
+        return everything
+
+
+class Supplies:
+    """The input of a command, and the catalogue that it asks for."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        with progress() as report:
+            self.world = read(
+                asked.arguments, cloud=asked.cloud, catalog=asked.catalog, progress=report
+            )
+        self.pool = _pool(self.world, asked.nodepool)
+        self.scope = _scope(self.world, asked, self.pool)
+
+    def built(self) -> Built:
+        """The catalogue; notes about it go to standard error, and refusals name file and line."""
+        try:
+            made = Catalogues(supply(self.world, self.asked, self.scope)).of(self.scope)
+        except Refused as refused:
+            errors = self._placed(refused.remarks)
+            raise InputRefused(Report(errors=errors, warnings=self.world.notes)) from refused
+        notes = [*self.world.notes, *self._placed(made.remarks)]
+        show(notes, word="note", colour="yellow")
+        return made
+
+    def _placed(self, remarks: Sequence[Remark]) -> list[Any]:
+        flags = [name for name in (self.asked.cloud, self.asked.catalog) if name is not None]
+        return problems(remarks, [*flags, *self.asked.arguments])
+
+
+def supply(world: World, asked: Asked, scope: Scope) -> Supply:
+    """Everything that the layers are made of. The clock is read here and nowhere else."""
+    scopes = tuple(scope_of(world, pool) for pool in world.pools)
+    return Supply(
+        now=moment(asked.now),
+        region=asked.region,
+        cloud=world.cloud,
+        catalog=world.catalog,
+        instance_types=tuple(world.instance_types),
+        overlays=tuple(world.overlays),
+        scopes=scopes if scope in scopes else (*scopes, scope),
+        gates=gates(asked.gates),
+        options=Options(
+            vm_memory_overhead=Fraction(str(asked.vm_memory_overhead_percent)) / 100,
+            reserved_enis=asked.reserved_enis,
+            prefix_delegation=asked.prefix_delegation,
+        ),
+    )
+
+
+def scope_of(world: World, pool: NodePool) -> Scope:
+    template = pool.spec.template.metadata
+    return Scope(
+        node_class=world.class_of(pool),
+        pool=pool.metadata.name,
+        labels=(template.labels or {}) if template is not None else {},
+    )
+
+
+def moment(text: str | None) -> datetime:
+    if text is None:
+        return datetime.now(UTC)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Usage(f"--now: {text!r} is no time", "write it as 2026-01-31T08:00:00Z") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def gates(given: Sequence[str]) -> Gates:
+    """The gates as switched; the last word about each counts."""
+    switched: dict[str, bool] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in GATES:
+            raise Usage(f"there is no feature gate {name!r}", did_you_mean(name, list(GATES)))
+        if value.lower() not in ("true", "false"):
+            raise Usage(f"--feature-gate {text}: neither true nor false", f"write {name}=false")
+        if GATES[name]:
+            switched[GATES[name]] = value.lower() == "true"
+    return Gates(**switched)
+
+
+def _pool(world: World, name: str | None) -> NodePool | None:
+    if name is None:
+        return None
+    found = [pool for pool in world.pools if pool.metadata.name == name]
+    if not found:
+        raise _unknown("NodePool", name, [pool.metadata.name for pool in world.pools])
+    return found[0]
+
+
+def _scope(world: World, asked: Asked, pool: NodePool | None) -> Scope:
+    """The pool's, the class's, or the only one that there is."""
+    if asked.nodepool is not None and asked.nodeclass is not None:
+        raise Usage("--nodepool has a class of its own", "leave --nodeclass out")
+    if pool is not None:
+        return scope_of(world, pool)
+    known = {each.metadata.name: each for each in map(world.class_of, world.pools)}
+    known |= {each.metadata.name: each for each in world.classes}
+    if asked.nodeclass is not None:
+        if asked.nodeclass not in known:
+            raise _unknown("EC2NodeClass", asked.nodeclass, sorted(known))
+        return Scope(node_class=known[asked.nodeclass])
+    return _only(world, list(known.values()))
+
+
+def _only(world: World, classes: list[EC2NodeClass]) -> Scope:
+    if any(not _alike(each, classes[0]) for each in classes[1:]):
+        names = ", ".join(sorted(each.metadata.name for each in classes))
+        hint = "name one with --nodeclass, or a pool with --nodepool"
+        raise Usage(f"the input has several classes, and they differ: {names}", hint)
+    if len(world.pools) == 1:
+        return scope_of(world, world.pools[0])
+    return Scope(node_class=classes[0] if classes else default_class())
+
+
+def _alike(one: EC2NodeClass, other: EC2NodeClass) -> bool:
+    return one.spec == other.spec and one.metadata.annotations == other.metadata.annotations
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> Usage:
+    hint = did_you_mean(name, known) or (f"there are {', '.join(known)}" if known else "")
+    return Usage(f"the input has no {kind} {name}", hint)

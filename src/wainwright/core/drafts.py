@@ -1,0 +1,160 @@
+"""Drafts: nodes being planned, as rows of a table in which a set of them is an integer."""
+
+from collections.abc import Sequence
+
+from wainwright.core.answer import Answer
+from wainwright.core.minvalues import Witnesses
+from wainwright.core.narrowing import Narrowing
+from wainwright.core.slack import Slack
+from wainwright.core.templates import Template
+from wainwright.core.wishes import Wish
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.markets import Markets
+from wainwright.model.pod import Pod
+from wainwright.model.thresholds import largest
+
+FEW = 8  # so many candidates are compared one by one; more are found by their level
+
+
+class Draft:
+    """One node being planned. Types, markets and reservations left to it only ever get fewer."""
+
+    __slots__ = (
+        "bit",
+        "held",
+        "levels",
+        "markets_taken",
+        "minimums",
+        "narrowing",
+        "number",
+        "pinned",
+        "pinned_market",
+        "pods",
+        "reserved_rows",
+        "round",
+        "rows",
+        "template",
+        "totals",
+        "witnesses",
+    )
+
+    def __init__(self, number: int, round_number: int, template: Template, answer: Answer) -> None:
+        assert answer.narrowing is not None
+        self.number = number
+        self.bit: Rows = 1 << number
+        self.round = round_number
+        self.template = template
+        self.narrowing: Narrowing = answer.narrowing
+        self.rows: Rows = answer.rows
+        self.held: Markets = answer.held
+        """Reserved markets where it holds a slot; it has to keep one of them if it had any."""
+        self.reserved_rows: Rows = answer.rows & template.index.sold_in(answer.held)
+        self.minimums = answer.minimums
+        self.witnesses: Witnesses = answer.witnesses
+        self.totals = [0] * len(template.sizes)
+        self.levels: list[int] = []
+        self.pods: list[Pod] = []
+        self.pinned: Rows = 0
+        """The one type that it would be launched as, once its round is over."""
+        self.pinned_market: Markets = 0
+
+    @property
+    def capacity_rows(self) -> Rows:
+        """The types that decide how much more it can take."""
+        return self.pinned or self.rows
+
+
+class Change:
+    """What becomes of a draft when a pod joins."""
+
+    __slots__ = ("held", "narrowing", "reserved_rows", "rows", "witnesses")
+
+    def __init__(self, draft: Draft, rows: Rows, narrowing: Narrowing) -> None:
+        self.rows = rows
+        self.narrowing = narrowing
+        self.held = draft.held
+        self.reserved_rows = draft.reserved_rows
+        self.witnesses = draft.witnesses
+
+
+class DraftTable:
+    """All drafts of a plan, with the indexes that find the right one for a pod."""
+
+    def __init__(self, templates: Sequence[Template], slack: Slack) -> None:
+        self.drafts: list[Draft] = []
+        self.of_template: list[Rows] = [0] * len(templates)
+        self.unreserved: Rows = 0
+        self.current: Rows = 0
+        """Drafts of this round."""
+        self.settled: Rows = 0
+        """Those of earlier rounds: machines under way."""
+        self._by_pods: list[Rows] = [0]
+        self._slack = slack
+
+    def candidates(self, wish: Wish, among: Rows) -> Rows:
+        """Those of the drafts that nothing speaks against until it is tried."""
+        ask = wish.ask
+        left = among ^ (among & (wish.rejected | ask.rejected))
+        for number in ask.refused_by:
+            left ^= left & self.of_template[number]
+        for short, mark in wish.short:
+            if not left:
+                break
+            if mark >= 0:
+                left ^= left & short[mark]
+        return left
+
+    def emptiest(self, drafts: Rows) -> Draft:
+        """The one with the fewest pods; among equals the one that was opened first."""
+        if drafts.bit_count() <= FEW:
+            chosen = [self.drafts[number] for number in row_numbers(drafts)]
+            return min(chosen, key=_pods)
+        for level in self._by_pods:
+            found = level & drafts
+            if found:
+                return self.drafts[(found & -found).bit_length() - 1]
+        raise AssertionError("every draft of the round is at some level")
+
+    def first(self, drafts: Rows) -> Draft:
+        return self.drafts[(drafts & -drafts).bit_length() - 1]
+
+    def add(self, draft: Draft) -> None:
+        self.drafts.append(draft)
+        self.current |= draft.bit
+        self._by_pods[0] |= draft.bit
+        self.of_template[draft.template.number] |= draft.bit
+        if not draft.held:
+            self.unreserved |= draft.bit
+        draft.levels = self._slack.fresh()
+
+    def put(self, pod: Pod, wish: Wish, draft: Draft) -> None:
+        """Puts the pod on the draft, whose types have been narrowed for it before."""
+        for column, amount in wish.amounts:
+            draft.totals[column] += amount
+        draft.pods.append(pod)
+        if not draft.pinned:
+            self._raise_level(draft)
+
+    def measure(self, draft: Draft, columns: Sequence[int]) -> None:
+        """Enters what is left of these resources into the slack index."""
+        rows, sizes = draft.capacity_rows, draft.template.sizes
+        for column in columns:
+            free = largest(sizes[column], rows) - draft.totals[column]
+            draft.levels[column] = self._slack.enter(draft.bit, column, free, draft.levels[column])
+
+    def settle(self) -> None:
+        """Ends the round: its drafts are machines under way from now on."""
+        self.settled |= self.current
+        self.current = 0
+        self._by_pods = [0]
+
+    def _raise_level(self, draft: Draft) -> None:
+        levels, now = self._by_pods, len(draft.pods)
+        levels[now - 1] ^= draft.bit
+        if now == len(levels):
+            levels.append(0)
+        levels[now] |= draft.bit
+
+
+def _pods(draft: Draft) -> int:
+    return len(draft.pods)

@@ -1,0 +1,102 @@
+"""Fit: whether a draft can take a pod, and what is left to it if it does."""
+
+from bisect import bisect_left
+
+from wainwright.core.answer import Terms
+from wainwright.core.drafts import Change, Draft
+from wainwright.core.narrowing import Narrowing
+from wainwright.core.wishes import Wish
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.markets import Markets
+
+
+def fit(draft: Draft, wish: Wish) -> Change | None:
+    """What becomes of the draft with one more such pod on it; None, for good, if it cannot be.
+
+    Sets are cut down first, as that is cheap and refuses most; requirements are put together only
+    for what is left.
+    """
+    template, ask = draft.template, wish.ask
+    terms = ask.terms[template.number]
+    assert terms is not None, "the candidates of a wish are of pools that take it"
+    rows = draft.rows & terms.narrowing.rows
+    if not rows:
+        ask.rejected |= draft.bit
+        return None
+    totals, sizes = draft.totals, template.sizes
+    for column, amount in wish.amounts:
+        amounts, having = sizes[column]
+        rows &= having[bisect_left(amounts, totals[column] + amount)]
+    change = _narrowed(draft, terms, rows) if rows else None
+    if change is None or not _flexible(draft, change):
+        wish.rejected |= draft.bit
+        return None
+    return change
+
+
+def _narrowed(draft: Draft, terms: Terms, rows: Rows) -> Change | None:
+    narrowing: Narrowing | None = draft.narrowing
+    if not terms.trivial:
+        narrowing = draft.narrowing.joined(terms.asked)
+    if narrowing is None:
+        return None
+    change = Change(draft, rows, narrowing)
+    if narrowing is not draft.narrowing and not _sold(draft, change):
+        return None
+    if draft.held and not _keeps_a_slot(draft, change):
+        return None
+    if draft.pinned and not _as_pinned(draft, change):
+        return None
+    return change
+
+
+def _sold(draft: Draft, change: Change) -> bool:
+    """Leaves the types that can be bought under the new requirements."""
+    change.held &= change.narrowing.reserved
+    slots = draft.template.index.sold_in(change.held) if change.held else 0
+    change.rows &= change.narrowing.rows & (change.narrowing.offered | slots)
+    change.reserved_rows &= slots
+    return change.rows != 0
+
+
+def _keeps_a_slot(draft: Draft, change: Change) -> bool:
+    """A draft never gives up its last reserved offering: the pod opens another node instead."""
+    kept = change.reserved_rows & change.rows
+    if not kept:
+        return False
+    if kept != change.reserved_rows:
+        change.held = _still_sold(draft, change.held, change.reserved_rows ^ kept, kept)
+        change.reserved_rows = kept
+    return True
+
+
+def _still_sold(draft: Draft, held: Markets, lost: Rows, kept: Rows) -> Markets:
+    markets = draft.template.index.markets
+    selling = draft.template.shelf.of_rows
+    for row in row_numbers(lost):
+        for number in row_numbers(selling.get(row, 0) & held):
+            if not markets[number].sold & kept:
+                held ^= 1 << number
+    return held
+
+
+def _as_pinned(draft: Draft, change: Change) -> bool:
+    bought = change.narrowing.markets | change.held
+    return bool(change.rows & draft.pinned) and bool(bought & draft.pinned_market)
+
+
+def _flexible(draft: Draft, change: Change) -> bool:
+    if not draft.minimums:
+        return True
+    markets = change.narrowing.markets | change.held
+    diversity = draft.template.diversity
+    if change.narrowing is draft.narrowing:
+        found = diversity.still(
+            draft.minimums, draft.witnesses, change.narrowing, change.rows, markets
+        )
+    else:
+        found = diversity.witnesses(draft.minimums, change.narrowing, change.rows, markets)
+    if found is None:
+        return False
+    change.witnesses = found
+    return True

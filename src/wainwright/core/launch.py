@@ -1,0 +1,187 @@
+"""The launch choice: which of the offerings left to a claim would be bought, and what may stand in.
+
+One choice for plans and for the provider: reserved first, then spot if it is not dearer than the
+cheapest on-demand offering left, then on-demand; of that kind the cheapest. Whole machines and
+types with accelerators are left out unless somebody asked for them or nothing else will do.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from wainwright.core.minvalues import Minimums
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.index import TypeIndex
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_FAMILY,
+    INSTANCE_SIZE,
+    INSTANCE_TYPE,
+    ON_DEMAND,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.markets import Markets
+from wainwright.model.requirements import Requirements
+from wainwright.model.values import ANYTHING, one_of
+
+LAUNCHED: Final = 60  # instance types in one launch request
+CLAIMED: Final = 600  # instance types written down in a claim
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left to a claim."""
+
+    index: TypeIndex
+    rows: Rows
+    markets: Markets
+    """Where it may buy as much as it likes."""
+    held: Markets = 0
+    """Where it holds a slot of a reservation; if anywhere, it is bought there."""
+    requirements: Requirements
+    minimums: Minimums = ()
+
+    def meets(self, rows: Rows, markets: Markets) -> bool:
+        """Whether these types, bought there, are still diverse enough."""
+        return all(
+            self.index.has_values(key, count, rows, markets, self.requirements.allowed(key))
+            for key, count in self.minimums
+            if count
+        )
+
+
+class Buy(NamedTuple):
+    """A type, a market and the offering that brings them together."""
+
+    row: int
+    market: int
+    offering: Offering
+
+
+def choose(left: Left, free: Callable[[str], int]) -> Buy:
+    """What would be bought now; `free` tells how many slots a reservation has left."""
+    wanted = to_be_bought(left)
+    offers = (Buy(*each) for each in wanted.index.offers(wanted.rows, wanted.markets))
+    if wanted.held:
+        return min(offers, key=lambda buy: _slot_rank(wanted.index, buy, free))
+    best = wanted.index.best_buy(wanted.rows, wanted.markets)
+    assert best is not None, "a claim is left at least one offering"
+    return Buy(*best)
+
+
+def to_be_bought(left: Left) -> Left:
+    """The types and markets among which the launch request lets the cloud choose."""
+    if left.held:
+        markets, rows = left.held, left.rows & left.index.sold_in(left.held)
+        kept = msgspec.structs.replace(left, rows=rows, markets=markets, minimums=())
+        return msgspec.structs.replace(kept, rows=_ordinary(kept))
+    return _of_one_kind(msgspec.structs.replace(left, rows=_ordinary(left)))
+
+
+def cut(left: Left, most: int) -> tuple[InstanceType, ...] | None:
+    """At most so many types, cheapest first; None where minValues cannot be kept with so few."""
+    prices: dict[int, float] = {}
+    for row, _, offering in left.index.offers(left.rows, left.markets | left.held):
+        prices[row] = min(offering.price, prices.get(row, offering.price))
+    ordered = sorted(prices, key=lambda row: (prices[row], left.index.types[row].name))
+    chosen = ordered[:most]
+    if len(ordered) > most and not left.meets(_rows(chosen), left.markets | left.held):
+        chosen = _diverse(left, ordered, most)
+    return tuple(left.index.types[row] for row in chosen) or None
+
+
+def zone_of(left: Left, offering: Offering) -> str | None:
+    """The zone that would be launched in; an offering for any zone takes the first allowed."""
+    if offering.zone is not None:
+        return offering.zone
+    allowed = left.requirements.allowed(ZONE)
+    if not allowed.open:
+        return allowed.any() or None
+    known = left.index.values_left(ZONE, left.index.everything, left.markets | left.held, allowed)
+    return known[0] if known else None
+
+
+def capacity_type_of(left: Left, offering: Offering) -> str:
+    """An offering of any capacity type is taken for what the claim allows, else on-demand."""
+    allowed = left.requirements.allowed(CAPACITY_TYPE)
+    stated = offering.capacity_type
+    return stated or (ON_DEMAND if allowed.admits(ON_DEMAND) else allowed.any())
+
+
+def _ordinary(left: Left) -> Rows:
+    """The types without whole machines and accelerators that nobody asked for."""
+    index = left.index
+    metal = index.metal & left.rows
+    accelerated = index.accelerated & left.rows
+    if not metal | accelerated:
+        return left.rows
+    metal ^= metal & _named(left, INSTANCE_TYPE, INSTANCE_SIZE)
+    accelerated ^= accelerated & _named(left, INSTANCE_TYPE, INSTANCE_FAMILY)
+    rows = left.rows ^ (metal | accelerated)
+    return rows if rows and left.meets(rows, left.markets) else left.rows
+
+
+def _named(left: Left, *keys: str) -> Rows:
+    """The types that a list of values in the requirements names."""
+    found = 0
+    for key in keys:
+        requirement = left.requirements.get(key)
+        if requirement is not None and not requirement.allowed.open:
+            found |= left.index.admitted_by(Requirements([requirement]))
+    return found
+
+
+def _of_one_kind(left: Left) -> Left:
+    index, spot = left.index, left.markets & left.index.spot_markets
+    on_demand = left.markets ^ spot
+    cheapest_spot = index.cheapest_in(left.rows, spot)
+    cheapest_other = index.cheapest_in(left.rows, on_demand)
+    if cheapest_spot is None:
+        rows, markets = left.rows & index.sold_in(on_demand), on_demand
+    elif cheapest_other is None:
+        rows, markets = left.rows & index.sold_in(spot), spot
+    elif cheapest_spot[1].price <= cheapest_other[1].price:
+        rows, markets = _not_dearer(left, spot, cheapest_other[1].price), spot
+    else:
+        rows, markets = left.rows & index.sold_in(on_demand), on_demand
+    return msgspec.structs.replace(left, rows=rows, markets=markets)
+
+
+def _not_dearer(left: Left, markets: Markets, price: float) -> Rows:
+    """The types sold for at most the price, unless minValues need the others as well."""
+    offers = left.index.offers(left.rows, markets)
+    rows = _rows({row for row, _, offering in offers if offering.price <= price})
+    return rows if left.meets(rows, markets) else left.rows & left.index.sold_in(markets)
+
+
+def _slot_rank(
+    index: TypeIndex, buy: Buy, free: Callable[[str], int]
+) -> tuple[float, str, str, int, str]:
+    """Cheapest first; of equal reservations the one with the most slots left."""
+    name = buy.offering.reservation_id or ""
+    kind, zone = index.types[buy.row].name, buy.offering.zone or ""
+    return buy.offering.price, kind, zone, -free(name), name
+
+
+def _diverse(left: Left, ordered: list[int], most: int) -> list[int]:
+    """The cheapest types that keep the minValues between them, filled up with the cheapest."""
+    needed: set[int] = set()
+    for key, count in left.minimums:
+        seen: set[str] = set()
+        for row in ordered:
+            if len(seen) >= count:
+                break
+            allowed, markets = left.requirements.allowed(key), left.markets | left.held
+            values = set(left.index.values_left(key, 1 << row, markets, allowed))
+            if values - seen:
+                seen |= values
+                needed.add(row)
+    rest = [row for row in ordered if row not in needed]
+    kept = needed.union(rest[: most - len(needed)]) if len(needed) <= most else set()
+    return [row for row in ordered if row in kept]
+
+
+def _rows(numbers: "list[int] | set[int]") -> Rows:
+    return sum(1 << number for number in set(numbers))

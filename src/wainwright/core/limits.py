@@ -1,0 +1,70 @@
+"""Limits: what a pool may still buy.
+
+Within a round every draft counts as its largest type, so that no launch can break a limit; when
+the round is over it counts as the type that would be launched.
+"""
+
+from bisect import bisect_right
+
+from wainwright.model.columns import Rows
+from wainwright.model.index import TypeIndex
+from wainwright.model.pool import NODES, Pool
+from wainwright.model.resources import Resources
+from wainwright.model.thresholds import Sizes, Thresholds, largest
+
+
+class Limits:
+    """What is left of one pool's limits. `allowed` are the types that still fit under them."""
+
+    __slots__ = ("_everything", "_left", "_settled", "_sizes", "allowed", "allowed_at_start")
+
+    def __init__(self, pool: Pool, index: TypeIndex) -> None:
+        capacities = Thresholds([kind.capacity for kind in index.types] if pool.limits else [])
+        names = sorted(pool.limits)
+        self._everything = index.everything
+        self._sizes: dict[str, Sizes] = {n: capacities.sizes(n) for n in names if n != NODES}
+        self._settled = {n: pool.limits[n] - pool.in_use.get(n, 0) for n in names}
+        self._left = dict(self._settled)
+        self.allowed: Rows = self._within()
+        self.allowed_at_start: Rows = self.allowed
+        """Those that fitted when the round began and all counts were exact."""
+
+    def copy(self) -> "Limits":
+        twin = Limits.__new__(Limits)
+        twin._everything, twin._sizes = self._everything, self._sizes
+        twin._settled, twin._left = dict(self._settled), dict(self._left)
+        twin.allowed, twin.allowed_at_start = self.allowed, self.allowed_at_start
+        return twin
+
+    @property
+    def left(self) -> Resources:
+        return self._left
+
+    def charge(self, rows: Rows) -> None:
+        """Counts a new draft at its worst."""
+        if self._left:
+            for name in self._left:
+                self._left[name] -= 1 if name == NODES else max(0, largest(self._sizes[name], rows))
+            self.allowed = self._within()
+
+    def settle(self, capacity: Resources) -> None:
+        """Counts a draft of the round that is over as what would be launched."""
+        for name in self._settled:
+            self._settled[name] -= 1 if name == NODES else capacity.get(name, 0)
+
+    def begin_round(self) -> None:
+        if self._left:
+            self._left = dict(self._settled)
+            self.allowed = self.allowed_at_start = self._within()
+
+    def raised(self, name: str, by: int) -> None:
+        self._settled[name] += by
+        self.begin_round()
+
+    def _within(self) -> Rows:
+        if self._left.get(NODES, 1) < 1:
+            return 0
+        found = self._everything
+        for name, (amounts, having) in self._sizes.items():
+            found ^= found & having[bisect_right(amounts, self._left[name])]
+        return found

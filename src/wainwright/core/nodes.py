@@ -1,0 +1,135 @@
+"""Nodes of the cluster as rows of a table: the first with room takes the pod."""
+
+from collections.abc import Iterable, Sequence
+
+from wainwright.core.overhead import asked, is_kept_off, taken
+from wainwright.core.slack import Slack
+from wainwright.core.wishes import Ask, Wish
+from wainwright.model.columns import Column, Rows, row_numbers, union
+from wainwright.model.node import Node
+from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import PODS, Resources, add, subtract
+from wainwright.model.taints import Taint, untolerated
+from wainwright.model.values import ValueSet
+
+
+class NodeTable:
+    """Initialized nodes first, then those under way, each in the order of names."""
+
+    def __init__(self, nodes: Iterable[Node], daemonsets: Sequence[DaemonSet]) -> None:
+        usable = [node for node in nodes if not node.deleting]
+        self.nodes = sorted(usable, key=lambda node: (not node.initialized, node.name))
+        self.everything: Rows = (1 << len(self.nodes)) - 1
+        self.pods: list[list[Pod]] = [[] for _ in self.nodes]
+        self._columns = _label_columns(self.nodes, self.everything)
+        self._taints = _grouped(self.nodes)
+        self._awaited = self._daemonsets(daemonsets)
+        self._free: list[list[int]] = []
+        self._levels: list[list[int]] = []
+
+    def prepare(self, resources: Sequence[str], slack: Slack) -> None:
+        """Measures what is free of the resources that are asked for."""
+        self._slack = slack
+        for number, node in enumerate(self.nodes):
+            left = free(node, self._awaited[number])
+            self._free.append([left.get(name, 0) for name in resources])
+            self._levels.append(slack.fresh())
+            self._measure(number, range(len(resources)))
+
+    def admitting(self, ask: Ask) -> Rows:
+        """The nodes whose labels and taints are fine; what a node lacks it lacks for good."""
+        return self._labelled(ask.requirements) & union(
+            rows
+            for taints, rows in self._taints.items()
+            if untolerated(taints, ask.tolerations) is None
+        )
+
+    def take(self, pod: Pod, wish: Wish) -> bool:
+        """Puts the pod on the first node with room for it."""
+        left = wish.ask.nodes ^ (wish.ask.nodes & wish.full)
+        for short, mark in wish.short_nodes:
+            if mark >= 0:
+                left ^= left & short[mark]
+        while left:
+            lowest = left & -left
+            number = lowest.bit_length() - 1
+            if self._has_room(number, wish):
+                self._put(pod, wish, number)
+                return True
+            wish.full |= lowest
+            left ^= lowest
+        return False
+
+    def _has_room(self, number: int, wish: Wish) -> bool:
+        available = self._free[number]
+        return all(amount <= available[column] for column, amount in wish.amounts)
+
+    def _put(self, pod: Pod, wish: Wish, number: int) -> None:
+        available = self._free[number]
+        for column, amount in wish.amounts:
+            available[column] -= amount
+        self.pods[number].append(pod)
+        self._measure(number, [column for column, _ in wish.amounts])
+
+    def _measure(self, number: int, columns: Iterable[int]) -> None:
+        levels, available = self._levels[number], self._free[number]
+        for column in columns:
+            levels[column] = self._slack.enter(
+                1 << number, column, available[column], levels[column]
+            )
+
+    def _labelled(self, requirements: Requirements) -> Rows:
+        found = self.everything
+        for key, requirement in requirements.items():
+            column = self._columns.get(key)
+            if column is not None:
+                found &= column.admitting(requirement.allowed)
+            elif not requirement.allowed.admits_absence:
+                return 0
+        return found
+
+    def _daemonsets(self, daemonsets: Sequence[DaemonSet]) -> list[Resources]:
+        """For each node what its daemonsets need together."""
+        found: list[Resources] = [{} for _ in self.nodes]
+        for daemonset in daemonsets:
+            open_to = union(
+                rows for taints, rows in self._taints.items() if not is_kept_off(daemonset, taints)
+            )
+            wanted = union(self._labelled(each) for each in asked(daemonset))
+            for number in row_numbers(open_to & wanted):
+                found[number] = add(found[number], taken(daemonset))
+        return found
+
+
+def free(node: Node, awaited: Resources) -> dict[str, int]:
+    """What new pods can have: not what runs there, nor what daemonsets still to come will need."""
+    left = dict(node.allocatable)
+    running: dict[str, int] = {}
+    for pod in node.pods:
+        amounts = {**pod.requests, PODS: 1}
+        left = subtract(left, amounts)
+        if pod.daemonset:
+            running = add(running, amounts)
+    still = {name: max(0, amount - running.get(name, 0)) for name, amount in awaited.items()}
+    return subtract(left, still)
+
+
+def _label_columns(nodes: Sequence[Node], everything: Rows) -> dict[str, Column]:
+    held: dict[str, dict[ValueSet, Rows]] = {}
+    for number, node in enumerate(nodes):
+        for key, label in Requirements.from_labels(node.labels).items():
+            same = held.setdefault(key, {})
+            same[label.allowed] = same.get(label.allowed, 0) | 1 << number
+    return {
+        key: Column(sets, absent=everything ^ union(sets.values()), undecided=0)
+        for key, sets in held.items()
+    }
+
+
+def _grouped(nodes: Sequence[Node]) -> dict[tuple[Taint, ...], Rows]:
+    found: dict[tuple[Taint, ...], Rows] = {}
+    for number, node in enumerate(nodes):
+        taints = node.lasting_taints
+        found[taints] = found.get(taints, 0) | 1 << number
+    return found

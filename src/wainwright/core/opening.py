@@ -1,0 +1,107 @@
+"""Opening: what a pool says to a pod that asks for a node of its own."""
+
+from bisect import bisect_left
+
+from wainwright.core.answer import LIMITED, REFUSED, WAIT, Answer, Kind, Terms
+from wainwright.core.narrowing import Narrowing
+from wainwright.core.templates import Template
+from wainwright.core.wishes import Wish
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.markets import Markets
+from wainwright.model.options import MinValuesPolicy
+
+
+class Openings:
+    """Asks pools for new nodes under one policy for minValues."""
+
+    __slots__ = ("_best_effort",)
+
+    def __init__(self, policy: MinValuesPolicy) -> None:
+        self._best_effort = policy is MinValuesPolicy.BEST_EFFORT
+
+    def ask(self, template: Template, wish: Wish) -> Answer:
+        """A reserved node if the pool has a slot to hold, else any other."""
+        terms = wish.ask.terms[template.number]
+        rows = 0 if terms is None else room(template, wish, terms)
+        if terms is None or not rows:
+            return REFUSED
+        live = terms.narrowing.reserved & template.shelf.live
+        reserved = self._reserved(template, terms.narrowing, rows, live) if live else None
+        return reserved or self._plain(template, terms.narrowing, rows)
+
+    def _reserved(
+        self, template: Template, narrowing: Narrowing, rows: Rows, live: Markets
+    ) -> Answer | None:
+        """A node with a slot, or word that there may be one later; None if there is none."""
+        index, limits = template.index, template.limits
+        at_best = rows & limits.allowed_at_start
+        slots = index.sold_in(live)
+        if not at_best & slots:
+            return None
+        now = rows & limits.allowed
+        holdable = live & template.shelf.holdable
+        if holdable and now & index.sold_in(holdable):
+            return self._with_slots(template, narrowing, rows, holdable)
+        possible = self._answer(template, narrowing, at_best & (narrowing.offered | slots), live)
+        return None if possible is None else WAIT
+
+    def _with_slots(
+        self, template: Template, narrowing: Narrowing, rows: Rows, holdable: Markets
+    ) -> Answer:
+        slots = template.index.sold_in(holdable)
+        buyable = rows & (narrowing.offered | slots)
+        now = buyable & template.limits.allowed
+        held = _sold_here(template, holdable, now)
+        found = self._answer(template, narrowing, now, held)
+        if found is not None:
+            return found
+        unlimited = self._answer(template, narrowing, buyable, holdable)
+        return REFUSED if unlimited is None else LIMITED
+
+    def _plain(self, template: Template, narrowing: Narrowing, rows: Rows) -> Answer:
+        buyable = rows & narrowing.offered
+        now = buyable & template.limits.allowed
+        found = self._answer(template, narrowing, now, 0) if now else None
+        if found is not None:
+            return found
+        if not buyable or now == buyable:
+            return REFUSED
+        return REFUSED if self._answer(template, narrowing, buyable, 0) is None else LIMITED
+
+    def _answer(
+        self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets
+    ) -> Answer | None:
+        """A node of these types, if they are diverse enough for the pool."""
+        answer = Answer(Kind.RESERVED if held else Kind.PLAIN)
+        answer.narrowing, answer.rows, answer.held = narrowing, rows, held
+        answer.minimums = template.minimums
+        if not answer.minimums:
+            return answer
+        diversity, markets = template.diversity, narrowing.markets | held
+        if self._best_effort:
+            answer.minimums = diversity.lowered(answer.minimums, narrowing, rows, markets)
+        found = diversity.witnesses(answer.minimums, narrowing, rows, markets)
+        answer.witnesses = found or ()
+        return None if found is None else answer
+
+
+def room(template: Template, wish: Wish, terms: Terms) -> Rows:
+    """The types of the pool with the labels and the room, remembered for the wish."""
+    found = wish.room.get(template.number)
+    if found is None:
+        found = terms.narrowing.rows
+        for column, amount in wish.amounts:
+            amounts, having = template.sizes[column]
+            found &= having[bisect_left(amounts, amount)]
+        wish.room[template.number] = found
+    return found
+
+
+def _sold_here(template: Template, markets: Markets, rows: Rows) -> Markets:
+    """The markets that sell any of the types."""
+    table = template.index.markets
+    found = 0
+    for number in row_numbers(markets):
+        if table[number].sold & rows:
+            found |= 1 << number
+    return found

@@ -1,0 +1,24 @@
+"""Order: which pod comes first. Large ones do, as small ones fit into what they leave."""
+
+from collections.abc import Iterable
+from math import inf
+from operator import itemgetter
+from typing import TypeAlias
+
+from wainwright.core.wishes import PodClass
+from wainwright.model.pod import Pod
+from wainwright.model.resources import CPU, MEMORY
+
+Queue: TypeAlias = list[tuple[Pod, PodClass]]
+
+
+def queue(classes: Iterable[PodClass]) -> Queue:
+    """By cpu and memory, descending; then the older, then UID, namespace and name."""
+    ranked = []
+    for group in classes:
+        cpu, memory = -group.requests.get(CPU, 0), -group.requests.get(MEMORY, 0)
+        for pod in group.pods:
+            age = inf if pod.created is None else pod.created
+            ranked.append((cpu, memory, age, pod.uid, pod.namespace, pod.name, pod, group))
+    ranked.sort(key=itemgetter(0, 1, 2, 3, 4, 5))
+    return [(each[6], each[7]) for each in ranked]

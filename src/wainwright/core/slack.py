@@ -1,0 +1,57 @@
+"""The slack index: which drafts, or nodes, are too full for a request, without looking at each.
+
+For every resource the sizes that are asked for are put in order, and beside each stands who has
+less than that left. Whoever gets fuller is entered at the sizes that he can no longer meet: once
+each, as room never comes back.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from wainwright.core.wishes import Amounts, Wish
+from wainwright.model.columns import Rows
+
+MARKS: Final = 256  # sizes kept per resource; with more, those between them share the next lower
+
+
+class Slack:
+    """Who is short of what."""
+
+    __slots__ = ("_marks", "_short")
+
+    def __init__(self, wishes: Iterable[Wish], resources: int) -> None:
+        asked: list[set[int]] = [set() for _ in range(resources)]
+        for wish in wishes:
+            for column, amount in wish.amounts:
+                asked[column].add(amount)
+        self._marks = [_thinned(sorted(amounts)) for amounts in asked]
+        self._short: list[list[Rows]] = [[0] * len(marks) for marks in self._marks]
+
+    def places(self, amounts: Amounts) -> Sequence[tuple[list[Rows], int]]:
+        """Where to read who is too full for the amounts."""
+        return tuple(
+            (self._short[column], bisect_right(self._marks[column], amount) - 1)
+            for column, amount in amounts
+        )
+
+    def enter(self, bit: Rows, column: int, free: int, before: int) -> int:
+        """Notes that only so much is free; gives back how far down the sizes that goes."""
+        marks = self._marks[column]
+        if before == 0 or marks[before - 1] <= free:
+            return before
+        now = bisect_right(marks, free, 0, before)
+        short = self._short[column]
+        for mark in range(now, before):
+            short[mark] |= bit
+        return now
+
+    def fresh(self) -> list[int]:
+        """The levels of a row that has not been entered yet."""
+        return [len(marks) for marks in self._marks]
+
+
+def _thinned(amounts: list[int]) -> list[int]:
+    if len(amounts) <= MARKS:
+        return amounts
+    return [amounts[number * len(amounts) // MARKS] for number in range(MARKS)]
