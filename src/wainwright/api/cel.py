@@ -1,10 +1,15 @@
 """CEL: the rules that CRDs carry, run offline by the same text that the API server runs.
 
-The library is imported on first use: it costs start-up time, and most commands meet no rule.
+The library is loaded on first use, and only its engine: importing the package also brings a
+terminal program of its own, which takes longer than everything else that a command does.
 """
 
 import importlib
 from functools import lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 ABSENT: Final = object()
@@ -18,9 +23,22 @@ FUNCTIONS: Final = {"split": _split, "lowerAscii": str.lower}
 """What Kubernetes adds to CEL and our rules use; the library has the rest."""
 
 
+@lru_cache(maxsize=1)
+def _engine() -> ModuleType:
+    package = find_spec("cel")
+    folders = (package.submodule_search_locations or []) if package is not None else []
+    for file in (Path(folder, f"cel{end}") for folder in folders for end in EXTENSION_SUFFIXES):
+        spec = spec_from_file_location("cel.cel", file) if file.exists() else None
+        if spec is not None and spec.loader is not None:
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    return importlib.import_module("cel")
+
+
 @lru_cache(maxsize=1024)
 def _program(rule: str) -> Any:
-    return importlib.import_module("cel").compile(rule)
+    return _engine().compile(rule)
 
 
 def compiles(expression: str) -> str:
@@ -47,5 +65,5 @@ def holds(rule: str, value: Any, old: Any = ABSENT) -> bool | None:
 
 
 def _evaluate(rule: str, variables: dict[str, Any]) -> Any:
-    context = importlib.import_module("cel").Context(variables=variables, functions=dict(FUNCTIONS))
+    context = _engine().Context(variables=variables, functions=dict(FUNCTIONS))
     return _program(rule).execute(context)

@@ -10,6 +10,7 @@ from wainwright.catalogue.figure import MEMORY, Figure
 from wainwright.catalogue.overhead import Overhead
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.resources import HUGE_PAGES, quantity_text
+from wainwright.model.values import ValueSet
 
 CAPACITY: Final = "capacity"
 ALLOCATABLE: Final = "allocatable"
@@ -39,7 +40,13 @@ def numbers(built: Built, name: str) -> list[Number]:
 
 def labels(built: Built, name: str) -> dict[str, str]:
     """What can be asked of the type's nodes, whatever zone they are bought in."""
-    return {key: str(each.allowed) for key, each in built.by_name[name].requirements.items()}
+    described = built.by_name[name].requirements
+    return {key: _values(each.allowed) for key, each in described.items()}
+
+
+def _values(allowed: ValueSet) -> str:
+    """One value, several where a node can have either, or a condition where a Catalog has one."""
+    return str(allowed) if allowed.open else ", ".join(sorted(allowed.values)) or "(none)"
 
 
 def obstacle(built: Built, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from wainwright.api.cloud import Cloud, Reservation
-from wainwright.api.ec2nodeclass import EC2NodeClass
+from wainwright.api.ec2nodeclass import CapacityReservation, EC2NodeClass
 from wainwright.api.selectors import ReservationTerm
 from wainwright.catalogue.ami import AmiFamily
 from wainwright.catalogue.remarks import Remark, refusal, warning
@@ -119,6 +119,29 @@ def serves(platform: str, family: AmiFamily) -> bool:
     if platform.startswith("Windows"):
         return windows
     return family is AmiFamily.CUSTOM or (platform == "Linux/UNIX" and not windows)
+
+
+def status(found: Sequence[Selected]) -> list[CapacityReservation]:
+    """What the status of the class lists: the active ones among those selected.
+
+    A block whose end is near is still listed, as expiring: its nodes are to be drained.
+    """
+    listed = (Standing.OFFERED, Standing.ENDING)
+    return [
+        CapacityReservation(
+            id=each.reservation.id,
+            availabilityZone=each.reservation.availabilityZone,
+            instanceType=each.reservation.instanceType,
+            instanceMatchCriteria=each.reservation.instanceMatchCriteria,
+            ownerID=each.reservation.ownerID or "",
+            endTime=each.reservation.endTime,
+            interruptible=each.reservation.interruptible,
+            reservationType=each.reservation.reservationType,
+            state="active" if each.standing is Standing.OFFERED else "expiring",
+        )
+        for each in found
+        if each.standing in listed
+    ]
 
 
 def check_times(cloud: Cloud) -> None:

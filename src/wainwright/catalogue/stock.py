@@ -7,9 +7,10 @@ import msgspec
 
 from wainwright.api.cloud import Catalog, Cloud
 from wainwright.api.fault import did_you_mean
-from wainwright.catalogue import offerings, regions
+from wainwright.catalogue import offerings, prices, regions
 from wainwright.catalogue.lots import Lot, Lots
 from wainwright.catalogue.pattern import matches
+from wainwright.catalogue.prices import Basis
 from wainwright.catalogue.remarks import Refused, Remark, refusal, warning
 from wainwright.catalogue.stated import Stated, stated
 from wainwright.catalogue.supply import Supply
@@ -41,11 +42,14 @@ def stock(supply: Supply) -> Stock:
     if cloud is None:
         return whole
     zones = _zones(cloud, whole)
-    lots = whole.lots
+    lots, remarks = _chosen(cloud, whole.lots)
     if cloud.spec.zones is not None:
         lots = _sold_in(frozenset(zones), lots)
-    lots, remarks = _chosen(cloud, lots)
-    return msgspec.structs.replace(whole, zones=zones, lots=lots, remarks=tuple(remarks))
+    if not lots:
+        message = "none of the Cloud's instance types is sold in these zones"
+        raise refusal("Cloud", cloud.metadata.name, ("spec", "zones"), message)
+    said = (*whole.remarks, *remarks)
+    return msgspec.structs.replace(whole, zones=zones, lots=lots, remarks=said)
 
 
 def _region(supply: Supply) -> str:
@@ -83,7 +87,19 @@ def _built_in(name: str, cloud: Cloud | None) -> Stock:
         all_zones=frozenset(zones),
         lots=offerings.base(name).lots,
         stated=None,
+        remarks=_guessed(name, cloud),
     )
+
+
+def _guessed(region: str, cloud: Cloud | None) -> tuple[Remark, ...]:
+    known = prices.table().regions[region]
+    if known.basis is not Basis.UNKNOWN:
+        return ()
+    message = f"no price of {region} is known: those of us-east-1 times {known.factor} are a guess"
+    hint = "state the prices that matter in a Cloud, under spec.prices"
+    if cloud is None:
+        return (warning("region", region, (), message, hint),)
+    return (warning("Cloud", cloud.metadata.name, ("spec", "region"), message, hint),)
 
 
 def _from_catalog(catalog: Catalog) -> Stock:

@@ -89,7 +89,7 @@ def catalog(**flags: Any) -> int:
     supplies = Supplies(asked)
     built = supplies.built()
     if supplies.pool is not None:
-        wanted = msgspec.structs.replace(wanted, requirements=_required(supplies.pool))
+        wanted = msgspec.structs.replace(wanted, requirements=required(supplies.pool))
     found = listing(built.index, wanted, Order(asked.sort))
     _print(asked, built, found)
     _footnotes(built, found)
@@ -114,7 +114,7 @@ def _nano(flag: str, text: str | None) -> int:
         raise Usage(f"{flag}: {text!r} is no quantity", "write it as 4 or 16Gi") from error
 
 
-def _required(pool: NodePool) -> Requirements:
+def required(pool: NodePool) -> Requirements:
     template = pool.spec.template
     asked = Requirements.from_entries(
         (each.key, each.operator, tuple(each.values or ()), each.minValues)

@@ -11,6 +11,8 @@ from wainwright.errors import WainError
 from wainwright.manifests.refused import InputRefused
 
 COMMANDS: Final = {
+    "catalog": "instance types, offerings and prices",
+    "explain": "the rule behind a number, the layers of a price",
     "convert": "old kinds into v1",
     "crds": "the CustomResourceDefinitions",
     "validate": "would an API server accept these manifests?",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from wainwright.core.answer import Answer
+from wainwright.core.launch import Buy, Left
 from wainwright.core.minvalues import Witnesses
 from wainwright.core.narrowing import Narrowing
 from wainwright.core.slack import Slack
@@ -21,9 +22,9 @@ class Draft:
 
     __slots__ = (
         "bit",
+        "buy",
         "held",
         "levels",
-        "markets_taken",
         "minimums",
         "narrowing",
         "number",
@@ -57,6 +58,24 @@ class Draft:
         self.pinned: Rows = 0
         """The one type that it would be launched as, once its round is over."""
         self.pinned_market: Markets = 0
+        self.buy: Buy | None = None
+
+    @property
+    def left(self) -> Left:
+        """What may still be bought for it."""
+        return Left(
+            index=self.template.index,
+            rows=self.rows,
+            markets=self.narrowing.markets,
+            held=self.held,
+            requirements=self.narrowing.requirements,
+            minimums=self.minimums,
+        )
+
+    def pin(self, buy: Buy) -> None:
+        """From now on it is that machine, and takes only what fits there."""
+        self.buy = buy
+        self.pinned, self.pinned_market = 1 << buy.row, 1 << buy.market
 
     @property
     def capacity_rows(self) -> Rows:
@@ -100,8 +119,7 @@ class DraftTable:
         for short, mark in wish.short:
             if not left:
                 break
-            if mark >= 0:
-                left ^= left & short[mark]
+            left ^= left & short[mark]
         return left
 
     def emptiest(self, drafts: Rows) -> Draft:
@@ -127,13 +145,15 @@ class DraftTable:
             self.unreserved |= draft.bit
         draft.levels = self._slack.fresh()
 
-    def put(self, pod: Pod, wish: Wish, draft: Draft) -> None:
-        """Puts the pod on the draft, whose types have been narrowed for it before."""
+    def put(self, pod: Pod, wish: Wish, draft: Draft, *, narrowed: bool) -> None:
+        """Puts the pod on the draft, whose types may have been narrowed for it before."""
         for column, amount in wish.amounts:
             draft.totals[column] += amount
         draft.pods.append(pod)
         if not draft.pinned:
             self._raise_level(draft)
+        everything = range(len(draft.totals))
+        self.measure(draft, everything if narrowed and not draft.pinned else wish.columns)
 
     def measure(self, draft: Draft, columns: Sequence[int]) -> None:
         """Enters what is left of these resources into the slack index."""
@@ -143,7 +163,9 @@ class DraftTable:
             draft.levels[column] = self._slack.enter(draft.bit, column, free, draft.levels[column])
 
     def settle(self) -> None:
-        """Ends the round: its drafts are machines under way from now on."""
+        """Ends the round: its drafts, pinned by now, are machines under way."""
+        for number in row_numbers(self.current):
+            self.measure(self.drafts[number], range(len(self.drafts[number].totals)))
         self.settled |= self.current
         self.current = 0
         self._by_pods = [0]

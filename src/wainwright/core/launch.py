@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from wainwright.core.minvalues import Minimums
-from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import (
@@ -20,12 +20,10 @@ from wainwright.model.labels import (
     INSTANCE_SIZE,
     INSTANCE_TYPE,
     ON_DEMAND,
-    SPOT,
     ZONE,
 )
 from wainwright.model.markets import Markets
 from wainwright.model.requirements import Requirements
-from wainwright.model.values import ANYTHING, one_of
 
 LAUNCHED: Final = 60  # instance types in one launch request
 CLAIMED: Final = 600  # instance types written down in a claim

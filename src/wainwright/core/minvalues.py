@@ -49,7 +49,12 @@ class Diversity:
         return tuple(found)
 
     def still(
-        self, wanted: Minimums, before: Witnesses, narrowing: Narrowing, rows: Rows, markets: Markets
+        self,
+        wanted: Minimums,
+        before: Witnesses,
+        narrowing: Narrowing,
+        rows: Rows,
+        markets: Markets,
     ) -> Witnesses | None:
         """The same where the requirements did not change and fewer types are left."""
         if all(each and each & rows == each for each in before):

@@ -49,8 +49,7 @@ class NodeTable:
         """Puts the pod on the first node with room for it."""
         left = wish.ask.nodes ^ (wish.ask.nodes & wish.full)
         for short, mark in wish.short_nodes:
-            if mark >= 0:
-                left ^= left & short[mark]
+            left ^= left & short[mark]
         while left:
             lowest = left & -left
             number = lowest.bit_length() - 1

@@ -53,20 +53,23 @@ class Openings:
         now = buyable & template.limits.allowed
         held = _sold_here(template, holdable, now)
         found = self._answer(template, narrowing, now, held)
-        if found is not None:
-            return found
-        unlimited = self._answer(template, narrowing, buyable, holdable)
-        return REFUSED if unlimited is None else LIMITED
+        return found or self._later(template, narrowing, buyable, holdable)
 
     def _plain(self, template: Template, narrowing: Narrowing, rows: Rows) -> Answer:
         buyable = rows & narrowing.offered
         now = buyable & template.limits.allowed
         found = self._answer(template, narrowing, now, 0) if now else None
-        if found is not None:
-            return found
-        if not buyable or now == buyable:
+        return found or self._later(template, narrowing, buyable, 0)
+
+    def _later(
+        self, template: Template, narrowing: Narrowing, buyable: Rows, held: Markets
+    ) -> Answer:
+        """Whether limits may yet allow what they do not while drafts count at their worst."""
+        limits = template.limits
+        at_best = buyable & limits.allowed_at_start
+        if not at_best or at_best == buyable & limits.allowed:
             return REFUSED
-        return REFUSED if self._answer(template, narrowing, buyable, 0) is None else LIMITED
+        return REFUSED if self._answer(template, narrowing, at_best, held) is None else LIMITED
 
     def _answer(
         self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets

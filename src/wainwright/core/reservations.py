@@ -5,7 +5,6 @@ a round ends each draft takes the one that it would be launched with and gives t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-
 from typing import Final
 
 from wainwright.model.columns import Rows, row_numbers
@@ -18,7 +17,9 @@ class Shelf:
 
     __slots__ = ("by_id", "holdable", "id_of", "live", "of_rows")
 
-    def __init__(self, markets: Sequence[Market], ids: Mapping[str, int], admitted: Markets) -> None:
+    def __init__(
+        self, markets: Sequence[Market], ids: Mapping[str, int], admitted: Markets
+    ) -> None:
         self.id_of: dict[int, int] = {}
         """Market to reservation, both by number."""
         self.by_id: dict[int, Markets] = {}
@@ -68,7 +69,7 @@ class Stock:
         self._held = [0] * len(self.ids)
         self._shelves: list[Shelf] = []
         self.version = 0
-        """Goes up whenever some reservation becomes possible or impossible to hold."""
+        """Goes up whenever something changes that a pool may answer differently for."""
 
     def numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.ids)}
@@ -94,6 +95,10 @@ class Stock:
             self._held[number] -= 1
             if self._held[number] == self._free[number] - 1:
                 self._show(number)
+
+    def touch(self) -> None:
+        """Something else has changed: a draft was opened, or a round has begun."""
+        self.version += 1
 
     def take(self, number: int) -> None:
         self._free[number] -= 1

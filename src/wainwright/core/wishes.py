@@ -38,11 +38,22 @@ class Ask:
 class Wish:
     """An ask that needs so much room."""
 
-    __slots__ = ("amounts", "answers", "ask", "full", "rejected", "room", "short", "short_nodes")
+    __slots__ = (
+        "amounts",
+        "answers",
+        "ask",
+        "columns",
+        "full",
+        "rejected",
+        "room",
+        "short",
+        "short_nodes",
+    )
 
     def __init__(self, ask: Ask, amounts: Amounts) -> None:
         self.ask = ask
         self.amounts = amounts
+        self.columns = tuple(column for column, _ in amounts)
         self.rejected: Rows = 0
         """The drafts that have refused it; they only ever get fuller."""
         self.full: Rows = 0

@@ -103,11 +103,8 @@ class TypeIndex:
         return self.cheapest_in(rows, self.markets_admitted_by(requirements))
 
     def cheapest_in(self, rows: Rows, markets: Markets) -> tuple[InstanceType, Offering] | None:
-        found = self._markets.cheapest(rows, markets)
-        if found is None:
-            return None
-        row, position = found
-        return self.types[row], self.types[row].offerings[position]
+        found = self.best_buy(rows, markets)
+        return None if found is None else (self.types[found[0]], found[2])
 
     def best_buy(self, rows: Rows, markets: Markets) -> tuple[int, int, Offering] | None:
         """Row, market and offering of the best buy."""

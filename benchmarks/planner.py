@@ -1,0 +1,212 @@
+"""Planning: pods a second and memory, for many pods, many types, and reservations on top."""
+
+import gc
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from random import Random
+from typing import Final
+
+from msgspec.structs import replace
+
+from benchmarks.measure import my_peak_megabytes, peak_megabytes, row, seconds
+from wainwright.catalogue.layers import catalogue
+from wainwright.catalogue.supply import Scope, Supply
+from wainwright.core.plan import plan
+from wainwright.manifests.world import default_class
+from wainwright.model.index import TypeIndex
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_CATEGORY, INSTANCE_GENERATION, RESERVED
+from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pool import Pool
+from wainwright.model.requirements import Requirement, Requirements, requirement
+from wainwright.model.snapshot import Snapshot
+from wainwright.model.taints import Taint, Toleration, TolerationOperator
+from wainwright.model.values import one_of
+
+SIZES: Final = (1_000, 20_000, 100_000)
+TYPES: Final = (400, 1_375)
+RESERVATIONS: Final = 200
+GIB: Final = 2**30
+MIB: Final = 2**20
+TEAM: Final = "example.com/team"
+
+
+def plain(count: int, dice: Random) -> list[Pod]:
+    """Sizes from a small set, nothing else asked."""
+    return [
+        Pod(
+            namespace="default",
+            name=f"pod-{number}",
+            requests={
+                "cpu": dice.choice((100, 250, 500, 1000, 1500)),
+                "memory": dice.choice((100, 256, 512, 1024, 2048, 4096)) * MIB,
+            },
+        )
+        for number in range(count)
+    ]
+
+
+def distinct(count: int, dice: Random) -> list[Pod]:
+    """No two pods of one size."""
+    return [
+        Pod(
+            namespace="default",
+            name=f"pod-{number}",
+            requests={
+                "cpu": dice.randrange(50, 4000),
+                "memory": dice.randrange(64 * MIB, 8 * GIB) // 4096 * 4096 + number,
+            },
+        )
+        for number in range(count)
+    ]
+
+
+def deployments(count: int, dice: Random) -> list[Pod]:
+    """Sixty deployments with selectors and tolerations of their own."""
+    templates = [_deployment(number, dice) for number in range(60)]
+    return [
+        replace(templates[number % 60], name=f"app-{number % 60}-{number // 60}")
+        for number in range(count)
+    ]
+
+
+def _deployment(number: int, dice: Random) -> Pod:
+    asked = [requirement("kubernetes.io/arch", "In", (dice.choice(("amd64", "arm64")),))]
+    if number % 3 == 0:
+        asked.append(requirement(CAPACITY_TYPE, "NotIn", ("spot",)))
+    if number % 4 == 0:
+        zones = tuple(dice.sample(("us-east-1a", "us-east-1b", "us-east-1c"), 2))
+        asked.append(requirement("topology.kubernetes.io/zone", "In", zones))
+    tolerations = (Toleration(key=TEAM, operator=TolerationOperator.EXISTS),)
+    return Pod(
+        namespace="default",
+        name="",
+        requests={
+            "cpu": dice.choice((100, 200, 250, 500, 750, 1000, 2000)),
+            "memory": dice.choice((128, 256, 512, 1024, 3072)) * MIB,
+        },
+        alternatives=(Requirements(asked),),
+        tolerations=tolerations if number % 5 == 0 else (),
+    )
+
+
+WORKLOADS: Final[dict[str, Callable[[int, Random], list[Pod]]]] = {
+    "plain": plain,
+    "deployments": deployments,
+    "all distinct": distinct,
+}
+
+
+@cache
+def every_type() -> tuple[InstanceType, ...]:
+    """The built-in catalogue of one region, spot and on-demand in every zone."""
+    built = catalogue(
+        Supply(now=datetime(2026, 1, 1, tzinfo=UTC)), Scope(node_class=default_class())
+    )
+    return tuple(kind for kind in built.types if kind.offerings)
+
+
+@cache
+def index(count: int, reservations: int = 0) -> TypeIndex:
+    dice = Random(count)
+    types = list(every_type())
+    chosen = sorted(dice.sample(types, min(count, len(types))), key=lambda kind: kind.name)
+    if reservations:
+        chosen = _reserved(chosen, reservations, dice)
+    return TypeIndex(chosen)
+
+
+def _reserved(types: list[InstanceType], count: int, dice: Random) -> list[InstanceType]:
+    """So many reservations of a few slots each, spread over types and zones."""
+    asked = set(pools()[0].requirements)
+    usual = TypeIndex(types).admitted_by(pools()[0].requirements) if asked else 0
+    able = [kind for row, kind in enumerate(TypeIndex(types).types) if usual >> row & 1]
+    added: dict[str, list[Offering]] = {}
+    for number in range(count):
+        kind = dice.choice(able)
+        bought = dice.choice([each for each in kind.offerings if each.available])
+        labels = bought.requirements.without({CAPACITY_TYPE})
+        reserved = labels.narrow(
+            Requirements([Requirement(key=CAPACITY_TYPE, allowed=one_of([RESERVED]))])
+        )
+        added.setdefault(kind.name, []).append(
+            Offering(
+                requirements=reserved,
+                price=bought.price / 1e6,
+                available=dice.randrange(1, 9),
+                reservation_id=f"cr-{number:03}",
+            )
+        )
+    return [
+        replace(kind, offerings=(*kind.offerings, *added.get(kind.name, ()))) for kind in types
+    ]
+
+
+@cache
+def pools() -> tuple[Pool, ...]:
+    usual = Requirements(
+        [
+            requirement(INSTANCE_CATEGORY, "In", ("c", "m", "r")),
+            requirement(INSTANCE_GENERATION, "Gt", ("2",)),
+            requirement("karpenter.k8s.aws/instance-cpu", "Lt", ("33",)),
+        ]
+    )
+    team = Taint(key=TEAM, value="a")
+    return (
+        Pool(name="general", requirements=usual),
+        Pool(name="team", weight=10, requirements=usual, taints=(team,)),
+    )
+
+
+DAEMONSETS: Final = (
+    DaemonSet(namespace="kube-system", name="proxy", requests={"cpu": 100, "memory": 64 * MIB}),
+    DaemonSet(namespace="kube-system", name="cni", requests={"cpu": 50, "memory": 128 * MIB}),
+)
+
+
+def work(workload: str, pods: int, types: int, reservations: int = 0) -> Callable[[], object]:
+    compiled = index(types, reservations)
+    snapshot = Snapshot(
+        pods=tuple(WORKLOADS[workload](pods, Random(7))), pools=pools(), daemonsets=DAEMONSETS
+    )
+    catalogs = {pool.name: compiled for pool in pools()}
+    return lambda: plan(snapshot, catalogs)
+
+
+def run() -> None:
+    print("planning, pods a second, one core")
+    for types in TYPES:
+        for workload in WORKLOADS:
+            for pods in SIZES:
+                _report(workload, pods, types)
+
+
+def _report(workload: str, pods: int, types: int) -> None:
+    runs = 3 if pods > 50_000 else 5
+    without = measured(work(workload, pods, types), runs)
+    with_slots = measured(work(workload, pods, types, RESERVATIONS), runs)
+    row(
+        f"{workload}, {pods:,} pods, {types:,} types",
+        f"{pods / without:,.0f} {pods / with_slots:,.0f}",
+    )
+
+
+def measured(job: Callable[[], object], runs: int) -> float:
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        return seconds(job, runs)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))()
+        print(my_peak_megabytes())
+    else:
+        run()

@@ -1,0 +1,86 @@
+"""`wain plan`: which nodes for which pods, at what price, and why some pod has no place."""
+
+import sys
+from typing import Any, Final
+
+import click
+import msgspec
+
+from wainwright.cli.inputs import inputs
+from wainwright.cli.planning.document import document
+from wainwright.cli.planning.run import Run, Wish, planned_by
+from wainwright.cli.planning.timings import Timings
+from wainwright.cli.supplies import PLANNING_FLAGS, with_flags
+from wainwright.manifests.yamlout import dump
+
+OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
+
+
+@click.command()
+@inputs
+@with_flags(PLANNING_FLAGS)
+@click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
+@click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
+@click.option("--timings", is_flag=True, help="One JSON line on standard error: seconds spent.")
+def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
+    """Say which nodes would be launched, for which pods, at what price.
+
+    Exit code 0 when every pod has a place, 1 when some pod has none, 2 for bad input. With --diff:
+    0 no change, 1 a pod loses its place, 3 any other change.
+    """
+    wish = Wish(**flags)
+    if diff:
+        from wainwright.cli.planning.diff import compare  # another command's work, seldom needed
+
+        return compare(wish, output)
+    clock = Timings()
+    run = planned_by(wish, clock)
+    code = _show(run, output, clock)
+    if timings:
+        click.echo(clock.line(), err=True)
+    return code
+
+
+def _show(run: Run, output: str, clock: Timings) -> int:
+    with clock.spent("explain"):
+        made = document(run.planned, now=run.now)
+    PRINTERS[output](made, run)
+    return 1 if made["unschedulable"] else 0
+
+
+def _table(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
+    from rich.console import Console
+
+    from wainwright.cli.planning.table import show
+
+    width = None if sys.stdout.isatty() else 200
+    show(made, Console(width=width, highlight=False))
+
+
+def _json(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
+    click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+
+
+def _yaml(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
+    click.echo(dump(made), nl=False)
+
+
+def _markdown(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
+    from wainwright.cli.planning.markdown import markdown
+
+    click.echo(markdown(made), nl=False)
+
+
+def _node_claims(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
+    from wainwright.cli.planning.manifests import node_claims
+
+    click.echo(dump(*node_claims(run.planned)), nl=False)
+
+
+PRINTERS: Final = {
+    "table": _table,
+    "json": _json,
+    "yaml": _yaml,
+    "markdown": _markdown,
+    "nodeclaims": _node_claims,
+}

@@ -1,0 +1,107 @@
+"""The ladder: pools by descending weight, and how far down it a pod goes for a node of its own.
+
+Weight beats reservation across pools; reserved beats the rest among pools of one weight. A slot
+that is merely held by another draft makes the pod wait: it neither takes something else of that
+weight nor goes further down.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TypeAlias
+
+from wainwright.core.answer import WAIT, Answer, Kind
+from wainwright.core.opening import Openings
+from wainwright.core.reservations import Stock
+from wainwright.core.templates import Template
+from wainwright.core.wishes import PodClass, Wish
+
+Rung: TypeAlias = tuple[int, tuple[Template, ...]]
+"""A weight, and the pools that have it in the order of their names' hashes."""
+
+
+class Step:
+    """Where a pod would get its own node, or what it would hear there."""
+
+    __slots__ = ("answer", "template", "weight", "wish")
+
+    def __init__(self, answer: Answer, template: Template, wish: Wish) -> None:
+        self.answer = answer
+        self.template = template
+        self.weight = template.pool.weight
+        self.wish = wish
+
+
+class Ladder:
+    """Asks the pools in order."""
+
+    def __init__(self, templates: Sequence[Template], openings: Openings, stock: Stock) -> None:
+        by_weight = groupby(templates, key=lambda template: template.pool.weight)
+        self._rungs: list[Rung] = [(weight, tuple(group)) for weight, group in by_weight]
+        self._with_slots = [template for template in templates if template.shelf.id_of]
+        self._openings = openings
+        self.stock = stock
+
+    def slot_weight(self, group: PodClass) -> int:
+        """The highest weight of a pool with a slot for these pods, now or perhaps later; else -1.
+
+        On no other new node of that weight or less may they go, or the slot would be wrongly idle.
+        """
+        if not any(template.shelf.live for template in self._with_slots):
+            return -1
+        stamp = self.stock.version
+        if group.slot_stamp != stamp:
+            group.slot_stamp = stamp
+            group.slot_weight = self._slot_weight(group)
+        return group.slot_weight
+
+    def step(self, group: PodClass, wish: Wish) -> Step | None:
+        """The first pool that opens a node or has the pod wait; None if there is none."""
+        for _, templates in self._rungs:
+            found = self._reserved(group, templates) or self._plain(wish, templates)
+            if found is not None:
+                return found
+        return None
+
+    def limited(self, wish: Wish) -> bool:
+        """Whether some pool refuses only because its drafts count at their worst, or are many."""
+        return any(
+            self._ask(template, wish).kind is Kind.LIMITED
+            for _, templates in self._rungs
+            for template in templates
+        )
+
+    def _slot_weight(self, group: PodClass) -> int:
+        for template in self._with_slots:  # in descending weight
+            for wish in group.wishes:
+                if self._ask(template, wish).kind <= Kind.WAIT:
+                    return template.pool.weight
+        return -1
+
+    def _reserved(self, group: PodClass, templates: Sequence[Template]) -> Step | None:
+        """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""
+        waiting: Step | None = None
+        for template in templates:
+            if template.shelf.live:
+                for wish in group.wishes:
+                    answer = self._ask(template, wish)
+                    if answer.kind is Kind.RESERVED:
+                        return Step(answer, template, wish)
+                    if answer.kind is Kind.WAIT:
+                        waiting = waiting or Step(WAIT, template, wish)
+        return waiting
+
+    def _plain(self, wish: Wish, templates: Sequence[Template]) -> Step | None:
+        for template in templates:
+            answer = self._ask(template, wish)
+            if answer.kind is Kind.PLAIN:
+                return Step(answer, template, wish)
+        return None
+
+    def _ask(self, template: Template, wish: Wish) -> Answer:
+        """The answer, asked for again only when something has changed."""
+        known, stamp = wish.answers.get(template.number), self.stock.version
+        if known is not None and known[0] == stamp:
+            return known[1]
+        answer = self._openings.ask(template, wish)
+        wish.answers[template.number] = (stamp, answer)
+        return answer

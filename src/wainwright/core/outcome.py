@@ -1,0 +1,162 @@
+"""The outcome: drafts and nodes with their pods written down as a plan."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from typing import Final
+
+from wainwright.core.drafts import Draft
+from wainwright.core.launch import capacity_type_of, zone_of
+from wainwright.core.nodes import NodeTable
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.index import TypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, ZONE
+from wainwright.model.markets import Markets
+from wainwright.model.plan import Choices, Launch, Placement, PlannedClaim, ReservationUse
+from wainwright.model.requirements import Requirement, Requirements
+from wainwright.model.resources import add, ordered
+from wainwright.model.snapshot import Reservation
+from wainwright.model.values import ValueSet
+
+FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
+
+
+class Names:
+    """What the sets of one catalogue are called; equal sets are spelt out once."""
+
+    __slots__ = ("_index", "_known", "_markets", "_types")
+
+    def __init__(self, index: TypeIndex) -> None:
+        self._index = index
+        self._types = [kind.name for kind in index.types]
+        self._known: dict[Rows, tuple[str, ...]] = {}
+        self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
+
+    def types(self, rows: Rows) -> tuple[str, ...]:
+        found = self._known.get(rows)
+        if found is None:
+            flags = bin(rows)[:1:-1].encode().translate(FLAGS)
+            found = self._known[rows] = tuple(sorted(compress(self._types, flags)))
+        return found
+
+    def values(self, key: str, rows: Rows, markets: Markets, allowed: ValueSet) -> tuple[str, ...]:
+        """The values of a label that these types have in these markets, in order."""
+        sold = self._index.sold_in
+        found = tuple(
+            value
+            for value, having in self._markets[key]
+            if allowed.admits(value) and sold(having & markets) & rows
+        )
+        return found or (() if allowed.open else tuple(sorted(allowed.values)))
+
+    def reservations(self, held: Markets) -> tuple[str, ...]:
+        ids = {self._index.markets[number].reservation_id for number in row_numbers(held)}
+        return tuple(sorted(name for name in ids if name is not None))
+
+
+def claims(drafts: Iterable[Draft], resources: Sequence[str]) -> tuple[PlannedClaim, ...]:
+    """Each draft as a claim, named after its pool in the order of creation."""
+    names: dict[int, Names] = {}
+    counts: Counter[str] = Counter()
+    found = []
+    for draft in drafts:
+        index, pool = draft.template.index, draft.template.pool.name
+        if id(index) not in names:
+            names[id(index)] = Names(index)
+        counts[pool] += 1
+        found.append(_claim(draft, f"{pool}-{counts[pool]}", names[id(index)], resources))
+    return tuple(found)
+
+
+def placements(nodes: NodeTable) -> tuple[Placement, ...]:
+    """The nodes that receive pods, in the order of names."""
+    received = [
+        Placement(node=node.name, pods=tuple(sorted(pod.key for pod in pods)))
+        for node, pods in zip(nodes.nodes, nodes.pods, strict=True)
+        if pods
+    ]
+    return tuple(sorted(received, key=lambda placement: placement.node))
+
+
+def reservation_uses(
+    listed: Iterable[Reservation], free: Mapping[str, int], claimed: Iterable[PlannedClaim]
+) -> tuple[ReservationUse, ...]:
+    """Every reservation that is listed or on offer, with what the claims take of it."""
+    used = Counter(claim.launch.reservation_id for claim in claimed)
+    known = {each.id: (each.total, each.available) for each in listed}
+    on_offer = {name: (count, count) for name, count in free.items() if name not in known}
+    return tuple(
+        ReservationUse(id=name, total=total, available=available, used=used[name])
+        for name, (total, available) in sorted((known | on_offer).items())
+    )
+
+
+def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> PlannedClaim:
+    return PlannedClaim(
+        name=name,
+        pool=draft.template.pool.name,
+        round=draft.round,
+        requirements=_with_minimums(draft),
+        choices=_choices(draft, names),
+        launch=_launch(draft),
+        fees=draft.template.pool.fees,
+        requests=_requests(draft, resources),
+        pods=tuple(sorted([pod.key for pod in draft.pods])),
+        relaxed=tuple(sorted({key for key, _ in _lowered(draft)})),
+    )
+
+
+def _choices(draft: Draft, names: Names) -> Choices:
+    allowed = draft.narrowing.requirements.allowed
+    markets = draft.held or draft.narrowing.markets
+    return Choices(
+        instance_types=names.types(draft.rows),
+        zones=names.values(ZONE, draft.rows, markets, allowed(ZONE)),
+        capacity_types=names.values(CAPACITY_TYPE, draft.rows, markets, allowed(CAPACITY_TYPE)),
+        reservation_ids=names.reservations(draft.held),
+    )
+
+
+def _launch(draft: Draft) -> Launch:
+    assert draft.buy is not None, "drafts are pinned when their round is over"
+    left, offering = draft.left, draft.buy.offering
+    return Launch(
+        instance_type=draft.template.index.types[draft.buy.row].name,
+        zone=zone_of(left, offering),
+        capacity_type=capacity_type_of(left, offering),
+        price=offering.price,
+        reservation_id=offering.reservation_id,
+    )
+
+
+def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
+    totals = zip(resources, draft.totals, strict=True)
+    asked = ordered({name: amount for name, amount in totals if amount})
+    return add(asked, draft.template.overhead.least(draft.rows))
+
+
+def _lowered(draft: Draft) -> list[tuple[str, int]]:
+    """The minimums that are less than the pool asks for."""
+    wanted = dict(draft.template.minimums)
+    return [(key, count) for key, count in draft.minimums if count < wanted[key]]
+
+
+def _with_minimums(draft: Draft) -> Requirements:
+    requirements, lowered = draft.narrowing.requirements, _lowered(draft)
+    if not lowered:
+        return requirements
+    relaxed = [
+        Requirement(key=key, allowed=requirements.allowed(key), min_values=count or None)
+        for key, count in lowered
+    ]
+    kept = requirements.without({key for key, _ in lowered})
+    return kept.narrow(Requirements(relaxed))
+
+
+def _by_value(index: TypeIndex, key: str) -> list[tuple[str, Markets]]:
+    found: dict[str, Markets] = {}
+    for number, market in enumerate(index.markets):
+        allowed = market.requirements.allowed(key)
+        for value in () if allowed.open else allowed.values:
+            found[value] = found.get(value, 0) | 1 << number
+    return sorted(found.items())

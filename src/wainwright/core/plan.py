@@ -1,0 +1,31 @@
+"""plan: a snapshot in, a plan out; the same input gives the same plan, on every machine."""
+
+from collections.abc import Mapping
+
+from wainwright.core.nodes import NodeTable
+from wainwright.core.outcome import claims, placements, reservation_uses
+from wainwright.core.reservations import free_slots
+from wainwright.core.solve import solve
+from wainwright.core.templates import compiled
+from wainwright.model.index import TypeIndex
+from wainwright.model.options import DEFAULT_OPTIONS, Options
+from wainwright.model.plan import Plan
+from wainwright.model.snapshot import Snapshot
+
+
+def plan(
+    snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options = DEFAULT_OPTIONS
+) -> Plan:
+    """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
+    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets)
+    nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
+    on_offer = free_slots(template.index for template in templates)
+    placeable = [pod for pod in snapshot.pods if pod.alternatives and not pod.unsupported]
+    solution = solve(placeable, templates, nodes, on_offer, options)
+    made = claims(solution.rounds.table.drafts, solution.classes.resources)
+    return Plan(
+        claims=made,
+        placements=placements(nodes),
+        unschedulable=(),
+        reservations=reservation_uses(snapshot.reservations, on_offer, made),
+    )

@@ -1,0 +1,126 @@
+"""The whole input as one snapshot: everything that a plan may look at, besides the catalogues."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from wainwright.api.builtin.node import Node
+from wainwright.api.builtin.pod import Pod
+from wainwright.api.builtin.policy import PodDisruptionBudget, PriorityClass, RuntimeClass
+from wainwright.api.builtin.workloads import DaemonSet, StatefulSet
+from wainwright.api.cloud import Fees
+from wainwright.api.ec2nodeclass import EC2NodeClass
+from wainwright.api.nodepool import NodePool
+from wainwright.manifests.expand import expanded, namespace
+from wainwright.manifests.translate.affinity import Places
+from wainwright.manifests.translate.budgets import Budgets
+from wainwright.manifests.translate.daemonsets import DaemonSets
+from wainwright.manifests.translate.machines import Machine, is_double, paired
+from wainwright.manifests.translate.names import named
+from wainwright.manifests.translate.nodes import hostnames, node
+from wainwright.manifests.translate.pods import Pods
+from wainwright.manifests.translate.pools import pool
+from wainwright.manifests.translate.priorities import Priorities
+from wainwright.manifests.translate.remarks import remarks
+from wainwright.manifests.translate.runtimes import Runtimes
+from wainwright.manifests.translate.sorting import Sorted, Sorter
+from wainwright.manifests.world import World
+from wainwright.model import pod as model
+from wainwright.model.node import Node as ModelNode
+from wainwright.model.pool import Pool
+from wainwright.model.snapshot import Reservation, Snapshot
+
+DiskSize = Callable[[EC2NodeClass], float]
+"""The GiB of disks that come with each node of a class."""
+
+
+class Translated(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot, and what its reader should know besides."""
+
+    snapshot: Snapshot
+    warnings: tuple[str, ...] = ()
+
+
+def no_disks(_: EC2NodeClass) -> float:
+    return 0.0
+
+
+def snapshot(
+    world: World, *, reservations: Iterable[Reservation] = (), disk_gib: DiskSize = no_disks
+) -> Translated:
+    """The state of the cluster that the input describes, in the order of names."""
+    return _Translation(world).translated(reservations, disk_gib)
+
+
+class _Translation:
+    """The parts of one translation that others need."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.written = named(expanded(world.objects))
+        self.machines, self.left_out = _counted(paired(world.all(Node), world.claims))
+        self.runtimes = Runtimes(world.all(RuntimeClass))
+        places = Places(hostnames(self.machines))
+        self.pods = Pods(self.runtimes, Priorities(world.all(PriorityClass)), places)
+        self.found = self._sorted()
+
+    def translated(self, reservations: Iterable[Reservation], disk_gib: DiskSize) -> Translated:
+        made = Snapshot(
+            pods=self._placed(),
+            pools=self._pools(disk_gib),
+            nodes=self._nodes(),
+            daemonsets=self._daemonsets(),
+            reservations=tuple(sorted(reservations, key=lambda each: each.id)),
+        )
+        notes = remarks(self.found, self.runtimes, self.left_out)
+        return Translated(snapshot=made, warnings=tuple(notes))
+
+    def _sorted(self) -> Sorted:
+        deleting = {each.node_name for each in self.machines if each.is_deleting}
+        budgets = Budgets(self.world.all(PodDisruptionBudget))
+        sets = self.world.all(StatefulSet)
+        named = {(namespace(each.metadata), each.metadata.name) for each in sets}
+        return Sorter(deleting, budgets, named).sort(self.written)
+
+    def _placed(self) -> tuple[model.Pod, ...]:
+        return tuple(self._in_order(self.found.placed))
+
+    def _in_order(self, pods: Iterable[Pod]) -> list[model.Pod]:
+        return sorted(map(self.pods.pod, pods), key=lambda pod: (pod.namespace, pod.name))
+
+    def _pools(self, disk_gib: DiskSize) -> tuple[Pool, ...]:
+        by_pool: dict[str | None, list[Machine]] = {}
+        for machine in self.machines:
+            by_pool.setdefault(machine.pool, []).append(machine)
+        cloud = self.world.cloud
+        fees = (cloud.spec.fees if cloud is not None else None) or Fees()
+        return tuple(
+            pool(each, by_pool.get(each.metadata.name, ()), self._fee(each, fees, disk_gib))
+            for each in sorted(self.world.pools, key=lambda each: each.metadata.name)
+        )
+
+    def _fee(self, written: NodePool, fees: Fees, disk_gib: DiskSize) -> float:
+        """USD per hour of a node beside its instance; the class matters only where disks cost."""
+        disks = disk_gib(self.world.class_of(written)) if fees.perGiBDisk else 0.0
+        return fees.perNode + fees.perGiBDisk * disks
+
+    def _nodes(self) -> tuple[ModelNode, ...]:
+        pools = {each.metadata.name: each for each in self.world.pools}
+        staying = self.found.staying
+        return tuple(
+            node(each, pools.get(each.pool or ""), self._in_order(staying.get(each.node_name, ())))
+            for each in self.machines
+        )
+
+    def _daemonsets(self) -> tuple[model.DaemonSet, ...]:
+        translating = DaemonSets(self.pods, self.runtimes, self.written)
+        made = map(translating.daemonset, self.world.all(DaemonSet))
+        return tuple(sorted(made, key=lambda each: (each.namespace, each.name)))
+
+
+def _counted(machines: list[Machine]) -> tuple[list[Machine], list[Machine]]:
+    """The machines that count, and nodes that a claim under way stands for already."""
+    under_way = {each.pool for each in machines if each.node is None}
+    doubles = [is_double(each, under_way) for each in machines]
+    counted = [each for each, double in zip(machines, doubles, strict=True) if not double]
+    return counted, [each for each, double in zip(machines, doubles, strict=True) if double]

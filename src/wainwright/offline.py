@@ -1,0 +1,128 @@
+"""Planning without a cluster: the input's world, its catalogues and the planner put together.
+
+The commands and `import wainwright` both go through here, so that a notebook and the terminal
+give the same answer.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from wainwright.api.nodepool import NodePool
+from wainwright.catalogue.built import Built
+from wainwright.catalogue.layers import Catalogues
+from wainwright.catalogue.remarks import Remark
+from wainwright.catalogue.reservations import Selected, Standing
+from wainwright.catalogue.settings import Options as Rules
+from wainwright.catalogue.supply import Gates, Scope, Supply
+from wainwright.core.plan import plan
+from wainwright.manifests.translate.snapshot import snapshot
+from wainwright.manifests.world import World
+from wainwright.model.options import DEFAULT_OPTIONS, Options
+from wainwright.model.plan import Plan
+from wainwright.model.snapshot import Reservation, Snapshot
+
+
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan depends on besides the manifests."""
+
+    now: datetime
+    region: str | None = None
+    gates: Gates = Gates()
+    rules: Rules = Rules()
+    options: Options = DEFAULT_OPTIONS
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything compiled: what is left is to plan."""
+
+    world: World
+    conditions: Conditions
+    built: dict[str, Built]
+    """The catalogue of each pool, by the pool's name."""
+    snapshot: Snapshot
+    warnings: tuple[str, ...]
+    remarks: tuple[Remark, ...]
+    """What the catalogues have to say about objects of the input."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan, with everything it was made from."""
+
+    prepared: Prepared
+    plan: Plan
+
+
+def scope_of(world: World, pool: NodePool) -> Scope:
+    """For whom the pool's catalogue is made."""
+    template = pool.spec.template.metadata
+    return Scope(
+        node_class=world.class_of(pool),
+        pool=pool.metadata.name,
+        labels=(template.labels or {}) if template is not None else {},
+    )
+
+
+def supply_of(world: World, conditions: Conditions, scopes: Iterable[Scope] = ()) -> Supply:
+    """Everything that catalogues are made from; further scopes join those of the pools."""
+    given = tuple(scope_of(world, pool) for pool in world.pools)
+    return Supply(
+        now=conditions.now,
+        region=conditions.region,
+        cloud=world.cloud,
+        catalog=world.catalog,
+        instance_types=tuple(world.instance_types),
+        overlays=tuple(world.overlays),
+        scopes=(*given, *(scope for scope in scopes if scope not in given)),
+        gates=conditions.gates,
+        options=conditions.rules,
+    )
+
+
+def prepare(world: World, conditions: Conditions) -> Prepared:
+    """Build the catalogues and the snapshot; raises catalogue.remarks.Refused."""
+    catalogues = Catalogues(supply_of(world, conditions))
+    built = {pool.metadata.name: catalogues.of(scope_of(world, pool)) for pool in world.pools}
+    translated = snapshot(world, reservations=_reservations(built.values()))
+    pools = tuple(
+        msgspec.structs.replace(pool, fees=built[pool.name].fee)
+        for pool in translated.snapshot.pools
+    )
+    remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
+    return Prepared(
+        world=world,
+        conditions=conditions,
+        built=built,
+        snapshot=msgspec.structs.replace(translated.snapshot, pools=pools),
+        warnings=tuple(translated.warnings),
+        remarks=tuple(remarks),
+    )
+
+
+def _reservations(built: Iterable[Built]) -> list[Reservation]:
+    """The reservations that some class selects and that are offered, each once."""
+    found: dict[str, Selected] = {}
+    for one in built:
+        for selected in one.reservations:
+            if selected.standing is Standing.OFFERED:
+                found.setdefault(selected.reservation.id, selected)
+    return [_reservation(found[name]) for name in sorted(found)]
+
+
+def _reservation(selected: Selected) -> Reservation:
+    reservation = selected.reservation
+    return Reservation(
+        id=reservation.id,
+        total=reservation.total,
+        available=selected.available,
+        instance_type=reservation.instanceType,
+        zone=reservation.availabilityZone,
+    )
+
+
+def planned(prepared: Prepared) -> Planned:
+    """The plan for what has been prepared."""
+    indexes = {name: built.index for name, built in prepared.built.items()}
+    made = plan(prepared.snapshot, indexes, prepared.conditions.options)
+    return Planned(prepared=prepared, plan=made)
