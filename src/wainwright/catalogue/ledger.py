@@ -10,7 +10,7 @@ from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_LABELS, ZONE, ZON
 TOLD_APART: frozenset[str] = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID}
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class Account(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Offerings of a type whose prices came about in the same way."""
 
     capacity_type: str | None
@@ -18,7 +18,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...]
     labels: dict[str, str]
     """What else the offering names."""
-    reservation_id: str | None
+    reservation_id: str | None = msgspec.field(name="reservationID")
     available: int
     price: float | None
     """None where no layer gave one: it cannot be bought."""

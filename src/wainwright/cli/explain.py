@@ -10,6 +10,7 @@ from wainwright.catalogue.built import Built
 from wainwright.catalogue.explain import labels, numbers, obstacle
 from wainwright.catalogue.ledger import Account, accounts
 from wainwright.catalogue.lots import Step
+from wainwright.cli.explain_pod import explain_pod
 from wainwright.cli.inputs import inputs
 from wainwright.cli.supplies import Asked, Supplies, supplied
 from wainwright.cli.tables import aligned, show_table
@@ -129,3 +130,6 @@ def _layer(step: Step) -> tuple[str, str, str]:
 
 def _print_json(value: dict[str, Any]) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+explain.add_command(explain_pod)

@@ -12,9 +12,11 @@ from wainwright.manifests.refused import InputRefused
 
 COMMANDS: Final = {
     "catalog": "instance types, offerings and prices",
-    "explain": "the rule behind a number, the layers of a price",
+    "explain": "why a pod is where it is, a number what it is, a price what it is",
     "convert": "old kinds into v1",
     "crds": "the CustomResourceDefinitions",
+    "plan": "which nodes for which pods, at what price, and why not",
+    "reservations": "capacity that is paid for: used, idle, and by whom it could be used",
     "validate": "would an API server accept these manifests?",
 }
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.document import document
 from wainwright.cli.planning.run import Run, Wish, planned_by
 from wainwright.cli.planning.timings import Timings
-from wainwright.cli.supplies import PLANNING_FLAGS, with_flags
 from wainwright.manifests.yamlout import dump
 
 OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
@@ -18,7 +18,7 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
 
 @click.command()
 @inputs
-@with_flags(PLANNING_FLAGS)
+@with_flags(PLANNING)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
 @click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
 @click.option("--timings", is_flag=True, help="One JSON line on standard error: seconds spent.")

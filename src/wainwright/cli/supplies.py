@@ -1,11 +1,10 @@
 """Supplies: what the commands that look at the catalogue take, and the catalogue they get."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import click
 import msgspec
 
 from wainwright.api.ec2nodeclass import EC2NodeClass
@@ -16,6 +15,7 @@ from wainwright.catalogue.layers import Catalogues
 from wainwright.catalogue.remarks import Refused, Remark
 from wainwright.catalogue.settings import Options
 from wainwright.catalogue.supply import Gates, Scope, Supply
+from wainwright.cli.flags import LOOKING, with_flags
 from wainwright.cli.inputs import progress
 from wainwright.cli.places import problems
 from wainwright.cli.problems import show
@@ -23,8 +23,6 @@ from wainwright.errors import Usage
 from wainwright.manifests.problem import Report
 from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.world import World, default_class, read
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 GATES: Final = {
     "CapacityReservations": "capacity_reservations",
@@ -34,41 +32,8 @@ GATES: Final = {
 }
 """Gate to the field that it switches; empty where another command cares for it."""
 
-FLAGS: Final = (
-    click.option("--cloud", metavar="FILE", help="The Cloud, in place of the input's."),
-    click.option("--catalog", metavar="FILE", help="The Catalog, in place of the input's."),
-    click.option("--region", metavar="NAME", help="Where no Cloud states one: us-west-2, …"),
-    click.option("--nodepool", metavar="NAME", help="Only what this NodePool may launch."),
-    click.option("--nodeclass", metavar="NAME", help="The class, where the input has several."),
-    click.option("--now", metavar="TIME", help="As if it were this time: 2026-01-31T08:00:00Z."),
-    click.option(
-        "--feature-gate",
-        "gates",
-        multiple=True,
-        metavar="NAME=true|false",
-        help="Switch a feature on or off; may be repeated.",
-    ),
-    click.option(
-        "--vm-memory-overhead-percent",
-        type=click.FloatRange(0, 100),
-        default=7.5,
-        show_default=True,
-        help="What a virtual machine loses of its memory.",
-    ),
-    click.option(
-        "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."
-    ),
-    click.option(
-        "--prefix-delegation", is_flag=True, help="Reckon with prefixes in place of addresses."
-    ),
-)
-
-
-def supplied(command: Command) -> Command:
-    """Give a command the flags that describe what there is to buy."""
-    for option in reversed(FLAGS):
-        command = option(command)
-    return command
+supplied = with_flags(LOOKING)
+"""Gives a command the flags that describe what there is to buy."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,11 +101,15 @@ def supply(world: World, asked: Asked, scope: Scope) -> Supply:
         overlays=tuple(world.overlays),
         scopes=scopes if scope in scopes else (*scopes, scope),
         gates=gates(asked.gates),
-        options=Options(
-            vm_memory_overhead=Fraction(str(asked.vm_memory_overhead_percent)) / 100,
-            reserved_enis=asked.reserved_enis,
-            prefix_delegation=asked.prefix_delegation,
-        ),
+        options=rules(asked),
+    )
+
+
+def rules(asked: Asked) -> Options:
+    return Options(
+        vm_memory_overhead=Fraction(str(asked.vm_memory_overhead_percent)) / 100,
+        reserved_enis=asked.reserved_enis,
+        prefix_delegation=asked.prefix_delegation,
     )
 
 

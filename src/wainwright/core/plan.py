@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
-from wainwright.core.reservations import free_slots
+from wainwright.core.reservations import free_slots, without_promised
 from wainwright.core.solve import solve
 from wainwright.core.templates import compiled
 from wainwright.model.index import TypeIndex
@@ -20,8 +20,9 @@ def plan(
     templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets)
     nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
     on_offer = free_slots(template.index for template in templates)
+    free = without_promised(on_offer, snapshot.nodes)
     placeable = [pod for pod in snapshot.pods if pod.alternatives and not pod.unsupported]
-    solution = solve(placeable, templates, nodes, on_offer, options)
+    solution = solve(placeable, templates, nodes, free, options)
     made = claims(solution.rounds.table.drafts, solution.classes.resources)
     return Plan(
         claims=made,

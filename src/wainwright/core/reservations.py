@@ -10,6 +10,7 @@ from typing import Final
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.index import TypeIndex
 from wainwright.model.markets import Market, Markets
+from wainwright.model.node import Node
 
 
 class Shelf:
@@ -128,3 +129,12 @@ def free_slots(indexes: Iterable[TypeIndex]) -> dict[str, int]:
                 known = found.get(market.reservation_id, market.available)
                 found[market.reservation_id] = min(known, market.available)
     return found
+
+
+def without_promised(free: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
+    """Less the slots that claims under way will take: the cloud does not know of those yet."""
+    left = dict(free)
+    for node in nodes:
+        if node.reservation_id in left and not node.launched and not node.deleting:
+            left[node.reservation_id] = max(0, left[node.reservation_id] - 1)
+    return left

@@ -1,28 +1,22 @@
 """The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
 
-from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
+from wainwright.cli.planning import words
+from wainwright.manifests.problem import Problem
 from wainwright.model.plan import Plan, PlannedClaim, Unschedulable
-from wainwright.model.reason import NearestMiss, PodReason, PoolReason, PoolVerdict
+from wainwright.model.reason import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, ordered, quantity_text
-from wainwright.model.suggestion import Suggestion
+from wainwright.offline import Planned
 
 Document = dict[str, Any]
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """Reasons as sentences; the core makes them, late."""
-
-    pod: Callable[[PodReason], str]
-    pool: Callable[[PoolReason], str]
-    suggestion: Callable[[Suggestion], str]
-
-
-def document(plan: Plan, *, pods: int, now: str, words: Words) -> Document:
+def document(planned: Planned, *, now: str) -> Document:
     """What `wain plan -o json` prints."""
+    plan, prepared = planned.plan, planned.prepared
+    notes = (str(remark) for remark in prepared.remarks)
+    said = [*map(_note, prepared.world.notes), *notes, *prepared.warnings, *plan.warnings]
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
@@ -31,10 +25,19 @@ def document(plan: Plan, *, pods: int, now: str, words: Words) -> Document:
         "existingNodes": [
             {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
         ],
-        "unschedulable": _unschedulable(plan, words),
-        "warnings": list(plan.warnings),
-        "summary": _summary(plan, pods),
+        "unschedulable": _unschedulable(plan),
+        "warnings": list(dict.fromkeys(said)),
+        "summary": _summary(plan, len(prepared.snapshot.pods)),
     }
+
+
+def _note(problem: Problem) -> str:
+    place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
+    return (
+        f"{place}: {problem.path}: {problem.message}"
+        if problem.path
+        else (f"{place}: {problem.message}")
+    )
 
 
 def _claim(claim: PlannedClaim) -> Document:
@@ -65,21 +68,21 @@ def amounts(resources: Resources) -> dict[str, str]:
     return {name: quantity_text(name, amount) for name, amount in ordered(resources).items()}
 
 
-def _unschedulable(plan: Plan, words: Words) -> list[Document]:
-    rows = [_pod(pod, group, words) for group in plan.unschedulable for pod in group.pods]
+def _unschedulable(plan: Plan) -> list[Document]:
+    rows = [_pod(pod, group) for group in plan.unschedulable for pod in group.pods]
     return sorted(rows, key=lambda row: str(row["pod"]))
 
 
-def _pod(pod: str, group: Unschedulable, words: Words) -> Document:
+def _pod(pod: str, group: Unschedulable) -> Document:
     return {
         "pod": pod,
         "reason": words.pod(group.reason),
         "suggestion": words.suggestion(group.suggestion) if group.suggestion else None,
-        "pools": [_verdict(verdict, words) for verdict in group.pools],
+        "pools": [_verdict(verdict) for verdict in group.pools],
     }
 
 
-def _verdict(verdict: PoolVerdict, words: Words) -> Document:
+def _verdict(verdict: PoolVerdict) -> Document:
     funnel = verdict.funnel
     return {
         "nodePool": verdict.pool,

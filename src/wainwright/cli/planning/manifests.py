@@ -6,11 +6,36 @@ from wainwright.api.nodeclaim import NodeClaim, NodeClaimSpec, Resources
 from wainwright.api.nodepool import NodePool
 from wainwright.api.scheduling import ClaimRequirement
 from wainwright.api.wire import Metadata, plain
+from wainwright.catalogue.built import Built
 from wainwright.cli.planning.document import amounts
-from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    REGISTERED,
+    ZONE,
+)
 from wainwright.model.plan import PlannedClaim
+from wainwright.offline import Planned
 
+OURS: Final = (REGISTERED, INITIALIZED)  # every node gets these; no claim may ask for them
 MOST_TYPES: Final = 600  # as many as a NodeClaim keeps; the launch itself is cut further
+
+
+def node_claims(planned: Planned) -> list[dict[str, Any]]:
+    """Every claim of the plan, in the order of creation."""
+    pools = {pool.metadata.name: pool for pool in planned.prepared.world.pools}
+    return [
+        node_claim(claim, pools[claim.pool], _cheapest(claim, planned.prepared.built[claim.pool]))
+        for claim in planned.plan.claims
+    ]
+
+
+def _cheapest(claim: PlannedClaim, built: Built) -> list[str]:
+    """The types left to the claim, cheapest first: as the index has them."""
+    left = set(claim.choices.instance_types)
+    return [kind.name for kind in built.index.types if kind.name in left]
 
 
 def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict[str, Any]:
@@ -51,7 +76,7 @@ def _requirements(claim: PlannedClaim, types: list[str]) -> list[ClaimRequiremen
     rest = [
         ClaimRequirement(key=key, operator=operator, values=list(values) or None, minValues=least)
         for key, operator, values, least in claim.requirements.entries()
-        if key not in decided
+        if key not in decided and key not in OURS
     ]
     least = {
         key: claim.requirements[key].min_values for key in decided if key in claim.requirements

@@ -8,7 +8,7 @@ HOURS_A_MONTH: Final = 730  # as the cloud's own calculators count: 365 days / 1
 def hourly(price: float) -> str:
     """Three digits after the point; reserved capacity is next to nothing, but not 0."""
     if 0 < price < 0.0005:
-        return f"${price:.1e}/h"
+        return "≈$0/h"
     return f"${price:,.3f}/h"
 
 

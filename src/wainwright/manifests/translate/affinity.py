@@ -24,6 +24,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     contradictory: tuple[str, ...] = ()
 
 
+UNPICKY: Final = Wanted()
+
+
 class Places:
     """Turns selectors and terms into requirements; `hostnames` are those of the nodes by name."""
 
@@ -43,7 +46,7 @@ class Places:
         ]
         required = _required(affinity)
         if required is None:
-            return self._among([base])
+            return self._among([base]) if base else UNPICKY
         terms = required.nodeSelectorTerms or ()
         return self._among([[*base, *self._entries(each)] for each in terms if _says(each)])
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from wainwright.api.builtin.node import NodeSpec
 from wainwright.api.nodeclaim import NodeClaim
 from wainwright.api.nodepool import NodePool
 from wainwright.manifests.translate.machines import Machine
@@ -71,12 +72,13 @@ def _stable(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _taints(machine: Machine) -> tuple[Taint, ...]:
-    if machine.node is None or (machine.claim is not None and not machine.is_registered):
-        return taints(machine.claim.spec.taints if machine.claim is not None else None)
-    found = taints(machine.node.spec.taints)
-    if machine.node.spec.unschedulable and CORDONED not in found:
-        return (*found, CORDONED)
-    return found
+    """The node's own; until it is registered, those that its claim will give it."""
+    own = machine.node.spec if machine.node is not None else NodeSpec()
+    if machine.claim is not None and (machine.node is None or not machine.is_registered):
+        found = taints(machine.claim.spec.taints)
+    else:
+        found = taints(own.taints)
+    return (*found, CORDONED) if own.unschedulable and CORDONED not in found else found
 
 
 def _startup_taints(machine: Machine, pool: NodePool | None) -> tuple[Taint, ...]:

@@ -1,6 +1,6 @@
 """Pods resized where they run: the node keeps the larger of what was asked and what was given."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -15,44 +15,40 @@ INFEASIBLE: Final = "Infeasible"
 
 def as_given(pod: Pod) -> PodSpec:
     """The spec with requests as the node counts them; the very spec if nothing was resized."""
-    given = _given(pod)
+    spec, given = pod.spec, _given(pod)
     if not given:
-        return pod.spec
-    drop = _is_infeasible(pod)
-    containers = [_resized(one, given.get(one.name), drop=drop) for one in _list(pod.spec)]
-    sidecars = [
-        _resized(one, given.get(one.name) if is_sidecar(one) else None, drop=drop)
-        for one in pod.spec.initContainers or ()
+        return spec
+    # A wish that the node has refused for good no longer counts.
+    refused = _is_refused(pod)
+    containers = [
+        _resized(each, given.get(each.name), refused=refused) for each in spec.containers or ()
     ]
-    before = [*_list(pod.spec), *(pod.spec.initContainers or ())]
-    if all(new is old for new, old in zip([*containers, *sidecars], before, strict=True)):
-        return pod.spec
-    return msgspec.structs.replace(pod.spec, containers=containers, initContainers=sidecars)
-
-
-def _list(spec: PodSpec) -> list[Container]:
-    return spec.containers or []
+    starting = [
+        _resized(each, given.get(each.name) if is_sidecar(each) else None, refused=refused)
+        for each in spec.initContainers or ()
+    ]
+    if _is_same(containers, spec.containers) and _is_same(starting, spec.initContainers):
+        return spec
+    return msgspec.structs.replace(spec, containers=containers, initContainers=starting)
 
 
 def _given(pod: Pod) -> dict[str, ContainerStatus]:
-    statuses = (pod.status.containerStatuses, pod.status.initContainerStatuses)
-    return {
-        each.name: each
-        for listed in statuses
-        for each in listed or ()
-        if each.resources is not None
-    }
+    listed = [*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ())]
+    return {each.name: each for each in listed if each.resources is not None}
 
 
-def _is_infeasible(pod: Pod) -> bool:
-    """A wish that the node has refused for good no longer counts."""
+def _is_refused(pod: Pod) -> bool:
     return any(
         condition.type == PENDING and condition.reason == INFEASIBLE
         for condition in pod.status.conditions or ()
     )
 
 
-def _resized(container: Container, status: ContainerStatus | None, *, drop: bool) -> Container:
+def _is_same(made: list[Container], given: Iterable[Container] | None) -> bool:
+    return all(new is old for new, old in zip(made, given or (), strict=True))
+
+
+def _resized(container: Container, status: ContainerStatus | None, *, refused: bool) -> Container:
     asked = container.resources.requests or {}
     if status is None or status.resources is None:
         return container
@@ -60,12 +56,12 @@ def _resized(container: Container, status: ContainerStatus | None, *, drop: bool
     # Mostly all three are the same text, and then nothing needs to be read.
     if (actual == asked or not actual) and (allocated == asked or not allocated):
         return container
-    larger = _larger(_larger({} if drop else asked, actual), allocated)
-    resources = msgspec.structs.replace(container.resources, requests=larger)
+    counted = _larger(_larger({} if refused else asked, actual), allocated)
+    resources = msgspec.structs.replace(container.resources, requests=counted)
     return msgspec.structs.replace(container, resources=resources)
 
 
-def _larger(left: Mapping[str, int | float | str], right: Resources) -> Resources:
+def _larger(left: Resources, right: Resources) -> Resources:
     found = dict(left)
     for name, written in right.items():
         if name not in found or amount(found[name]) < amount(written):

@@ -1,0 +1,35 @@
+"""`wain reservations`: capacity that is paid for: used, idle, and by whom it could be used."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from wainwright.cli.flags import PLANNING, with_flags
+from wainwright.cli.inputs import inputs
+from wainwright.cli.planning.reservations import HEADINGS, remarks, rows
+from wainwright.cli.planning.reservations import reservations as found_in
+from wainwright.cli.planning.run import Wish, planned_by
+from wainwright.cli.planning.timings import Timings
+from wainwright.cli.tables import show_table
+
+
+@click.command()
+@inputs
+@with_flags(PLANNING)
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def reservations(output: str, **flags: Any) -> int:
+    """Say of each reservation what the plan would use and what stays idle."""
+    run = planned_by(Wish(**flags), Timings())
+    found = found_in(run.planned)
+    if output == "json":
+        made = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+        return 0
+    if not found:
+        click.echo("no class of the input selects a capacity reservation that is offered")
+        return 0
+    show_table(HEADINGS, rows(found), numbers=5)
+    for line in remarks(found):
+        click.echo(line)
+    return 0
