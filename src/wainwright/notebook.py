@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wainwright.cli.planning.document import document
-from wainwright.cli.planning.pod import lines
 from wainwright.manifests import world as worlds
 from wainwright.manifests.world import World
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.plan import Plan
 from wainwright.offline import Conditions, Planned, planned, prepare
+from wainwright.report.document import document
+from wainwright.report.pod import lines
 
 
 def read(*paths: str | Path) -> World:

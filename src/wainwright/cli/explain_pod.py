@@ -7,10 +7,10 @@ import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
-from wainwright.cli.planning.document import document
-from wainwright.cli.planning.pod import has_place, lines
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
+from wainwright.report.document import document
+from wainwright.report.pod import has_place, lines
 
 
 @click.command("pod")

@@ -8,10 +8,10 @@ import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
-from wainwright.cli.planning.document import document
 from wainwright.cli.planning.run import Run, Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.manifests.yamlout import dump
+from wainwright.report.document import document
 
 OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
 
@@ -30,7 +30,7 @@ def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
     """
     wish = Wish(**flags)
     if diff:
-        from wainwright.cli.planning.diff import compare  # another command's work, seldom needed
+        from wainwright.cli.planning.compare import compare  # another command's work, seldom needed
 
         return compare(wish, output)
     clock = Timings()
@@ -66,13 +66,13 @@ def _yaml(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
 
 
 def _markdown(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
-    from wainwright.cli.planning.markdown import markdown
+    from wainwright.report.markdown import markdown
 
     click.echo(markdown(made), nl=False)
 
 
 def _node_claims(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
-    from wainwright.cli.planning.manifests import node_claims
+    from wainwright.report.manifests import node_claims
 
     click.echo(dump(*node_claims(run.planned)), nl=False)
 

@@ -7,11 +7,11 @@ import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
-from wainwright.cli.planning.reservations import HEADINGS, remarks, rows
-from wainwright.cli.planning.reservations import reservations as found_in
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.cli.tables import show_table
+from wainwright.report.reservations import HEADINGS, remarks, rows
+from wainwright.report.reservations import reservations as found_in
 
 
 @click.command()

@@ -1,1 +1,1 @@
-"""A plan as people and programs read it: JSON, tables, Markdown, manifests."""
+"""What the commands that plan share: their road from flags to a plan, and its table."""

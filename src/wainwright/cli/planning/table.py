@@ -6,8 +6,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wainwright.cli.planning.grouped import FailureRow, failure_rows, node_rows, some
-from wainwright.cli.planning.money import cost_line, hourly
+from wainwright.report.grouped import FailureRow, failure_rows, node_rows, some
+from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
 COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}

@@ -1,44 +1,16 @@
-"""`wain plan --diff OLD NEW`: two inputs, two plans, and what changes between them."""
+"""Two plans, and what changes between them: nodes, price, pods that gain or lose a place."""
 
 from collections import Counter
 from typing import Any
 
-import click
-import msgspec
-
-from wainwright.cli.planning.document import document
-from wainwright.cli.planning.grouped import node_rows, some
-from wainwright.cli.planning.money import hourly, monthly
-from wainwright.cli.planning.run import Wish, planned_by
-from wainwright.cli.planning.timings import Timings
-from wainwright.cli.supplies import moment
-from wainwright.errors import Usage
-from wainwright.manifests.yamlout import dump
+from wainwright.report.grouped import node_rows, some
+from wainwright.report.money import hourly, monthly
 
 Document = dict[str, Any]
 Node = tuple[str, ...]
 """Pool, type, zone, capacity type and reservation: nodes that are alike."""
 
 NO_CHANGE, LOSS, OTHER_CHANGE = 0, 1, 3
-
-
-def compare(wish: Wish, output: str) -> int:
-    """Plan both inputs at the same moment and print the difference."""
-    if len(wish.arguments) != 2:
-        raise Usage("--diff compares two inputs", "write: wain plan --diff OLD NEW")
-    if output == "nodeclaims":
-        raise Usage("a difference is no list of claims", "use -o table, json, yaml or markdown")
-    now = moment(wish.now).isoformat()
-    old, new = (_planned(wish, one, now) for one in wish.arguments)
-    made = difference(old, new)
-    PRINTERS[output](made)
-    return verdict(made)
-
-
-def _planned(wish: Wish, argument: str, now: str) -> Document:
-    one = msgspec.structs.replace(wish, files=(argument,), more=(), now=now)
-    run = planned_by(one, Timings())
-    return document(run.planned, now=run.now)
 
 
 def difference(old: Document, new: Document) -> Document:
@@ -101,11 +73,6 @@ def verdict(made: Document) -> int:
     return NO_CHANGE if same and quiet and not made["nodes"] else OTHER_CHANGE
 
 
-def _text(made: Document) -> None:
-    for line in lines(made):
-        click.echo(line)
-
-
 def lines(made: Document, bullet: str = "") -> list[str]:
     """The difference as lines, each a sentence."""
     told = [bullet + _node_line(row) for row in made["nodes"]]
@@ -135,18 +102,3 @@ WORDS = {
 def _node_line(row: Document) -> str:
     what = " ".join(str(row[field]) for field in FIELDS if row[field])
     return f"{row['old']:,} → {row['new']:,} nodes of {what}"
-
-
-def _json(made: Document) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
-
-
-def _markdown(made: Document) -> None:
-    click.echo("\n".join(lines(made, bullet="- ")))
-
-
-def _yaml(made: Document) -> None:
-    click.echo(dump(made), nl=False)
-
-
-PRINTERS = {"table": _text, "json": _json, "yaml": _yaml, "markdown": _markdown}

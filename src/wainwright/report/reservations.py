@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from wainwright.cli.planning import words
-from wainwright.cli.planning.grouped import some
-from wainwright.cli.planning.money import hourly
 from wainwright.core.idle import Idle, Kept, idle
 from wainwright.offline import Planned
+from wainwright.report import words
+from wainwright.report.grouped import some
+from wainwright.report.money import hourly
 
 Document = dict[str, Any]
 

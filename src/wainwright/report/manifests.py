@@ -7,7 +7,6 @@ from wainwright.api.nodepool import NodePool
 from wainwright.api.scheduling import ClaimRequirement
 from wainwright.api.wire import Metadata, plain
 from wainwright.catalogue.built import Built
-from wainwright.cli.planning.document import amounts
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -18,6 +17,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.plan import PlannedClaim
 from wainwright.offline import Planned
+from wainwright.report.document import amounts
 
 OURS: Final = (REGISTERED, INITIALIZED)  # every node gets these; no claim may ask for them
 MOST_TYPES: Final = 600  # as many as a NodeClaim keeps; the launch itself is cut further

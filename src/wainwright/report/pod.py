@@ -3,8 +3,8 @@
 from typing import Any
 
 from wainwright.api.fault import did_you_mean
-from wainwright.cli.planning.money import hourly
 from wainwright.errors import Usage
+from wainwright.report.money import hourly
 
 Document = dict[str, Any]
 

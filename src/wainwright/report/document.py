@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from wainwright.cli.planning import words
 from wainwright.manifests.problem import Problem
 from wainwright.model.plan import Plan, PlannedClaim, Unschedulable
 from wainwright.model.reason import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, ordered, quantity_text
 from wainwright.offline import Planned
+from wainwright.report import words
 
 Document = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from wainwright.cli.planning.grouped import failure_rows, node_rows, some
-from wainwright.cli.planning.money import cost_line, hourly
+from wainwright.report.grouped import failure_rows, node_rows, some
+from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""A plan as people and programs read it: JSON, sentences, Markdown, manifests."""
