@@ -139,9 +139,7 @@ def _reserved(types: list[InstanceType], count: int, dice: Random) -> list[Insta
                 reservation_id=f"cr-{number:03}",
             )
         )
-    return [
-        replace(kind, offerings=(*kind.offerings, *added.get(kind.name, ()))) for kind in types
-    ]
+    return [replace(kind, offerings=(*kind.offerings, *added.get(kind.name, ()))) for kind in types]
 
 
 @cache

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wainwright.api.quantity import Quantity
@@ -14,6 +14,7 @@ from wainwright.catalogue import builtin, regions
 from wainwright.catalogue.ami import AmiFamily
 from wainwright.catalogue.capacity import ARM_MIB, memory
 from wainwright.catalogue.density import pods
+from wainwright.catalogue.description import descriptions
 from wainwright.catalogue.figure import CPU, EPHEMERAL_STORAGE, GIB, MEMORY, MIB, PODS
 from wainwright.catalogue.labels import ARCH, machine_labels
 from wainwright.catalogue.machine import Machine
@@ -29,7 +30,7 @@ from wainwright.catalogue.settings import (
     Options,
     Override,
 )
-from wainwright.catalogue.shapes import shape
+from wainwright.catalogue.shapes import shape, sizes
 from wainwright.catalogue.spot import spot_prices
 from wainwright.catalogue.threshold import Threshold, threshold
 
@@ -94,6 +95,25 @@ def test_allocatable_is_capacity_less_every_part_of_the_overhead(
     for resource, figure in made.capacity.items():
         taken = [part[resource].amount for part in made.overhead.parts if resource in part]
         assert left[resource] == figure.amount - sum(taken) <= figure.amount
+
+
+@given(classes)
+@settings(max_examples=10)
+def test_machines_of_equal_build_have_equal_shapes(node_class: ClassSettings) -> None:
+    shared = sizes(builtin.machines(), node_class)
+    for name, machine in builtin.machines().items():
+        assert shared[name].shape == shape(machine, node_class), name
+
+
+@pytest.mark.parametrize("family", [AmiFamily.AL2023, AmiFamily.WINDOWS2022])
+def test_descriptions_are_the_labels_of_the_machine(family: AmiFamily) -> None:
+    for name, described in descriptions("us-east-1", family.traits).items():
+        labels = machine_labels(builtin.machines()[name], family.traits, "us-east-1")
+        stated = {key: described.allowed(key).values for key in described}
+        legal = {
+            key: frozenset(value.strip("[]") for value in values) for key, values in labels.items()
+        }
+        assert stated == legal
 
 
 @given(machines, classes, overrides)

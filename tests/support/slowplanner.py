@@ -212,9 +212,7 @@ class SlowPlanner:
         """The draft that the pod would open for itself, or whether it has to wait."""
         for weight in sorted({pool.weight for pool in self.pools}, reverse=True):
             pools = [pool for pool in self.pools if pool.weight == weight]
-            answers = [
-                self._opened(pool, pod, each) for pool in pools for each in pod.alternatives
-            ]
+            answers = [self._opened(pool, pod, each) for pool in pools for each in pod.alternatives]
             for verdict, draft in answers:
                 if verdict == "reserved":
                     return verdict, draft
@@ -238,9 +236,7 @@ class SlowPlanner:
             default=-inf,
         )
 
-    def _opened(
-        self, pool: Pool, pod: Pod, wanted: Requirements
-    ) -> tuple[str, SlowDraft | None]:
+    def _opened(self, pool: Pool, pod: Pod, wanted: Requirements) -> tuple[str, SlowDraft | None]:
         live = {name for name, count in self.free.items() if count > 0}
         held_out = {name for name in live if self.free[name] <= self._holders(name)}
         if not self.options.capacity_reservations:
@@ -300,9 +296,7 @@ class SlowPlanner:
         return [
             kind
             for kind in self.catalogs[pool.name].types
-            if all(
-                {**kind.capacity, "nodes": 1}.get(name, 0) <= left[name] for name in pool.limits
-            )
+            if all({**kind.capacity, "nodes": 1}.get(name, 0) <= left[name] for name in pool.limits)
         ]
 
     def _settle(self) -> None:

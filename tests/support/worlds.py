@@ -62,9 +62,7 @@ class Maker:
         pools = tuple(self._pool(name) for name in ("p", "q", "r")[: self.dice.randint(1, 3)])
         nodes = tuple(self._node(number) for number in range(self.dice.choice((0, 0, 0, 1, 3))))
         daemons = tuple(self._daemonset(n) for n in range(self.dice.choice((0, 0, 1, 2))))
-        snapshot = Snapshot(
-            pods=self._pods(), pools=pools, nodes=nodes, daemonsets=daemons
-        )
+        snapshot = Snapshot(pods=self._pods(), pools=pools, nodes=nodes, daemonsets=daemons)
         policy = MinValuesPolicy.BEST_EFFORT if self.chance(20) else MinValuesPolicy.STRICT
         options = Options(
             min_values_policy=policy,

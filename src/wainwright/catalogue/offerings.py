@@ -1,9 +1,9 @@
 """Built-in offerings: one lot per zone and capacity type of every machine that a region has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,9 @@ FACTORS: Final = {
     Basis.UNKNOWN: "a guess: no price of this region is known",
 }
 
+Markets: TypeAlias = tuple[str, Requirements, Requirements]
+"""A zone, with the labels of what is bought there on demand and as spot."""
+
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
     """What a region sells before anybody has a say in it; both mappings have the same names."""
@@ -34,10 +37,11 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def base(region: str) -> Base:
     """Computed once per region: no class changes it."""
-    machines = builtin.machines()
+    machines, found = builtin.machines(), regions.region(region)
+    markets = {zone.name: (_market(zone, ON_DEMAND), _market(zone, SPOT)) for zone in found.zones}
     lots = {
-        name: _lots(machines[name], region, zones)
-        for name, zones in regions.region(region).offered.items()
+        name: _lots(machines[name], region, [(zone.name, *markets[zone.name]) for zone in zones])
+        for name, zones in found.offered.items()
     }
     return Base(
         lots=MappingProxyType(lots),
@@ -45,27 +49,26 @@ def base(region: str) -> Base:
     )
 
 
-@cache
-def market(zone: Zone, capacity_type: str) -> Requirements:
+def _market(zone: Zone, capacity_type: str) -> Requirements:
     """The labels of a node that is bought this way, one object for all types."""
     return Requirements.from_labels(
         {CAPACITY_TYPE: capacity_type, ZONE: zone.name, ZONE_ID: zone.id}
     )
 
 
-def _lots(machine: Machine, region: str, zones: tuple[Zone, ...]) -> tuple[Lot, ...]:
+def _lots(machine: Machine, region: str, markets: Sequence[Markets]) -> tuple[Lot, ...]:
     """A type without a price has lots all the same: a later layer may price them."""
     listed = prices.on_demand(machine.name, region)
     usd = None if listed is None else listed.usd
     spot: Mapping[str, float] = {}
     if usd is not None and machine.spot:
-        names = [zone.name for zone in zones]
+        names = [zone for zone, _, _ in markets]
         spot = spot_prices(machine, region=region, zones=names, on_demand=usd)
     made = []
-    for zone in zones:
-        made.append(Lot(requirements=market(zone, ON_DEMAND), price=usd))
+    for zone, on_demand, on_spot in markets:
+        made.append(Lot(requirements=on_demand, price=usd))
         if machine.spot:
-            made.append(Lot(requirements=market(zone, SPOT), price=spot.get(zone.name)))
+            made.append(Lot(requirements=on_spot, price=spot.get(zone)))
     return tuple(made)
 
 

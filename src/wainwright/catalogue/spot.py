@@ -6,10 +6,10 @@ zone. Medians and spreads are those of a public snapshot of 46,030 pools (August
 are hashes of names: the same pool has the same price in every run and on every machine.
 """
 
-import math
 from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
+from math import exp, sqrt
 from struct import Struct
 from typing import Final
 
@@ -17,11 +17,12 @@ from wainwright.catalogue.machine import Machine
 
 FOUR: Final = Struct(">4H")
 EIGHT: Final = Struct(">32H")
-ROOT_OF_THREE: Final = math.sqrt(3.0)  # the sum of four even draws has a variance of a third
+ROOT_OF_THREE: Final = sqrt(3.0)  # the sum of four even draws has a variance of a third
 
 MEDIAN: Final = 0.32
 FLOOR, CEILING = 0.10, 0.95  # in the snapshot 2 % of pools cost as much as on-demand; ours never do
 FAMILY_SPREAD, TYPE_SPREAD, ZONE_SPREAD = 0.26, 0.27, 0.22  # standard deviations of the logarithm
+ZONE_SCALE: Final = ZONE_SPREAD * ROOT_OF_THREE
 UPWARD: Final = 0.7  # the long tail is on the cheap side
 
 REGION_MEDIANS: Final = {
@@ -54,8 +55,8 @@ def ratio(machine: Machine, region: str, zone: str) -> float:
 
 
 def _ratio(median: float, drift: float) -> float:
-    wanted = median * math.exp(drift if drift < 0 else drift * UPWARD)
-    return min(max(wanted, FLOOR), CEILING)
+    wanted = median * exp(drift if drift < 0 else drift * UPWARD)
+    return FLOOR if wanted < FLOOR else min(wanted, CEILING)
 
 
 class Draws:
@@ -75,7 +76,7 @@ class Draws:
     def zone(self, name: str) -> float:
         parts, at = self._parts, ord(name[-1]) % 7
         total = parts[at] + parts[at + 8] + parts[at + 16] + parts[at + 24]
-        return ZONE_SPREAD * _normal(total)
+        return (total / 0x10000 - 2.0) * ZONE_SCALE
 
 
 def regional_median(machine: Machine, region: str) -> float:

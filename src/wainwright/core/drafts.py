@@ -24,6 +24,7 @@ class Draft:
         "bit",
         "buy",
         "held",
+        "largest",
         "levels",
         "minimums",
         "narrowing",
@@ -49,10 +50,12 @@ class Draft:
         self.rows: Rows = answer.rows
         self.held: Markets = answer.held
         """Reserved markets where it holds a slot; it has to keep one of them if it had any."""
-        self.reserved_rows: Rows = answer.rows & template.index.sold_in(answer.held)
+        self.reserved_rows: Rows = template.shelf.sold_in(answer.held, answer.rows)
         self.minimums = answer.minimums
         self.witnesses: Witnesses = answer.witnesses
         self.totals = [0] * len(template.sizes)
+        self.largest: list[int] = []
+        """By resource: the most that any type has which decides how much more fits."""
         self.levels: list[int] = []
         self.pods: list[Pod] = []
         self.pinned: Rows = 0
@@ -80,7 +83,7 @@ class Draft:
     @property
     def capacity_rows(self) -> Rows:
         """The types that decide how much more it can take."""
-        return self.pinned or self.rows
+        return self.pinned or self.reserved_rows or self.rows
 
 
 class Change:
@@ -152,20 +155,28 @@ class DraftTable:
         draft.pods.append(pod)
         if not draft.pinned:
             self._raise_level(draft)
-        everything = range(len(draft.totals))
-        self.measure(draft, everything if narrowed and not draft.pinned else wish.columns)
+        if narrowed and not draft.pinned:
+            self.measure(draft)
+        else:
+            self._enter(draft, wish.columns)
 
-    def measure(self, draft: Draft, columns: Sequence[int]) -> None:
+    def measure(self, draft: Draft) -> None:
+        """Looks anew at how much the draft can hold, after its types have changed."""
+        rows = draft.capacity_rows
+        draft.largest = [largest(sizes, rows) for sizes in draft.template.sizes]
+        self._enter(draft, range(len(draft.largest)))
+
+    def _enter(self, draft: Draft, columns: Sequence[int]) -> None:
         """Enters what is left of these resources into the slack index."""
-        rows, sizes = draft.capacity_rows, draft.template.sizes
+        levels, enter = draft.levels, self._slack.enter
         for column in columns:
-            free = largest(sizes[column], rows) - draft.totals[column]
-            draft.levels[column] = self._slack.enter(draft.bit, column, free, draft.levels[column])
+            free = draft.largest[column] - draft.totals[column]
+            levels[column] = enter(draft.bit, column, free, levels[column])
 
     def settle(self) -> None:
         """Ends the round: its drafts, pinned by now, are machines under way."""
         for number in row_numbers(self.current):
-            self.measure(self.drafts[number], range(len(self.drafts[number].totals)))
+            self.measure(self.drafts[number])
         self.settled |= self.current
         self.current = 0
         self._by_pods = [0]

@@ -6,8 +6,7 @@ from wainwright.core.answer import Terms
 from wainwright.core.drafts import Change, Draft
 from wainwright.core.narrowing import Narrowing
 from wainwright.core.wishes import Wish
-from wainwright.model.columns import Rows, row_numbers
-from wainwright.model.markets import Markets
+from wainwright.model.columns import Rows
 
 
 def fit(draft: Draft, wish: Wish) -> Change | None:
@@ -52,32 +51,23 @@ def _narrowed(draft: Draft, terms: Terms, rows: Rows) -> Change | None:
 
 def _sold(draft: Draft, change: Change) -> bool:
     """Leaves the types that can be bought under the new requirements."""
+    change.rows &= change.narrowing.rows
     change.held &= change.narrowing.reserved
-    slots = draft.template.index.sold_in(change.held) if change.held else 0
-    change.rows &= change.narrowing.rows & (change.narrowing.offered | slots)
-    change.reserved_rows &= slots
+    if change.held != draft.held:
+        change.reserved_rows = draft.template.shelf.sold_in(change.held, draft.reserved_rows)
+    change.rows &= change.narrowing.offered | change.reserved_rows
     return change.rows != 0
 
 
 def _keeps_a_slot(draft: Draft, change: Change) -> bool:
-    """A draft never gives up its last reserved offering: the pod opens another node instead."""
+    """A draft never gives up its last reserved offering; the pod opens another node instead."""
     kept = change.reserved_rows & change.rows
     if not kept:
         return False
     if kept != change.reserved_rows:
-        change.held = _still_sold(draft, change.held, change.reserved_rows ^ kept, kept)
+        change.held &= draft.template.shelf.selling(kept)
         change.reserved_rows = kept
     return True
-
-
-def _still_sold(draft: Draft, held: Markets, lost: Rows, kept: Rows) -> Markets:
-    markets = draft.template.index.markets
-    selling = draft.template.shelf.of_rows
-    for row in row_numbers(lost):
-        for number in row_numbers(selling.get(row, 0) & held):
-            if not markets[number].sold & kept:
-                held ^= 1 << number
-    return held
 
 
 def _as_pinned(draft: Draft, change: Change) -> bool:

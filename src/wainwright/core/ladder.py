@@ -34,19 +34,19 @@ class Step:
 class Ladder:
     """Asks the pools in order."""
 
-    def __init__(self, templates: Sequence[Template], openings: Openings, stock: Stock) -> None:
+    def __init__(self, templates: Sequence[Template], openings: Openings) -> None:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._rungs: list[Rung] = [(weight, tuple(group)) for weight, group in by_weight]
-        self._with_slots = [template for template in templates if template.shelf.id_of]
+        self._with_slots = [template for template in templates if template.shelf.markets]
         self._openings = openings
-        self.stock = stock
+        self.stock: Stock = openings.stock
 
     def slot_weight(self, group: PodClass) -> int:
         """The highest weight of a pool with a slot for these pods, now or perhaps later; else -1.
 
         On no other new node of that weight or less may they go, or the slot would be wrongly idle.
         """
-        if not any(template.shelf.live for template in self._with_slots):
+        if not self.stock.live:
             return -1
         stamp = self.stock.version
         if group.slot_stamp != stamp:
@@ -79,9 +79,11 @@ class Ladder:
 
     def _reserved(self, group: PodClass, templates: Sequence[Template]) -> Step | None:
         """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""
+        if not self.stock.live:
+            return None
         waiting: Step | None = None
         for template in templates:
-            if template.shelf.live:
+            if template.shelf.markets:
                 for wish in group.wishes:
                     answer = self._ask(template, wish)
                     if answer.kind is Kind.RESERVED:

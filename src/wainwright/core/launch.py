@@ -60,11 +60,16 @@ class Buy(NamedTuple):
 
 def choose(left: Left, free: Callable[[str], int]) -> Buy:
     """What would be bought now; `free` tells how many slots a reservation has left."""
-    wanted = to_be_bought(left)
-    offers = (Buy(*each) for each in wanted.index.offers(wanted.rows, wanted.markets))
-    if wanted.held:
-        return min(offers, key=lambda buy: _slot_rank(wanted.index, buy, free))
-    best = wanted.index.best_buy(wanted.rows, wanted.markets)
+    index = left.index
+    if left.held:
+        kept = msgspec.structs.replace(left, rows=_with_slots(left), markets=left.held, minimums=())
+        best = index.best_buy(_ordinary(kept), left.held)
+        assert best is not None, "what a claim holds is sold"
+        return _emptiest(left, Buy(*best), free)
+    rows, spot = _ordinary(left), left.markets & index.spot_markets
+    best, other = index.best_buy(rows, spot), index.best_buy(rows, left.markets ^ spot)
+    if best is None or (other is not None and other[2].price < best[2].price):
+        best = other
     assert best is not None, "a claim is left at least one offering"
     return Buy(*best)
 
@@ -72,8 +77,7 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
 def to_be_bought(left: Left) -> Left:
     """The types and markets among which the launch request lets the cloud choose."""
     if left.held:
-        markets, rows = left.held, left.rows & left.index.sold_in(left.held)
-        kept = msgspec.structs.replace(left, rows=rows, markets=markets, minimums=())
+        kept = msgspec.structs.replace(left, rows=_with_slots(left), markets=left.held, minimums=())
         return msgspec.structs.replace(kept, rows=_ordinary(kept))
     return _of_one_kind(msgspec.structs.replace(left, rows=_ordinary(left)))
 
@@ -154,13 +158,23 @@ def _not_dearer(left: Left, markets: Markets, price: float) -> Rows:
     return rows if left.meets(rows, markets) else left.rows & left.index.sold_in(markets)
 
 
-def _slot_rank(
-    index: TypeIndex, buy: Buy, free: Callable[[str], int]
-) -> tuple[float, str, str, int, str]:
-    """Cheapest first; of equal reservations the one with the most slots left."""
-    name = buy.offering.reservation_id or ""
-    kind, zone = index.types[buy.row].name, buy.offering.zone or ""
-    return buy.offering.price, kind, zone, -free(name), name
+def _with_slots(left: Left) -> Rows:
+    return left.rows & left.index.sold_in(left.held)
+
+
+def _emptiest(left: Left, best: Buy, free: Callable[[str], int]) -> Buy:
+    """Of equal reservations the one with the most slots left."""
+    equal = (
+        Buy(*each)
+        for each in left.index.offers(1 << best.row, left.held)
+        if each[2].price == best.offering.price
+    )
+    return min(equal, key=lambda buy: _slot_rank(buy.offering, free))
+
+
+def _slot_rank(offering: Offering, free: Callable[[str], int]) -> tuple[str, int, str]:
+    name = offering.reservation_id or ""
+    return offering.zone or "", -free(name), name
 
 
 def _diverse(left: Left, ordered: list[int], most: int) -> list[int]:

@@ -4,9 +4,10 @@ from bisect import bisect_left
 
 from wainwright.core.answer import LIMITED, REFUSED, WAIT, Answer, Kind, Terms
 from wainwright.core.narrowing import Narrowing
+from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Wish
-from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.columns import Rows
 from wainwright.model.markets import Markets
 from wainwright.model.options import MinValuesPolicy
 
@@ -14,10 +15,11 @@ from wainwright.model.options import MinValuesPolicy
 class Openings:
     """Asks pools for new nodes under one policy for minValues."""
 
-    __slots__ = ("_best_effort",)
+    __slots__ = ("_best_effort", "stock")
 
-    def __init__(self, policy: MinValuesPolicy) -> None:
+    def __init__(self, policy: MinValuesPolicy, stock: Stock) -> None:
         self._best_effort = policy is MinValuesPolicy.BEST_EFFORT
+        self.stock = stock
 
     def ask(self, template: Template, wish: Wish) -> Answer:
         """A reserved node if the pool has a slot to hold, else any other."""
@@ -25,7 +27,7 @@ class Openings:
         rows = 0 if terms is None else room(template, wish, terms)
         if terms is None or not rows:
             return REFUSED
-        live = terms.narrowing.reserved & template.shelf.live
+        live = terms.narrowing.reserved & template.shelf.of(self.stock.live)
         reserved = self._reserved(template, terms.narrowing, rows, live) if live else None
         return reserved or self._plain(template, terms.narrowing, rows)
 
@@ -33,27 +35,24 @@ class Openings:
         self, template: Template, narrowing: Narrowing, rows: Rows, live: Markets
     ) -> Answer | None:
         """A node with a slot, or word that there may be one later; None if there is none."""
-        index, limits = template.index, template.limits
+        shelf, limits = template.shelf, template.limits
         at_best = rows & limits.allowed_at_start
-        slots = index.sold_in(live)
-        if not at_best & slots:
+        slots = live & shelf.selling(at_best)
+        if not slots:
             return None
         now = rows & limits.allowed
-        holdable = live & template.shelf.holdable
-        if holdable and now & index.sold_in(holdable):
-            return self._with_slots(template, narrowing, rows, holdable)
-        possible = self._answer(template, narrowing, at_best & (narrowing.offered | slots), live)
-        return None if possible is None else WAIT
+        held = live & shelf.of(self.stock.holdable) & shelf.selling(now)
+        if held:
+            return self._with_slots(template, narrowing, rows, held)
+        buyable = at_best & narrowing.offered | shelf.sold_in(slots, at_best)
+        return None if self._answer(template, narrowing, buyable, slots) is None else WAIT
 
     def _with_slots(
-        self, template: Template, narrowing: Narrowing, rows: Rows, holdable: Markets
+        self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets
     ) -> Answer:
-        slots = template.index.sold_in(holdable)
-        buyable = rows & (narrowing.offered | slots)
-        now = buyable & template.limits.allowed
-        held = _sold_here(template, holdable, now)
-        found = self._answer(template, narrowing, now, held)
-        return found or self._later(template, narrowing, buyable, holdable)
+        buyable = rows & narrowing.offered | template.shelf.sold_in(held, rows)
+        found = self._answer(template, narrowing, buyable & template.limits.allowed, held)
+        return found or self._later(template, narrowing, buyable, held)
 
     def _plain(self, template: Template, narrowing: Narrowing, rows: Rows) -> Answer:
         buyable = rows & narrowing.offered
@@ -97,14 +96,4 @@ def room(template: Template, wish: Wish, terms: Terms) -> Rows:
             amounts, having = template.sizes[column]
             found &= having[bisect_left(amounts, amount)]
         wish.room[template.number] = found
-    return found
-
-
-def _sold_here(template: Template, markets: Markets, rows: Rows) -> Markets:
-    """The markets that sell any of the types."""
-    table = template.index.markets
-    found = 0
-    for number in row_numbers(markets):
-        if table[number].sold & rows:
-            found |= 1 << number
     return found

@@ -4,120 +4,198 @@ A draft holds one slot of every reservation that it might use, and lets go of wh
 a round ends each draft takes the one that it would be launched with and gives the others back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
-from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.columns import REMEMBERED, Rows, row_numbers, union
 from wainwright.model.index import TypeIndex
-from wainwright.model.markets import Market, Markets
+from wainwright.model.markets import Markets
 from wainwright.model.node import Node
 
-
-class Shelf:
-    """The reserved markets of one pool, by whether a slot can be had there."""
-
-    __slots__ = ("by_id", "holdable", "id_of", "live", "of_rows")
-
-    def __init__(
-        self, markets: Sequence[Market], ids: Mapping[str, int], admitted: Markets
-    ) -> None:
-        self.id_of: dict[int, int] = {}
-        """Market to reservation, both by number."""
-        self.by_id: dict[int, Markets] = {}
-        self.of_rows: dict[int, Markets] = {}
-        """Type to the markets that sell slots of it."""
-        for number in row_numbers(admitted):
-            name = markets[number].reservation_id
-            if name is not None and markets[number].sold:
-                self._add(number, ids[name], markets[number].sold)
-        self.live: Markets = 0
-        """Markets of reservations with slots that no launch has taken."""
-        self.holdable: Markets = 0
-        """Those among them where a slot is not even held."""
-
-    def _add(self, market: int, number: int, sold: Rows) -> None:
-        self.id_of[market] = number
-        self.by_id[number] = self.by_id.get(number, 0) | 1 << market
-        for row in row_numbers(sold):
-            self.of_rows[row] = self.of_rows.get(row, 0) | 1 << market
-
-    def ids(self, markets: Markets) -> int:
-        """The reservations behind the markets, as a set of their numbers."""
-        found = 0
-        for number in row_numbers(markets):
-            found |= 1 << self.id_of[number]
-        return found
-
-    def show(self, number: int, *, live: bool, holdable: bool) -> None:
-        markets = self.by_id.get(number, 0)
-        self.live = self.live | markets if live else self.live ^ (self.live & markets)
-        kept = self.holdable ^ (self.holdable & markets)
-        self.holdable = kept | markets if holdable else kept
+Ids: TypeAlias = int
+"""A set of reservations: bit i stands for the reservation with that number."""
 
 
-EMPTY_SHELF: Final = Shelf((), {}, 0)
-"""Of a pool that must not, or cannot, use reservations."""
+class Counters:
+    """A small number for every reservation, bit by bit across all of them.
+
+    Plane i holds the i-th binary digits, so that a whole set is counted up or down at once.
+    """
+
+    __slots__ = ("_planes",)
+
+    def __init__(self, counts: Mapping[int, int]) -> None:
+        digits = max((count.bit_length() for count in counts.values()), default=0)
+        self._planes: list[Ids] = [
+            union(1 << number for number, count in counts.items() if count >> place & 1)
+            for place in range(digits)
+        ]
+
+    def add(self, ids: Ids) -> None:
+        planes = self._planes
+        for place, plane in enumerate(planes):
+            planes[place] = plane ^ ids
+            ids &= plane
+            if not ids:
+                return
+        if ids:
+            planes.append(ids)
+
+    def subtract(self, ids: Ids) -> None:
+        """One less for each; none of them may be at zero."""
+        planes = self._planes
+        for place, plane in enumerate(planes):
+            planes[place] = plane ^ ids
+            ids ^= ids & plane
+            if not ids:
+                return
+
+    @property
+    def positive(self) -> Ids:
+        return union(self._planes)
 
 
 class Stock:
-    """How many slots of each reservation are free, and how many of those are held."""
+    """How many slots of each reservation are free, and how many of those nobody holds."""
 
-    __slots__ = ("_free", "_held", "_shelves", "ids", "version")
+    __slots__ = ("_free", "_unheld", "holdable", "live", "numbers", "version")
 
-    def __init__(self, free: Mapping[str, int]) -> None:
-        self.ids = sorted(free)
-        self._free = [max(0, free[name]) for name in self.ids]
-        self._held = [0] * len(self.ids)
-        self._shelves: list[Shelf] = []
+    def __init__(self, free: Mapping[str, int], numbers: Mapping[str, int]) -> None:
+        self.numbers = numbers
+        self._free = {numbers[name]: count for name, count in free.items()}
+        self._unheld = Counters(self._free)
+        self.live: Ids = union(1 << number for number, count in self._free.items() if count > 0)
+        """Reservations with slots that no launch has taken."""
+        self.holdable: Ids = self.live
+        """Those among them where a slot is not even held."""
         self.version = 0
         """Goes up whenever something changes that a pool may answer differently for."""
 
-    def numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.ids)}
-
-    def serve(self, shelves: Iterable[Shelf]) -> None:
-        """Keeps these shelves up to date from now on."""
-        self._shelves = list(shelves)
-        for number in range(len(self.ids)):
-            self._show(number)
-
-    def free(self, number: int) -> int:
+    def free(self, name: str) -> int:
         """Slots that no launch has taken, held or not."""
-        return self._free[number]
+        return self._free[self.numbers[name]]
 
-    def hold(self, numbers: int) -> None:
-        for number in row_numbers(numbers):
-            self._held[number] += 1
-            if self._held[number] == self._free[number]:
-                self._show(number)
+    def hold(self, ids: Ids) -> None:
+        self._unheld.subtract(ids)
+        self._look()
 
-    def release(self, numbers: int) -> None:
-        for number in row_numbers(numbers):
-            self._held[number] -= 1
-            if self._held[number] == self._free[number] - 1:
-                self._show(number)
+    def release(self, ids: Ids) -> None:
+        self._unheld.add(ids)
+        self._look()
+
+    def take(self, number: int) -> None:
+        """A launch takes a slot that nobody holds."""
+        self._unheld.subtract(1 << number)
+        self._free[number] -= 1
+        if not self._free[number]:
+            self.live ^= 1 << number
+        self.touch()
+        self._look()
 
     def touch(self) -> None:
         """Something else has changed: a draft was opened, or a round has begun."""
         self.version += 1
 
-    def take(self, number: int) -> None:
-        self._free[number] -= 1
-        self._show(number)
+    def _look(self) -> None:
+        holdable = self._unheld.positive
+        if holdable != self.holdable:
+            self.holdable = holdable
+            self.touch()
 
-    def _show(self, number: int) -> None:
-        self.version += 1
-        free, held = self._free[number], self._held[number]
-        for shelf in self._shelves:
-            shelf.show(number, live=free > 0, holdable=free > held)
+
+class Shelf:
+    """The reserved markets of one pool."""
+
+    __slots__ = ("_index", "_sellers", "_selling", "ids_are_markets", "ids_of", "markets", "rows")
+
+    def __init__(self, index: TypeIndex, admitted: Markets, numbers: Mapping[str, int]) -> None:
+        self._index = index
+        self.markets: Markets = 0
+        self.rows: Rows = 0
+        """The types that have slots in them."""
+        self.ids_of: dict[int, Ids] = {}
+        self._sellers: dict[int, Markets] = {}
+        self._selling: dict[Rows, Markets] = {}
+        for market in row_numbers(admitted):
+            name = index.markets[market].reservation_id
+            if name is not None and index.markets[market].sold:
+                self._add(market, numbers[name])
+        self.ids_are_markets = all(ids == 1 << market for market, ids in self.ids_of.items())
+
+    def _add(self, market: int, number: int) -> None:
+        sold = self._index.markets[market].sold
+        self.markets |= 1 << market
+        self.ids_of[market] = 1 << number
+        self.rows |= sold
+        for row in row_numbers(sold):
+            self._sellers[row] = self._sellers.get(row, 0) | 1 << market
+
+    def ids(self, markets: Markets) -> Ids:
+        """The reservations behind the markets."""
+        if self.ids_are_markets:
+            return markets
+        return union(self.ids_of[market] for market in row_numbers(markets))
+
+    def of(self, ids: Ids) -> Markets:
+        """The markets where slots of these reservations are sold."""
+        if self.ids_are_markets:
+            return ids & self.markets
+        return union(1 << market for market, own in self.ids_of.items() if own & ids)
+
+    def selling(self, rows: Rows) -> Markets:
+        """The markets that sell slots of any of the types."""
+        rows &= self.rows
+        found = self._selling.get(rows)
+        if found is None:
+            if len(self._selling) >= REMEMBERED:
+                self._selling.clear()
+            found = union(self._sellers[row] for row in row_numbers(rows))
+            self._selling[rows] = found
+        return found
+
+    def sold_in(self, markets: Markets, rows: Rows) -> Rows:
+        """Those of the types that have a slot in one of the markets."""
+        rows &= self.rows
+        left_out = self.selling(rows)
+        left_out ^= left_out & markets
+        if not left_out:
+            return rows
+        if left_out.bit_count() < markets.bit_count():
+            return self._without(left_out, markets, rows)
+        table = self._index.markets
+        return rows & union(table[market].sold for market in row_numbers(markets))
+
+    def _without(self, left_out: Markets, markets: Markets, rows: Rows) -> Rows:
+        table, sellers = self._index.markets, self._sellers
+        doubtful = rows & union(table[market].sold for market in row_numbers(left_out))
+        gone = union(1 << row for row in row_numbers(doubtful) if not sellers[row] & markets)
+        return rows ^ gone
 
 
 def reserved_markets(index: TypeIndex) -> Markets:
-    found = 0
-    for number, market in enumerate(index.markets):
-        if market.reservation_id is not None:
-            found |= 1 << number
-    return found
+    return union(
+        1 << number
+        for number, market in enumerate(index.markets)
+        if market.reservation_id is not None
+    )
+
+
+def numbered(indexes: Iterable[TypeIndex]) -> dict[str, int]:
+    """A number for every reservation on offer.
+
+    Where it can be, a reservation has the number of its market in the first catalogue that sells
+    it: mostly there is one catalogue, and then a set of markets is a set of reservations.
+    """
+    numbers: dict[str, int] = {}
+    used: set[int] = set()
+    for index in indexes:
+        for market, each in enumerate(index.markets):
+            name = each.reservation_id
+            if name is not None and each.sold and name not in numbers:
+                number = market if market not in used else max(used) + len(index.markets)
+                numbers[name] = number
+                used.add(number)
+    return numbers
 
 
 def free_slots(indexes: Iterable[TypeIndex]) -> dict[str, int]:

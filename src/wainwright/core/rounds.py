@@ -41,7 +41,6 @@ class Rounds:
         self.failed: Queue = []
         self.strict_weights = False
         self._ladder = ladder
-        self._numbers = self.stock.numbers()
         self._round = 0
 
     def run(self, queue: Queue) -> None:
@@ -101,7 +100,8 @@ class Rounds:
             return Found.NOTHING_YET
         draft = Draft(len(self.table.drafts), self._round, step.template, step.answer)
         self.table.add(draft)
-        self.stock.hold(step.template.shelf.ids(draft.held))
+        if draft.held:
+            self.stock.hold(step.template.shelf.ids(draft.held))
         step.template.limits.charge(draft.rows)
         self.stock.touch()
         self.table.put(pod, step.wish, draft, narrowed=True)
@@ -155,16 +155,12 @@ class Rounds:
         """Ends the round: every draft of it is pinned to what would be launched."""
         for number in row_numbers(self.table.current):
             draft = self.table.drafts[number]
-            buy = choose(draft.left, self._free)
+            buy = choose(draft.left, self.stock.free)
             draft.pin(buy)
             draft.template.limits.settle(draft.template.index.types[buy.row].capacity)
             if draft.held:
-                shelf = draft.template.shelf
-                self.stock.release(shelf.ids(draft.held))
-                self.stock.take(shelf.id_of[buy.market])
+                self.stock.release(draft.template.shelf.ids(draft.held))
+                self.stock.take(self.stock.numbers[buy.offering.reservation_id or ""])
         for template in self.templates:
             template.limits.begin_round()
         self.table.settle()
-
-    def _free(self, reservation: str) -> int:
-        return self.stock.free(self._numbers[reservation])

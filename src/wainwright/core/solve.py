@@ -7,7 +7,7 @@ from wainwright.core.ladder import Ladder
 from wainwright.core.nodes import NodeTable
 from wainwright.core.opening import Openings
 from wainwright.core.order import queue
-from wainwright.core.reservations import EMPTY_SHELF, Shelf, Stock, reserved_markets
+from wainwright.core.reservations import Stock, numbered
 from wainwright.core.rounds import Rounds
 from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
@@ -38,7 +38,7 @@ def solve(
     slack = Slack(classes.wishes, len(classes.resources))
     stock = _stocked(templates, free, gate=options.capacity_reservations)
     _introduce(classes, templates, nodes, slack)
-    ladder = Ladder(templates, Openings(options.min_values_policy), stock)
+    ladder = Ladder(templates, Openings(options.min_values_policy, stock))
     rounds = Rounds(templates, nodes, DraftTable(templates, slack), ladder)
     rounds.strict_weights = options.strict_weights
     rounds.run(queue(classes.all))
@@ -46,13 +46,10 @@ def solve(
 
 
 def _stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
-    stock = Stock(free)
-    numbers = stock.numbers()
-    for template in templates:
-        index, admitted = template.index, template.base.reserved & reserved_markets(template.index)
-        template.shelf = Shelf(index.markets, numbers, admitted) if gate else EMPTY_SHELF
-    stock.serve(template.shelf for template in templates if template.shelf.id_of)
-    return stock
+    numbers = numbered(template.index for template in templates) if gate else {}
+    for template in templates if gate else ():
+        template.stock_up(numbers)
+    return Stock({name: free[name] for name in numbers}, numbers)
 
 
 def _introduce(

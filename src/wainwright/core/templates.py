@@ -9,7 +9,7 @@ from wainwright.core.limits import Limits
 from wainwright.core.minvalues import Diversity, Minimums, minimums
 from wainwright.core.narrowing import Ground, Narrowing, narrowing
 from wainwright.core.overhead import Overhead, overhead
-from wainwright.core.reservations import EMPTY_SHELF, Shelf, reserved_markets
+from wainwright.core.reservations import Shelf, reserved_markets
 from wainwright.core.wishes import Ask
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import WELL_KNOWN
@@ -46,7 +46,7 @@ class Template:
         self.index = index
         self.well_known = WELL_KNOWN | index.keys
         self.limits = Limits(pool, index)
-        self.shelf: Shelf = EMPTY_SHELF
+        self.shelf = Shelf(index, 0, {})
         self.overhead: Overhead = overhead(pool, index, daemonsets)
         self.room: Thresholds = _room(index, self.overhead)
         """What the types have once daemonsets took their share."""
@@ -62,6 +62,10 @@ class Template:
         twin = copy(self)
         twin.limits = self.limits.copy()
         return twin
+
+    def stock_up(self, numbers: Mapping[str, int]) -> None:
+        """Lets the pool use the reservations that it may, which go by these numbers."""
+        self.shelf = Shelf(self.index, self.base.reserved, numbers)
 
     def number_resources(self, names: Sequence[str]) -> None:
         self.sizes = [self.room.sizes(name) for name in names]

@@ -1,0 +1,100 @@
+"""How long the catalogue of us-east-1 takes to load, build and compile, and what it weighs.
+
+Everything is kept once it is made, so that each sample is taken by a Python of its own.
+"""
+
+import gc
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, TypeVar
+
+from benchmarks.measure import row
+from wainwright.catalogue import builtin, prices, regions
+from wainwright.catalogue.built import Built
+from wainwright.catalogue.document import document
+from wainwright.catalogue.layers import Catalogues
+from wainwright.catalogue.supply import Scope, Supply
+from wainwright.manifests.world import default_class
+
+SAMPLES = 7
+REGION = "us-east-1"
+TARGETS = {"compile": "below 50 ms", "load, build and compile": "below 100 ms"}
+Made = TypeVar("Made")
+
+
+def run() -> None:
+    """Print the best of a few cold runs, and the memory of another."""
+    samples = [_sample() for _ in range(SAMPLES)]
+    best = {name: min(sample[name] for sample in samples) for name in samples[0]}
+    weight = _sample("--memory")
+    print(f"catalogue of {REGION}, {best.pop('types'):,.0f} types, best of {SAMPLES} cold runs")
+    for name, milliseconds in best.items():
+        row(name, f"{milliseconds:.1f} ms", TARGETS.get(name, ""))
+    for name, mebibytes in weight.items():
+        row(f"memory of the {name}", f"{mebibytes:.1f} MiB")
+
+
+def _sample(*flags: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.catalogue", *flags]
+    answer = subprocess.run(command, capture_output=True, check=True, text=True)
+    found: dict[str, float] = json.loads(answer.stdout)
+    return found
+
+
+def _timed(times: dict[str, float], name: str, make: Callable[[], Made]) -> Made:
+    begin = perf_counter()
+    made = make()
+    times[name] = (perf_counter() - begin) * 1000
+    return made
+
+
+def _load() -> None:
+    builtin.machines()
+    regions.region(REGION)
+    prices.table()
+
+
+def _catalogues() -> tuple[Catalogues, Scope, Scope]:
+    first = Scope(node_class=default_class())
+    second = Scope(node_class=default_class("other"), pool="other")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return Catalogues(Supply(now=now, scopes=(first, second))), first, second
+
+
+def _times() -> dict[str, float]:
+    catalogues, first, second = _catalogues()
+    times: dict[str, float] = {}
+    _timed(times, "load", _load)
+    built = _timed(times, "build", lambda: catalogues.of(first))
+    _timed(times, "compile", lambda: built.index)
+    times["load, build and compile"] = sum(times.values())
+    _timed(times, "build for another class", lambda: catalogues.of(second))
+    _timed(times, "print as a Catalog", lambda: document(built.region, built.types))
+    return {"types": len(built.types), **times}
+
+
+def _memory() -> dict[str, float]:
+    catalogues, first, _ = _catalogues()
+    tracemalloc.start()
+    weights: dict[str, float] = {}
+
+    def weigh(name: str, make: Callable[[], Any]) -> Any:
+        before = tracemalloc.get_traced_memory()[0]
+        made = make()
+        gc.collect()
+        weights[name] = (tracemalloc.get_traced_memory()[0] - before) / 2**20
+        return made
+
+    weigh("data", _load)
+    built: Built = weigh("catalogue", lambda: catalogues.of(first))
+    weigh("compiled form", lambda: built.index)
+    return weights
+
+
+if __name__ == "__main__":
+    print(json.dumps(_memory() if "--memory" in sys.argv else _times()))

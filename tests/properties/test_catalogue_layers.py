@@ -1,0 +1,365 @@
+"""Laws of the layers: reserved prices, round trips, histories, and what order cannot change."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.catalogue import (
+    built,
+    catalog,
+    cloud,
+    instance_type_object,
+    lot,
+    node_class,
+    overlay_object,
+)
+
+from wainwright.api.cloud import Catalog, Reservation
+from wainwright.api.judge import judge
+from wainwright.api.kinds import known
+from wainwright.api.selectors import ReservationTerm
+from wainwright.catalogue.built import Built
+from wainwright.catalogue.document import document
+from wainwright.catalogue.ledger import accounts
+from wainwright.catalogue.reservation_filters import requests
+from wainwright.catalogue.reservations import selects
+from wainwright.catalogue.reserved_price import extremes
+from wainwright.catalogue.supply import Scope
+from wainwright.model.instance_type import UNLIMITED
+
+CAPACITY_TYPE, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
+ZONES = ("hall-a", "hall-b", "hall-c")
+NAMES = ("rack.large", "rack.small", "shelf.large")
+
+money = st.floats(1e-4, 500, allow_nan=False)
+prices = money | st.just(0.0)
+
+
+@given(st.lists(money, min_size=1), st.lists(prices, max_size=5), st.data())
+def test_reserved_is_below_every_spot_price_in_the_order_of_on_demand_and_never_zero(
+    on_demand: list[float], spot: list[float], data: st.DataObject
+) -> None:
+    lots = [lot(price=price) for price in on_demand]
+    lots += [lot(price=price, capacity_type="spot") for price in spot]
+    found = extremes(lots)
+    cheapest = min([price for price in spot if price] or on_demand)
+    one, other = (data.draw(st.sampled_from(on_demand)) for _ in range(2))
+    assert 0 < found.reserved(one) < cheapest / 999_999
+    if one < other:
+        assert found.reserved(one) <= found.reserved(other)
+    if one * 1.000001 < other:
+        assert found.reserved(one) < found.reserved(other)
+
+
+quantities = {
+    "cpu": st.integers(0, 10**6).map(lambda milli: f"{milli}m"),
+    "memory": st.integers(0, 2**44).map(str) | st.integers(0, 2**20).map(lambda mi: f"{mi}Mi"),
+    "pods": st.integers(0, 1000),
+    "ephemeral-storage": st.integers(0, 2**20).map(lambda mi: f"{mi}Mi"),
+    "hugepages-2Mi": st.integers(0, 64).map(lambda mi: f"{mi}Mi"),
+    "example.com/card": st.integers(0, 2000),
+}
+resources = st.fixed_dictionaries({}, optional=quantities)
+labels = st.fixed_dictionaries(
+    {},
+    optional={
+        CAPACITY_TYPE: st.sampled_from(["on-demand", "spot"]),
+        ZONE: st.sampled_from(ZONES),
+        "example.com/contract": st.sampled_from(["gold", "tin"]),
+    },
+)
+plain_offerings = st.fixed_dictionaries(
+    {"labels": labels, "price": prices}, optional={"available": st.sampled_from([0, UNLIMITED])}
+)
+reserved_offerings = st.fixed_dictionaries(
+    {
+        "labels": st.just({CAPACITY_TYPE: "reserved", ZONE: "hall-a"}),
+        "price": st.floats(1e-14, 1e-6),
+        "available": st.integers(0, 20),
+        "reservationID": st.sampled_from(["cr-1", "cr-2"]),
+    }
+)
+requirements = st.fixed_dictionaries(
+    {"key": st.sampled_from(["example.com/rack", "kubernetes.io/arch", "size"])},
+).flatmap(
+    lambda key: st.sampled_from(
+        [
+            key | {"operator": "In", "values": ["1", "2"]},
+            key | {"operator": "In", "values": ["1"]},
+            key | {"operator": "NotIn", "values": ["3"]},
+            key | {"operator": "Exists"},
+            key | {"operator": "Gt", "values": ["3"]},
+            key | {"operator": "Lte", "values": ["8"]},
+        ]
+    )
+)
+
+
+def types(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"name": st.just(name), "capacity": resources},
+        optional={
+            "overhead": resources,
+            "requirements": st.lists(requirements, max_size=4),
+            "offerings": st.lists(plain_offerings | reserved_offerings, max_size=6),
+        },
+    )
+
+
+catalogs = st.tuples(*map(types, NAMES)).map(lambda each: catalog(*each))
+
+
+@given(catalogs)
+def test_a_catalog_printed_and_read_is_the_same_to_the_byte(given_one: Catalog) -> None:
+    once = document("dc-1", built(catalog=given_one).types)
+    read = msgspec.json.decode(once, type=Catalog)
+    assert document("dc-1", built(catalog=read).types) == once
+    assert built(catalog=read).types == built(catalog=given_one).types
+
+
+@given(catalogs)
+@settings(max_examples=30)
+def test_a_catalog_printed_is_one_that_would_be_accepted(given_one: Catalog) -> None:
+    printed = json.loads(document("dc-1", built(catalog=given_one).types))
+    kind = known()["wainwright.dev/v1alpha1", "Catalog"]
+    assert [fault for fault in judge(kind, printed) if not fault.warning] == []
+
+
+@given(catalogs, st.randoms())
+def test_the_order_in_which_a_catalog_is_written_changes_nothing(
+    given_one: Catalog, random: Any
+) -> None:
+    shuffled = list(given_one.instanceTypes)
+    random.shuffle(shuffled)
+    mixed = [
+        msgspec.structs.replace(each, offerings=random.sample(each.offerings, len(each.offerings)))
+        if each.offerings
+        else each
+        for each in shuffled
+    ]
+    other = Catalog(region="dc-1", instanceTypes=mixed)
+    assert built(catalog=other).types == built(catalog=given_one).types
+
+
+adjustments = st.sampled_from(["+10%", "-10%", "-100%", "+0.5", "-0.5", "-200"])
+overlays = st.builds(
+    lambda name, asked, spec, weight: overlay_object(name, *asked, **spec, weight=weight),
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.lists(
+        st.sampled_from(
+            [
+                (CAPACITY_TYPE, "In", ("spot",)),
+                (ZONE, "NotIn", ("hall-a",)),
+                ("example.com/rack", "Exists", ()),
+                ("node.kubernetes.io/instance-type", "In", ("rack.small",)),
+            ]
+        ),
+        max_size=2,
+    ),
+    st.one_of(
+        adjustments.map(lambda text: {"priceAdjustment": text}),
+        st.just({"price": "2.5"}),
+        st.just({"capacity": {"example.com/card": "7"}}),
+    ),
+    st.none() | st.integers(1, 3),
+)
+unique_overlays = st.lists(overlays, max_size=4, unique_by=lambda each: each.metadata.name)
+declared_offerings = st.builds(
+    lambda stated, price: stated if price is None else stated | {"karpenter.sh/price": price},
+    labels,
+    st.none() | prices,
+)
+declarations = st.builds(
+    lambda name, offerings, resources: instance_type_object(
+        name,
+        **{k: v for k, v in (("offerings", offerings), ("resources", resources)) if v is not None},
+    ),
+    st.sampled_from([*NAMES, "nobody"]),
+    st.none() | st.lists(declared_offerings, max_size=3),
+    st.none() | resources,
+)
+unique_declarations = st.lists(declarations, max_size=3, unique_by=lambda each: each.metadata.name)
+reservations = st.builds(
+    lambda number, name, zone, total: {
+        "id": f"cr-{number}",
+        "instanceType": name,
+        "availabilityZone": zone,
+        "total": total,
+    },
+    st.integers(1, 4),
+    st.sampled_from([*NAMES, "nobody"]),
+    st.sampled_from(ZONES),
+    st.integers(0, 9),
+)
+clouds = st.builds(
+    lambda found, priced, short: cloud(
+        region="dc-1", capacityReservations=found, prices=priced, unavailable=short
+    ),
+    st.lists(reservations, max_size=4, unique_by=lambda each: each["id"]),
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "instanceType": st.sampled_from(NAMES),
+                "capacityType": st.sampled_from(["spot", "on-demand"]),
+                "price": prices,
+            },
+            optional={"zone": st.sampled_from(ZONES)},
+        ),
+        max_size=3,
+    ),
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "instanceType": st.sampled_from(["rack*", *NAMES]),
+                "zone": st.sampled_from(ZONES),
+                "capacityType": st.sampled_from(["spot", "on-demand", "reserved"]),
+            },
+        ),
+        max_size=2,
+    ),
+)
+SCOPE = Scope(
+    node_class=node_class(capacityReservationSelectorTerms=[{"instanceMatchCriteria": "targeted"}])
+)
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "catalog": draw(catalogs),
+        "cloud": draw(clouds),
+        "overlays": tuple(draw(unique_overlays)),
+        "instance_types": tuple(draw(unique_declarations)),
+    }
+
+
+@given(inputs())
+def test_every_price_has_a_history_without_gaps(supply: dict[str, Any]) -> None:
+    made = built(SCOPE, **supply)
+    for kind in made.types:
+        for account in accounts(made, kind.name):
+            assert account.steps[-1].after == account.price
+            for below, above in pairwise(account.steps):
+                assert above.before == below.after
+        priced = [each.price for each in made.lots[kind.name] if each.price is not None]
+        assert priced == [each.price for each in kind.offerings]
+
+
+@given(inputs())
+def test_no_price_is_below_zero_and_no_reservation_is_free(supply: dict[str, Any]) -> None:
+    made = built(SCOPE, **supply)
+    ours = {each.reservation.id for each in made.reservations}
+    for kind in made.types:
+        for offering in kind.offerings:
+            assert offering.price >= 0
+            assert offering.price > 0 or offering.reservation_id not in ours
+
+
+@given(inputs(), st.randoms())
+def test_the_order_of_the_objects_changes_nothing(supply: dict[str, Any], random: Any) -> None:
+    before = built(SCOPE, **supply)
+    for kind in ("overlays", "instance_types"):
+        supply[kind] = tuple(random.sample(supply[kind], len(supply[kind])))
+    assert built(SCOPE, **supply).types == before.types
+
+
+@given(inputs())
+def test_the_whole_stack_can_be_printed_and_read(supply: dict[str, Any]) -> None:
+    once = document("dc-1", built(SCOPE, **supply).types)
+    read = msgspec.json.decode(once, type=Catalog)
+    assert document("dc-1", built(catalog=read).types) == once
+
+
+@given(inputs())
+def test_a_reservation_is_one_offering_with_its_own_count(supply: dict[str, Any]) -> None:
+    made = built(SCOPE, **supply)
+    offered = {
+        each.reservation.id: each for each in made.reservations if each.standing.name == "OFFERED"
+    }
+    for identity, each in offered.items():
+        found = _offered(made, identity)
+        assert len(found) == 1
+        assert found[0].available in (0, each.available)
+
+
+def _offered(made: Built, identity: str) -> list[Any]:
+    every = [offering for kind in made.types for offering in kind.offerings]
+    return [offering for offering in every if offering.reservation_id == identity]
+
+
+@given(inputs())
+def test_what_is_short_is_nothing_but_a_count(supply: dict[str, Any]) -> None:
+    full = supply | {
+        "cloud": msgspec.structs.replace(
+            supply["cloud"], spec=msgspec.structs.replace(supply["cloud"].spec, unavailable=None)
+        )
+    }
+    for short, whole in zip(built(SCOPE, **supply).types, built(SCOPE, **full).types, strict=True):
+        assert {each.price for each in short.offerings} == {each.price for each in whole.offerings}
+        assert short.capacity == whole.capacity
+        assert all(
+            each.available in (0, UNLIMITED) or each.reservation_id is not None or each.available
+            for each in short.offerings
+        )
+
+
+terms = st.fixed_dictionaries(
+    {},
+    optional={
+        "ownerID": st.sampled_from(["111122223333", "444455556666"]),
+        "tags": st.dictionaries(
+            st.sampled_from(["team", "stage"]), st.sampled_from(["web", "*"]), min_size=1
+        ),
+        "instanceMatchCriteria": st.sampled_from(["open", "targeted"]),
+        "instanceType": st.sampled_from(["c5.large", "m5.large"]),
+        "availabilityZone": st.sampled_from(["us-west-2a", "us-west-2b"]),
+    },
+) | st.fixed_dictionaries({"id": st.sampled_from(["cr-1", "cr-2"])})
+described = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(["cr-1", "cr-2", "cr-3"]),
+        "instanceType": st.sampled_from(["c5.large", "m5.large"]),
+        "availabilityZone": st.sampled_from(["us-west-2a", "us-west-2b"]),
+        "total": st.just(1),
+    },
+    optional={
+        "ownerID": st.sampled_from(["111122223333", "444455556666"]),
+        "tags": st.dictionaries(st.sampled_from(["team", "stage"]), st.sampled_from(["web", "db"])),
+        "instanceMatchCriteria": st.sampled_from(["open", "targeted"]),
+    },
+)
+
+
+@given(st.lists(terms, max_size=3), described)
+def test_ec2_is_asked_for_exactly_what_the_terms_select(
+    written: list[dict[str, Any]], stated: dict[str, Any]
+) -> None:
+    asked = [msgspec.convert(each, ReservationTerm) for each in written]
+    reservation = msgspec.convert(stated, Reservation)
+    found = any(_answers(request, reservation) for request in requests(asked))
+    assert found is any(selects(term, reservation) for term in asked)
+
+
+def _answers(request: dict[str, Any], reservation: Reservation) -> bool:
+    """Whether EC2 would list the reservation: every filter must hold."""
+    tags = reservation.tags or {}
+    facts: dict[str, Any] = {
+        "state": reservation.state,
+        "owner-id": reservation.ownerID,
+        "instance-match-criteria": reservation.instanceMatchCriteria,
+        "instance-type": reservation.instanceType,
+        "availability-zone": reservation.availabilityZone,
+        **{f"tag:{key}": value for key, value in tags.items()},
+    }
+    if reservation.id not in request.get("CapacityReservationIds", [reservation.id]):
+        return False
+    return all(
+        each["Values"][0] in tags
+        if each["Name"] == "tag-key"
+        else facts.get(each["Name"]) in each["Values"]
+        for each in request["Filters"]
+    )
