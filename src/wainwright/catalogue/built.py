@@ -32,7 +32,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     incompatible: Mapping[str, Incompatible]
     """Types that the class can never launch: they are listed, at a count of zero."""
     reservations: tuple[Selected, ...]
-    """What the class selects, offered or not."""
+    """What the class selects, offered or not, and what a Catalog brings along."""
     fees: Mapping[str, float]
     """USD per hour beside the price, by type; empty where the Cloud has no fees."""
     remarks: tuple[Remark, ...]

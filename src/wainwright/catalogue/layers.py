@@ -23,7 +23,7 @@ from wainwright.catalogue.nodeclass import ami_family, settings_of
 from wainwright.catalogue.overrides import override
 from wainwright.catalogue.remarks import Remark, warning
 from wainwright.catalogue.reservations import Selected, check_times, idle_terms
-from wainwright.catalogue.reserving import Place, left_out, reserved_lots, standings
+from wainwright.catalogue.reserving import Place, brought, left_out, reserved_lots, standings
 from wainwright.catalogue.settings import NO_OVERRIDE, ClassSettings
 from wainwright.catalogue.shapes import Shape, Size, shape, size, sizes
 from wainwright.catalogue.shelf import Goods, Shelf
@@ -92,7 +92,7 @@ class Catalogues:
         if not self._supply.gates.capacity_reservations:
             return _without_reserved(lots), [], []
         if cloud is None:
-            return lots, [], idle_terms(node_class, None)
+            return lots, self._brought(lots), idle_terms(node_class, None)
         check_times(cloud)
         place = Place(
             cloud=cloud,
@@ -103,7 +103,13 @@ class Catalogues:
         )
         found = standings(place, node_class, lots)
         lots, remarks = reserved_lots(place, found, lots)
-        return lots, found, [*idle_terms(node_class, cloud), *left_out(cloud, found), *remarks]
+        named = {each.reservation.id for each in found}
+        others = [each for each in self._brought(lots) if each.reservation.id not in named]
+        said = [*idle_terms(node_class, cloud), *left_out(cloud, found), *remarks]
+        return lots, [*found, *others], said
+
+    def _brought(self, lots: Lots) -> list[Selected]:
+        return brought(lots) if self._shelf.stock.stated is not None else []
 
     def _short(self, lots: Lots) -> tuple[Lots, list[Remark]]:
         cloud = self._supply.cloud

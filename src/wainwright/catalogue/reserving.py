@@ -75,6 +75,24 @@ def reserved_lots(place: Place, found: Sequence[Selected], lots: Lots) -> tuple[
     return known, remarks
 
 
+def brought(lots: Lots) -> list[Selected]:
+    """Reservations that a Catalog brings along: open to every class, and known by their count."""
+    found: dict[str, Selected] = {}
+    for name, each in lots.items():
+        for lot in each:
+            if lot.reservation_id is not None and lot.reservation_id not in found:
+                reservation = Reservation(
+                    id=lot.reservation_id,
+                    instanceType=name,
+                    availabilityZone=lot.zone or "",
+                    total=lot.available,
+                )
+                found[lot.reservation_id] = Selected(
+                    reservation=reservation, standing=Standing.OFFERED
+                )
+    return [found[identity] for identity in sorted(found)]
+
+
 def _without(lots: tuple[Lot, ...], ids: set[str]) -> tuple[Lot, ...]:
     if all(lot.reservation_id not in ids for lot in lots):
         return lots

@@ -69,7 +69,7 @@ class Draws:
 
     def __init__(self, machine: Machine, region: str) -> None:
         digest = blake2b(f"{machine.name} {region}".encode(), digest_size=64).digest()
-        self._parts = EIGHT.unpack(digest)
+        self._parts: tuple[int, ...] = EIGHT.unpack(digest)
         family = FAMILY_SPREAD * draw(machine.family)
         self.type = family + TYPE_SPREAD * _normal(sum(self._parts[7::8]))
 

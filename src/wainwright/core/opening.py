@@ -44,6 +44,8 @@ class Openings:
         held = live & shelf.of(self.stock.holdable) & shelf.selling(now)
         if held:
             return self._with_slots(template, narrowing, rows, held)
+        if not template.minimums:
+            return WAIT
         buyable = at_best & narrowing.offered | shelf.sold_in(slots, at_best)
         return None if self._answer(template, narrowing, buyable, slots) is None else WAIT
 
