@@ -25,7 +25,7 @@ from wainwright.catalogue.built import Built
 from wainwright.catalogue.document import document
 from wainwright.catalogue.ledger import accounts
 from wainwright.catalogue.reservation_filters import requests
-from wainwright.catalogue.reservations import selects
+from wainwright.catalogue.reservations import Standing, selects
 from wainwright.catalogue.reserved_price import extremes
 from wainwright.catalogue.supply import Scope
 from wainwright.model.instance_type import UNLIMITED
@@ -277,8 +277,11 @@ def test_the_whole_stack_can_be_printed_and_read(supply: dict[str, Any]) -> None
 @given(inputs())
 def test_a_reservation_is_one_offering_with_its_own_count(supply: dict[str, Any]) -> None:
     made = built(SCOPE, **supply)
+    clouds_own = {each.id for each in supply["cloud"].spec.capacityReservations}
     offered = {
-        each.reservation.id: each for each in made.reservations if each.standing.name == "OFFERED"
+        each.reservation.id: each
+        for each in made.reservations
+        if each.standing is Standing.OFFERED and each.reservation.id in clouds_own
     }
     for identity, each in offered.items():
         found = _offered(made, identity)

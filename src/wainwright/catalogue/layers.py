@@ -18,7 +18,7 @@ from wainwright.catalogue.built import Built
 from wainwright.catalogue.collector import without_collector
 from wainwright.catalogue.compatibility import Incompatible, incompatible
 from wainwright.catalogue.fees import disk, fee
-from wainwright.catalogue.lots import Lots, offerings
+from wainwright.catalogue.lots import Lots, offerings, resettled
 from wainwright.catalogue.nodeclass import ami_family, settings_of
 from wainwright.catalogue.overrides import override
 from wainwright.catalogue.remarks import Remark, warning
@@ -64,6 +64,7 @@ class Catalogues:
         lots, doubts = self._short(lots)
         unusable = self._incompatible(settings, lots)
         lots = {**lots, **{name: tuple(map(empty, lots[name])) for name in unusable}}
+        lots = self._settled(lots)
         measured = self._measured(settings, goods, lots)
         stock = self._shelf.stock
         said = [*self._shelf.remarks, *goods.remarks, *self._pointless(node_class), *remarks]
@@ -123,6 +124,15 @@ class Catalogues:
         machines = builtin.machines()
         found = {name: incompatible(machines[name], settings) for name in lots}
         return {name: why for name, why in found.items() if why is not None}
+
+    def _settled(self, lots: Lots) -> Lots:
+        """In final order. Lots with equal labels stand by price and count, which have changed.
+
+        Only a Catalog or an InstanceType object can bring such lots.
+        """
+        stock = self._shelf.stock
+        doubtful = self._shelf.declarations if stock.stated is None else lots
+        return {**lots, **{name: resettled(lots[name]) for name in doubtful}}
 
     def _measured(
         self, settings: ClassSettings | None, goods: Goods, lots: Lots

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -53,11 +54,11 @@ class Lot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def zone(self) -> str | None:
-        return self.requirements.only(ZONE)
+        return _only(self.requirements, ZONE)
 
     @property
     def capacity_type(self) -> str | None:
-        return self.requirements.only(CAPACITY_TYPE)
+        return _only(self.requirements, CAPACITY_TYPE)
 
     @property
     def reserved(self) -> bool:
@@ -65,6 +66,12 @@ class Lot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def repriced(self, step: Step) -> "Lot":
         return msgspec.structs.replace(self, price=step.after, steps=(*self.steps, step))
+
+
+@lru_cache(maxsize=4096)
+def _only(requirements: Requirements, key: str) -> str | None:
+    """Asked of every lot, and the same few sets of labels are on thousands of them."""
+    return requirements.only(key)
 
 
 Lots: TypeAlias = Mapping[str, tuple[Lot, ...]]
@@ -88,6 +95,12 @@ def offerings(lots: Iterable[Lot]) -> tuple[Offering, ...]:
 def ordered(lots: Iterable[Lot]) -> tuple[Lot, ...]:
     """By zone, then capacity type, then whatever else tells them apart."""
     return tuple(sorted(lots, key=_rank))
+
+
+def resettled(lots: tuple[Lot, ...]) -> tuple[Lot, ...]:
+    """Lots that were in order, in order again after prices and counts have changed."""
+    apart = {(lot.requirements, lot.reservation_id) for lot in lots}
+    return lots if len(apart) == len(lots) else ordered(lots)
 
 
 def _rank(lot: Lot) -> tuple[str, str, list[tuple[str, list[str]]], str, float, int]:

@@ -64,15 +64,15 @@ def reserved_lots(place: Place, found: Sequence[Selected], lots: Lots) -> tuple[
     known = {name: _without(each, replaced) for name, each in lots.items()}
     prices = extremes(chain.from_iterable(known.values()))
     remarks: list[Remark] = []
+    added: dict[str, list[Lot]] = {}
     for each in found:
         if each.standing is Standing.OFFERED:
             name = each.reservation.instanceType
             price = on_demand_price(known[name], each.reservation.availabilityZone)
             if price is None:
                 remarks.append(_unpriced(place.cloud, each.reservation, prices))
-            lot = _lot(each, place.zones, price, prices)
-            known[name] = ordered([*known[name], lot])
-    return known, remarks
+            added.setdefault(name, []).append(_lot(each, place.zones, price, prices))
+    return known | {name: ordered([*known[name], *lots]) for name, lots in added.items()}, remarks
 
 
 def brought(lots: Lots) -> list[Selected]:

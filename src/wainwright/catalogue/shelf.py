@@ -100,9 +100,8 @@ class Shelf:
     def _reach(self, traits: Traits) -> tuple[Reach, ...]:
         found = self._reaches.get(traits)
         if found is None:
-            ground = Ground(described=self.described(traits), lots=self._priced[0])
-            keys = ground.keys()
-            found = tuple(reach(each, ground, keys) for each in self._overlays)
+            ground = Ground(self.described(traits), self._priced[0])
+            found = tuple(reach(each, ground) for each in self._overlays)
             self._reaches[traits] = found
         return found
 

@@ -16,26 +16,19 @@ Sites: TypeAlias = Mapping[str, tuple[int, ...]]
 """By type, the positions of the lots that are meant; none where a type has no lots at all."""
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
-    """Types and lots that overlays can be about."""
+class Ground:
+    """Types and lots that overlays can be about, and the labels that they name."""
 
-    described: Mapping[str, Requirements]
-    lots: Lots
+    def __init__(self, described: Mapping[str, Requirements], lots: Lots) -> None:
+        self.described = described
+        self.lots = lots
+        self.of_lots = _keys(lot.requirements for each in lots.values() for lot in each)
+        self.keys = self.of_lots | _keys(described[name] for name in lots)
 
-    def keys(self) -> frozenset[str]:
-        """Every label that some type or lot names."""
-        rows: Iterable[Requirements] = chain(
-            (self.described[name] for name in self.lots),
-            (lot.requirements for each in self.lots.values() for lot in each),
-        )
-        found: set[str] = set()
-        seen: set[tuple[str, ...]] = set()
-        for row in rows:
-            keys = tuple(row)
-            if keys not in seen:
-                seen.add(keys)
-                found.update(keys)
-        return frozenset(found)
+
+def _keys(rows: Iterable[Requirements]) -> frozenset[str]:
+    """Every label that some row names; most rows name the same."""
+    return frozenset(chain.from_iterable({tuple(row) for row in rows}))
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,17 +49,21 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def reach(overlay: Overlay, ground: Ground, keys: frozenset[str]) -> Reach:
-    wanted = [(key, each.allowed) for key, each in overlay.requirements.items() if key in keys]
+def reach(overlay: Overlay, ground: Ground) -> Reach:
+    asked, keys = overlay.requirements, ground.keys
+    wanted = [(key, each.allowed) for key, each in asked.items() if key in keys]
+    of_types = [(key, allowed) for key, allowed in wanted if key not in ground.of_lots]
     found = {}
     for name, lots in ground.lots.items():
-        places = _places(wanted, ground.described[name], lots)
-        if places is not None:
-            found[name] = places
+        described = ground.described[name]
+        if all(_agrees(allowed, described, key) for key, allowed in of_types):
+            places = _places(wanted, described, lots)
+            if places is not None:
+                found[name] = places
     return Reach(
         overlay=overlay,
         sites=found,
-        of_pool=tuple(each for key, each in overlay.requirements.items() if key not in keys),
+        of_pool=tuple(each for key, each in asked.items() if key not in keys),
     )
 
 

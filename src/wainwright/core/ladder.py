@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from wainwright.core.answer import WAIT, Answer, Kind
-from wainwright.core.opening import Openings
-from wainwright.core.reservations import Stock
+from wainwright.core.opening import Openings, room
+from wainwright.core.reservations import Ids, Stock
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
 
@@ -62,6 +62,21 @@ class Ladder:
                 return found
         return None
 
+    def needs(self, group: PodClass) -> Ids:
+        """The reservations that these pods, waiting now, wait for; 0 where it is not so simple.
+
+        Simple is one wish and one pool that comes first, alone in its weight and without limits
+        or minValues: as long as one of these has slots left and none can be held, it goes on.
+        """
+        if len(group.wishes) > 1:
+            return 0
+        wish = group.wishes[0]
+        for _, templates in self._rungs:
+            able = [template for template in templates if room(template, wish)]
+            if able:
+                return _slots(able[0], wish) if len(able) == 1 else 0
+        return 0
+
     def limited(self, wish: Wish) -> bool:
         """Whether some pool refuses only because its drafts count at their worst, or are many."""
         return any(
@@ -107,3 +122,11 @@ class Ladder:
         answer = self._openings.ask(template, wish)
         wish.answers[template.number] = (stamp, answer)
         return answer
+
+
+def _slots(template: Template, wish: Wish) -> Ids:
+    terms = wish.ask.terms[template.number]
+    if terms is None or template.minimums or template.pool.limits:
+        return 0
+    shelf = template.shelf
+    return shelf.ids(terms.narrowing.reserved & shelf.selling(room(template, wish)))

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from wainwright.core.answer import LIMITED, REFUSED, WAIT, Answer, Kind, Terms
+from wainwright.core.answer import LIMITED, REFUSED, WAIT, Answer, Kind
 from wainwright.core.narrowing import Narrowing
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
@@ -24,7 +24,7 @@ class Openings:
     def ask(self, template: Template, wish: Wish) -> Answer:
         """A reserved node if the pool has a slot to hold, else any other."""
         terms = wish.ask.terms[template.number]
-        rows = 0 if terms is None else room(template, wish, terms)
+        rows = room(template, wish)
         if terms is None or not rows:
             return REFUSED
         live = terms.narrowing.reserved & template.shelf.of(self.stock.live)
@@ -89,12 +89,13 @@ class Openings:
         return None if found is None else answer
 
 
-def room(template: Template, wish: Wish, terms: Terms) -> Rows:
+def room(template: Template, wish: Wish) -> Rows:
     """The types of the pool with the labels and the room, remembered for the wish."""
     found = wish.room.get(template.number)
     if found is None:
-        found = terms.narrowing.rows
-        for column, amount in wish.amounts:
+        terms = wish.ask.terms[template.number]
+        found = 0 if terms is None else terms.narrowing.rows
+        for column, amount in wish.amounts if found else ():
             amounts, having = template.sizes[column]
             found &= having[bisect_left(amounts, amount)]
         wish.room[template.number] = found

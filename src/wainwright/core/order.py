@@ -1,6 +1,7 @@
 """Order: which pod comes first. Large ones do, as small ones fit into what they leave."""
 
 from collections.abc import Iterable
+from itertools import groupby
 from math import inf
 from operator import itemgetter
 from typing import TypeAlias
@@ -9,7 +10,20 @@ from wainwright.core.wishes import PodClass
 from wainwright.model.pod import Pod
 from wainwright.model.resources import CPU, MEMORY
 
-Queue: TypeAlias = list[tuple[Pod, PodClass]]
+
+class Run:
+    """Pods of one class that follow each other in the queue."""
+
+    __slots__ = ("cpu", "group", "memory", "pods")
+
+    def __init__(self, group: PodClass, pods: list[Pod]) -> None:
+        self.group = group
+        self.pods = pods
+        self.cpu = group.requests.get(CPU, 0)
+        self.memory = group.requests.get(MEMORY, 0)
+
+
+Queue: TypeAlias = list[Run]
 
 
 def queue(classes: Iterable[PodClass]) -> Queue:
@@ -21,4 +35,11 @@ def queue(classes: Iterable[PodClass]) -> Queue:
             age = inf if pod.created is None else pod.created
             ranked.append((cpu, memory, age, pod.uid, pod.namespace, pod.name, pod, group))
     ranked.sort(key=itemgetter(0, 1, 2, 3, 4, 5))
-    return [(each[6], each[7]) for each in ranked]
+    return [
+        Run(group, [entry[6] for entry in entries])
+        for group, entries in groupby(ranked, key=itemgetter(7))
+    ]
+
+
+def length(runs: Queue) -> int:
+    return sum(len(run.pods) for run in runs)

@@ -14,7 +14,8 @@ from wainwright.core.fit import fit
 from wainwright.core.ladder import Ladder, Step
 from wainwright.core.launch import choose
 from wainwright.core.nodes import NodeTable
-from wainwright.core.order import Queue
+from wainwright.core.order import Queue, Run
+from wainwright.core.patience import Patience
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
@@ -41,46 +42,65 @@ class Rounds:
         self.failed: Queue = []
         self.strict_weights = False
         self._ladder = ladder
+        self._patience = Patience(self.stock, table)
         self._round = 0
+        self._placed = 0
 
     def run(self, queue: Queue) -> None:
         """Places what can be placed; the rest is in `failed`."""
         while queue:
             self._round += 1
             self.stock.touch()
-            lost = len(self.failed)
-            left = self._passes(queue)
-            gained = len(queue) - len(left) > len(self.failed) - lost
+            self._placed = 0
+            queue = self._passes(queue)
             self._settle()
-            if not gained:
-                self.failed += left
+            if not self._placed:
+                self.failed += queue
                 return
-            queue = left
 
     def _passes(self, queue: Queue) -> Queue:
         while True:
-            before = len(self.failed)
-            left = self._pass(queue)
-            placed = len(queue) - len(left) - (len(self.failed) - before)
-            if not left or not placed:
-                return left
-            queue = left
+            before = self._placed
+            queue = self._pass(queue)
+            if not queue or not self._patience.again or self._placed == before:
+                return queue
 
     def _pass(self, queue: Queue) -> Queue:
         """Tries each pod once; gives back those that may still find a place later."""
+        patience, place = self._patience, 0
         left: Queue = []
-        for entry in queue:
-            group = entry[1]
-            if group.stamp == self.stock.version:
-                left.append(entry)  # one of its kind has just failed, and nothing has changed
-                continue
-            found = self._place(*entry)
-            if found is Found.NOTHING_YET:
-                group.stamp = self.stock.version
-                left.append(entry)
-            elif found is Found.NOTHING_EVER:
-                self.failed.append(entry)
+        patience.begin_pass()
+        while place < len(queue):
+            end = patience.sleepers(queue, place)
+            left += queue[place:end]
+            place = end
+            if place < len(queue):
+                self._try(queue[place], left)
+                place += 1
         return left
+
+    def _try(self, run: Run, left: Queue) -> None:
+        """Places as many pods of the run as there is room for; if one fails, so do the others."""
+        group, pods = run.group, run.pods
+        for number, pod in enumerate(pods):
+            if group.stamp == self.stock.version:
+                found = Found.NOTHING_YET  # one of its kind has just failed, and nothing changed
+            else:
+                found = self._place(pod, group)
+            if found is not Found.PLACE:
+                self._placed += number
+                self._keep(run, number, found, left)
+                return
+        self._placed += len(pods)
+
+    def _keep(self, run: Run, number: int, found: Found, left: Queue) -> None:
+        run.pods = run.pods[number:]
+        if found is Found.NOTHING_EVER:
+            self.failed.append(run)
+            return
+        run.group.stamp = self.stock.version
+        self._patience.wait(run)
+        left.append(run)
 
     def _place(self, pod: Pod, group: PodClass) -> Found:
         for wish in group.wishes:
@@ -90,14 +110,16 @@ class Rounds:
             if self._join(pod, wish, self._forbidden(group, step)):
                 return Found.PLACE
             step = step or self._ladder.step(group, wish)
+            if step is not None and step.answer.kind is Kind.WAIT:
+                group.needs = group.needs or self._ladder.needs(group)
+                return Found.NOTHING_YET
             if step is not None:
-                return self._take(pod, step)
+                self._open(pod, step)
+                return Found.PLACE
         limited = any(self._ladder.limited(wish) for wish in group.wishes)
         return Found.NOTHING_YET if limited else Found.NOTHING_EVER
 
-    def _take(self, pod: Pod, step: Step) -> Found:
-        if step.answer.kind is Kind.WAIT:
-            return Found.NOTHING_YET
+    def _open(self, pod: Pod, step: Step) -> None:
         draft = Draft(len(self.table.drafts), self._round, step.template, step.answer)
         self.table.add(draft)
         if draft.held:
@@ -105,7 +127,6 @@ class Rounds:
         step.template.limits.charge(draft.rows)
         self.stock.touch()
         self.table.put(pod, step.wish, draft, narrowed=True)
-        return Found.PLACE
 
     def _forbidden(self, group: PodClass, step: Step | None) -> Rows:
         """The drafts that the pod must not join, although it might fit."""
@@ -149,6 +170,7 @@ class Rounds:
             shelf = draft.template.shelf
             before, after = shelf.ids(draft.held), shelf.ids(change.held)
             self.stock.release(before ^ (before & after))
+            self._patience.let_go(before ^ (before & after))
         draft.held = change.held
 
     def _settle(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from wainwright.core.answer import Answer, Terms
+from wainwright.core.reservations import Ids
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
@@ -70,7 +71,16 @@ class Wish:
 class PodClass:
     """Pods that cannot be told apart by where they fit."""
 
-    __slots__ = ("number", "pods", "requests", "slot_stamp", "slot_weight", "stamp", "wishes")
+    __slots__ = (
+        "needs",
+        "number",
+        "pods",
+        "requests",
+        "slot_stamp",
+        "slot_weight",
+        "stamp",
+        "wishes",
+    )
 
     def __init__(self, number: int, wishes: tuple[Wish, ...], requests: Resources) -> None:
         self.number = number
@@ -79,6 +89,8 @@ class PodClass:
         self.pods: list[Pod] = []
         self.stamp = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
+        self.needs: Ids = 0
+        """The reservations of which any slot would do, once it waits for nothing else."""
         self.slot_stamp = -1
         self.slot_weight = -1
         """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""

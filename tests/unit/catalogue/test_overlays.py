@@ -44,7 +44,7 @@ def reached(*requirements: tuple[str, str, tuple[str, ...]]) -> Reach:
             "none": (),
         },
     )
-    return reach(overlay(overlay_object("o", *requirements)), ground, ground.keys())
+    return reach(overlay(overlay_object("o", *requirements)), ground)
 
 
 def test_nothing_asked_reaches_everything_but_reservations() -> None:

@@ -150,6 +150,16 @@ def test_a_node_without_identity_is_not_counted_beside_its_claim() -> None:
     assert "node n is left out" in found.warnings[0]
 
 
+def test_a_node_that_can_be_told_from_the_claims_under_way_counts_beside_them() -> None:
+    labels = {"karpenter.sh/nodepool": "web", "node.kubernetes.io/instance-type": "m5.large"}
+    known = node("n", metadata={"labels": labels}, spec={"providerID": "i-2"})
+    unlabelled = node("n", metadata=POOLED, spec={"providerID": "i-2"})
+    unnumbered = node("n", metadata={"labels": labels})
+    under_way = claim(status={"providerID": "i-1"})
+    counted = [len(translated(each, under_way).snapshot.nodes) for each in (known, unlabelled)]
+    assert (counted, len(translated(unnumbered, under_way).snapshot.nodes)) == ([2, 1], 1)
+
+
 def test_a_node_without_identity_counts_where_no_claim_can_stand_for_it() -> None:
     other = claim("db-1", pool="db", status={"providerID": "i-1"})
     done = claim("web-1", status={"providerID": "i-2", "conditions": [condition("Registered")]})
