@@ -39,6 +39,19 @@ TEAM = "example.com/team"  # what pools define
 DISK = "example.com/disk"  # what some types have
 RACK = "example.com/rack"  # what some offerings have
 ABSENT = "example.com/nobody-has-it"
+DIVERSE = (
+    (INSTANCE_TYPE,),
+    (INSTANCE_TYPE,),
+    (INSTANCE_FAMILY,),
+    (ZONE,),
+    (CAPACITY_TYPE,),
+    (ARCH, "amd64", "arm64"),
+    (DISK, "ssd", "none"),
+)
+"""Keys of minValues, with their values where a type may lack the label.
+
+Exists of such a key, met by NotIn, would leave NotIn: that the label must be there is forgotten.
+"""
 TAINTS = (
     Taint(key=TEAM, value="x"),
     Taint(key="example.com/soft", effect=PREFER_NO_SCHEDULE),
@@ -210,9 +223,9 @@ class _Maker:
         rare: list[Entry] = [
             (DISK, pick(("In", "NotIn")), ("ssd",), None),
             (RACK, pick(("In", "NotIn")), ("1",), None),
-            (DISK, pick(("Exists", "DoesNotExist")), (), None),
+            (DISK, "DoesNotExist", (), None),
             (RESERVATION_ID, pick(("In", "NotIn")), ("cr-0",), None),
-            (RESERVATION_ID, pick(("Exists", "DoesNotExist")), (), None),
+            (RESERVATION_ID, "DoesNotExist", (), None),
         ]
         chosen = [each for each in choices if self.chance(percent) and each[2]]
         return chosen + [each for each in rare if self.chance(percent // 3)]
@@ -220,8 +233,9 @@ class _Maker:
     def _pool(self, name: str) -> Pool:
         entries = self._entries(5)
         while self.chance(25):
-            keys = (INSTANCE_TYPE, INSTANCE_TYPE, INSTANCE_FAMILY, ZONE, CAPACITY_TYPE, ARCH, DISK)
-            entries.append((self.dice.choice(keys), "Exists", (), self.dice.randint(1, 4)))
+            key, *values = self.dice.choice(DIVERSE)
+            operator = "In" if values else "Exists"
+            entries.append((key, operator, tuple(values), self.dice.randint(1, 4)))
         entries += [(TEAM, "In", ("x", "y"), None)] if self.chance(15) else []
         limits = {"cpu": self.dice.choice((0, 4, 8, 10, 16, 24)) * 1000} if self.chance(25) else {}
         limits |= {"memory": self.dice.choice((8, 16, 64)) * GIB} if self.chance(8) else {}
@@ -229,7 +243,7 @@ class _Maker:
         return Pool(
             name=name,
             weight=self.dice.choice((0, 0, 10, 10, 20)),
-            requirements=Requirements.from_entries(entries),
+            requirements=_sensible(entries),
             labels={TEAM: "x"} if self.chance(10) else {},
             taints=tuple(taint for taint in TAINTS if self.chance(12)),
             startup_taints=(STARTING,) if self.chance(10) else (),
@@ -284,9 +298,7 @@ class _Maker:
             if self.chance(2):
                 values = ("x",) if operator.endswith("In") else ()
                 entries.append((self.dice.choice((TEAM, TEAM, ABSENT)), operator, values, None))
-        if contradictions(entries):
-            return ANYWHERE[0]  # who reads manifests leaves these out
-        return Requirements.from_entries(entries)
+        return _sensible(entries)
 
     def _pods(self, group: int) -> list[Pod]:
         large = (1500, 1900, 1900, 3900) if self.crowded else (100, 500, 900, 1500, 3000, 7000)
@@ -311,6 +323,11 @@ class _Maker:
             )
             for number in range(self.dice.choice((1, 1, 2, 3, 5)))
         ]
+
+
+def _sensible(entries: list[Entry]) -> Requirements:
+    """Nothing where they contradict themselves: who reads manifests sorts that out."""
+    return Requirements.from_entries([] if contradictions(entries) else entries)
 
 
 def _offering(

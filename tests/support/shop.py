@@ -78,6 +78,8 @@ class Shop:
         self.minimums = {
             key: found.min_values for key, found in self.node.items() if found.min_values
         }
+        self.room = {kind.name: self._room(kind) for kind in self.types}
+        """What daemonsets leave of each type, wherever the pool may buy it."""
 
     def joined(self, node: Requirements, pod: Pod, wanted: Requirements) -> Requirements | None:
         """What is asked of a node of the pool once the pod is on it; None if that cannot be."""
@@ -108,8 +110,7 @@ class Shop:
         others = any(key in other.requirements for other in self.types)
         return NOTHING if others or key in DESCRIBED_BY_TYPES else None
 
-    def room(self, kind: InstanceType) -> Resources:
-        """What the daemonsets leave that would run on the type wherever the pool may buy it."""
+    def _room(self, kind: InstanceType) -> Resources:
         running = [each for each in self.daemonsets if self._may_run(each, kind)]
         return subtract(kind.allocatable, requests_of(running))
 
@@ -151,7 +152,7 @@ class Shop:
             for kind in among
             if self.admits(kind, asked)
             and sold(kind, asked, slots)
-            and fits(requests, self.room(kind))
+            and fits(requests, self.room[kind.name])
         ]
 
     def counts(
@@ -180,15 +181,15 @@ class Shop:
 
 def is_ordinary(kind: InstanceType, asked: Requirements) -> bool:
     """Whether it is neither a whole machine nor accelerated, or somebody asked for just that."""
-    by_name = _listed(kind, asked, INSTANCE_TYPE, kind.name)
+    by_name = _listed(asked, INSTANCE_TYPE, kind.name)
     size, family = kind.requirements.only(INSTANCE_SIZE), kind.requirements.only(INSTANCE_FAMILY)
     metal = (size or "").startswith("metal")
     accelerated = GPU in kind.capacity
-    return (not metal or by_name or _listed(kind, asked, INSTANCE_SIZE, size)) and (
-        not accelerated or by_name or _listed(kind, asked, INSTANCE_FAMILY, family)
+    return (not metal or by_name or _listed(asked, INSTANCE_SIZE, size)) and (
+        not accelerated or by_name or _listed(asked, INSTANCE_FAMILY, family)
     )
 
 
-def _listed(kind: InstanceType, asked: Requirements, key: str, value: str | None) -> bool:
+def _listed(asked: Requirements, key: str, value: str | None) -> bool:
     allowed = asked.allowed(key)
     return value is not None and not allowed.open and value in allowed.values

@@ -21,10 +21,14 @@ def out_of_stock(cloud: Cloud, lots: Lots, zones: Mapping[str, str]) -> tuple[Lo
         for name in _named(entry, lots):
             after = tuple(_marked(changed[name], entry, zones))
             hit = hit or any(lot.available == 0 for lot in after if _meant(lot, entry))
-            changed[name] = after if len(after) == len(changed[name]) else ordered(after)
+            changed[name] = after if _labels(after) == _labels(changed[name]) else ordered(after)
         if not hit:
             remarks.append(_idle(cloud, index))
     return changed, remarks
+
+
+def _labels(lots: tuple[Lot, ...]) -> list[Requirements]:
+    return [lot.requirements for lot in lots]
 
 
 def _named(entry: Unavailable, lots: Lots) -> list[str]:

@@ -6,7 +6,7 @@ from wainwright.core.answer import Answer
 from wainwright.core.launch import Buy, Left
 from wainwright.core.minvalues import Witnesses
 from wainwright.core.narrowing import Narrowing
-from wainwright.core.slack import INFINITE, Slack
+from wainwright.core.slack import Place, Slack
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Wish
 from wainwright.model.columns import Rows, row_numbers
@@ -102,9 +102,7 @@ class Change:
 class DraftTable:
     """All drafts of a plan, with the indexes that find the right one for a pod."""
 
-    def __init__(
-        self, templates: Sequence[Template], slack: Slack, resources: Sequence[str]
-    ) -> None:
+    def __init__(self, templates: Sequence[Template], slack: Slack) -> None:
         self.drafts: list[Draft] = []
         self.of_template: list[Rows] = [0] * len(templates)
         self.unreserved: Rows = 0
@@ -113,12 +111,12 @@ class DraftTable:
         self.settled: Rows = 0
         """Those of earlier rounds: machines under way."""
         self._by_pods: list[Rows] = [0]
-        self._slack = slack
-        self._columns = {name: number for number, name in enumerate(resources)}
-        self._most_free: dict[str, int] = {}
+        self.slack = slack
 
     def candidates(self, wish: Wish, among: Rows) -> Rows:
         """Those of the drafts that nothing speaks against until it is tried."""
+        if not among:
+            return 0
         ask = wish.ask
         left = among ^ (among & (wish.rejected | ask.rejected))
         for number in ask.refused_by:
@@ -129,9 +127,12 @@ class DraftTable:
             left ^= left & short[mark]
         return left
 
-    def may_take(self, wish: Wish) -> bool:
-        """Whether some draft of this round may have room that it has not been refused before."""
-        return self.candidates(wish, self.current) != 0
+    def open_for(self, short: Sequence[Place]) -> Rows:
+        """The drafts of this round that have at least that much room."""
+        left = self.current
+        for rows, mark in short:
+            left ^= left & rows[mark]
+        return left
 
     def emptiest(self, drafts: Rows) -> Draft:
         """The one with the fewest pods; among equals the one that was opened first."""
@@ -144,16 +145,6 @@ class DraftTable:
                 return self.drafts[(found & -found).bit_length() - 1]
         raise AssertionError("every draft of the round is at some level")
 
-    def most_free(self, resource: str) -> int:
-        """More than any draft of this round could still take of a resource."""
-        found = self._most_free.get(resource)
-        if found is None:
-            column = self._columns.get(resource)
-            open_to_some = self._slack.not_full(self.current)
-            found = INFINITE if column is None else self._slack.most(column, open_to_some)
-            self._most_free[resource] = found
-        return found
-
     def first(self, drafts: Rows) -> Draft:
         return self.drafts[(drafts & -drafts).bit_length() - 1]
 
@@ -164,7 +155,7 @@ class DraftTable:
         self.of_template[draft.template.number] |= draft.bit
         if not draft.held:
             self.unreserved |= draft.bit
-        draft.levels = self._slack.fresh()
+        draft.levels = self.slack.fresh()
 
     def put(self, pod: Pod, wish: Wish, draft: Draft, *, narrowed: bool) -> None:
         """Puts the pod on the draft, whose types may have been narrowed for it before."""
@@ -186,8 +177,7 @@ class DraftTable:
 
     def _enter(self, draft: Draft, columns: Sequence[int]) -> None:
         """Enters what is left of these resources into the slack index."""
-        levels, enter = draft.levels, self._slack.enter
-        self._most_free.clear()
+        levels, enter = draft.levels, self.slack.enter
         for column in columns:
             free = draft.largest[column] - draft.totals[column]
             levels[column] = enter(draft.bit, column, free, levels[column])

@@ -38,6 +38,7 @@ class Ladder:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._rungs: list[Rung] = [(weight, tuple(group)) for weight, group in by_weight]
         self._with_slots = [template for template in templates if template.shelf.markets]
+        self._choosy = any(template.minimums for template in self._with_slots)
         self._openings = openings
         self.stock: Stock = openings.stock
 
@@ -48,7 +49,8 @@ class Ladder:
         """
         if not self.stock.live:
             return -1
-        stamp = self.stock.version
+        # Without minValues only what is taken counts, and that changes between rounds.
+        stamp = self.stock.version if self._choosy else self.stock.era
         if group.slot_stamp != stamp:
             group.slot_stamp = stamp
             group.slot_weight = self._slot_weight(group)
@@ -87,10 +89,14 @@ class Ladder:
 
     def _slot_weight(self, group: PodClass) -> int:
         for template in self._with_slots:  # in descending weight
-            for wish in group.wishes:
-                if self._ask(template, wish).kind <= Kind.WAIT:
-                    return template.pool.weight
+            if any(self._has_slot(template, wish) for wish in group.wishes):
+                return template.pool.weight
         return -1
+
+    def _has_slot(self, template: Template, wish: Wish) -> bool:
+        if template.minimums:
+            return self._ask(template, wish).kind <= Kind.WAIT
+        return self._openings.has_slot(template, wish)
 
     def _reserved(self, group: PodClass, templates: Sequence[Template]) -> Step | None:
         """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""

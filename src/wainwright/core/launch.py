@@ -67,10 +67,11 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
         assert best is not None, "what a claim holds is sold"
         return _emptiest(left, Buy(*best), free)
     rows, spot = _ordinary(left), left.markets & index.spot_markets
-    best, other = index.best_buy(rows, spot), index.best_buy(rows, left.markets ^ spot)
-    if best is None or (other is not None and other[2].price < best[2].price):
-        best = other
+    best = index.best_buy(rows, left.markets)
     assert best is not None, "a claim is left at least one offering"
+    if spot and not spot >> best[1] & 1:
+        other = index.best_buy(rows, spot)
+        best = other if other is not None and other[2].price <= best[2].price else best
     return Buy(*best)
 
 

@@ -31,6 +31,15 @@ class Openings:
         reserved = self._reserved(template, terms.narrowing, rows, live) if live else None
         return reserved or self._plain(template, terms.narrowing, rows)
 
+    def has_slot(self, template: Template, wish: Wish) -> bool:
+        """Whether there is a slot for the pod or may yet be, minValues aside."""
+        terms = wish.ask.terms[template.number]
+        if terms is None:
+            return False
+        live = terms.narrowing.reserved & template.shelf.of(self.stock.live)
+        at_best = room(template, wish) & template.limits.allowed_at_start
+        return bool(live and live & template.shelf.selling(at_best))
+
     def _reserved(
         self, template: Template, narrowing: Narrowing, rows: Rows, live: Markets
     ) -> Answer | None:
@@ -52,7 +61,8 @@ class Openings:
     def _with_slots(
         self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets
     ) -> Answer:
-        buyable = rows & narrowing.offered | template.shelf.sold_in(held, rows)
+        buyable = rows & narrowing.offered
+        buyable |= template.shelf.sold_in(held, rows ^ buyable)
         found = self._answer(template, narrowing, buyable & template.limits.allowed, held)
         return found or self._later(template, narrowing, buyable, held)
 

@@ -14,13 +14,11 @@ from wainwright.model.resources import CPU, MEMORY
 class Run:
     """Pods of one class that follow each other in the queue."""
 
-    __slots__ = ("cpu", "group", "memory", "pods")
+    __slots__ = ("group", "pods")
 
     def __init__(self, group: PodClass, pods: list[Pod]) -> None:
         self.group = group
         self.pods = pods
-        self.cpu = group.requests.get(CPU, 0)
-        self.memory = group.requests.get(MEMORY, 0)
 
 
 Queue: TypeAlias = list[Run]
@@ -39,7 +37,3 @@ def queue(classes: Iterable[PodClass]) -> Queue:
         Run(group, [entry[6] for entry in entries])
         for group, entries in groupby(ranked, key=itemgetter(7))
     ]
-
-
-def length(runs: Queue) -> int:
-    return sum(len(run.pods) for run in runs)

@@ -24,13 +24,17 @@ FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_index", "_known", "_markets", "_types")
+    __slots__ = ("_index", "_known", "_labels", "_markets", "_types")
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
         self._types = [kind.name for kind in index.types]
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
+        self._labels = {
+            key: [market.requirements.only(key) for market in index.markets]
+            for key in (ZONE, CAPACITY_TYPE)
+        }
 
     def types(self, rows: Rows) -> tuple[str, ...]:
         found = self._known.get(rows)
@@ -48,6 +52,12 @@ class Names:
             if allowed.admits(value) and sold(having & markets) & rows
         )
         return found or (() if allowed.open else tuple(sorted(allowed.values)))
+
+    def values_held(self, key: str, held: Markets) -> tuple[str, ...]:
+        """The same in markets of which it is known that they sell what is left."""
+        labels = self._labels[key]
+        found = {labels[number] for number in row_numbers(held)}
+        return tuple(sorted(value for value in found if value is not None))
 
     def reservations(self, held: Markets) -> tuple[str, ...]:
         ids = {self._index.markets[number].reservation_id for number in row_numbers(held)}
@@ -107,13 +117,18 @@ def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> P
 
 
 def _choices(draft: Draft, names: Names) -> Choices:
-    allowed = draft.narrowing.requirements.allowed
-    markets = draft.held or draft.narrowing.markets
+    rows, markets, held = draft.rows, draft.narrowing.markets, draft.held
+    if held:
+        zones, kinds = (names.values_held(key, held) for key in (ZONE, CAPACITY_TYPE))
+    else:
+        allowed = draft.narrowing.requirements.allowed
+        zones = names.values(ZONE, rows, markets, allowed(ZONE))
+        kinds = names.values(CAPACITY_TYPE, rows, markets, allowed(CAPACITY_TYPE))
     return Choices(
-        instance_types=names.types(draft.rows),
-        zones=names.values(ZONE, draft.rows, markets, allowed(ZONE)),
-        capacity_types=names.values(CAPACITY_TYPE, draft.rows, markets, allowed(CAPACITY_TYPE)),
-        reservation_ids=names.reservations(draft.held),
+        instance_types=names.types(rows),
+        zones=zones,
+        capacity_types=kinds,
+        reservation_ids=names.reservations(held),
     )
 
 

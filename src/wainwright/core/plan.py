@@ -7,6 +7,7 @@ from wainwright.core.outcome import claims, placements, reservation_uses
 from wainwright.core.reservations import free_slots, without_promised
 from wainwright.core.solve import solve
 from wainwright.core.templates import compiled
+from wainwright.core.unplaced import unplaced
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.plan import Plan
@@ -24,9 +25,13 @@ def plan(
     placeable = [pod for pod in snapshot.pods if pod.alternatives and not pod.unsupported]
     solution = solve(placeable, templates, nodes, free, options)
     made = claims(solution.rounds.table.drafts, solution.classes.resources)
+    homes = placements(nodes)
+    placed = {pod for claim in made for pod in claim.pods}
+    placed |= {pod for home in homes for pod in home.pods}
+    left = [pod for pod in snapshot.pods if pod.key not in placed]
     return Plan(
         claims=made,
-        placements=placements(nodes),
-        unschedulable=(),
+        placements=homes,
+        unschedulable=unplaced(left, snapshot, catalogs, made, free, options),
         reservations=reservation_uses(snapshot.reservations, on_offer, made),
     )

@@ -58,7 +58,7 @@ class Counters:
 class Stock:
     """How many slots of each reservation are free, and how many of those nobody holds."""
 
-    __slots__ = ("_free", "_unheld", "holdable", "live", "numbers", "version")
+    __slots__ = ("_free", "_unheld", "era", "holdable", "live", "numbers", "version")
 
     def __init__(self, free: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
@@ -68,6 +68,8 @@ class Stock:
         """Reservations with slots that no launch has taken."""
         self.holdable: Ids = self.live
         """Those among them where a slot is not even held."""
+        self.era = 0
+        """Goes up with every round: only then are slots taken."""
         self.version = 0
         """Goes up whenever something changes that a pool may answer differently for."""
 
@@ -92,8 +94,12 @@ class Stock:
         self.touch()
         self._look()
 
+    def begin_round(self) -> None:
+        self.era += 1
+        self.touch()
+
     def touch(self) -> None:
-        """Something else has changed: a draft was opened, or a round has begun."""
+        """Something else has changed, such as that a draft was opened."""
         self.version += 1
 
     def _look(self) -> None:
@@ -156,6 +162,8 @@ class Shelf:
     def sold_in(self, markets: Markets, rows: Rows) -> Rows:
         """Those of the types that have a slot in one of the markets."""
         rows &= self.rows
+        if not rows or not markets:
+            return 0
         left_out = self.selling(rows)
         left_out ^= left_out & markets
         if not left_out:

@@ -15,7 +15,7 @@ from wainwright.core.ladder import Ladder, Step
 from wainwright.core.launch import choose
 from wainwright.core.nodes import NodeTable
 from wainwright.core.order import Queue, Run
-from wainwright.core.patience import Patience
+from wainwright.core.patience import Patience, Stretch
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
@@ -33,7 +33,12 @@ class Rounds:
     """The state of a plan in the making."""
 
     def __init__(
-        self, templates: Sequence[Template], nodes: NodeTable, table: DraftTable, ladder: Ladder
+        self,
+        templates: Sequence[Template],
+        nodes: NodeTable,
+        table: DraftTable,
+        ladder: Ladder,
+        resources: Sequence[str],
     ) -> None:
         self.templates = templates
         self.nodes = nodes
@@ -42,42 +47,47 @@ class Rounds:
         self.failed: Queue = []
         self.strict_weights = False
         self._ladder = ladder
+        self._resources = resources
         self._patience = Patience(self.stock, table)
         self._round = 0
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
         """Places what can be placed; the rest is in `failed`."""
-        while queue:
+        if self.stock.live and not self.nodes.nodes:
+            for run in queue:
+                run.group.needs = self._ladder.needs(run.group)
+        stretches = self._patience.stretches(queue, self._resources)
+        while stretches:
             self._round += 1
-            self.stock.touch()
+            self.stock.begin_round()
             self._placed = 0
-            queue = self._passes(queue)
+            stretches = self._passes(stretches)
             self._settle()
             if not self._placed:
-                self.failed += queue
+                self.failed += [run for stretch in stretches for run in stretch.runs]
                 return
 
-    def _passes(self, queue: Queue) -> Queue:
+    def _passes(self, stretches: list[Stretch]) -> list[Stretch]:
         while True:
             before = self._placed
-            queue = self._pass(queue)
-            if not queue or not self._patience.again or self._placed == before:
-                return queue
+            self._patience.begin_pass()
+            stretches = [stretch for stretch in stretches if self._pass(stretch)]
+            if not self._patience.again or self._placed == before:
+                return stretches
 
-    def _pass(self, queue: Queue) -> Queue:
-        """Tries each pod once; gives back those that may still find a place later."""
-        patience, place = self._patience, 0
+    def _pass(self, stretch: Stretch) -> bool:
+        """Tries each pod once; leaves in the stretch those that may still find a place later."""
+        if self._patience.all_sleep(stretch):
+            return True
         left: Queue = []
-        patience.begin_pass()
-        while place < len(queue):
-            end = patience.sleepers(queue, place)
-            left += queue[place:end]
-            place = end
-            if place < len(queue):
-                self._try(queue[place], left)
-                place += 1
-        return left
+        for run in stretch.runs:
+            if self._patience.sleeps(run):
+                left.append(run)
+            else:
+                self._try(run, left)
+        stretch.runs = left
+        return bool(left)
 
     def _try(self, run: Run, left: Queue) -> None:
         """Places as many pods of the run as there is room for; if one fails, so do the others."""
@@ -132,7 +142,7 @@ class Rounds:
         """The drafts that the pod must not join, although it might fit."""
         found = 0
         slot = self._ladder.slot_weight(group)
-        if slot >= 0:
+        if slot >= 0 and self.table.unreserved:
             for template in self.templates:
                 if template.pool.weight <= slot:
                     found |= self.table.of_template[template.number]

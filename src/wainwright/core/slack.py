@@ -7,31 +7,31 @@ each, as room never comes back.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from wainwright.core.wishes import Amounts, Wish
 from wainwright.model.columns import Rows
 
-INFINITE: Final = 1 << 63
-MARKS: Final = 256  # sizes kept per resource; with more, those between them share the next lower
+Place: TypeAlias = tuple[list[Rows], int]
+"""A list of the index, and where in it to look."""
+
+MARKS: Final = 512  # sizes kept per resource; with more, those between them share the next lower
 
 
 class Slack:
     """Who is short of what."""
 
-    __slots__ = ("_asked_by_all", "_marks", "_short")
+    __slots__ = ("_marks", "_short")
 
     def __init__(self, wishes: Iterable[Wish], resources: int) -> None:
         asked: list[set[int]] = [set() for _ in range(resources)]
-        self._asked_by_all = set(range(resources))
         for wish in wishes:
-            self._asked_by_all.intersection_update(wish.columns)
             for column, amount in wish.amounts:
                 asked[column].add(amount)
         self._marks = [_thinned(sorted(amounts)) for amounts in asked]
         self._short: list[list[Rows]] = [[0] * len(marks) for marks in self._marks]
 
-    def places(self, amounts: Amounts) -> Sequence[tuple[list[Rows], int]]:
+    def places(self, amounts: Amounts) -> Sequence[Place]:
         """Where to read who is too full for the amounts."""
         return tuple(
             (self._short[column], bisect_right(self._marks[column], amount) - 1)
@@ -48,24 +48,6 @@ class Slack:
         for mark in range(now, before):
             short[mark] |= bit
         return now
-
-    def not_full(self, rows: Rows) -> Rows:
-        """Those that could take the smallest amount of everything that everybody asks for."""
-        for column in self._asked_by_all:
-            rows ^= rows & self._short[column][0]
-        return rows
-
-    def most(self, column: int, rows: Rows) -> int:
-        """A size below which all of those lie that any of the rows could still take; 0 if none."""
-        marks, short = self._marks[column], self._short[column]
-        low, high = 0, len(marks)
-        while low < high:
-            middle = (low + high) // 2
-            if rows & short[middle] == rows:
-                high = middle
-            else:
-                low = middle + 1
-        return marks[low] if low < len(marks) else INFINITE
 
     def fresh(self) -> list[int]:
         """The levels of a row that has not been entered yet."""

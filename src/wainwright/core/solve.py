@@ -39,8 +39,8 @@ def solve(
     stock = _stocked(templates, free, gate=options.capacity_reservations)
     _introduce(classes, templates, nodes, slack)
     ladder = Ladder(templates, Openings(options.min_values_policy, stock))
-    table = DraftTable(templates, slack, classes.resources)
-    rounds = Rounds(templates, nodes, table, ladder)
+    table = DraftTable(templates, slack)
+    rounds = Rounds(templates, nodes, table, ladder, classes.resources)
     rounds.strict_weights = options.strict_weights
     rounds.run(queue(classes.all))
     return Solution(classes, rounds)

@@ -5,15 +5,18 @@ has one wish for each alternative that its pods put up with.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from wainwright.core.answer import Answer, Terms
 from wainwright.core.reservations import Ids
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import PODS, Resources, ordered
+from wainwright.model.resources import PODS, Resources
 from wainwright.model.taints import Toleration
+
+FIRST: Final = itemgetter(0)
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
 """Number of the resource and how much of it; only what is more than nothing."""
@@ -54,7 +57,7 @@ class Wish:
     def __init__(self, ask: Ask, amounts: Amounts) -> None:
         self.ask = ask
         self.amounts = amounts
-        self.columns = tuple(column for column, _ in amounts)
+        self.columns = tuple(map(FIRST, amounts))
         self.rejected: Rows = 0
         """The drafts that have refused it; they only ever get fuller."""
         self.full: Rows = 0
@@ -103,7 +106,7 @@ class Classes:
         self.all: list[PodClass] = []
         self.asks: dict[tuple[Requirements, tuple[Toleration, ...]], Ask] = {}
         self._by_value: dict[object, PodClass] = {}
-        self._by_identity: dict[tuple[int, int, int], PodClass] = {}
+        self._by_looks: dict[tuple[object, int, int], PodClass] = {}
         self._numbers: dict[str, int] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
@@ -118,11 +121,11 @@ class Classes:
         return [wish for group in self.all for wish in group.wishes]
 
     def _class_of(self, pod: Pod) -> PodClass:
-        # Pods of one workload mostly share these very objects, which saves looking into them.
-        identity = (id(pod.requests), id(pod.alternatives), id(pod.tolerations))
-        found = self._by_identity.get(identity)
+        # Most pods share the very tuples of their workload, which saves looking into them.
+        seen = (tuple(pod.requests.items()), id(pod.alternatives), id(pod.tolerations))
+        found = self._by_looks.get(seen)
         if found is None:
-            found = self._by_identity[identity] = self._equal_to(pod)
+            found = self._by_looks[seen] = self._equal_to(pod)
         return found
 
     def _equal_to(self, pod: Pod) -> PodClass:
@@ -150,5 +153,5 @@ class Classes:
 
 
 def _requests(pod: Pod) -> dict[str, int]:
-    wanted = {name: amount for name, amount in pod.requests.items() if amount > 0}
-    return ordered(wanted | {PODS: 1})
+    wanted = sorted([*pod.requests.items(), (PODS, 1)])
+    return {name: amount for name, amount in wanted if amount > 0}

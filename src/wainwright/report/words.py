@@ -1,16 +1,134 @@
-"""Reasons as sentences."""
+"""Reasons and fixes as sentences: the only place where a plan's data becomes words."""
 
-from wainwright.model.reason import PodReason, PoolReason
-from wainwright.model.suggestion import Suggestion
+from wainwright.model.reason import (
+    Contradictory,
+    LabelConflict,
+    LimitReached,
+    NoPoolFits,
+    NoPools,
+    NothingBigEnough,
+    NothingOffered,
+    NoTypeMatches,
+    PodReason,
+    PoolReason,
+    PoolUnusable,
+    RestrictedLabel,
+    TooFewValues,
+    Unsupported,
+    Untolerated,
+)
+from wainwright.model.resources import quantity_text
+from wainwright.model.suggestion import (
+    DropLabel,
+    LowerMinValues,
+    LowerRequest,
+    RaiseLimit,
+    Suggestion,
+    Tolerate,
+)
+from wainwright.model.taints import Toleration
 
 
 def pod(reason: PodReason) -> str:
-    return str(reason)
+    """Why the pod as a whole has no place."""
+    match reason:
+        case Unsupported(features=features):
+            return f"it uses {_and(map(str, features))}, which the planner does not place yet"
+        case Contradictory(keys=keys):
+            return f"it asks of {_and(keys)} what no node can have"
+        case NoPools():
+            return "there is no pool that could launch a node"
+        case NoPoolFits():
+            return "no pool can launch a node for it"
 
 
 def pool(reason: PoolReason) -> str:
-    return str(reason)
+    """Why one pool launches no node for the pod."""
+    match reason:
+        case PoolUnusable(why=why):
+            return f"it launches nothing: {why}"
+        case Untolerated(taint=taint):
+            return f"the pod does not tolerate the taint {taint}"
+        case RestrictedLabel(key=key):
+            return f"the pod selects {key}, which no pool can promise"
+        case LabelConflict() | NoTypeMatches():
+            return _label(reason)
+        case _:
+            return _amount(reason)
+
+
+def _label(reason: LabelConflict | NoTypeMatches) -> str:
+    meant = f"; did you mean {reason.meant}?" if reason.meant else ""
+    wanted = f"{reason.key} {reason.wanted}"
+    if isinstance(reason, NoTypeMatches):
+        return f"no instance type has {wanted}{meant}"
+    if reason.offered is None:
+        return f"the pod needs {wanted}, and the pool does not define that label{meant}"
+    return f"the pod needs {wanted}, and only {reason.offered} is on offer{meant}"
+
+
+def _amount(
+    reason: NothingBigEnough | NothingOffered | TooFewValues | LimitReached,
+) -> str:
+    match reason:
+        case NothingBigEnough():
+            return _too_big(reason)
+        case NothingOffered(instance_type=kind, reservations=used_up):
+            full = f"; {_and(used_up)} used up" if used_up else ""
+            return f"nothing can be bought now, such as {kind}{full}"
+        case TooFewValues(key=key, needed=needed, found=found):
+            return f"minValues asks for {needed} values of {key}, and {found} are left"
+        case LimitReached():
+            return _limited(reason)
+
+
+def _too_big(reason: NothingBigEnough) -> str:
+    needed = quantity_text(reason.resource, reason.needed)
+    best = quantity_text(reason.resource, reason.best)
+    taken = quantity_text(reason.resource, reason.daemonsets)
+    beside = f", after {taken} for daemonsets" if reason.daemonsets else ""
+    return (
+        f"needs {needed} {reason.resource}, the largest left offers {best} "
+        f"({reason.instance_type}{beside})"
+    )
+
+
+def _limited(reason: LimitReached) -> str:
+    limit, used, needed = (
+        quantity_text(reason.resource, amount)
+        for amount in (reason.limit, reason.in_use, reason.needed)
+    )
+    return (
+        f"the limit of {limit} {reason.resource} is reached: {used} in use, and "
+        f"{reason.instance_type} would add {needed}"
+    )
 
 
 def suggestion(fix: Suggestion) -> str:
-    return str(fix)
+    """What would give the pod its place; it has been tried."""
+    match fix:
+        case LowerRequest(resource=name, now=now, to=to):
+            return f"ask for {_change(name, now, to)} {name}"
+        case Tolerate(toleration=toleration):
+            return f"let the pod tolerate {_toleration(toleration)}"
+        case DropLabel(key=key, meant=meant):
+            return f"select {meant} in place of {key}" if meant else f"do not select {key}"
+        case LowerMinValues(key=key, now=now, to=to, pool=name):
+            return f"lower minValues of {key} in pool {name} from {now} to {to}"
+        case RaiseLimit(resource=name, now=now, to=to, pool=owner):
+            return f"raise the limit of pool {owner} to {_change(name, now, to)} {name}"
+
+
+def _change(resource: str, now: int, to: int) -> str:
+    return f"{quantity_text(resource, to)} instead of {quantity_text(resource, now)}"
+
+
+def _toleration(toleration: Toleration) -> str:
+    value = f"={toleration.value}" if toleration.value else ""
+    effect = f":{toleration.effect}" if toleration.effect else ""
+    return f"{toleration.key}{value}{effect}"
+
+
+def _and(words: "map[str] | tuple[str, ...]") -> str:
+    listed = list(words)
+    return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} and {listed[-1]}"

@@ -1,0 +1,221 @@
+"""The funnel: how far a pod gets with one pool, step by step, and what stops it.
+
+Worked out after the solve and only for pods without a place, so it may look at types one by one.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from wainwright.core.templates import Template
+from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.labels import is_restricted_for_pods, suggestion
+from wainwright.model.markets import Markets
+from wainwright.model.pod import Pod
+from wainwright.model.pool import NODES
+from wainwright.model.reason import (
+    Funnel,
+    LabelConflict,
+    LimitReached,
+    NothingBigEnough,
+    NothingOffered,
+    NoTypeMatches,
+    PoolReason,
+    RestrictedLabel,
+    TooFewValues,
+    Untolerated,
+)
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import PODS, Resources, subtract
+from wainwright.model.taints import untolerated
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan has come to: the rest of the world, as the pod without a place finds it."""
+
+    free: Mapping[str, int]
+    """Slots left of each reservation."""
+    in_use: Mapping[str, Resources]
+    """By pool: the capacity of its machines, those of the plan included."""
+    strict: bool = True
+    """Whether minValues must be kept."""
+    reservations: bool = True
+
+
+class Descent(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the pod got, and what stopped it; None where nothing did."""
+
+    funnel: Funnel
+    reason: PoolReason | None
+
+    @property
+    def depth(self) -> tuple[int, ...]:
+        """Further is more: to tell which of a pod's alternatives came nearest."""
+        left = msgspec.structs.astuple(self.funnel)
+        return (*(min(count, 1) for count in left), *left)
+
+
+def descent(template: Template, pod: Pod, state: State) -> Descent:
+    """The best that any of the pod's alternatives achieves with the pool."""
+    taint = untolerated(template.pool.taints, pod.tolerations)
+    if taint is not None:
+        return _stopped(template, [], Untolerated(taint=taint))
+    tries = [_Steps(template, pod, wanted, state).taken() for wanted in pod.alternatives]
+    passed = [one for one in tries if one.reason is None]
+    return passed[0] if passed else max(tries, key=lambda one: one.depth)
+
+
+def _stopped(template: Template, left: Sequence[int], reason: PoolReason | None) -> Descent:
+    counts = [len(template.index.types), *left]
+    counts += [0] * (6 - len(counts))
+    names = ("types", "requirements", "resources", "offerings", "min_values", "limits")
+    return Descent(funnel=Funnel(**dict(zip(names, counts, strict=True))), reason=reason)
+
+
+class _Steps:
+    """One alternative of one pod on its way down."""
+
+    def __init__(self, template: Template, pod: Pod, wanted: Requirements, state: State) -> None:
+        self.template = template
+        self.index = template.index
+        self.wanted = wanted
+        self.requests = {**pod.requests, PODS: pod.requests.get(PODS, 0) + 1}
+        self.state = state
+        self.left: list[int] = []
+        self.both = template.base.requirements
+
+    def taken(self) -> Descent:
+        reason = self._labels() or self._steps()
+        return _stopped(self.template, self.left, reason)
+
+    def _labels(self) -> PoolReason | None:
+        restricted = [key for key in self.wanted if is_restricted_for_pods(key)]
+        if restricted:
+            return RestrictedLabel(key=restricted[0])
+        known = self.template.well_known
+        clash = self.both.conflict(self.wanted, known)
+        if clash is not None:
+            meant = suggestion(clash.key) if clash.offered is None else None
+            return LabelConflict(
+                key=clash.key, wanted=clash.wanted, offered=clash.offered, meant=meant
+            )
+        self.both = self.both.narrow(self.template.decided_here(self.wanted))
+        return None
+
+    def _steps(self) -> PoolReason | None:
+        admitted = self.index.admitted_by(self.both)
+        self._count(admitted)
+        if not admitted:
+            return self._unmatched()
+        roomy = admitted & self.template.room.holding(self.requests)
+        self._count(roomy)
+        if not roomy:
+            return self._too_big(admitted)
+        markets = self._markets()
+        sold = roomy & self.index.sold_in(markets)
+        self._count(sold)
+        if not sold:
+            return self._sold_out(roomy)
+        return self._too_uniform(sold, markets) or self._limited(sold, markets)
+
+    def _count(self, rows: Rows) -> None:
+        self.left.append(rows.bit_count())
+
+    def _unmatched(self) -> NoTypeMatches:
+        """The label that ruled out the last type; the pod's own are asked last."""
+        keys = [*(k for k in self.both if k not in self.wanted), *self.wanted]
+        rows = self.index.everything
+        for key in keys:
+            kept = rows & self.index.admitted_by(self.both.without(set(self.both) - {key}))
+            if not kept:
+                return NoTypeMatches(key=key, wanted=self.both.allowed(key))
+            rows = kept
+        return NoTypeMatches(key=keys[-1], wanted=self.both.allowed(keys[-1]))
+
+    def _too_big(self, rows: Rows) -> NothingBigEnough:
+        """The type that comes nearest, by the resource that it lacks most of."""
+        ratio, name, row = min(self._lack(row) for row in row_numbers(rows))
+        del ratio
+        taken = self.template.overhead.of(row).get(name, 0)
+        return NothingBigEnough(
+            resource=name,
+            needed=self.requests[name],
+            best=max(0, self._room(row).get(name, 0)),
+            instance_type=self.index.types[row].name,
+            daemonsets=taken,
+        )
+
+    def _lack(self, row: int) -> tuple[float, str, int]:
+        room = self._room(row)
+        ratio, name = max(
+            (amount / max(room.get(name, 0), 0.001), name)
+            for name, amount in self.requests.items()
+            if amount > 0
+        )
+        return ratio, name, row
+
+    def _room(self, row: int) -> Resources:
+        return subtract(self.index.types[row].allocatable, self.template.overhead.of(row))
+
+    def _markets(self) -> Markets:
+        """Where the pod may buy, without the reservations that are used up."""
+        found = self.index.markets_admitted_by(self.both)
+        for number in row_numbers(found):
+            name = self.index.markets[number].reservation_id
+            if name is not None and not (self.state.reservations and self.state.free.get(name)):
+                found ^= 1 << number
+        return found
+
+    def _sold_out(self, rows: Rows) -> NothingOffered:
+        admitted = self.index.markets_admitted_by(self.both)
+        names = {
+            market.reservation_id
+            for market in (self.index.markets[number] for number in row_numbers(admitted))
+            if market.reservation_id is not None and market.listed & rows
+        }
+        first = next(iter(self.index.members(rows)))
+        return NothingOffered(
+            instance_type=first.name, reservations=tuple(sorted(n for n in names if n))
+        )
+
+    def _too_uniform(self, rows: Rows, markets: Markets) -> TooFewValues | None:
+        reason = self._few(rows, markets)
+        self._count(rows if reason is None else 0)
+        return reason
+
+    def _few(self, rows: Rows, markets: Markets) -> TooFewValues | None:
+        for key, count in self.template.minimums if self.state.strict else ():
+            found = self.index.values_left(key, rows, markets, self.both.allowed(key))
+            if len(found) < count:
+                return TooFewValues(key=key, needed=count, found=len(found))
+        return None
+
+    def _limited(self, rows: Rows, markets: Markets) -> LimitReached | TooFewValues | None:
+        fitting = sum(1 << row for row in row_numbers(rows) if not self._over(row))
+        self._count(fitting)
+        if fitting:
+            return self._few(fitting, markets)
+        row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
+        name = self._over(row)[0]
+        return LimitReached(
+            resource=name,
+            limit=self.template.pool.limits[name],
+            in_use=self.state.in_use.get(self.template.pool.name, {}).get(name, 0),
+            needed=self._added(row, name),
+            instance_type=self.index.types[row].name,
+        )
+
+    def _over(self, row: int) -> list[str]:
+        """The limits that one more machine of the type would break."""
+        used = self.state.in_use.get(self.template.pool.name, {})
+        return [
+            name
+            for name, limit in sorted(self.template.pool.limits.items())
+            if used.get(name, 0) + self._added(row, name) > limit
+        ]
+
+    def _excess(self, row: int) -> float:
+        return max(self._added(row, name) for name in self._over(row))
+
+    def _added(self, row: int, name: str) -> int:
+        return 1 if name == NODES else self.index.types[row].capacity.get(name, 0)

@@ -1,0 +1,159 @@
+"""Pods without a place: alike ones together, with every pool's verdict and a fix that was tried."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from wainwright.core.fixes import fix
+from wainwright.core.funnel import State, descent
+from wainwright.core.templates import Template, rank
+from wainwright.model.index import TypeIndex
+from wainwright.model.options import MinValuesPolicy, Options
+from wainwright.model.plan import PlannedClaim, Unschedulable
+from wainwright.model.pod import Pod
+from wainwright.model.pool import NODES, Pool
+from wainwright.model.reason import (
+    Contradictory,
+    Funnel,
+    LabelConflict,
+    LimitReached,
+    NearestMiss,
+    NoPoolFits,
+    NoPools,
+    NothingBigEnough,
+    NothingOffered,
+    NoTypeMatches,
+    PodReason,
+    PoolReason,
+    PoolUnusable,
+    PoolVerdict,
+    TooFewValues,
+    Unsupported,
+)
+from wainwright.model.resources import Resources, add, signature
+from wainwright.model.snapshot import Snapshot
+from wainwright.model.values import ValueSet
+
+NO_TYPES = Funnel(types=0, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
+
+
+def unplaced(
+    pods: Iterable[Pod],
+    snapshot: Snapshot,
+    catalogs: Mapping[str, TypeIndex],
+    claims: Sequence[PlannedClaim],
+    free: Mapping[str, int],
+    options: Options,
+) -> tuple[Unschedulable, ...]:
+    """Why each of the pods has no place, once for all that are alike."""
+    groups: dict[object, list[Pod]] = {}
+    for pod in pods:
+        groups.setdefault(_looks(pod), []).append(pod)
+    if not groups:
+        return ()
+    judge = _Judge(snapshot, catalogs, _state(snapshot, catalogs, claims, free, options))
+    found = [judge.judged(group) for group in groups.values()]
+    return tuple(sorted(found, key=lambda one: one.pods))
+
+
+def _looks(pod: Pod) -> object:
+    asked = (pod.alternatives, pod.tolerations, pod.unsupported, pod.contradictory)
+    return (signature(pod.requests), *asked)
+
+
+def _state(
+    snapshot: Snapshot,
+    catalogs: Mapping[str, TypeIndex],
+    claims: Sequence[PlannedClaim],
+    free: Mapping[str, int],
+    options: Options,
+) -> State:
+    left = dict(free)
+    in_use: dict[str, Resources] = {pool.name: pool.in_use for pool in snapshot.pools}
+    capacities = {
+        name: {kind.name: kind.capacity for kind in catalogs[name].types}
+        for name in {claim.pool for claim in claims}
+    }
+    for claim in claims:
+        taken = {**capacities[claim.pool][claim.launch.instance_type], NODES: 1}
+        in_use[claim.pool] = add(in_use[claim.pool], taken)
+        if claim.launch.reservation_id is not None:
+            left[claim.launch.reservation_id] -= 1
+    return State(
+        free=left,
+        in_use=in_use,
+        strict=options.min_values_policy is MinValuesPolicy.STRICT,
+        reservations=options.capacity_reservations,
+    )
+
+
+class _Judge:
+    """The pools, asked once more by those who found no place."""
+
+    def __init__(self, snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], state: State) -> None:
+        self.snapshot = snapshot
+        self.state = state
+        self.catalogs = catalogs
+        self.pools = sorted(snapshot.pools, key=rank)
+        self.templates = {
+            pool.name: Template(number, pool, catalogs[pool.name], snapshot.daemonsets)
+            for number, pool in enumerate(self.pools)
+            if pool.unusable is None and pool.name in catalogs
+        }
+
+    def judged(self, group: Sequence[Pod]) -> Unschedulable:
+        pod, keys = group[0], tuple(sorted(each.key for each in group))
+        reason = self._outright(pod)
+        if reason is not None:
+            return Unschedulable(pods=keys, reason=reason)
+        verdicts = [self._verdict(pool, pod) for pool in self.pools]
+        refusals = [
+            (self.templates[one.pool], one.reason) for one in verdicts if one.pool in self.templates
+        ]
+        return Unschedulable(
+            pods=keys,
+            reason=NoPoolFits(),
+            pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
+            suggestion=fix(pod, refusals, self.snapshot.daemonsets, self.state),
+        )
+
+    def _outright(self, pod: Pod) -> PodReason | None:
+        if pod.unsupported:
+            return Unsupported(features=pod.unsupported)
+        if not pod.alternatives:
+            return Contradictory(keys=pod.contradictory)
+        return None if self.pools else NoPools()
+
+    def _verdict(self, pool: Pool, pod: Pod) -> PoolVerdict:
+        template = self.templates.get(pool.name)
+        if template is None:
+            why = pool.unusable or "there is nothing that it could buy"
+            return PoolVerdict(pool=pool.name, reason=PoolUnusable(why=why), funnel=NO_TYPES)
+        found = descent(template, pod, self.state)
+        reason = found.reason or PoolUnusable(why="what it could buy is promised to other pods")
+        return PoolVerdict(
+            pool=pool.name, reason=reason, funnel=found.funnel, nearest_miss=_miss(reason)
+        )
+
+
+def _miss(reason: PoolReason) -> NearestMiss | None:
+    """What was needed, and the best that there is."""
+    match reason:
+        case NothingBigEnough(resource=what, needed=needed, best=best, instance_type=kind):
+            return NearestMiss(what=what, needed=needed, best=best, instance_type=kind)
+        case TooFewValues(key=key, needed=needed, found=found):
+            return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))
+        case LimitReached(resource=what, limit=limit, in_use=used, needed=more):
+            return NearestMiss(
+                what=what, needed=used + more, best=limit, instance_type=reason.instance_type
+            )
+        case LabelConflict(key=key, wanted=wanted, offered=offered):
+            return NearestMiss(what=key, needed=str(wanted), best=_said(offered))
+        case NoTypeMatches(key=key, wanted=wanted):
+            return NearestMiss(what=key, needed=str(wanted), best="no type")
+        case NothingOffered(instance_type=kind):
+            return NearestMiss(what="offering", needed="1", best="0", instance_type=kind)
+        case _:
+            return None
+
+
+def _said(offered: ValueSet | None) -> str:
+    return "nothing" if offered is None else str(offered)

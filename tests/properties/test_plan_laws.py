@@ -1,0 +1,246 @@
+"""Laws of plans, checked on what comes out alone: whatever the planner did, it must be so."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.cases import (
+    Case,
+    allowed_at_worst,
+    could_join,
+    could_open_first,
+    could_use,
+    diverse,
+    everything_on,
+    has_room,
+    is_launch,
+    is_relaxed,
+    is_welcome,
+    machine,
+    opens,
+)
+from tests.support.randomworlds import random_world, shuffled
+from tests.support.shop import Shop, agrees, is_ordinary
+
+from wainwright.core.plan import plan
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import SPOT
+from wainwright.model.plan import Plan
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, add, fits
+from wainwright.model.taints import untolerated
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+CASES = SEEDS.map(Case)
+thorough = settings(max_examples=settings().max_examples * 2)
+
+
+@thorough
+@given(case=CASES)
+def test_law_11_every_pod_has_one_place_or_none(case: Case) -> None:
+    assert [key for key, count in Counter(case.placed).items() if count > 1] == []
+    assert set(case.placed) <= set(case.pods)
+    told = [key for group in case.plan.unschedulable for key in group.pods]
+    assert not told or sorted(told) == sorted(pod.key for pod in case.unplaced)
+
+
+@thorough
+@given(case=CASES)
+def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: Case) -> None:
+    assert all(count >= 0 for count in case.slots.values()), case.slots
+    taken = Counter(claim.launch.reservation_id for claim in case.plan.claims)
+    assert {use.id: use.used for use in case.plan.reservations if use.used} == {
+        name: count for name, count in taken.items() if name is not None
+    }
+    if not case.options.capacity_reservations:
+        assert not any(claim.choices.reservation_ids for claim in case.plan.claims)
+
+
+@thorough
+@given(case=CASES)
+def test_law_13_no_limit_is_exceeded_by_what_would_be_launched(case: Case) -> None:
+    for shop in case.shops.values():
+        bought: Resources = {}
+        for claim in case.plan.claims:
+            if claim.pool == shop.pool.name:
+                bought = add(bought, machine(case.launched(claim)))
+        total = add(bought, shop.pool.in_use)
+        over = {name for name, most in shop.pool.limits.items() if total.get(name, 0) > most}
+        assert not any(bought.get(name) for name in over)
+
+
+@thorough
+@given(case=CASES)
+def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: Case) -> None:
+    for claim in case.plan.claims:
+        shop, offers = case.shops[claim.pool], case.offers(claim)
+        assert {kind.name for kind, _ in offers} == set(claim.choices.instance_types)
+        assert all(suits(shop, kind, offering, shop.node) for kind, offering in offers)
+        for pod in case.pods_of(claim):
+            assert not pod.unsupported
+            assert untolerated(shop.pool.taints, pod.tolerations) is None
+            assert any(
+                shop.node.compatible(wanted, shop.known)
+                and all(suits(shop, kind, offering, wanted) for kind, offering in offers)
+                for wanted in pod.alternatives
+            )
+        for kind, offering in offers:
+            assert fits(everything_on(case, claim, kind, offering), kind.allocatable)
+
+
+def suits(shop: Shop, kind: InstanceType, offering: Offering, wanted: Requirements) -> bool:
+    """Whether a node bought in this way can have the labels; what the pool defines it has."""
+    return shop.admits(kind, wanted) and agrees(offering, wanted)
+
+
+@thorough
+@given(case=CASES)
+def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Case) -> None:
+    nodes = {node.name: node for node in case.snapshot.nodes}
+    for placement in case.plan.placements:
+        node, pods = nodes[placement.node], [case.pods[key] for key in placement.pods]
+        assert not node.deleting
+        assert all(is_welcome(node, pod) for pod in pods)
+        assert has_room(case, node, pods)
+
+
+@thorough
+@given(case=CASES)
+def test_law_16_min_values_hold_for_the_types_that_are_left(case: Case) -> None:
+    for claim in case.plan.claims:
+        shop, held = case.shops[claim.pool], claim.choices.reservation_ids
+        assert diverse(shop, claim.requirements, case.kinds(claim), held)
+        kept = {key: claim.requirements[key].min_values or 0 for key in shop.minimums}
+        lowered = {key for key, count in shop.minimums.items() if kept[key] < count}
+        assert lowered == set(claim.relaxed)
+        assert is_relaxed(case) or not lowered
+
+
+@thorough
+@given(case=CASES)
+def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
+    for claim in case.plan.claims:
+        launch, offers = claim.launch, case.offers(claim)
+        chosen = [pair for pair in offers if is_launch(claim, *pair)]
+        assert chosen
+        reserved = [pair for pair in offers if pair[1].reservation_id is not None]
+        assert bool(launch.reservation_id) == bool(reserved)
+        ordinary = [p for p in reserved or offers if is_ordinary(p[0], claim.requirements)]
+        pinned = is_ordinary(chosen[0][0], claim.requirements)
+        left = ordinary if pinned else reserved or offers
+        if not pinned and ordinary:  # then the others are needed for minValues alone
+            kinds = [
+                kind for kind in case.kinds(claim) if kind.name in {k.name for k, _ in ordinary}
+            ]
+            assert not reserved
+            assert not diverse(case.shops[claim.pool], claim.requirements, kinds, ())
+        late = claim.round < max(each.round for each in case.plan.claims)
+        # Whoever joined later may have asked for types that nobody had asked for before.
+        assert late or not [p for p in left if is_better(p[1], chosen[0][1], left)]
+
+
+def is_better(other: Offering, chosen: Offering, left: list[tuple[InstanceType, Offering]]) -> bool:
+    """Spot is for those to whom it is not dearer than on-demand; of one kind the cheaper wins."""
+    if is_spot(other) == is_spot(chosen):
+        return other.price < chosen.price
+    cheapest = min((offering.price for _, offering in left if not is_spot(offering)))
+    return other.price <= cheapest if is_spot(other) else cheapest < chosen.price
+
+
+def is_spot(offering: Offering) -> bool:
+    return offering.capacity_type == SPOT
+
+
+@thorough
+@given(case=CASES)
+def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: Case) -> None:
+    for claim in case.plan.claims:
+        weight = case.shops[claim.pool].pool.weight
+        for shop in case.shops.values():
+            if shop.pool.weight > weight:
+                types = allowed_at_worst(case, shop)
+                able = [could_open_first(case, shop, pod, types) for pod in case.pods_of(claim)]
+                # Who opened the claim is not told; those who joined may have come from elsewhere.
+                assert not all(able)
+                assert not case.options.strict_weights or not any(able)
+
+
+@thorough
+@given(case=CASES)
+def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: Case) -> None:
+    idle = {name for name, count in case.slots.items() if count > 0}
+    if not case.options.capacity_reservations:
+        return
+    for pod in case.unplaced:
+        for shop in case.shops.values():
+            assert not could_use(case, shop, pod, idle, None)
+    for claim in case.plan.claims:
+        if claim.launch.reservation_id is None:
+            weight = case.shops[claim.pool].pool.weight
+            for shop in case.shops.values():
+                for pod in case.pods_of(claim) if shop.pool.weight >= weight else ():
+                    assert not could_use(case, shop, pod, idle, claim)
+
+
+@thorough
+@given(case=CASES)
+def test_law_20_who_is_left_without_a_place_fits_nowhere(case: Case) -> None:
+    idle = {name for name, count in case.slots.items() if count > 0}
+    idle = idle if case.options.capacity_reservations else set()
+    received = {placement.node: placement.pods for placement in case.plan.placements}
+    for pod in case.unplaced if case.unplaced else ():
+        if pod.unsupported:
+            continue
+        for node in case.snapshot.nodes:
+            there = [case.pods[key] for key in received.get(node.name, ())]
+            fitting = is_welcome(node, pod) and has_room(case, node, [*there, pod])
+            assert node.deleting or not fitting, node.name
+        for claim in case.plan.claims:
+            assert not could_join(case, claim, pod), claim.name
+        for shop in case.shops.values():
+            assert not any(opens(case, shop, pod, case.within_limits(shop), idle)), shop.pool.name
+
+
+def as_bytes(made: Plan) -> bytes:
+    return msgspec.json.encode(made, enc_hook=Requirements.entries)
+
+
+@thorough
+@given(case=CASES)
+def test_law_2_the_same_world_gives_the_same_bytes(case: Case) -> None:
+    again = plan(case.snapshot, case.world.catalogs, case.options)
+    assert as_bytes(again) == as_bytes(case.plan)
+
+
+@thorough
+@given(seed=SEEDS, order=SEEDS)
+def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
+    world = random_world(seed)
+    other = shuffled(world, order)
+    first = plan(world.snapshot, world.catalogs, world.options)
+    assert as_bytes(plan(other.snapshot, other.catalogs, other.options)) == as_bytes(first)
+
+
+PRINT_PLANS = """
+import sys
+from tests.properties.test_plan_laws import as_bytes, plan, random_world
+for world in map(random_world, range(40)):
+    sys.stdout.buffer.write(as_bytes(plan(world.snapshot, world.catalogs, world.options)))
+"""
+
+
+def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
+    plans = [
+        subprocess.run(
+            [sys.executable, "-c", PRINT_PLANS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert plans[0] == plans[1] != b""

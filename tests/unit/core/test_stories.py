@@ -1,0 +1,331 @@
+"""The stories that users tell of reservations, weights, minValues and limits, each as a plan."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+from tests.support.model import GIB, asking, instance_type, offering
+
+from wainwright.core.plan import plan
+from wainwright.model.index import TypeIndex
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_FAMILY,
+    INSTANCE_TYPE,
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+)
+from wainwright.model.options import MinValuesPolicy, Options
+from wainwright.model.plan import Plan, PlannedClaim
+from wainwright.model.pod import ANYWHERE, Pod
+from wainwright.model.pool import Pool
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
+from wainwright.model.snapshot import Snapshot
+from wainwright.model.taints import Taint, Toleration
+
+WHOLE = 2000  # cpu of a large type: who asks for it needs a node for itself
+BEST_EFFORT = Options(min_values_policy=MinValuesPolicy.BEST_EFFORT)
+
+
+def pods(
+    count: int,
+    name: str = "web",
+    *,
+    cpu: int = WHOLE,
+    asks: Requirements = NO_REQUIREMENTS,
+    tolerations: tuple[Toleration, ...] = (),
+) -> tuple[Pod, ...]:
+    requests, alternatives = {"cpu": cpu}, ANYWHERE if not asks else (asks,)
+    return tuple(
+        Pod(
+            namespace="default",
+            name=f"{name}-{number}",
+            requests=requests,
+            alternatives=alternatives,
+            tolerations=tolerations,
+        )
+        for number in range(count)
+    )
+
+
+def kind(name: str, *offerings: Offering, cpu: int = WHOLE, arch: str = "amd64") -> InstanceType:
+    labels = {INSTANCE_TYPE: name, INSTANCE_FAMILY: name.partition(".")[0], ARCH: arch}
+    return instance_type(
+        name=name,
+        labels=labels,
+        capacity={"cpu": cpu, "memory": 8 * GIB, "pods": 20},
+        offerings=offerings or (offering(price=cpu / 10000),),
+    )
+
+
+def slots(name: str, count: int, zone: str = "zone-a") -> Offering:
+    return offering(
+        zone=zone, capacity_type=RESERVED, price=1e-7, available=count, reservation_id=name
+    )
+
+
+def planned(
+    waiting: Sequence[Pod],
+    pools: Sequence[Pool],
+    types: Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]],
+    options: Options | None = None,
+) -> Plan:
+    """All pools buy the same, unless it is told by pool."""
+    by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
+    catalogs = {name: TypeIndex(kinds) for name, kinds in by_pool.items()}
+    snapshot = Snapshot(pods=tuple(waiting), pools=tuple(pools))
+    return plan(snapshot, catalogs, options or Options())
+
+
+def bought(made: Plan) -> list[str]:
+    """Round and reservation of each claim, in the order of creation."""
+    return [f"{claim.round} {claim.launch.reservation_id or '-'}" for claim in made.claims]
+
+
+def claim_of(made: Plan, pod: str) -> PlannedClaim:
+    return next(claim for claim in made.claims if f"default/{pod}" in claim.pods)
+
+
+def test_one_slot_and_ten_thousand_pods_give_one_reserved_node() -> None:
+    types = [kind("c5.large", slots("cr-1", 1), offering())]
+    made = planned(pods(10_000), [Pool(name="only")], types)
+    reserved = Counter(claim.launch.capacity_type for claim in made.claims)
+    assert reserved == {RESERVED: 1, ON_DEMAND: 9_999}
+
+
+def test_nobody_falls_back_while_a_slot_is_merely_held() -> None:
+    """RSV-2: the first draft holds both reservations, and the second pod waits for the other."""
+    types = [kind("c5.large", slots("cr-1", 1), slots("cr-2", 1), offering())]
+    made = planned(pods(2), [Pool(name="only")], types)
+    assert bought(made) == ["1 cr-1", "2 cr-2"]
+
+
+def test_a_slot_shared_by_two_pools_is_taken_once() -> None:
+    """RSV-3."""
+    types = [kind("c5.large", slots("cr-1", 1), offering())]
+    made = planned(pods(2), [Pool(name="one"), Pool(name="two")], types)
+    assert bought(made) == ["1 cr-1", "2 -"]
+
+
+def test_pools_with_reservations_of_their_own_use_both_at_once() -> None:
+    """RSV-4."""
+    types = {
+        "one": [kind("c5.large", slots("cr-1", 1), offering())],
+        "two": [kind("c5.large", slots("cr-2", 1), offering())],
+    }
+    made = planned(pods(2), [Pool(name="one"), Pool(name="two")], types)
+    assert sorted(bought(made)) == ["1 cr-1", "1 cr-2"]
+
+
+def test_a_draft_holds_every_reservation_that_it_might_use() -> None:
+    """RSV-5: one and two slots, four pods."""
+    types = [kind("c5.large", slots("cr-1", 1), slots("cr-2", 2), offering())]
+    made = planned(pods(4), [Pool(name="only")], types)
+    assert [claim.round for claim in made.claims] == [1, 1, 2, 3]
+    assert [claim.launch.capacity_type for claim in made.claims] == [RESERVED] * 3 + [ON_DEMAND]
+
+
+def test_a_slot_that_is_held_sends_nobody_to_a_lighter_pool() -> None:
+    """RSV-6."""
+    types = [kind("c5.large", slots("cr-1", 1), slots("cr-2", 1), offering())]
+    pools = [
+        Pool(name="heavy", weight=10, requirements=asking(CAPACITY_TYPE, "In", RESERVED)),
+        Pool(name="light"),
+    ]
+    made = planned(pods(3), pools, types)
+    assert [claim.pool for claim in made.claims] == ["heavy", "heavy", "light"]
+
+
+def test_several_pods_share_a_reserved_node() -> None:
+    """RSV-7: its reservations stay pinned."""
+    types = [kind("c5.large", slots("cr-1", 1), slots("cr-2", 1), offering())]
+    [claim] = planned(pods(3, cpu=WHOLE // 4), [Pool(name="only")], types).claims
+    assert len(claim.pods) == 3
+    assert claim.choices.reservation_ids == ("cr-1", "cr-2")
+    assert claim.choices.capacity_types == (RESERVED,)
+
+
+def test_the_last_reserved_offering_is_never_packed_away() -> None:
+    types = [
+        kind("c5.large", slots("cr-1", 1), offering(price=0.2)),
+        kind("c5.2xlarge", offering(price=0.8), cpu=8000),
+    ]
+    made = planned(pods(2, cpu=1500), [Pool(name="only")], types)
+    assert [claim.launch.reservation_id for claim in made.claims] == ["cr-1", None]
+
+
+def test_a_slot_of_a_heavy_pool_goes_before_room_in_a_light_one() -> None:
+    heavy = Pool(name="heavy", weight=10, requirements=asking(CAPACITY_TYPE, "In", RESERVED))
+    types = [
+        kind("c5.large", slots("cr-1", 1)),
+        kind("c5.2xlarge", offering(price=0.8), cpu=8000),
+    ]
+    waiting = [*pods(1, "big", cpu=6000), *pods(1, "small", cpu=500)]
+    made = planned(waiting, [heavy, Pool(name="light")], types)
+    assert claim_of(made, "big-0").pool == "light"
+    assert claim_of(made, "small-0").launch.reservation_id == "cr-1"
+
+
+def test_default_architecture_unless_asked() -> None:
+    """Use case 1 of the weights."""
+    pools = [
+        Pool(name="default", weight=100, requirements=asking(ARCH, "In", "amd64")),
+        Pool(name="arm64", weight=50, requirements=asking(ARCH)),
+    ]
+    types = [kind("c5.large"), kind("c6g.large", offering(price=0.01), arch="arm64")]
+    waiting = [*pods(1), *pods(1, "arm", asks=asking(ARCH, "In", "arm64"))]
+    made = planned(waiting, pools, types)
+    assert claim_of(made, "web-0").pool == "default"
+    assert claim_of(made, "arm-0").pool == "arm64"
+
+
+def test_on_demand_unless_spot_is_asked_for() -> None:
+    """Use case 2."""
+    pools = [
+        Pool(name="on-demand", weight=50, requirements=asking(CAPACITY_TYPE, "In", ON_DEMAND)),
+        Pool(name="spot", requirements=asking(CAPACITY_TYPE)),
+    ]
+    types = [kind("c5.large", offering(), offering(capacity_type=SPOT, price=0.01))]
+    waiting = [*pods(1), *pods(1, "batch", asks=asking(CAPACITY_TYPE, "In", SPOT))]
+    made = planned(waiting, pools, types)
+    assert claim_of(made, "web-0").launch.capacity_type == ON_DEMAND
+    assert claim_of(made, "batch-0").pool == "spot"
+
+
+def test_the_preferred_pool_is_used_up_to_its_limit() -> None:
+    """Use case 3: twenty cpus of c5.large, met exactly, then the fallback."""
+    pools = [
+        Pool(
+            name="reserved",
+            weight=50,
+            requirements=asking(INSTANCE_TYPE, "In", "c5.large"),
+            limits={"cpu": 20_000},
+        ),
+        Pool(name="fallback", requirements=asking(INSTANCE_TYPE, "In", "m5.large", "m5.2xlarge")),
+    ]
+    types = [kind("c5.large"), kind("m5.large"), kind("m5.2xlarge", cpu=8000)]
+    made = planned(pods(13), pools, types)
+    assert Counter(claim.pool for claim in made.claims)["reserved"] == 10
+    assert made.scheduled == 13
+
+
+def test_preferred_families_with_a_fallback() -> None:
+    """Use case 4: a label of the user's own, defined by both pools."""
+    gpu = asking("gpu-intensive")
+    first = asking(INSTANCE_FAMILY, "In", "p3").narrow(gpu)
+    pools = [
+        Pool(name="preferred", weight=50, requirements=first, limits={"nodes": 1}),
+        Pool(name="fallback", requirements=asking(INSTANCE_FAMILY, "In", "g5", "g3").narrow(gpu)),
+    ]
+    types = [kind("p3.large"), kind("g5.large")]
+    waiting = pods(2, asks=asking("gpu-intensive", "In", "yes"))
+    made = planned(waiting, pools, types)
+    assert [claim.launch.instance_type for claim in made.claims] == ["p3.large", "g5.large"]
+
+
+def test_who_tolerates_a_tainted_pool_is_tried_there_first() -> None:
+    """Use case 5."""
+    taint = Taint(key="custom-workloads", value="true")
+    pools = [
+        Pool(name="custom", weight=100, taints=(taint,)),
+        Pool(name="fallback", weight=50),
+    ]
+    tolerating = (Toleration(key=taint.key, value=taint.value),)
+    waiting = [*pods(1), *pods(1, "custom", tolerations=tolerating)]
+    made = planned(waiting, pools, [kind("c5.large")])
+    assert claim_of(made, "web-0").pool == "fallback"
+    assert claim_of(made, "custom-0").pool == "custom"
+
+
+def test_a_costly_heavy_pool_is_obeyed() -> None:
+    pools = [
+        Pool(name="expensive", weight=100, requirements=asking(INSTANCE_TYPE, "In", "p3.16xlarge")),
+        Pool(name="inexpensive", requirements=asking(INSTANCE_TYPE, "In", "t3.small")),
+    ]
+    types = [kind("p3.16xlarge", offering(price=24.0)), kind("t3.small", offering(price=0.02))]
+    made = planned(pods(20), pools, types)
+    assert [claim.pool for claim in made.claims] == ["expensive"] * 20
+
+
+@pytest.mark.parametrize(("strict", "pool"), [(False, "light"), (True, "heavy")])
+def test_a_later_pod_joins_a_node_of_a_lighter_pool_unless_weights_are_strict(
+    strict: bool, pool: str
+) -> None:
+    pools = [
+        Pool(name="heavy", weight=10, requirements=asking(INSTANCE_TYPE, "In", "c5.large")),
+        Pool(name="light"),
+    ]
+    types = [kind("c5.large"), kind("c5.2xlarge", cpu=8000)]
+    waiting = [*pods(1, "big", cpu=6000), *pods(1, "small", cpu=500)]
+    made = planned(waiting, pools, types, Options(strict_weights=strict))
+    assert claim_of(made, "small-0").pool == pool
+
+
+FLEET = [kind(f"{family}.large") for family in ("c5", "m5", "r5")]
+FLEET += [kind("c5.xlarge", cpu=4000), kind("m5.xlarge", cpu=4000)]
+
+
+def flexible(key: str, count: int, weight: int = 0) -> Pool:
+    return Pool(name="flexible", weight=weight, requirements=asking(key, min_values=count))
+
+
+@pytest.mark.parametrize(("count", "nodes"), [(2, 1), (3, 2), (5, 2)])
+def test_packing_stops_before_flexibility_is_lost(count: int, nodes: int) -> None:
+    """Two pods would leave only the two large types."""
+    made = planned(pods(2, cpu=1500), [flexible(INSTANCE_TYPE, count)], FLEET)
+    assert len(made.claims) == nodes
+    assert all(len(claim.choices.instance_types) >= count for claim in made.claims)
+
+
+def test_values_are_counted_not_types() -> None:
+    made = planned(pods(2, cpu=1500), [flexible(INSTANCE_FAMILY, 2)], FLEET)
+    assert [claim.choices.instance_types for claim in made.claims] == [("c5.xlarge", "m5.xlarge")]
+
+
+def test_a_pod_that_leaves_too_little_choice_goes_to_the_next_pool() -> None:
+    pools = [flexible(INSTANCE_TYPE, 3, weight=10), Pool(name="any")]
+    made = planned([*pods(1, "big", cpu=4000), *pods(1)], pools, FLEET)
+    assert claim_of(made, "big-0").pool == "any"
+    assert claim_of(made, "web-0").pool == "flexible"
+
+
+def test_without_another_pool_such_a_pod_has_no_place() -> None:
+    made = planned(pods(1, cpu=4000), [flexible(INSTANCE_TYPE, 3)], FLEET)
+    assert made.claims == ()
+
+
+def test_best_effort_lowers_min_values_and_says_so() -> None:
+    pools = [flexible(INSTANCE_TYPE, 3, weight=10), Pool(name="any")]
+    [claim] = planned(pods(1, cpu=4000), pools, FLEET, BEST_EFFORT).claims
+    assert claim.pool == "flexible"
+    assert claim.relaxed == (INSTANCE_TYPE,)
+    assert claim.requirements[INSTANCE_TYPE].min_values == 2
+
+
+def test_best_effort_lowers_only_for_a_new_node() -> None:
+    made = planned(pods(2, cpu=1500), [flexible(INSTANCE_TYPE, 3)], FLEET, BEST_EFFORT)
+    assert [claim.relaxed for claim in made.claims] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("limits", "nodes"),
+    [({"cpu": 6000}, 3), ({"cpu": 5999}, 2), ({"nodes": 2}, 2), ({"cpu": 1999}, 0)],
+)
+def test_a_limit_may_be_met_exactly_and_no_more(limits: dict[str, int], nodes: int) -> None:
+    made = planned(pods(5), [Pool(name="only", limits=limits)], [kind("c5.large")])
+    assert len(made.claims) == made.scheduled == nodes
+
+
+def test_what_a_draft_is_counted_for_at_its_worst_is_there_in_the_next_round() -> None:
+    types = [kind("c5.large"), kind("c5.2xlarge", cpu=8000)]
+    made = planned(pods(2, cpu=1900), [Pool(name="only", limits={"cpu": 8000})], types)
+    assert made.scheduled == 2
+    assert sum(8000 if "2x" in c.launch.instance_type else 2000 for c in made.claims) <= 8000
+
+
+def test_machines_in_use_count_against_the_limit() -> None:
+    pool = Pool(name="only", limits={"cpu": 6000, "nodes": 3}, in_use={"cpu": 2000, "nodes": 2})
+    assert planned(pods(5), [pool], [kind("c5.large")]).scheduled == 1
