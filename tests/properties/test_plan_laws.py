@@ -16,15 +16,14 @@ from tests.support.cases import (
     could_use,
     diverse,
     everything_on,
-    has_room,
     is_launch,
     is_relaxed,
-    is_welcome,
     machine,
     opens,
 )
 from tests.support.randomworlds import random_world, shuffled
 from tests.support.shop import Shop, agrees, is_ordinary
+from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
@@ -104,8 +103,9 @@ def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Case
     for placement in case.plan.placements:
         node, pods = nodes[placement.node], [case.pods[key] for key in placement.pods]
         assert not node.deleting
-        assert all(is_welcome(node, pod) for pod in pods)
-        assert has_room(case, node, pods)
+        for pod in pods:
+            assert any(is_welcome(node, pod, wanted) for wanted in pod.alternatives)
+        assert has_room(node, pods, case.snapshot.daemonsets)
 
 
 @thorough
@@ -192,13 +192,11 @@ def test_law_20_who_is_left_without_a_place_fits_nowhere(case: Case) -> None:
     idle = {name for name, count in case.slots.items() if count > 0}
     idle = idle if case.options.capacity_reservations else set()
     received = {placement.node: placement.pods for placement in case.plan.placements}
-    for pod in case.unplaced if case.unplaced else ():
-        if pod.unsupported:
-            continue
-        for node in case.snapshot.nodes:
-            there = [case.pods[key] for key in received.get(node.name, ())]
-            fitting = is_welcome(node, pod) and has_room(case, node, [*there, pod])
-            assert node.deleting or not fitting, node.name
+    for pod in (pod for pod in case.unplaced if not pod.unsupported):
+        for node in in_order(case.snapshot.nodes):
+            pods = [*(case.pods[key] for key in received.get(node.name, ())), pod]
+            welcome = any(is_welcome(node, pod, wanted) for wanted in pod.alternatives)
+            assert not welcome or not has_room(node, pods, case.snapshot.daemonsets)
         for claim in case.plan.claims:
             assert not could_join(case, claim, pod), claim.name
         for shop in case.shops.values():

@@ -9,13 +9,11 @@ from tests.support.shop import Shop, agrees, requests_of, sold
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
-from wainwright.model.node import Node
 from wainwright.model.options import MinValuesPolicy
 from wainwright.model.plan import Plan, PlannedClaim
-from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, subtract
-from wainwright.model.taints import PREFER_NO_SCHEDULE, untolerated
 
 
 class Case:
@@ -128,26 +126,6 @@ def everything_on(
         if shop.runs(each, kind, offering, claim.requirements)
     ]
     return requests_of([*case.pods_of(claim), *running])
-
-
-def is_welcome(node: Node, pod: Pod | DaemonSet, *, soft: bool = True) -> bool:
-    taints = [each for each in node.lasting_taints if soft or each.effect != PREFER_NO_SCHEDULE]
-    labels = Requirements.from_labels(node.labels)
-    return untolerated(taints, pod.tolerations) is None and any(
-        labels.compatible(wanted) for wanted in pod.alternatives
-    )
-
-
-def has_room(case: Case, node: Node, pods: Iterable[Pod]) -> bool:
-    """Whether the pods fit beside what runs there and the daemonsets that are still to come."""
-    expected = requests_of(
-        each for each in case.snapshot.daemonsets if is_welcome(node, each, soft=False)
-    )
-    there = requests_of(pod for pod in node.pods if pod.daemonset)
-    coming = {name: max(0, amount - there.get(name, 0)) for name, amount in expected.items()}
-    left = subtract(subtract(node.allocatable, requests_of(node.pods)), coming)
-    wanted = requests_of(pods)
-    return all(amount <= left.get(name, 0) for name, amount in wanted.items() if amount > 0)
 
 
 def allowed_at_worst(case: Case, shop: Shop) -> list[InstanceType]:

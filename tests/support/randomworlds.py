@@ -24,7 +24,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.node import Node
 from wainwright.model.options import MinValuesPolicy, Options
-from wainwright.model.pod import ANYWHERE, DaemonSet, Feature, Pod
+from wainwright.model.pod import DaemonSet, Feature, Pod
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import Entry, Requirements, contradictions
 from wainwright.model.snapshot import Snapshot

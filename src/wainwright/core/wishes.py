@@ -153,5 +153,5 @@ class Classes:
 
 
 def _requests(pod: Pod) -> dict[str, int]:
-    wanted = sorted([*pod.requests.items(), (PODS, 1)])
-    return {name: amount for name, amount in wanted if amount > 0}
+    wanted = {**pod.requests, PODS: 1}
+    return {name: wanted[name] for name in sorted(wanted) if wanted[name] > 0}
