@@ -4,7 +4,6 @@
 review in the diff.
 """
 
-import json
 import os
 import re
 import shlex
@@ -71,8 +70,7 @@ def run(*arguments: str) -> Result:
 
 
 def planned(folder: Path) -> str:
-    made = run("plan", told(folder), "-o", "json", "--now", NOW)
-    return json.dumps(json.loads(made.stdout), indent=2, ensure_ascii=False) + "\n"
+    return run("plan", told(folder), "-o", "json", "--now", NOW).stdout
 
 
 def refreshed(text: str) -> str:

@@ -1,6 +1,7 @@
 """What one pool can buy, looked at type by type and offering by offering."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import (
@@ -52,6 +53,7 @@ def sold(kind: InstanceType, asked: Requirements, slots: Collection[str]) -> lis
     ]
 
 
+@lru_cache(maxsize=65536)
 def agrees(offering: Offering, asked: Requirements) -> bool:
     said = {key: stated(offering, key) for key in asked}
     return all(
@@ -78,6 +80,7 @@ class Shop:
         self.minimums = {
             key: found.min_values for key, found in self.node.items() if found.min_values
         }
+        self._admitted: dict[tuple[str, Requirements], bool] = {}
         self.room = {kind.name: self._room(kind) for kind in self.types}
         """What daemonsets leave of each type, wherever the pool may buy it."""
 
@@ -94,10 +97,13 @@ class Shop:
         return key in self.node or key in self.known
 
     def admits(self, kind: InstanceType, asked: Requirements) -> bool:
-        said = {key: self._said(kind, key) for key in asked}
-        return all(
-            values is None or values.agrees_with(asked[key].allowed) for key, values in said.items()
-        )
+        """Whether the type's labels agree with what is asked; asked often, so remembered."""
+        known = self._admitted.get((kind.name, asked))
+        if known is None:
+            said = [(self._said(kind, key), found.allowed) for key, found in asked.items()]
+            known = all(values is None or values.agrees_with(allowed) for values, allowed in said)
+            self._admitted[kind.name, asked] = known
+        return known
 
     def _said(self, kind: InstanceType, key: str) -> ValueSet | None:
         """What a type says of a label; None where the offering decides, or nobody knows it."""

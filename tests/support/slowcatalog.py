@@ -1,4 +1,4 @@
-"""Instance types asked the obvious way: loops over labels and offerings, no bits, nothing stored."""
+"""Instance types asked the obvious way: loops over labels and offerings, nothing remembered."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,12 +1,13 @@
-"""The obvious slow planner: the same decisions as plain loops, one pod, one type, one offering at a time.
+"""The obvious slow planner: the same decisions in plain loops over pods, types and offerings.
 
 It keeps nothing that it could work out again, so that there is little in it that could be wrong.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from math import inf
 
+from msgspec.structs import replace
 from tests.support.slowcatalog import (
     SlowCatalog,
     capacity_type,
@@ -15,8 +16,9 @@ from tests.support.slowcatalog import (
     offers,
     overhead,
 )
+
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, SPOT, ZONE
+from wainwright.model.labels import HOSTNAME, SPOT
 from wainwright.model.node import Node
 from wainwright.model.options import MinValuesPolicy, Options
 from wainwright.model.pod import DaemonSet, Pod
@@ -44,6 +46,13 @@ class SlowDraft:
         self.worst: Resources = {}
         self.launch: tuple[InstanceType, Offering] | None = None
 
+    def with_minimums(self) -> Requirements:
+        """Its requirements with the minValues that it was opened with."""
+        return Requirements(
+            replace(found, min_values=self.minimums.get(key) or None)
+            for key, found in self.requirements.items()
+        )
+
 
 def with_slot(pod: Pod) -> Resources:
     return {**pod.requests, "pods": 1}
@@ -63,7 +72,10 @@ class SlowPlanner:
         self.drafts: list[SlowDraft] = []
         self.round = 0
         self.on_nodes: dict[str, list[Pod]] = {}
+        self.left: list[Pod] = []
         self.free = self._free_slots()
+        self.answers: dict[object, tuple[str, SlowDraft | None]] = {}
+        """What pools say to the pod at hand, as several questions need it."""
 
     def run(self) -> list[Pod]:
         """Places what can be placed, and gives back the rest."""
@@ -85,12 +97,13 @@ class SlowPlanner:
                 return left
 
     def _place(self, pod: Pod) -> bool:
+        self.answers.clear()
         for wanted in pod.alternatives:
             if self._on_node(pod, wanted):
                 return True
-            verdict, draft = self._new(pod, wanted)
-            if self._join(pod, wanted, draft):
+            if self._join(pod, wanted):
                 return True
+            verdict, draft = self._new(pod, wanted)
             if verdict == "wait":
                 return False
             if draft is not None:
@@ -128,15 +141,16 @@ class SlowPlanner:
         still = {name: max(0, n - running.get(name, 0)) for name, n in awaited.items()}
         return subtract(left, still)
 
-    def _join(self, pod: Pod, wanted: Requirements, own: SlowDraft | None) -> bool:
+    def _join(self, pod: Pod, wanted: Requirements) -> bool:
         """Machines under way in the order of creation, then drafts with the fewest pods."""
         under_way = [draft for draft in self.drafts if draft.round < self.round]
         current = [draft for draft in self.drafts if draft.round == self.round]
         slot = self._slot_weight(pod)
+        own = self._own_weight(pod, wanted) if self.options.strict_weights else -inf
         for draft in [*under_way, *sorted(current, key=lambda each: len(each.pods))]:
             if not draft.held and draft.pool.weight <= slot:
                 continue
-            if self.options.strict_weights and draft.pool.weight < self._own_weight(pod, wanted):
+            if draft.pool.weight < own:
                 continue
             if self._add(draft, pod, wanted):
                 return True
@@ -196,9 +210,9 @@ class SlowPlanner:
 
     def _has_room(self, draft: SlowDraft, kind: InstanceType) -> bool:
         catalog = self.catalogs[draft.pool.name]
-        taken = overhead(draft.pool, catalog, kind, self.snapshot.daemonsets)
         if not catalog.admits(kind, draft.requirements):
             return False
+        taken = overhead(draft.pool, catalog, kind, self.snapshot.daemonsets)
         return fits(draft.requests, subtract(kind.allocatable, taken))
 
     def _diverse(self, draft: SlowDraft, minimums: Mapping[str, int]) -> bool:
@@ -237,6 +251,12 @@ class SlowPlanner:
         )
 
     def _opened(self, pool: Pool, pod: Pod, wanted: Requirements) -> tuple[str, SlowDraft | None]:
+        if (pool.name, wanted) not in self.answers:
+            self.answers[pool.name, wanted] = self._asked(pool, pod, wanted)
+        return self.answers[pool.name, wanted]
+
+    def _asked(self, pool: Pool, pod: Pod, wanted: Requirements) -> tuple[str, SlowDraft | None]:
+        """What the pool says to a pod that asks for a node of its own."""
         live = {name for name, count in self.free.items() if count > 0}
         held_out = {name for name in live if self.free[name] <= self._holders(name)}
         if not self.options.capacity_reservations:

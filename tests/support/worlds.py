@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 import msgspec
-
 from tests.support.model import GIB
+
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import (
     ARCH,
@@ -46,13 +46,14 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def world(seed: int) -> World:
-    """The same seed gives the same world."""
-    return Maker(Random(seed)).world()
+    """The same seed gives the same world; every third is mostly about reservations."""
+    return Maker(Random(seed), reserving=seed % 3 == 0).world()
 
 
 class Maker:
-    def __init__(self, dice: Random) -> None:
+    def __init__(self, dice: Random, *, reserving: bool) -> None:
         self.dice = dice
+        self.reserving = reserving
         self.types = self._types()
 
     def chance(self, percent: int) -> bool:
@@ -84,7 +85,7 @@ class Maker:
         names = [(family, *shape) for family in ("c5", "m5", "g4") for shape in SHAPES]
         chosen = self.dice.sample(names, self.dice.randint(1, 5))
         types = {f"{f}.{s}": self._type(f, s, cpus) for f, s, cpus in sorted(chosen)}
-        for number in range(self.dice.choice((0, 0, 1, 2, 4))):
+        for number in range(self.dice.choice((2, 3, 5, 6) if self.reserving else (0, 0, 1, 2))):
             self._reserve(types, f"cr-{number}")
         return list(types.values())
 
@@ -153,7 +154,9 @@ class Maker:
             (INSTANCE_CPU, "Lt", ("8",), None),
             (INSTANCE_TYPE, "In", (self.dice.choice(self.types).name,), None),
         ]
-        return [each for each in choices if self.chance(percent)]
+        return [
+            each for each in choices if self.chance(percent // 2 if self.reserving else percent)
+        ]
 
     def _pool(self, name: str) -> Pool:
         entries = self._requirements(6)

@@ -1,0 +1,39 @@
+"""Law 22: the planner and the obvious one come to the same plan."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.obvious import Draft, ObviousPlanner, choices, launch
+from tests.support.randomworlds import random_world
+
+from wainwright.core.plan import plan
+from wainwright.model.plan import PlannedClaim
+
+THOROUGH = settings().max_examples * 8
+
+
+@settings(max_examples=THOROUGH)
+@given(seed=st.integers(min_value=0, max_value=10**9))
+def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
+    world = random_world(seed)
+    made = plan(world.snapshot, world.catalogs, world.options)
+    obvious = ObviousPlanner(world)
+    obvious.run()
+    assert [told(claim) for claim in made.claims] == [found(draft) for draft in obvious.drafts]
+    assert {each.node: list(each.pods) for each in made.placements} == {
+        node: sorted(pod.key for pod in pods) for node, pods in obvious.received.items() if pods
+    }
+    placed = {key for claim in made.claims for key in claim.pods}
+    placed |= {key for placement in made.placements for key in placement.pods}
+    unplaced = [pod.key for pod in world.snapshot.pods if pod.key not in placed]
+    assert sorted(unplaced) == sorted(pod.key for pod in obvious.unplaced)
+
+
+def told(claim: PlannedClaim) -> list[object]:
+    return [claim.pool, claim.round, list(claim.pods), claim.choices, claim.launch, claim.relaxed]
+
+
+def found(draft: Draft) -> list[object]:
+    pods = sorted(pod.key for pod in draft.pods)
+    wanted = draft.shop.minimums
+    relaxed = tuple(sorted(key for key, least in draft.minimums.items() if least < wanted[key]))
+    return [draft.shop.pool.name, draft.round, pods, choices(draft), launch(draft), relaxed]

@@ -1,0 +1,330 @@
+"""The obvious planner: the documents as plain loops over pods, drafts, types and offerings.
+
+Where the documents leave a choice open, this planner makes the one that `core` makes, and says so.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from math import inf
+from typing import TypeAlias
+
+import msgspec
+from tests.support.randomworlds import World
+from tests.support.shop import Shop, is_ordinary, requests_of, sold
+from tests.support.standing import has_room, in_order, is_welcome
+
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
+from wainwright.model.options import MinValuesPolicy
+from wainwright.model.plan import Choices, Launch
+from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, maximum, subtract
+
+Offer: TypeAlias = tuple[InstanceType, Offering]
+
+
+class Draft:
+    """A node being planned; once its round is over it is a machine under way."""
+
+    def __init__(self, shop: Shop, asked: Requirements, types: list[InstanceType]) -> None:
+        self.shop = shop
+        self.asked = asked
+        self.types = types
+        self.held: set[str] = set()
+        self.minimums: dict[str, int] = {}
+        self.pods: list[Pod] = []
+        self.round = 0
+        self.worst: Resources = {}
+        self.launch: Offer | None = None
+
+    @property
+    def offers(self) -> list[Offer]:
+        return [(kind, each) for kind in self.types for each in sold(kind, self.asked, self.held)]
+
+    def keep_slots(self, slots: Collection[str]) -> None:
+        """Holds those of the reservations that it could still be bought with."""
+        self.held = set(slots)
+        self.held = {each.reservation_id for _, each in self.offers if each.reservation_id}
+
+    def is_diverse(self) -> bool:
+        counts = self.shop.counts(self.asked, self.types, self.held)
+        return all(counts[key] >= least for key, least in self.minimums.items())
+
+
+class Opening(msgspec.Struct):
+    """What a pool says to a pod that asks for a node of its own."""
+
+    shop: Shop
+    draft: Draft | None = None
+    """None where a slot would do that is not to be had for now: the pod has to wait."""
+
+    @property
+    def is_slot(self) -> bool:
+        return self.draft is None or bool(self.draft.held)
+
+
+class ObviousPlanner:
+    def __init__(self, world: World) -> None:
+        self.snapshot, self.options = world.snapshot, world.options
+        usable = [pool for pool in world.snapshot.pools if pool.unusable is None]
+        self.shops = [Shop(p, world.types[p.name], world.snapshot.daemonsets) for p in usable]
+        # Open choice: pools of one weight in the order of a hash of their names.
+        self.shops.sort(key=lambda shop: sha256(shop.pool.name.encode()).hexdigest())
+        self.shops.sort(key=lambda shop: -shop.pool.weight)
+        self.free = self._slots() if world.options.capacity_reservations else {}
+        self.drafts: list[Draft] = []
+        self.received: dict[str, list[Pod]] = {}
+        self.unplaced: list[Pod] = []
+        self.round = 0
+
+    def run(self) -> None:
+        """Rounds, each of passes over the pods without a place, until nobody gains one."""
+        left = sorted(self.snapshot.pods, key=_size_then_age)
+        before = None
+        while before != len(left):
+            before = len(left)
+            self.round += 1
+            left = self._passes(left)
+            for draft in self._of_this_round():
+                self._settle(draft)
+        self.unplaced = left
+
+    def _passes(self, left: list[Pod]) -> list[Pod]:
+        before = None
+        while before != len(left):
+            before = len(left)
+            left = [pod for pod in left if pod.unsupported or not self._place(pod)]
+        return left
+
+    def _place(self, pod: Pod) -> bool:
+        for wanted in pod.alternatives:
+            if self._onto_node(pod, wanted) or self._onto_draft(pod, wanted):
+                return True
+            opening = self._opening(pod, wanted)
+            if opening is not None:
+                if opening.draft is not None:
+                    self.drafts.append(opening.draft)
+                return opening.draft is not None
+        return False
+
+    def _onto_node(self, pod: Pod, wanted: Requirements) -> bool:
+        for node in in_order(self.snapshot.nodes):
+            there = self.received.setdefault(node.name, [])
+            if is_welcome(node, pod, wanted) and has_room(
+                node, [*there, pod], self.snapshot.daemonsets
+            ):
+                there.append(pod)
+                return True
+        return False
+
+    def _onto_draft(self, pod: Pod, wanted: Requirements) -> bool:
+        least = self._lightest(pod, wanted)
+        slot = self._slot_weight(pod)
+        for draft in self._joinable():
+            weight = draft.shop.pool.weight
+            if weight < least or (not draft.held and weight <= slot):
+                continue
+            joined = self._joined(draft, pod, wanted)
+            if joined is not None:
+                draft.asked, draft.types, draft.held = joined.asked, joined.types, joined.held
+                draft.pods.append(pod)
+                return True
+        return False
+
+    def _joinable(self) -> list[Draft]:
+        """Machines under way first; then the fewest pods. Open choice: the oldest among equals."""
+        current = self._of_this_round()
+        under_way = [draft for draft in self.drafts if draft not in current]
+        return under_way + sorted(current, key=lambda draft: len(draft.pods))
+
+    def _of_this_round(self) -> list[Draft]:
+        return [draft for draft in self.drafts if draft.round == self.round]
+
+    def _lightest(self, pod: Pod, wanted: Requirements) -> float:
+        """The least weight of a draft that the pod may join."""
+        opening = self._opening(pod, wanted) if self.options.strict_weights else None
+        return -inf if opening is None else opening.shop.pool.weight
+
+    def _slot_weight(self, pod: Pod) -> float:
+        """The weight of the heaviest pool with a slot for the pod, which would be wrongly idle."""
+        weights = [each.shop.pool.weight for each in self._openings(pod) if each.is_slot]
+        return max(weights, default=-inf)
+
+    def _joined(self, draft: Draft, pod: Pod, wanted: Requirements) -> Draft | None:
+        """The draft with the pod on it, where that is possible."""
+        asked = draft.shop.joined(draft.asked, pod, wanted)
+        if asked is None:
+            return None
+        requests = requests_of([*draft.pods, pod])
+        types = draft.shop.buyable(asked, requests, draft.held, draft.types)
+        found = Draft(draft.shop, asked, types)
+        found.minimums = draft.minimums
+        found.keep_slots(draft.held)
+        lost = draft.held and not found.held
+        gone = draft.launch is not None and draft.launch not in found.offers
+        return None if not types or lost or gone or not found.is_diverse() else found
+
+    def _opening(self, pod: Pod, wanted: Requirements) -> Opening | None:
+        """Pools in descending weight; a slot before anything else of the same weight.
+
+        Open choice: the slot may be one for any of the alternatives, whichever is looked at.
+        """
+        for weight in dict.fromkeys(shop.pool.weight for shop in self.shops):
+            shops = [shop for shop in self.shops if shop.pool.weight == weight]
+            found = [each for each in self._openings(pod, shops) if each.is_slot]
+            ready = [each for each in found if each.draft is not None]
+            plain = [self._ask(shop, pod, wanted) for shop in shops]
+            for opening in (*ready, *found, *plain):
+                if opening is not None:
+                    return opening
+        return None
+
+    def _openings(self, pod: Pod, shops: Iterable[Shop] | None = None) -> Iterator[Opening]:
+        for shop in self.shops if shops is None else shops:
+            for wanted in pod.alternatives:
+                opening = self._ask(shop, pod, wanted)
+                if opening is not None:
+                    yield opening
+
+    def _ask(self, shop: Shop, pod: Pod, wanted: Requirements) -> Opening | None:
+        """A node with a slot, else patience if there may be one later, else any other node."""
+        live = {name for name, count in self.free.items() if count > 0}
+        unheld = {name for name in live if self.free[name] > self._holders(name)}
+        now, at_best = self._within_limits(shop, worst=True), self._within_limits(shop, worst=False)
+        draft = self._new(shop, pod, wanted, unheld, now)
+        if draft is not None and draft.held:
+            return Opening(shop, draft)
+        later = self._new(shop, pod, wanted, live, at_best)
+        if later is not None and later.held:
+            return Opening(shop)
+        draft = self._new(shop, pod, wanted, (), now)
+        return None if draft is None else Opening(shop, draft)
+
+    def _new(
+        self,
+        shop: Shop,
+        pod: Pod,
+        wanted: Requirements,
+        slots: Collection[str],
+        among: Sequence[InstanceType],
+    ) -> Draft | None:
+        asked = shop.joined(shop.node, pod, wanted)
+        if asked is None:
+            return None
+        draft = Draft(shop, asked, shop.buyable(asked, requests_of([pod]), slots, among))
+        draft.keep_slots(slots)
+        draft.pods, draft.round, draft.minimums = [pod], self.round, dict(shop.minimums)
+        for kind in draft.types:
+            draft.worst = maximum(draft.worst, {**kind.capacity, "nodes": 1})
+        if self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
+            counts = shop.counts(asked, draft.types, draft.held)
+            draft.minimums = {key: min(n, counts[key]) for key, n in shop.minimums.items()}
+        return draft if draft.types and draft.is_diverse() else None
+
+    def _holders(self, reservation: str) -> int:
+        return sum(reservation in draft.held for draft in self._of_this_round())
+
+    def _within_limits(self, shop: Shop, *, worst: bool) -> list[InstanceType]:
+        """Types that may still be bought, with this round's drafts at their worst or not at all."""
+        left: Resources = subtract(shop.pool.limits, shop.pool.in_use)
+        for draft in self.drafts:
+            if draft.shop is shop and draft.launch is not None:
+                left = subtract(left, {**draft.launch[0].capacity, "nodes": 1})
+            elif draft.shop is shop and worst:
+                left = subtract(left, draft.worst)
+        return [
+            kind
+            for kind in shop.types
+            if all({**kind.capacity, "nodes": 1}[name] <= left[name] for name in shop.pool.limits)
+        ]
+
+    def _settle(self, draft: Draft) -> None:
+        draft.launch = self._choice(draft)
+        reservation = draft.launch[1].reservation_id
+        if reservation is not None:
+            self.free[reservation] -= 1
+
+    def _choice(self, draft: Draft) -> Offer:
+        reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
+        if reserved:
+            return min(_ordinary(draft, reserved) or reserved, key=self._slot_rank)
+        ordinary = _ordinary(draft, draft.offers)
+        trial = Draft(draft.shop, draft.asked, list({k.name: k for k, _ in ordinary}.values()))
+        trial.minimums = draft.minimums
+        offers = ordinary if ordinary and trial.is_diverse() else draft.offers
+        spot = [offer for offer in offers if offer[1].capacity_type == SPOT]
+        other = [offer for offer in offers if offer[1].capacity_type != SPOT]
+        bearable = min((each.price for _, each in other), default=inf)
+        return min([offer for offer in spot if offer[1].price <= bearable] or other, key=_rank)
+
+    def _slot_rank(self, offer: Offer) -> tuple[float, str, str, int, str]:
+        """Open choice: after the price the type's name, the zone, and the most slots left."""
+        kind, each = offer
+        name = each.reservation_id or ""
+        return each.price, kind.name, each.zone or "", -self.free[name], name
+
+    def _slots(self) -> dict[str, int]:
+        """Slots by reservation: the fewest that any pool is told of, less those promised."""
+        free: dict[str, int] = {}
+        for each in (o for shop in self.shops for kind in shop.types for o in kind.offerings):
+            if each.reservation_id is not None:
+                known = free.get(each.reservation_id, each.available)
+                free[each.reservation_id] = min(known, each.available)
+        for node in self.snapshot.nodes:
+            if not node.launched and not node.deleting and free.get(node.reservation_id or ""):
+                free[node.reservation_id or ""] -= 1
+        return free
+
+
+def _ordinary(draft: Draft, offers: list[Offer]) -> list[Offer]:
+    return [offer for offer in offers if is_ordinary(offer[0], draft.asked)]
+
+
+def _rank(offer: Offer) -> tuple[float, str, list[tuple[str, list[str]]]]:
+    """Open choice: after price and name the labels of the offering, in the order of their keys."""
+    kind, each = offer
+    labels = [(key, sorted(found.allowed.values)) for key, found in each.requirements.items()]
+    return each.price, kind.name, labels
+
+
+def _size_then_age(pod: Pod) -> tuple[int, int, float, str, str, str]:
+    age = inf if pod.created is None else pod.created
+    cpu, memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
+    return -cpu, -memory, age, pod.uid, pod.namespace, pod.name
+
+
+def choices(draft: Draft) -> Choices:
+    """What is left to a draft; of one that holds slots, only where those are."""
+    reserved = [each for _, each in draft.offers if each.reservation_id is not None]
+    traded = reserved or [each for _, each in draft.offers]
+    return Choices(
+        instance_types=tuple(kind.name for kind in draft.types),
+        zones=_named(draft, ZONE, [each.zone for each in traded]),
+        capacity_types=_named(draft, CAPACITY_TYPE, [each.capacity_type for each in traded]),
+        reservation_ids=tuple(sorted(draft.held)),
+    )
+
+
+def _named(draft: Draft, key: str, values: Iterable[str | None]) -> tuple[str, ...]:
+    """Open choice: where no offering names any, the values that are asked for."""
+    allowed = draft.asked.allowed(key)
+    named = sorted({value for value in values if value is not None})
+    return tuple(named) or (() if allowed.open else tuple(sorted(allowed.values)))
+
+
+def launch(draft: Draft) -> Launch:
+    """What would be bought now; an offering of any zone or kind is taken for the first allowed."""
+    assert draft.launch is not None
+    kind, each = draft.launch
+    zones, kinds = draft.asked.allowed(ZONE), draft.asked.allowed(CAPACITY_TYPE)
+    everywhere = [o.zone for k in draft.shop.types for o in sold(k, draft.asked, draft.held)]
+    known = everywhere if zones.open else zones.values
+    any_kind = ON_DEMAND if kinds.admits(ON_DEMAND) else kinds.any()
+    return Launch(
+        instance_type=kind.name,
+        zone=each.zone or min((zone for zone in known if zone), default=None),
+        capacity_type=each.capacity_type or any_kind,
+        price=each.price,
+        reservation_id=each.reservation_id,
+    )

@@ -1,0 +1,164 @@
+"""`wain plan`, `explain pod`, `reservations` and `import wainwright`, as somebody meets them."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.table import TESTS
+
+import wainwright
+from wainwright.cli.main import main, wain
+
+ROOT = TESTS.parent
+EXAMPLES = sorted(
+    folder.name for folder in (ROOT / "examples").iterdir() if (folder / "nodepool.yaml").exists()
+)
+STORY = str(ROOT / "examples" / "reserved-then-spot")
+NOW = ("--now", "2026-01-31T12:00:00Z")
+WHALE = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: whale, namespace: shop}
+spec: {containers: [{name: c, resources: {requests: {memory: 900Gi}}}]}
+"""
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(wain, arguments, input=text, standalone_mode=False)
+
+
+def code(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["wain", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "mistakes"])
+def test_the_json_of_every_example_is_what_the_schema_says(name: str) -> None:
+    schema = json.loads((ROOT / "docs" / "plan.schema.json").read_text())
+    result = run("plan", str(ROOT / "examples" / name), "-o", "json", *NOW)
+    jsonschema.validate(json.loads(result.stdout), schema)
+
+
+def test_the_table_ends_with_the_cost_line_and_what_was_placed() -> None:
+    result = run("plan", STORY, *NOW)
+    assert result.return_value == 0
+    assert "7 nodes · $" in result.stdout
+    assert result.stdout.rstrip().endswith("7 of 7 pods have a place")
+
+
+def test_a_pod_without_a_place_gives_exit_code_one() -> None:
+    result = run("plan", STORY, "-", *NOW, text=WHALE)
+    assert result.return_value == 1
+    assert "no place for shop/whale" in result.stdout
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    first, second = (run("plan", STORY, "-o", "json", *NOW).stdout for _ in range(2))
+    assert first == second
+
+
+def test_the_claims_are_manifests_that_an_api_server_would_take() -> None:
+    claims = run("plan", STORY, "-o", "nodeclaims", *NOW).stdout
+    assert run("validate", "-", text=claims).return_value == 0
+
+
+def test_markdown_is_fit_for_a_comment() -> None:
+    result = run("plan", STORY, "-o", "markdown", *NOW)
+    assert result.stdout.startswith("**7 nodes · $")
+    assert (
+        "| 3 | default | `c5.large` | us-west-2a | reserved cr-0123456789abcdef0 |" in result.stdout
+    )
+
+
+def test_yaml_says_the_same_as_json() -> None:
+    result = run("plan", STORY, "-o", "yaml", *NOW)
+    assert "kind: Plan\n" in result.stdout
+
+
+def test_timings_are_one_json_line_on_standard_error() -> None:
+    result = run("plan", STORY, "--timings", *NOW)
+    spent = json.loads(result.stderr.strip().splitlines()[-1])
+    assert set(spent) == {"read", "compile", "plan", "explain", "total"}
+
+
+def test_with_the_gate_off_no_slot_is_used() -> None:
+    result = run("plan", STORY, "-o", "json", "--feature-gate", "CapacityReservations=false", *NOW)
+    made = json.loads(result.stdout)
+    assert {claim["capacityType"] for claim in made["nodeClaims"]} == {"spot", "on-demand"}
+
+
+def test_diff_of_the_same_folder_is_no_change() -> None:
+    result = run("plan", "--diff", STORY, STORY, *NOW)
+    assert (result.return_value, result.stdout) == (0, "nothing changes\n")
+
+
+def test_diff_stops_when_a_pod_loses_its_place(tmp_path: Path) -> None:
+    for name in ("cloud.yaml", "nodeclass.yaml", "workload.yaml"):
+        (tmp_path / name).write_text(Path(STORY, name).read_text())
+    result = run("plan", "--diff", STORY, str(tmp_path), *NOW)
+    assert result.return_value == 1
+    assert "7 pods lose their place" in result.stdout
+
+
+def test_diff_wants_two_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code(monkeypatch, "plan", "--diff", STORY) == 2
+
+
+def test_bad_input_is_told_with_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(WHALE.replace("900Gi", "900GB"))
+    assert code(monkeypatch, "plan", STORY, str(file)) == 2
+    told = capsys.readouterr().err
+    assert f"{file}:4: spec.containers[0].resources.requests.memory" in told
+    assert "one thing in the input must be mended first" in told
+
+
+def test_an_unknown_region_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code(monkeypatch, "plan", STORY, "--region", "mars-1") == 2
+
+
+def test_explain_tells_where_a_pod_goes_and_what_decided() -> None:
+    result = run("explain", "pod", "web-0", STORY, *NOW)
+    assert result.return_value == 0
+    assert "reserved from cr-0123456789abcdef0" in result.stdout
+
+
+def test_explain_tells_why_a_pod_goes_nowhere() -> None:
+    result = run("explain", "pod", "whale", STORY, "-", *NOW, text=WHALE)
+    assert result.return_value == 1
+    assert "after resources" in result.stdout
+
+
+def test_reservations_are_told_with_what_stays_idle() -> None:
+    result = run("reservations", STORY, "-o", "json", *NOW)
+    [found] = json.loads(result.stdout)["items"]
+    assert (found["total"], found["available"], found["used"], found["idle"]) == (10, 3, 3, 0)
+
+
+def test_idle_slots_name_who_could_have_used_them(tmp_path: Path) -> None:
+    text = Path(STORY, "workload.yaml").read_text().replace("replicas: 6", "replicas: 1")
+    (tmp_path / "workload.yaml").write_text(text)
+    for name in ("cloud.yaml", "nodeclass.yaml", "nodepool.yaml"):
+        (tmp_path / name).write_text(Path(STORY, name).read_text())
+    result = run("reservations", str(tmp_path), "-o", "json", *NOW)
+    [found] = json.loads(result.stdout)["items"]
+    assert found["idle"] == 2
+    assert found["idlePricePerHour"] == pytest.approx(0.17)
+    [kept] = found["notUsedBy"]
+    assert kept["pods"] == ["shop/ledger-0"]
+    assert "topology.kubernetes.io/zone" in kept["reason"]
+
+
+def test_the_library_reads_plans_and_explains_in_five_lines() -> None:
+    world = wainwright.read(STORY)
+    plan = wainwright.plan(world, now=datetime(2026, 1, 31, tzinfo=UTC))
+    assert len(plan.claims) == 7
+    assert plan.price > 0
+    assert "goes to" in wainwright.explain(world, "shop/web-0")
