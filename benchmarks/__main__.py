@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import reading
+from benchmarks import catalogue, planner, reading
 
-ALL = {"reading": reading.run}
+ALL = {"reading": reading.run, "catalogue": catalogue.run, "planner": planner.run}
 
 
 def main() -> None:

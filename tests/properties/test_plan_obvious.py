@@ -1,5 +1,6 @@
 """Law 22: the planner and the obvious one come to the same plan."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.obvious import Draft, ObviousPlanner, choices, launch
@@ -8,11 +9,12 @@ from tests.support.randomworlds import random_world
 from wainwright.core.plan import plan
 from wainwright.model.plan import PlannedClaim
 
-THOROUGH = settings().max_examples * 8
+SEEDS = st.integers(min_value=0, max_value=10**9)
+thorough = settings(max_examples=settings().max_examples ** 2 // 6)  # far more where nobody waits
 
 
-@settings(max_examples=THOROUGH)
-@given(seed=st.integers(min_value=0, max_value=10**9))
+@thorough
+@given(seed=SEEDS)
 def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
     world = random_world(seed)
     made = plan(world.snapshot, world.catalogs, world.options)
@@ -26,6 +28,27 @@ def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
     placed |= {key for placement in made.placements for key in placement.pods}
     unplaced = [pod.key for pod in world.snapshot.pods if pod.key not in placed]
     assert sorted(unplaced) == sorted(pod.key for pod in obvious.unplaced)
+
+
+MEMORIES = {
+    "wainwright.core.drafts.FEW": 1,
+    "wainwright.core.narrowing.REMEMBERED": 1,
+    "wainwright.core.reservations.REMEMBERED": 1,
+    "wainwright.core.slack.MARKS": 2,
+    "wainwright.model.columns.REMEMBERED": 1,
+    "wainwright.model.markets.REMEMBERED": 1,
+}
+"""Sizes that only a large world would come up against."""
+
+
+@given(seed=SEEDS)
+def test_a_short_memory_changes_nothing(seed: int) -> None:
+    world = random_world(seed)
+    made = plan(world.snapshot, world.catalogs, world.options)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in MEMORIES.items():
+            patch.setattr(name, size)
+        assert plan(world.snapshot, world.catalogs, world.options) == made
 
 
 def told(claim: PlannedClaim) -> list[object]:

@@ -119,9 +119,10 @@ class ObviousPlanner:
         return False
 
     def _onto_draft(self, pod: Pod, wanted: Requirements) -> bool:
-        least = self._lightest(pod, wanted)
-        slot = self._slot_weight(pod)
-        for draft in self._joinable():
+        drafts = self._joinable()
+        least = self._lightest(pod, wanted) if drafts else 0
+        slot = self._slot_weight(pod) if drafts else 0
+        for draft in drafts:
             weight = draft.shop.pool.weight
             if weight < least or (not draft.held and weight <= slot):
                 continue
@@ -300,16 +301,23 @@ def choices(draft: Draft) -> Choices:
     traded = reserved or [each for _, each in draft.offers]
     return Choices(
         instance_types=tuple(kind.name for kind in draft.types),
-        zones=_named(draft, ZONE, [each.zone for each in traded]),
-        capacity_types=_named(draft, CAPACITY_TYPE, [each.capacity_type for each in traded]),
+        zones=_named(draft, ZONE, traded),
+        capacity_types=_named(draft, CAPACITY_TYPE, traded),
         reservation_ids=tuple(sorted(draft.held)),
     )
 
 
-def _named(draft: Draft, key: str, values: Iterable[str | None]) -> tuple[str, ...]:
-    """Open choice: where no offering names any, the values that are asked for."""
+def _named(draft: Draft, key: str, traded: list[Offering]) -> tuple[str, ...]:
+    """The values of a label with which the draft could be bought.
+
+    Open choice: an offering that leaves the zone open stands for all that the catalogue knows, and
+    where nothing is known, it is what is asked for.
+    """
     allowed = draft.asked.allowed(key)
-    named = sorted({value for value in values if value is not None})
+    everything = [each for kind in draft.shop.types for each in kind.offerings]
+    is_open = key == ZONE and any(each.zone is None for each in traded)
+    values = {each.requirements.only(key) for each in (everything if is_open else traded)}
+    named = sorted(value for value in values if value is not None and allowed.admits(value))
     return tuple(named) or (() if allowed.open else tuple(sorted(allowed.values)))
 
 

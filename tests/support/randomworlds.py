@@ -110,6 +110,8 @@ class _Maker:
         self.zones = ZONES[: dice.randint(2, 3)]
         self.crowded = self.chance(40)
         """Whether most pods need a node each, so that reservations and limits matter."""
+        self.scarce = self.chance(25)
+        """Whether little can be bought but slots of reservations, and pools want diversity."""
         self.types = self._types()
         self.everything = tuple(self.types)
 
@@ -138,7 +140,7 @@ class _Maker:
         names = [(family, size) for family in FAMILIES for size in CPUS]
         chosen = self.dice.sample(names, self.dice.randint(3, 8))
         types = [self._type(*name) for name in chosen]
-        for number in range(self.dice.choice((0, 1, 1, 2, 3, 4))):
+        for number in range(self.dice.choice((4, 5, 6) if self.scarce else (0, 1, 1, 2, 3, 4))):
             self._reserve(types, f"cr-{number}")
         return types
 
@@ -175,7 +177,7 @@ class _Maker:
                 labels = {CAPACITY_TYPE: capacity_type} if self.chance(98) else {}
                 labels |= {} if zone is None else {ZONE: zone}
                 labels |= {RACK: self.dice.choice(("1", "2"))} if self.chance(4) else {}
-                if self.chance(75):
+                if self.chance(15 if self.scarce else 75):
                     available = 0 if self.chance(15) else UNLIMITED
                     price = self.dice.choice((0.1, 0.2, 0.2, 0.3, 0.5, 0.9))
                     found.append(_offering(labels, price, available))
@@ -232,7 +234,7 @@ class _Maker:
 
     def _pool(self, name: str) -> Pool:
         entries = self._entries(5)
-        while self.chance(25):
+        while self.chance(40 if self.scarce else 25):
             key, *values = self.dice.choice(DIVERSE)
             operator = "In" if values else "Exists"
             entries.append((key, operator, tuple(values), self.dice.randint(1, 4)))

@@ -265,8 +265,8 @@ class SlowPlanner:
         at_best = self._fresh(pool, pod, wanted, at_start, live)
         if at_best is not None and at_best.held:
             draft = self._fresh(pool, pod, wanted, now, live - held_out)
-            if draft is not None and draft.held:
-                return ("reserved", draft) if self._opens(draft) else ("none", None)
+            if draft is not None and draft.held and self._opens(draft):
+                return "reserved", draft
             if self._opens(at_best):
                 return "wait", None
         draft = self._fresh(pool, pod, wanted, now, ())

@@ -26,7 +26,7 @@ from wainwright.model.resources import CPU, MEMORY, PODS, quantity_text
 OUTPUTS: Final = click.Choice(["table", "json", "csv"])
 CAPACITY_TYPES: Final = click.Choice([ON_DEMAND, SPOT, RESERVED])
 TYPE_HEADINGS: Final = (
-    *("TYPE", "ARCH", "VCPU", "MEMORY", "PODS", "CPU FOR PODS", "MEMORY FOR PODS"),
+    *("TYPE", "ARCH", "VCPU", "MEMORY", "PODS", "POD CPU", "POD MEMORY"),
     *("ON-DEMAND", "SPOT", "RESERVED"),
 )
 OFFERING_HEADINGS: Final = ("TYPE", "CAPACITY TYPE", "ZONE", "RESERVATION", "AVAILABLE", "PRICE")
@@ -80,9 +80,9 @@ def filters(command: Any) -> Any:
 def catalog(**flags: Any) -> int:
     """List instance types and their offerings.
 
-    Without files: us-east-1 with a default class. Vcpu and memory are those of the machine as it
-    is sold; cpu and memory for pods are what is left of it. Prices are USD per hour. The JSON is a
-    Catalog, which can be given back as input.
+    Without files: us-east-1 with a default class. VCPU and MEMORY are those of the machine as it
+    is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
+    JSON is a Catalog, which can be given back as input.
     """
     asked = Filters(**flags)
     wanted = _wanted(asked)

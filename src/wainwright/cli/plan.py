@@ -11,7 +11,7 @@ from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.run import Run, Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.manifests.yamlout import dump
-from wainwright.report.document import document
+from wainwright.report.document import beside, document
 
 OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
 
@@ -44,6 +44,8 @@ def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
 def _show(run: Run, output: str, clock: Timings) -> int:
     with clock.spent("explain"):
         made = document(run.planned, now=run.now)
+    for line in beside(run.planned):
+        click.echo(click.style("note: ", fg="yellow", bold=True) + line, err=True)
     PRINTERS[output](made, run)
     return 1 if made["unschedulable"] else 0
 

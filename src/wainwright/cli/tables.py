@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 GAP = "  "
+LEAST_WORDS = 30  # a column of sentences narrower than this cannot be read
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
@@ -33,12 +34,22 @@ def aligned(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
 
 
 def _rich(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> None:
+    """Columns as wide as they need, in a window too narrow as well; only words at the end fold."""
     table = importlib.import_module("rich.table").Table(
         box=None, header_style="bold", pad_edge=False
     )
-    for column, heading in enumerate(headings):
-        right = column >= len(headings) - numbers
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    folding = len(headings) - 1 if not numbers else len(headings)
+    for column, (heading, width) in enumerate(zip(headings, widths, strict=True)):
+        justify = "right" if column >= len(headings) - numbers else "left"
+        if column == folding:
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify=justify, no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(*row)
-    importlib.import_module("rich.console").Console(markup=False, highlight=False).print(table)
+    console = importlib.import_module("rich.console").Console(markup=False, highlight=False)
+    fixed = sum(widths[:folding]) + len(GAP) * len(widths)
+    needed = fixed + (min(widths[-1], LEAST_WORDS) if folding < len(widths) else 0)
+    console.width = max(console.width, needed)
+    console.print(table)

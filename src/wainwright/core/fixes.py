@@ -6,7 +6,7 @@ import msgspec
 
 from wainwright.core.funnel import State, descent
 from wainwright.core.templates import Template
-from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pod import Pod
 from wainwright.model.pool import Pool
 from wainwright.model.reason import (
     LabelConflict,
@@ -17,7 +17,7 @@ from wainwright.model.reason import (
     TooFewValues,
     Untolerated,
 )
-from wainwright.model.requirements import Requirement, Requirements
+from wainwright.model.requirements import Requirements
 from wainwright.model.suggestion import (
     DropLabel,
     LowerMinValues,
@@ -30,17 +30,13 @@ from wainwright.model.taints import Toleration
 
 
 def fix(
-    pod: Pod,
-    refusals: Sequence[tuple[Template, PoolReason]],
-    daemonsets: Sequence[DaemonSet],
-    state: State,
+    pod: Pod, refusals: Sequence[tuple[Template, PoolReason]], state: State
 ) -> Suggestion | None:
     """The first change, by the order of pools, after which a pool would take the pod."""
     for template, reason in refusals:
         for candidate in _candidates(template.pool, reason, pod):
-            changed_pod, changed_pool = _changed(candidate, pod, template.pool)
-            trial = Template(template.number, changed_pool, template.index, daemonsets)
-            if descent(trial, changed_pod, state).reason is None:
+            changed = _changed_pod(candidate, pod)
+            if descent(_changed_pool(candidate, template), changed, state).reason is None:
                 return candidate
     return None
 
@@ -58,7 +54,10 @@ def _candidates(pool: Pool, reason: PoolReason, pod: Pod) -> Iterator[Suggestion
             yield Tolerate(toleration=toleration, pool=name)
         case LabelConflict(key=key, meant=meant) | NoTypeMatches(key=key, meant=meant):
             if any(key in wanted for wanted in pod.alternatives):
-                yield DropLabel(key=key, pool=name, meant=meant)
+                yield from (
+                    DropLabel(key=key, pool=name, meant=each)
+                    for each in dict.fromkeys((meant, None))
+                )
         case TooFewValues(key=key, needed=needed, found=found) if found:
             yield LowerMinValues(key=key, now=needed, to=found, pool=name)
         case LimitReached(resource=resource, limit=limit, in_use=in_use, needed=needed):
@@ -67,29 +66,34 @@ def _candidates(pool: Pool, reason: PoolReason, pod: Pod) -> Iterator[Suggestion
             return
 
 
-def _changed(candidate: Suggestion, pod: Pod, pool: Pool) -> tuple[Pod, Pool]:
-    """The pod and the pool as they would be."""
+def _changed_pod(candidate: Suggestion, pod: Pod) -> Pod:
     match candidate:
         case LowerRequest(resource=resource, to=to):
-            requests = {**pod.requests, resource: to}
-            return msgspec.structs.replace(pod, requests=requests), pool
+            return msgspec.structs.replace(pod, requests={**pod.requests, resource: to})
         case Tolerate(toleration=toleration):
-            tolerations = (*pod.tolerations, toleration)
-            return msgspec.structs.replace(pod, tolerations=tolerations), pool
-        case DropLabel(key=key):
-            freed = tuple(wanted.without({key}) for wanted in pod.alternatives)
-            return msgspec.structs.replace(pod, alternatives=freed), pool
+            return msgspec.structs.replace(pod, tolerations=(*pod.tolerations, toleration))
+        case DropLabel(key=key, meant=meant):
+            freed = tuple(_renamed(wanted, key, meant) for wanted in pod.alternatives)
+            return msgspec.structs.replace(pod, alternatives=freed)
+        case _:
+            return pod
+
+
+def _renamed(wanted: Requirements, key: str, meant: str | None) -> Requirements:
+    rest = wanted.without({key})
+    if meant is None or key not in wanted:
+        return rest
+    return rest.narrow(Requirements([msgspec.structs.replace(wanted[key], key=meant)]))
+
+
+def _changed_pool(candidate: Suggestion, template: Template) -> Template:
+    """The pool as it would be; nothing that the change leaves alone is compiled anew."""
+    twin = template.twin()
+    match candidate:
         case LowerMinValues(key=key, to=to):
-            return pod, msgspec.structs.replace(pool, requirements=_lowered(pool, key, to))
-        case RaiseLimit(resource=resource, to=to):
-            return pod, msgspec.structs.replace(pool, limits={**pool.limits, resource: to})
-
-
-def _lowered(pool: Pool, key: str, to: int) -> Requirements:
-    """The pool's requirements with a smaller minValues: narrowing could only raise it."""
-    return Requirements(
-        Requirement(
-            key=name, allowed=each.allowed, min_values=to if name == key else each.min_values
-        )
-        for name, each in pool.requirements.items()
-    )
+            twin.minimums = tuple((k, to if k == key else n) for k, n in template.minimums)
+        case RaiseLimit(resource=resource, now=now, to=to):
+            twin.limits.raised(resource, to - now)
+        case _:
+            return template
+    return twin

@@ -4,6 +4,7 @@ Worked out after the solve and only for pods without a place, so it may look at 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -29,17 +30,19 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, Resources, subtract
 from wainwright.model.taints import untolerated
 
+STEPS: Final = 12  # halvings until the types left are about equally near
+
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan has come to: the rest of the world, as the pod without a place finds it."""
 
     free: Mapping[str, int]
     """Slots left of each reservation."""
-    in_use: Mapping[str, Resources]
-    """By pool: the capacity of its machines, those of the plan included."""
     strict: bool = True
     """Whether minValues must be kept."""
     reservations: bool = True
+    smallest: dict[int, dict[Rows, tuple[int, str]]] = msgspec.field(default_factory=dict)
+    """By pool and types left: which of these comes nearest to its limits, and which limit."""
 
 
 class Descent(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +59,7 @@ class Descent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def descent(template: Template, pod: Pod, state: State) -> Descent:
-    """The best that any of the pod's alternatives achieves with the pool."""
+    """The best that any of the pod's alternatives achieves with the pool, as full as it is."""
     taint = untolerated(template.pool.taints, pod.tolerations)
     if taint is not None:
         return _stopped(template, [], Untolerated(taint=taint))
@@ -79,7 +82,7 @@ class _Steps:
         self.template = template
         self.index = template.index
         self.wanted = wanted
-        self.requests = {**pod.requests, PODS: pod.requests.get(PODS, 0) + 1}
+        self.requests = {**pod.requests, PODS: 1}
         self.state = state
         self.left: list[int] = []
         self.both = template.base.requirements
@@ -89,7 +92,11 @@ class _Steps:
         return _stopped(self.template, self.left, reason)
 
     def _labels(self) -> PoolReason | None:
-        restricted = [key for key in self.wanted if is_restricted_for_pods(key)]
+        restricted = [
+            key
+            for key, found in self.wanted.items()
+            if is_restricted_for_pods(key) and not found.allowed.admits_absence
+        ]
         if restricted:
             return RestrictedLabel(key=restricted[0])
         known = self.template.well_known
@@ -134,8 +141,7 @@ class _Steps:
 
     def _too_big(self, rows: Rows) -> NothingBigEnough:
         """The type that comes nearest, by the resource that it lacks most of."""
-        ratio, name, row = min(self._lack(row) for row in row_numbers(rows))
-        del ratio
+        _, name, row = min(self._lack(row) for row in row_numbers(self._nearest(rows)))
         taken = self.template.overhead.of(row).get(name, 0)
         return NothingBigEnough(
             resource=name,
@@ -144,6 +150,18 @@ class _Steps:
             instance_type=self.index.types[row].name,
             daemonsets=taken,
         )
+
+    def _nearest(self, rows: Rows) -> Rows:
+        """A few of the types, the nearest among them: those that hold the largest share of it."""
+        low, high = 0.0, 1.0
+        found = rows
+        for _ in range(STEPS):
+            share = (low + high) / 2
+            part = {name: int(amount * share) for name, amount in self.requests.items()}
+            holding = rows & self.template.room.holding(part)
+            low, high = (share, high) if holding else (low, share)
+            found = holding or found
+        return found
 
     def _lack(self, row: int) -> tuple[float, str, int]:
         room = self._room(row)
@@ -191,28 +209,31 @@ class _Steps:
         return None
 
     def _limited(self, rows: Rows, markets: Markets) -> LimitReached | TooFewValues | None:
-        fitting = sum(1 << row for row in row_numbers(rows) if not self._over(row))
+        fitting = rows & self.template.limits.allowed
         self._count(fitting)
         if fitting:
             return self._few(fitting, markets)
-        row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
-        name = self._over(row)[0]
+        row, name = self._smallest(rows)
         return LimitReached(
             resource=name,
             limit=self.template.pool.limits[name],
-            in_use=self.state.in_use.get(self.template.pool.name, {}).get(name, 0),
+            in_use=self.template.pool.in_use.get(name, 0),
             needed=self._added(row, name),
             instance_type=self.index.types[row].name,
         )
 
+    def _smallest(self, rows: Rows) -> tuple[int, str]:
+        """The type that breaks a limit by the least, and that limit; remembered for its equals."""
+        known = self.state.smallest.setdefault(self.template.number, {})
+        if rows not in known:
+            row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
+            known[rows] = row, self._over(row)[0]
+        return known[rows]
+
     def _over(self, row: int) -> list[str]:
         """The limits that one more machine of the type would break."""
-        used = self.state.in_use.get(self.template.pool.name, {})
-        return [
-            name
-            for name, limit in sorted(self.template.pool.limits.items())
-            if used.get(name, 0) + self._added(row, name) > limit
-        ]
+        left = self.template.limits.left
+        return [name for name in left if self._added(row, name) > left[name]]
 
     def _excess(self, row: int) -> float:
         return max(self._added(row, name) for name in self._over(row))

@@ -51,36 +51,32 @@ class Openings:
             return None
         now = rows & limits.allowed
         held = live & shelf.of(self.stock.holdable) & shelf.selling(now)
-        if held:
-            return self._with_slots(template, narrowing, rows, held)
-        if not template.minimums:
-            return WAIT
-        buyable = at_best & narrowing.offered | shelf.sold_in(slots, at_best)
-        return None if self._answer(template, narrowing, buyable, slots) is None else WAIT
+        found = self._with_slots(template, narrowing, now, held) if held else None
+        if found is not None:
+            return found
+        return WAIT if self._with_slots(template, narrowing, at_best, slots) is not None else None
 
     def _with_slots(
         self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets
-    ) -> Answer:
+    ) -> Answer | None:
+        """A node of these types with slots in these markets, if the pool is content with that."""
         buyable = rows & narrowing.offered
         buyable |= template.shelf.sold_in(held, rows ^ buyable)
-        found = self._answer(template, narrowing, buyable & template.limits.allowed, held)
-        return found or self._later(template, narrowing, buyable, held)
+        return self._answer(template, narrowing, buyable, held)
 
     def _plain(self, template: Template, narrowing: Narrowing, rows: Rows) -> Answer:
         buyable = rows & narrowing.offered
         now = buyable & template.limits.allowed
         found = self._answer(template, narrowing, now, 0) if now else None
-        return found or self._later(template, narrowing, buyable, 0)
+        return found or self._later(template, narrowing, buyable)
 
-    def _later(
-        self, template: Template, narrowing: Narrowing, buyable: Rows, held: Markets
-    ) -> Answer:
+    def _later(self, template: Template, narrowing: Narrowing, buyable: Rows) -> Answer:
         """Whether limits may yet allow what they do not while drafts count at their worst."""
         limits = template.limits
         at_best = buyable & limits.allowed_at_start
         if not at_best or at_best == buyable & limits.allowed:
             return REFUSED
-        return REFUSED if self._answer(template, narrowing, at_best, held) is None else LIMITED
+        return REFUSED if self._answer(template, narrowing, at_best, 0) is None else LIMITED
 
     def _answer(
         self, template: Template, narrowing: Narrowing, rows: Rows, held: Markets

@@ -8,7 +8,7 @@ from typing import Final
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
 from wainwright.core.nodes import NodeTable
-from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Markets
@@ -24,13 +24,14 @@ FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_index", "_known", "_labels", "_markets", "_types")
+    __slots__ = ("_index", "_known", "_labels", "_markets", "_open", "_types")
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
         self._types = [kind.name for kind in index.types]
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
+        self._open = {ZONE: _leaving_open(index, ZONE), CAPACITY_TYPE: 0}
         self._labels = {
             key: [market.requirements.only(key) for market in index.markets]
             for key in (ZONE, CAPACITY_TYPE)
@@ -44,12 +45,16 @@ class Names:
         return found
 
     def values(self, key: str, rows: Rows, markets: Markets, allowed: ValueSet) -> tuple[str, ...]:
-        """The values of a label that these types have in these markets, in order."""
+        """The values of a label that these types have in these markets, in order.
+
+        A market that leaves the zone open stands for every zone that the catalogue knows.
+        """
         sold = self._index.sold_in
+        anywhere = sold(self._open[key] & markets) & rows
         found = tuple(
             value
             for value, having in self._markets[key]
-            if allowed.admits(value) and sold(having & markets) & rows
+            if allowed.admits(value) and (anywhere or sold(having & markets) & rows)
         )
         return found or (() if allowed.open else tuple(sorted(allowed.values)))
 
@@ -166,6 +171,14 @@ def _with_minimums(draft: Draft) -> Requirements:
     ]
     kept = requirements.without({key for key, _ in lowered})
     return kept.narrow(Requirements(relaxed))
+
+
+def _leaving_open(index: TypeIndex, key: str) -> Markets:
+    return union(
+        1 << number
+        for number, market in enumerate(index.markets)
+        if market.requirements.allowed(key).open
+    )
 
 
 def _by_value(index: TypeIndex, key: str) -> list[tuple[str, Markets]]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from wainwright.core.fixes import fix
 from wainwright.core.funnel import State, descent
 from wainwright.core.templates import Template, rank
@@ -49,7 +51,7 @@ def unplaced(
         groups.setdefault(_looks(pod), []).append(pod)
     if not groups:
         return ()
-    judge = _Judge(snapshot, catalogs, _state(snapshot, catalogs, claims, free, options))
+    judge = _Judge(_filled(snapshot, catalogs, claims), catalogs, _state(claims, free, options))
     found = [judge.judged(group) for group in groups.values()]
     return tuple(sorted(found, key=lambda one: one.pods))
 
@@ -59,14 +61,22 @@ def _looks(pod: Pod) -> object:
     return (signature(pod.requests), *asked)
 
 
-def _state(
-    snapshot: Snapshot,
-    catalogs: Mapping[str, TypeIndex],
-    claims: Sequence[PlannedClaim],
-    free: Mapping[str, int],
-    options: Options,
-) -> State:
+def _state(claims: Sequence[PlannedClaim], free: Mapping[str, int], options: Options) -> State:
     left = dict(free)
+    for claim in claims:
+        if claim.launch.reservation_id is not None:
+            left[claim.launch.reservation_id] -= 1
+    return State(
+        free=left,
+        strict=options.min_values_policy is MinValuesPolicy.STRICT,
+        reservations=options.capacity_reservations,
+    )
+
+
+def _filled(
+    snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], claims: Sequence[PlannedClaim]
+) -> Snapshot:
+    """The snapshot with the machines of the plan counted as in use."""
     in_use: dict[str, Resources] = {pool.name: pool.in_use for pool in snapshot.pools}
     capacities = {
         name: {kind.name: kind.capacity for kind in catalogs[name].types}
@@ -75,23 +85,15 @@ def _state(
     for claim in claims:
         taken = {**capacities[claim.pool][claim.launch.instance_type], NODES: 1}
         in_use[claim.pool] = add(in_use[claim.pool], taken)
-        if claim.launch.reservation_id is not None:
-            left[claim.launch.reservation_id] -= 1
-    return State(
-        free=left,
-        in_use=in_use,
-        strict=options.min_values_policy is MinValuesPolicy.STRICT,
-        reservations=options.capacity_reservations,
-    )
+    pools = [msgspec.structs.replace(pool, in_use=in_use[pool.name]) for pool in snapshot.pools]
+    return msgspec.structs.replace(snapshot, pools=tuple(pools))
 
 
 class _Judge:
     """The pools, asked once more by those who found no place."""
 
     def __init__(self, snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], state: State) -> None:
-        self.snapshot = snapshot
         self.state = state
-        self.catalogs = catalogs
         self.pools = sorted(snapshot.pools, key=rank)
         self.templates = {
             pool.name: Template(number, pool, catalogs[pool.name], snapshot.daemonsets)
@@ -112,7 +114,7 @@ class _Judge:
             pods=keys,
             reason=NoPoolFits(),
             pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
-            suggestion=fix(pod, refusals, self.snapshot.daemonsets, self.state),
+            suggestion=fix(pod, refusals, self.state),
         )
 
     def _outright(self, pod: Pod) -> PodReason | None:

@@ -9,6 +9,9 @@ from wainwright.api.fault import Fault, shown
 from wainwright.api.judge import judge
 from wainwright.api.kinds import Family, Kind, is_ours, known, suggestion
 
+OUTPUT: Final = frozenset(
+    ("wainwright.dev/v1alpha1", kind) for kind in ("Plan", "PlanDiff", "Reservations")
+)
 TOO_DEEP: Final = Fault(path=(), message="nested too deeply to be a manifest")
 
 
@@ -80,6 +83,9 @@ def _header_faults(value: Any) -> list[Fault]:
 
 
 def _unknown(api_version: str, kind: str) -> Fault:
+    if (api_version, kind) in OUTPUT:
+        message = f"a {kind} is what wain prints, not what it reads; it was left alone"
+        return Fault(path=("kind",), message=message, found=kind, warning=True)
     if is_ours(api_version):
         return Fault(
             path=("kind",),

@@ -8,6 +8,7 @@ from wainwright.model.reason import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, ordered, quantity_text
 from wainwright.offline import Planned
 from wainwright.report import words
+from wainwright.report.doubts import doubts
 
 Document = dict[str, Any]
 
@@ -16,7 +17,7 @@ def document(planned: Planned, *, now: str) -> Document:
     """What `wain plan -o json` prints."""
     plan, prepared = planned.plan, planned.prepared
     notes = (str(remark) for remark in prepared.remarks)
-    said = [*map(_note, prepared.world.notes), *notes, *prepared.warnings, *plan.warnings]
+    said = [*map(_note, prepared.world.notes), *notes, *beside(planned)]
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
@@ -29,6 +30,12 @@ def document(planned: Planned, *, now: str) -> Document:
         "warnings": list(dict.fromkeys(said)),
         "summary": _summary(plan, len(prepared.snapshot.pods)),
     }
+
+
+def beside(planned: Planned) -> list[str]:
+    """What is worth knowing and has no place in a file."""
+    prepared = planned.prepared
+    return [*doubts(prepared), *prepared.warnings, *planned.plan.warnings]
 
 
 def _note(problem: Problem) -> str:

@@ -59,9 +59,13 @@ def rows(found: list[Document]) -> list[tuple[str, ...]]:
 def remarks(found: list[Document]) -> list[str]:
     """Who could have used what stays idle, and what kept them."""
     return [
-        f"{one['id']}: {len(kept['pods']):,} pods could not use it through {kept['nodePool']}: "
+        f"{one['id']}: {_pods(len(kept['pods']))} could not use it through {kept['nodePool']}: "
         f"{kept['reason']} ({some(kept['pods'])})"
         for one in found
         if one["idle"]
         for kept in one["notUsedBy"]
     ]
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count:,} pods"

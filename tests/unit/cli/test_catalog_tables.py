@@ -1,5 +1,8 @@
 """Tables in a pipe, and the places of remarks."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from wainwright.catalogue.remarks import warning
@@ -17,6 +20,31 @@ def test_columns_stand_below_each_other_and_numbers_end_at_the_right() -> None:
 
 def test_no_rows_are_no_lines() -> None:
     assert aligned([]) == []
+
+
+def on_a_terminal(code: str) -> str:
+    """What a little program prints to a terminal of 80 columns."""
+    terminal, window = os.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", code], stdout=window, env=environment, check=True)
+    os.close(window)
+    with os.fdopen(terminal, "rb", buffering=0) as printed:
+        return printed.read(65536).decode().replace("\r\n", "\n")
+
+
+def test_on_a_narrow_terminal_no_number_is_cut() -> None:
+    long = "x" * 100
+    made = f"show_table(('NAME', 'PRICE'), [('{long}', '0.123456')], numbers=1)"
+    text = on_a_terminal(f"from wainwright.cli.tables import show_table; {made}")
+    assert f"{long}  0.123456" in text
+
+
+def test_on_a_narrow_terminal_sentences_fold() -> None:
+    words = " ".join(["word"] * 40)
+    made = f"show_table(('NAME', 'WHY'), [('a', '{words}')])"
+    text = on_a_terminal(f"from wainwright.cli.tables import show_table; {made}")
+    assert text.count("word") == 40
+    assert max(map(len, text.splitlines()[1:])) <= 80  # the heading has colours in it
 
 
 def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:

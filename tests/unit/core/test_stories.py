@@ -14,6 +14,7 @@ from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_FAMILY,
     INSTANCE_TYPE,
+    NODEPOOL,
     ON_DEMAND,
     RESERVED,
     SPOT,
@@ -137,6 +138,25 @@ def test_a_slot_that_is_held_sends_nobody_to_a_lighter_pool() -> None:
     ]
     made = planned(pods(3), pools, types)
     assert [claim.pool for claim in made.claims] == ["heavy", "heavy", "light"]
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_pod_waits_for_the_slot_without_which_min_values_cannot_be_met(fallback: bool) -> None:
+    """One of the two is free and of no use alone; the other is let go when the first launches."""
+    reserved = asking(CAPACITY_TYPE, "In", RESERVED)
+    diverse = asking(INSTANCE_TYPE, min_values=2).narrow(reserved)
+    pools = [Pool(name="diverse", weight=20, requirements=diverse), Pool(name="other", weight=30)]
+    pools += [Pool(name="fallback")] if fallback else []
+    m5 = kind("m5.large", slots("cr-2", 1))
+    types = {
+        "diverse": [kind("c5.large", slots("cr-1", 1)), m5],
+        "other": [m5, kind("a1.large", slots("cr-3", 1))],
+        "fallback": [kind("r5.large")],
+    }
+    waiting = [*pods(1, "first", asks=asking(NODEPOOL, "In", "other"))]
+    waiting += pods(1, "second", cpu=1900, asks=asking(NODEPOOL, "NotIn", "other"))
+    made = planned(waiting, pools, types)
+    assert [(claim.pool, claim.round) for claim in made.claims] == [("other", 1), ("diverse", 2)]
 
 
 def test_several_pods_share_a_reserved_node() -> None:

@@ -48,7 +48,7 @@ def _nodes(plan: Document) -> Table:
             Text(capacity, style=COLOURS.get(row.capacity_type, "")),
             hourly(row.price),
             f"{row.pods:,}",
-            f"{len(options):,} types",
+            "1 type" if len(options) == 1 else f"{len(options):,} types",
         )
     return table
 
