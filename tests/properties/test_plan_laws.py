@@ -28,8 +28,8 @@ from tests.support.standing import has_room, in_order, is_welcome
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import SPOT
-from wainwright.model.plan import Choices, Launch, Plan
-from wainwright.model.requirements import Requirements
+from wainwright.model.plan import Choices, Launch, Plan, PlannedClaim
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources, add, fits
 from wainwright.model.taints import untolerated
 
@@ -124,31 +124,38 @@ def test_law_16_min_values_hold_for_the_types_that_are_left(case: Case) -> None:
 @given(case=CASES)
 def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
     for claim in case.plan.claims:
-        launch, offers = claim.launch, case.offers(claim)
+        offers = case.offers(claim)
         chosen = [pair for pair in offers if is_launch(claim, *pair)]
         assert chosen
-        assert is_among(launch, claim.choices)
+        assert is_among(claim.launch, claim.choices)
         reserved = [pair for pair in offers if pair[1].reservation_id is not None]
-        assert bool(launch.reservation_id) == bool(reserved)
-        ordinary = [p for p in reserved or offers if is_ordinary(p[0], claim.requirements)]
-        pinned = is_ordinary(chosen[0][0], claim.requirements)
-        left = ordinary if pinned else reserved or offers
-        if not pinned and ordinary:  # then the others are needed for minValues alone
-            kinds = [
-                kind for kind in case.kinds(claim) if kind.name in {k.name for k, _ in ordinary}
-            ]
-            assert not reserved
-            assert not diverse(case.shops[claim.pool], claim.requirements, kinds, ())
-        late = claim.round < max(each.round for each in case.plan.claims)
-        # Whoever joined later may have asked for types that nobody had asked for before.
-        assert late or not [p for p in left if is_better(p[1], chosen[0][1], left)]
+        assert bool(claim.launch.reservation_id) == bool(reserved)
+        left = in_question(case, claim, reserved or offers)
+        # Whoever joined in a later round may have asked for types that nobody had asked for before.
+        last = claim.round == max(each.round for each in case.plan.claims)
+        if last or all(is_ordinary(kind, NO_REQUIREMENTS) for kind, _ in offers):
+            assert chosen[0] in left
+            assert not [offer for _, offer in left if is_better(offer, chosen[0][1], left)]
+
+
+def in_question(
+    case: Case, claim: PlannedClaim, offers: list[tuple[InstanceType, Offering]]
+) -> list[tuple[InstanceType, Offering]]:
+    """Without whole machines and accelerators, unless they are asked for, needed or alone."""
+    ordinary = [pair for pair in offers if is_ordinary(pair[0], claim.requirements)]
+    names = {kind.name for kind, _ in ordinary}
+    kinds = [kind for kind in case.kinds(claim) if kind.name in names]
+    needed = not claim.launch.reservation_id and not diverse(
+        case.shops[claim.pool], claim.requirements, kinds, ()
+    )
+    return offers if needed else ordinary or offers
 
 
 def is_among(launch: Launch, choices: Choices) -> bool:
     """Nothing is listed where neither the claim nor any offering names a value."""
     return (
         launch.instance_type in choices.instance_types
-        and (not choices.zones or launch.zone in choices.zones)
+        and (launch.zone is None or not choices.zones or launch.zone in choices.zones)
         and (not choices.capacity_types or launch.capacity_type in choices.capacity_types)
         and (not launch.reservation_id or launch.reservation_id in choices.reservation_ids)
     )

@@ -177,7 +177,7 @@ def is_launch(claim: PlannedClaim, kind: InstanceType, offering: Offering) -> bo
         kind.name == launch.instance_type
         and offering.price == launch.price
         and offering.reservation_id == launch.reservation_id
-        and offering.capacity_type in (None, launch.capacity_type)
+        and offering.capacity_type == launch.capacity_type
         and offering.zone in (None, launch.zone)
         and claim.requirements.allowed(CAPACITY_TYPE).admits(launch.capacity_type)
         and (launch.zone is None or claim.requirements.allowed(ZONE).admits(launch.zone))

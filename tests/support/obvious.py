@@ -14,7 +14,7 @@ from tests.support.shop import Shop, is_ordinary, requests_of, sold
 from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
+from wainwright.model.labels import CAPACITY_TYPE, SPOT, ZONE
 from wainwright.model.options import MinValuesPolicy
 from wainwright.model.plan import Choices, Launch
 from wainwright.model.pod import Pod
@@ -322,17 +322,16 @@ def _named(draft: Draft, key: str, traded: list[Offering]) -> tuple[str, ...]:
 
 
 def launch(draft: Draft) -> Launch:
-    """What would be bought now; an offering of any zone or kind is taken for the first allowed."""
+    """What would be bought now. Open choice: an offering of any zone is taken for the first."""
     assert draft.launch is not None
     kind, each = draft.launch
-    zones, kinds = draft.asked.allowed(ZONE), draft.asked.allowed(CAPACITY_TYPE)
+    allowed = draft.asked.allowed(ZONE)
     everywhere = [o.zone for k in draft.shop.types for o in sold(k, draft.asked, draft.held)]
-    known = everywhere if zones.open else zones.values
-    any_kind = ON_DEMAND if kinds.admits(ON_DEMAND) else kinds.any()
+    known = everywhere if allowed.open else allowed.values
     return Launch(
         instance_type=kind.name,
         zone=each.zone or min((zone for zone in known if zone), default=None),
-        capacity_type=each.capacity_type or any_kind,
+        capacity_type=each.capacity_type or "",
         price=each.price,
         reservation_id=each.reservation_id,
     )

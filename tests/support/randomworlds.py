@@ -174,8 +174,7 @@ class _Maker:
         found = []
         for capacity_type in (SPOT, ON_DEMAND):
             for zone in self.zones if self.chance(95) else (None,):
-                labels = {CAPACITY_TYPE: capacity_type} if self.chance(98) else {}
-                labels |= {} if zone is None else {ZONE: zone}
+                labels = {CAPACITY_TYPE: capacity_type} | ({} if zone is None else {ZONE: zone})
                 labels |= {RACK: self.dice.choice(("1", "2"))} if self.chance(4) else {}
                 if self.chance(15 if self.scarce else 75):
                     available = 0 if self.chance(15) else UNLIMITED

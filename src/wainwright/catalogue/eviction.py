@@ -1,6 +1,7 @@
 """Eviction: what the kubelet keeps free by evicting pods, and so never gives to them."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from wainwright.api.quantity import NANO, Quantity
@@ -23,14 +24,19 @@ def hard_threshold(kubelet: Kubelet, resource: str) -> Threshold:
 
 def eviction(kubelet: Kubelet, capacity: Mapping[str, Figure]) -> dict[str, Figure]:
     return {
-        resource: _kept_free(kubelet, resource, capacity[resource].amount) for resource in SIGNALS
+        resource: _kept_free(
+            signal,
+            hard_threshold(kubelet, resource),
+            signal in kubelet.eviction_hard,
+            capacity[resource].amount,
+        )
+        for resource, signal in SIGNALS.items()
     }
 
 
-def _kept_free(kubelet: Kubelet, resource: str, capacity: int) -> Figure:
-    threshold = hard_threshold(kubelet, resource)
-    signal = SIGNALS[resource]
-    given = signal in kubelet.eviction_hard
+@lru_cache(maxsize=4096)
+def _kept_free(signal: str, threshold: Threshold, given: bool, capacity: int) -> Figure:
+    """Cached, as most machines of a class have the same disk, and many the same memory."""
     detail: Detail = {"signal": signal}
     if threshold.off:
         return Figure(0, Rule.EVICTION_OFF, detail)

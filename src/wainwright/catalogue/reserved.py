@@ -1,6 +1,7 @@
 """Reserved resources: what kubelet, container runtime and system keep for themselves."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from wainwright.api.quantity import Quantity
@@ -23,6 +24,7 @@ GKE_SHARES: Final = ((4 * GIB, 25), (4 * GIB, 20), (8 * GIB, 10), (112 * GIB, 6)
 """Of the first so many bytes, so many percent."""
 FURTHER_GKE_SHARE: Final = 2
 KUBE_STORAGE: Final = GIB
+STORAGE: Final = Figure(KUBE_STORAGE, Rule.KUBE_STORAGE)
 MEMORY_RULES: Final = {
     Rule.ENI_DENSITY: Rule.KUBE_MEMORY_INTERFACES,
     Rule.NO_INTERFACES: Rule.KUBE_MEMORY_INTERFACES,
@@ -38,10 +40,12 @@ def kube_reserved(
     `counted` are the pods to allow for.
     """
     reckoned = {
-        CPU: Figure(kube_cpu(capacity[CPU].amount), Rule.KUBE_CPU),
+        CPU: _cpu(capacity[CPU].amount),
         MEMORY: _memory(kubelet.kube_reserved_memory_strategy, capacity[MEMORY].amount, counted),
-        EPHEMERAL_STORAGE: Figure(KUBE_STORAGE, Rule.KUBE_STORAGE),
+        EPHEMERAL_STORAGE: STORAGE,
     }
+    if not kubelet.kube_reserved:
+        return reckoned
     return reckoned | _given(kubelet.kube_reserved, Rule.KUBE_RESERVED)
 
 
@@ -79,8 +83,17 @@ def gke_memory(memory: int) -> int:
 def _memory(strategy: MemoryStrategy, memory: int, counted: Figure) -> Figure:
     if strategy is MemoryStrategy.GKE:
         return Figure(gke_memory(memory), Rule.KUBE_MEMORY_GKE, {"memory": memory})
-    rule = MEMORY_RULES.get(counted.rule, Rule.KUBE_MEMORY_PODS)
-    return Figure((255 + 11 * counted.amount) * MIB, rule, {"pods": counted.amount})
+    return _by_pods(counted.amount, MEMORY_RULES.get(counted.rule, Rule.KUBE_MEMORY_PODS))
+
+
+@lru_cache(maxsize=4096)
+def _by_pods(pods: int, rule: Rule) -> Figure:
+    return Figure((255 + 11 * pods) * MIB, rule, {"pods": pods})
+
+
+@lru_cache(maxsize=4096)
+def _cpu(cpu: int) -> Figure:
+    return Figure(kube_cpu(cpu), Rule.KUBE_CPU)
 
 
 def _given(reserved: Mapping[str, Quantity], rule: Rule) -> dict[str, Figure]:

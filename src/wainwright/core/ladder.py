@@ -126,7 +126,7 @@ class Ladder:
         if known is not None and known[0] == stamp:
             return known[1]
         answer = self._openings.ask(template, wish)
-        wish.answers[template.number] = (stamp, answer)
+        wish.answers = {**wish.answers, template.number: (stamp, answer)}
         return answer
 
 

@@ -62,8 +62,7 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
     """What would be bought now; `free` tells how many slots a reservation has left."""
     index = left.index
     if left.held:
-        kept = msgspec.structs.replace(left, rows=_with_slots(left), markets=left.held, minimums=())
-        best = index.best_buy(_ordinary(kept), left.held)
+        best = index.best_buy(_ordinary_slots(left), left.held)
         assert best is not None, "what a claim holds is sold"
         return _emptiest(left, Buy(*best), free)
     rows, spot = _ordinary(left), left.markets & index.spot_markets
@@ -78,8 +77,8 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
 def to_be_bought(left: Left) -> Left:
     """The types and markets among which the launch request lets the cloud choose."""
     if left.held:
-        kept = msgspec.structs.replace(left, rows=_with_slots(left), markets=left.held, minimums=())
-        return msgspec.structs.replace(kept, rows=_ordinary(kept))
+        rows = _ordinary_slots(left) & left.index.sold_in(left.held)
+        return msgspec.structs.replace(left, rows=rows, markets=left.held, minimums=())
     return _of_one_kind(msgspec.structs.replace(left, rows=_ordinary(left)))
 
 
@@ -159,8 +158,12 @@ def _not_dearer(left: Left, markets: Markets, price: float) -> Rows:
     return rows if left.meets(rows, markets) else left.rows & left.index.sold_in(markets)
 
 
-def _with_slots(left: Left) -> Rows:
-    return left.rows & left.index.sold_in(left.held)
+def _ordinary_slots(left: Left) -> Rows:
+    """The ordinary ones among the types that have a slot, perhaps with others that have none."""
+    if not (left.index.metal | left.index.accelerated) & left.rows:
+        return left.rows
+    rows = left.rows & left.index.sold_in(left.held)
+    return _ordinary(msgspec.structs.replace(left, rows=rows, markets=left.held, minimums=()))
 
 
 def _emptiest(left: Left, best: Buy, free: Callable[[str], int]) -> Buy:

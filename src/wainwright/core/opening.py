@@ -104,5 +104,5 @@ def room(template: Template, wish: Wish) -> Rows:
         for column, amount in wish.amounts if found else ():
             amounts, having = template.sizes[column]
             found &= having[bisect_left(amounts, amount)]
-        wish.room[template.number] = found
+        wish.room = {**wish.room, template.number: found}
     return found

@@ -26,14 +26,16 @@ Queue: TypeAlias = list[Run]
 
 def queue(classes: Iterable[PodClass]) -> Queue:
     """By cpu and memory, descending; then the older, then UID, namespace and name."""
-    ranked = []
+    ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
     for group in classes:
         cpu, memory = -group.requests.get(CPU, 0), -group.requests.get(MEMORY, 0)
         for pod in group.pods:
             age = inf if pod.created is None else pod.created
-            ranked.append((cpu, memory, age, pod.uid, pod.namespace, pod.name, pod, group))
-    ranked.sort(key=itemgetter(0, 1, 2, 3, 4, 5))
+            # The number only keeps the sort from comparing pods.
+            place = (cpu, memory, age, pod.uid, pod.namespace, pod.name, len(ranked), pod, group)
+            ranked.append(place)
+    ranked.sort()
     return [
-        Run(group, [entry[6] for entry in entries])
-        for group, entries in groupby(ranked, key=itemgetter(7))
+        Run(group, [entry[7] for entry in entries])
+        for group, entries in groupby(ranked, key=itemgetter(8))
     ]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Final
+from typing import Final, TypeAlias
 
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
@@ -17,6 +17,8 @@ from wainwright.model.requirements import Requirement, Requirements
 from wainwright.model.resources import add, ordered
 from wainwright.model.snapshot import Reservation
 from wainwright.model.values import ValueSet
+
+Held: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
@@ -58,15 +60,12 @@ class Names:
         )
         return found or (() if allowed.open else tuple(sorted(allowed.values)))
 
-    def values_held(self, key: str, held: Markets) -> tuple[str, ...]:
-        """The same in markets of which it is known that they sell what is left."""
-        labels = self._labels[key]
-        found = {labels[number] for number in row_numbers(held)}
-        return tuple(sorted(value for value in found if value is not None))
-
-    def reservations(self, held: Markets) -> tuple[str, ...]:
-        ids = {self._index.markets[number].reservation_id for number in row_numbers(held)}
-        return tuple(sorted(name for name in ids if name is not None))
+    def held(self, held: Markets) -> Held:
+        """Zones, capacity types and reservations of markets that are known to sell what is left."""
+        numbers = list(row_numbers(held))
+        zones, kinds = ({labels[n] for n in numbers} for labels in self._labels.values())
+        ids = {self._index.markets[number].reservation_id for number in numbers}
+        return _sorted(zones), _sorted(kinds), _sorted(ids)
 
 
 def claims(drafts: Iterable[Draft], resources: Sequence[str]) -> tuple[PlannedClaim, ...]:
@@ -122,9 +121,10 @@ def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> P
 
 
 def _choices(draft: Draft, names: Names) -> Choices:
-    rows, markets, held = draft.rows, draft.narrowing.markets, draft.held
-    if held:
-        zones, kinds = (names.values_held(key, held) for key in (ZONE, CAPACITY_TYPE))
+    rows, markets = draft.rows, draft.narrowing.markets
+    reservations: tuple[str, ...] = ()
+    if draft.held:
+        zones, kinds, reservations = names.held(draft.held)
     else:
         allowed = draft.narrowing.requirements.allowed
         zones = names.values(ZONE, rows, markets, allowed(ZONE))
@@ -133,7 +133,7 @@ def _choices(draft: Draft, names: Names) -> Choices:
         instance_types=names.types(rows),
         zones=zones,
         capacity_types=kinds,
-        reservation_ids=names.reservations(held),
+        reservation_ids=reservations,
     )
 
 
@@ -171,6 +171,10 @@ def _with_minimums(draft: Draft) -> Requirements:
     ]
     kept = requirements.without({key for key, _ in lowered})
     return kept.narrow(Requirements(relaxed))
+
+
+def _sorted(values: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted([value for value in values if value is not None]))
 
 
 def _leaving_open(index: TypeIndex, key: str) -> Markets:

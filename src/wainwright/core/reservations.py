@@ -155,8 +155,15 @@ class Shelf:
         if found is None:
             if len(self._selling) >= REMEMBERED:
                 self._selling.clear()
-            found = union(self._sellers[row] for row in row_numbers(rows))
-            self._selling[rows] = found
+            found = self._selling[rows] = self._sellers_of(rows)
+        return found
+
+    def _sellers_of(self, rows: Rows) -> Markets:
+        found, sellers = 0, self._sellers
+        while rows:
+            lowest = rows & -rows
+            found |= sellers[lowest.bit_length() - 1]
+            rows ^= lowest
         return found
 
     def sold_in(self, markets: Markets, rows: Rows) -> Rows:

@@ -21,7 +21,7 @@ MARKS: Final = 512  # sizes kept per resource; with more, those between them sha
 class Slack:
     """Who is short of what."""
 
-    __slots__ = ("_marks", "_short")
+    __slots__ = ("_marks", "_places", "_short")
 
     def __init__(self, wishes: Iterable[Wish], resources: int) -> None:
         asked: list[set[int]] = [set() for _ in range(resources)]
@@ -30,12 +30,17 @@ class Slack:
                 asked[column].add(amount)
         self._marks = [_thinned(sorted(amounts)) for amounts in asked]
         self._short: list[list[Rows]] = [[0] * len(marks) for marks in self._marks]
+        self._places: list[list[Place]] = [
+            [(short, mark) for mark in range(len(short))] for short in self._short
+        ]
 
     def places(self, amounts: Amounts) -> Sequence[Place]:
         """Where to read who is too full for the amounts."""
         return tuple(
-            (self._short[column], bisect_right(self._marks[column], amount) - 1)
-            for column, amount in amounts
+            [
+                self._places[column][bisect_right(self._marks[column], amount) - 1]
+                for column, amount in amounts
+            ]
         )
 
     def enter(self, bit: Rows, column: int, free: int, before: int) -> int:

@@ -4,9 +4,9 @@ An ask is what is wanted of a node besides room; a wish is an ask with the room 
 has one wish for each alternative that its pods put up with.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from wainwright.core.answer import Answer, Terms
 from wainwright.core.reservations import Ids
@@ -17,6 +17,7 @@ from wainwright.model.resources import PODS, Resources
 from wainwright.model.taints import Toleration
 
 FIRST: Final = itemgetter(0)
+NOTHING_YET: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
 """Number of the resource and how much of it; only what is more than nothing."""
@@ -54,10 +55,10 @@ class Wish:
         "short_nodes",
     )
 
-    def __init__(self, ask: Ask, amounts: Amounts) -> None:
+    def __init__(self, ask: Ask, amounts: Amounts, columns: tuple[int, ...]) -> None:
         self.ask = ask
         self.amounts = amounts
-        self.columns = tuple(map(FIRST, amounts))
+        self.columns = columns
         self.rejected: Rows = 0
         """The drafts that have refused it; they only ever get fuller."""
         self.full: Rows = 0
@@ -65,9 +66,9 @@ class Wish:
         self.short: Sequence[tuple[list[Rows], int]] = ()
         """Where the slack index lists the drafts that are too full."""
         self.short_nodes: Sequence[tuple[list[Rows], int]] = ()
-        self.room: dict[int, Rows] = {}
+        self.room: Mapping[int, Rows] = NOTHING_YET
         """By pool: the types with the labels and the room."""
-        self.answers: dict[int, tuple[int, Answer]] = {}
+        self.answers: Mapping[int, tuple[int, Answer]] = NOTHING_YET
         """By pool: what it last said to a new node, and at which stamp."""
 
 
@@ -108,8 +109,11 @@ class Classes:
         self._by_value: dict[object, PodClass] = {}
         self._by_looks: dict[tuple[object, int, int], PodClass] = {}
         self._numbers: dict[str, int] = {}
+        self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
+        self._by_looks.clear()  # with all pods different these are as large as the rest together
+        self._by_value.clear()
 
     @property
     def resources(self) -> list[str]:
@@ -133,9 +137,14 @@ class Classes:
         value = (tuple(requests.items()), pod.alternatives, pod.tolerations)
         found = self._by_value.get(value)
         if found is None:
-            amounts = tuple((self._number(name), amount) for name, amount in requests.items())
+            amounts = tuple([(self._number(name), amount) for name, amount in requests.items()])
+            columns = tuple(map(FIRST, amounts))
+            columns = self._columns.setdefault(columns, columns)
             wishes = tuple(
-                Wish(self._ask(each, pod.tolerations), amounts) for each in pod.alternatives
+                [
+                    Wish(self._ask(each, pod.tolerations), amounts, columns)
+                    for each in pod.alternatives
+                ]
             )
             found = self._by_value[value] = PodClass(len(self.all), wishes, requests)
             self.all.append(found)

@@ -181,3 +181,20 @@ def test_old_names_of_labels_are_understood() -> None:
     )
     (offering,) = built(cloud=WEST, instance_types=(old,)).by_name["c5.large"].offerings
     assert (offering.zone, offering.price) == ("us-west-2b", 0.085)
+
+
+def test_offerings_with_equal_labels_stand_in_the_order_of_the_prices_in_force() -> None:
+    labels = {"karpenter.sh/capacity-type": "spot", ZONE: "hall-a"}
+    twice = catalog(
+        {
+            "name": "rack",
+            "capacity": {"cpu": "1"},
+            "offerings": [
+                {"labels": labels, "price": 1, "available": UNLIMITED},
+                {"labels": labels, "price": 2, "available": 0},
+            ],
+        }
+    )
+    same = [{"instanceType": "rack", "capacityType": "spot", "price": 3}]
+    made = built(catalog=twice, cloud=cloud(region="dc-1", prices=same))
+    assert [offering.available for offering in made.by_name["rack"].offerings] == [0, UNLIMITED]

@@ -18,6 +18,7 @@ from wainwright.model.labels import (
     ON_DEMAND,
     RESERVED,
     SPOT,
+    ZONE,
 )
 from wainwright.model.options import MinValuesPolicy, Options
 from wainwright.model.plan import Plan, PlannedClaim
@@ -166,6 +167,21 @@ def test_several_pods_share_a_reserved_node() -> None:
     assert len(claim.pods) == 3
     assert claim.choices.reservation_ids == ("cr-1", "cr-2")
     assert claim.choices.capacity_types == (RESERVED,)
+
+
+@pytest.mark.parametrize(("zone", "nodes"), [("zone-a", 2), ("zone-b", 3)])
+def test_who_waited_in_vain_joins_a_machine_under_way_only_as_it_would_be_launched(
+    zone: str, nodes: int
+) -> None:
+    sold = [offering(price=0.1), offering(zone="zone-b", price=0.2)]
+    types = [kind("c5.large", slots("cr-1", 1, "zone-a"), slots("cr-1", 1, "zone-b"), *sold)]
+    waiting = [*pods(1, "taker")]
+    waiting += pods(1, "opener", cpu=1000, asks=asking(CAPACITY_TYPE, "In", ON_DEMAND))
+    waiting += pods(1, "waiter", cpu=500, asks=asking(ZONE, "In", zone))
+    made = planned(waiting, [Pool(name="only")], types)
+    assert len(made.claims) == nodes
+    opener = claim_of(made, "opener-0")
+    assert opener.choices.zones == (("zone-a",) if nodes == 2 else ("zone-a", "zone-b"))
 
 
 def test_the_last_reserved_offering_is_never_packed_away() -> None:
