@@ -29,7 +29,9 @@ def _anything(_schema: Schema) -> st.SearchStrategy[Any]:
 
 def _lists(schema: Schema) -> st.SearchStrategy[Any]:
     least = schema.get("minItems", 0)
-    distinct = str if schema.get("x-kubernetes-list-type") in ("set", "map") else None
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    wanted = schema.get("x-kubernetes-list-type") in ("set", "map")
+    distinct = (lambda one: str([one[key] for key in keys] if keys else one)) if wanted else None
     items = values(schema["items"])
     return st.lists(items, min_size=least, max_size=least + 2, unique_by=distinct)
 

@@ -130,7 +130,7 @@ class _Maker:
         )
         options = Options(
             min_values_policy=MinValuesPolicy("BestEffort" if self.chance(25) else "Strict"),
-            strict_weights=self.chance(15),
+            strict_weights=self.chance(20),
             capacity_reservations=not self.chance(5),
         )
         types = {pool.name: self._sold_to_pool() for pool in pools}
@@ -295,6 +295,8 @@ class _Maker:
 
     def _asked(self, percent: int) -> Requirements:
         entries = self._entries(percent)
+        entries += [(CAPACITY_TYPE, "NotIn", (RESERVED,), None)] if self.chance(12) else []
+        entries += [(ZONE, "In", (self.dice.choice(self.zones),), None)] if self.chance(12) else []
         for operator in ("In", "NotIn", "Exists", "DoesNotExist"):
             if self.chance(2):
                 values = ("x",) if operator.endswith("In") else ()

@@ -47,18 +47,32 @@ def test_a_claim_will_have_what_is_decided_already() -> None:
                     requirement(ZONE, "a"),
                     requirement("kubernetes.io/arch", "amd64", "arm64"),
                     requirement("team", "required"),
+                    requirement("tier", "back"),
                 ]
             },
         ),
-        labels={"team": "pool", "tier": "front"},
+        labels={"team": "pool", "tier": "front", "colour": "blue"},
     )
     assert found.labels == {
         "karpenter.k8s.aws/ec2nodeclass": "default",
         "karpenter.sh/nodepool": "web",
         "team": "own",
-        "tier": "front",
+        "tier": "back",
+        "colour": "blue",
         ZONE: "a",
     }
+
+
+def test_a_claim_without_labels_is_labelled_with_its_pool_if_it_has_one() -> None:
+    owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "web", "uid": "1"}
+    theirs = claim(pool=None, metadata={"ownerReferences": [owner]})
+    assert made(theirs).labels["karpenter.sh/nodepool"] == "web"
+    assert "karpenter.sh/nodepool" not in made(claim(pool=None)).labels
+
+
+def test_a_hostname_that_differs_from_the_name_stays() -> None:
+    labels = {"kubernetes.io/hostname": "ip-1"}
+    assert made(node("n-1", metadata={"labels": labels})).labels == labels
 
 
 def test_a_registered_node_has_only_its_own_labels() -> None:

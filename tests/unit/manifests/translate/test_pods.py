@@ -120,6 +120,15 @@ def test_a_volume_that_matters_keeps_pods_apart() -> None:
     assert with_volume.unsupported == (Feature.VOLUMES,)
 
 
+def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
+    larger = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
+    status = {"containerStatuses": larger}
+    spec = {"containers": [container(cpu="1")]}
+    bound = typed_pod(spec={**spec, "nodeName": "n"}, status=status)
+    assert translated(bound).requests == {"cpu": 2000}
+    assert translated(typed_pod(spec=spec, status=status)).requests == {"cpu": 1000}
+
+
 def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
     translating = pods()
     asked = [{"name": "c", "resources": {"requests": {"memory": 2**70}}}]

@@ -69,6 +69,7 @@ def test_without_machines_the_pools_own_word_counts() -> None:
     reported = {"resources": {"cpu": "4", "memory": "1Gi"}, "nodes": 2}
     assert made(status=reported).in_use == {"cpu": 4000, "memory": GIB, "nodes": 2}
     assert made(status={"resources": {"nodes": "3"}}).in_use == {"nodes": 3}
+    assert made(status={"resources": {"nodes": "3"}, "nodes": 4}).in_use == {"nodes": 4}
     assert made(claim(status=status("8")), status=reported).in_use == {"cpu": 8000, "nodes": 1}
     assert made().in_use == {}
 

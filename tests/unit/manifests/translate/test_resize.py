@@ -27,10 +27,14 @@ def test_the_largest_of_asked_actual_and_allocated_counts() -> None:
 def test_a_wish_refused_for_good_no_longer_counts() -> None:
     refused = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
     assert given("500m", "400m", conditions=refused) == {"cpu": 500}
+    deferred = [{**refused[0], "reason": "Deferred"}]
+    assert given("500m", "400m", conditions=deferred) == {"cpu": 1000}
 
 
 def test_the_very_spec_is_given_back_where_nothing_was_resized() -> None:
-    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    same = {"cpu": "1"}
+    granted = {"name": "c", "resources": {"requests": same}, "allocatedResources": same}
+    status = {"containerStatuses": [granted]}
     pod = typed_pod(spec={"containers": [container(cpu="1")]}, status=status)
     assert as_given(pod) is pod.spec
 

@@ -70,6 +70,11 @@ def test_pools_hold_what_is_theirs() -> None:
     ]
 
 
+def test_a_machine_under_way_will_have_the_labels_of_its_pool() -> None:
+    found = translated(pool("web", labels={"team": "web"}), pool("db"), claim()).snapshot
+    assert found.nodes[0].labels["team"] == "web"
+
+
 def test_fees_are_those_of_the_node_and_of_its_disks() -> None:
     given = world(cloud(**FEES), pool("web"))
     assert snapshot(given, disk_gib=lambda _: 100.0).snapshot.pools[0].fees == 25.5
