@@ -136,6 +136,8 @@ class DraftTable:
 
     def emptiest(self, drafts: Rows) -> Draft:
         """The one with the fewest pods; among equals the one that was opened first."""
+        if not drafts & (drafts - 1):
+            return self.drafts[drafts.bit_length() - 1]
         if drafts.bit_count() <= FEW:
             chosen = [self.drafts[number] for number in row_numbers(drafts)]
             return min(chosen, key=_pods)

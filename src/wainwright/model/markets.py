@@ -5,6 +5,7 @@ All offerings of a catalogue that carry the same labels are one market, whatever
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TypeAlias
 
 import msgspec
@@ -43,9 +44,12 @@ class MarketTable:
 
     __slots__ = (
         "_columns",
+        "_floors",
         "_names",
         "_offers",
+        "_reserved",
         "_sold_in",
+        "_unreserved_floors",
         "everywhere",
         "keys",
         "markets",
@@ -62,6 +66,11 @@ class MarketTable:
         self.keys = frozenset(self._columns)
         self.spot: Markets = _only(self.markets, CAPACITY_TYPE, SPOT)
         """Where capacity is sold that may be taken back."""
+        self._reserved: Markets = union(
+            1 << n for n, market in enumerate(self.markets) if market.reservation_id is not None
+        )
+        self._floors = [offers[0][0] if offers else inf for offers in self._offers]
+        self._unreserved_floors = [self._unreserved_floor(offers) for offers in self._offers]
         self._sold_in: dict[Markets, Rows] = {}
 
     def admitting(self, requirements: Requirements) -> Markets:
@@ -92,6 +101,9 @@ class MarketTable:
         column = self._columns.get(key)
         return [] if column is None else list(column.values(markets, wanted))
 
+    def _unreserved_floor(self, offers: Sequence[Offer]) -> float:
+        return next((price for price, n, _ in offers if not self._reserved >> n & 1), inf)
+
     def offers(self, row: int) -> Sequence[Offer]:
         """The offers of one type that can be had, cheapest first."""
         return self._offers[row]
@@ -99,10 +111,13 @@ class MarketTable:
     def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int, int] | None:
         """Row, market and position of the best buy: by price, then name, then order of markets."""
         best: tuple[float, str, int, int, int] | None = None
+        floors = self._floors if markets & self._reserved else self._unreserved_floors
         for row in row_numbers(rows):
             offers = self._offers[row]
             if not offers or (best is not None and offers[0][0] > best[0]):
                 break  # rows stand in the order of their cheapest offer
+            if best is not None and floors[row] > best[0]:
+                continue
             for price, market, position in offers:
                 if markets >> market & 1:
                     if best is None or (price, self._names[row]) < best[:2]:

@@ -48,14 +48,14 @@ def _reported(written: NodePool) -> dict[str, int]:
 
 
 def _unusable(written: NodePool) -> str | None:
-    """What the pool is that keeps it from launching anything."""
+    """Why it may not launch anything, as a sentence about it."""
     if written.metadata.deletionTimestamp:
-        return "being deleted"
+        return "it is being deleted"
     if written.spec.replicas is not None:
-        return "static: it keeps its replicas, whatever pods need"
+        return "it is static and keeps its replicas, whatever pods need"
     conditions = (written.status.conditions if written.status is not None else None) or ()
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "False":
             why = condition.message or condition.reason
-            return f"not ready: {why}" if why else "not ready"
+            return f"it is not ready ({why})" if why else "it is not ready"
     return None
