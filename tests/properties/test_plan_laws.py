@@ -34,7 +34,7 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources, add, fits
 from wainwright.model.taints import untolerated
 
-WORLDS = settings().max_examples ** 2 // 16  # 156, and 625 where nobody waits
+WORLDS = settings().max_examples ** 2 // 20  # 125, and 500 where nobody waits
 SEEDS = st.integers(min_value=1, max_value=WORLDS)
 CASES = SEEDS.map(lru_cache(maxsize=WORLDS)(Case))  # all laws look at the same plans
 thorough = settings(max_examples=WORLDS)

@@ -10,7 +10,7 @@ from wainwright.core.plan import plan
 from wainwright.model.plan import PlannedClaim
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-thorough = settings(max_examples=settings().max_examples ** 2 // 8)  # 312, or 1,250
+thorough = settings(max_examples=settings().max_examples ** 2 // 10)  # 250, or 1,000
 
 
 @thorough

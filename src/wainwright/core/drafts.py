@@ -71,6 +71,7 @@ class Draft:
             rows=self.rows,
             markets=self.narrowing.markets,
             held=self.held,
+            slots=self.reserved_rows,
             requirements=self.narrowing.requirements,
             minimums=self.minimums,
         )

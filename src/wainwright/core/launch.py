@@ -38,6 +38,8 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     """Where it may buy as much as it likes."""
     held: Markets = 0
     """Where it holds a slot of a reservation; if anywhere, it is bought there."""
+    slots: Rows = 0
+    """The types that have a slot there, where somebody knows them already."""
     requirements: Requirements
     minimums: Minimums = ()
 
@@ -77,7 +79,7 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
 def to_be_bought(left: Left) -> Left:
     """The types and markets among which the launch request lets the cloud choose."""
     if left.held:
-        rows = _ordinary_slots(left) & left.index.sold_in(left.held)
+        rows = _ordinary_slots(left)
         return msgspec.structs.replace(left, rows=rows, markets=left.held, minimums=())
     return _of_one_kind(msgspec.structs.replace(left, rows=_ordinary(left)))
 
@@ -159,10 +161,10 @@ def _not_dearer(left: Left, markets: Markets, price: float) -> Rows:
 
 
 def _ordinary_slots(left: Left) -> Rows:
-    """The ordinary ones among the types that have a slot, perhaps with others that have none."""
-    if not (left.index.metal | left.index.accelerated) & left.rows:
-        return left.rows
-    rows = left.rows & left.index.sold_in(left.held)
+    """The ordinary ones among the types that have a slot."""
+    rows = left.slots or left.rows & left.index.sold_in(left.held)
+    if not (left.index.metal | left.index.accelerated) & rows:
+        return rows
     return _ordinary(msgspec.structs.replace(left, rows=rows, markets=left.held, minimums=()))
 
 

@@ -35,7 +35,8 @@ def pod(reason: PodReason) -> str:
         case Unsupported(features=features):
             return f"it uses {_and(map(str, features))}, which the planner does not place yet"
         case Contradictory(keys=keys):
-            return f"it asks of {_and(keys)} what no node can have"
+            what = f"of {_and(keys)} " if keys else ""
+            return f"it asks {what}what no node can have"
         case NoPools():
             return "there is no pool that could launch a node"
         case NoPoolFits():

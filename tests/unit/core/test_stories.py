@@ -193,6 +193,13 @@ def test_the_last_reserved_offering_is_never_packed_away() -> None:
     assert [claim.launch.reservation_id for claim in made.claims] == ["cr-1", None]
 
 
+def test_nor_is_it_given_up_for_a_label() -> None:
+    types = [kind("c5.large", slots("cr-1", 1, "zone-a"), offering(zone="zone-b"))]
+    waiting = [*pods(1, cpu=500), *pods(1, "b", cpu=400, asks=asking(ZONE, "In", "zone-b"))]
+    made = planned(waiting, [Pool(name="only")], types)
+    assert [claim.launch.reservation_id for claim in made.claims] == ["cr-1", None]
+
+
 def test_a_slot_of_a_heavy_pool_goes_before_room_in_a_light_one() -> None:
     heavy = Pool(name="heavy", weight=10, requirements=asking(CAPACITY_TYPE, "In", RESERVED))
     types = [
@@ -356,10 +363,15 @@ def test_a_limit_may_be_met_exactly_and_no_more(limits: dict[str, int], nodes: i
 
 
 def test_what_a_draft_is_counted_for_at_its_worst_is_there_in_the_next_round() -> None:
-    types = [kind("c5.large"), kind("c5.2xlarge", cpu=8000)]
-    made = planned(pods(2, cpu=1900), [Pool(name="only", limits={"cpu": 8000})], types)
-    assert made.scheduled == 2
-    assert sum(8000 if "2x" in c.launch.instance_type else 2000 for c in made.claims) <= 8000
+    """Either might become a 2xlarge, so that only one may be opened at a time."""
+    zones = ("zone-a", "zone-b")
+    types = [
+        kind("c5.large", *(offering(zone=zone, price=0.1) for zone in zones)),
+        kind("c5.2xlarge", *(offering(zone=zone, price=0.4) for zone in zones), cpu=8000),
+    ]
+    waiting = [pod for zone in zones for pod in pods(1, zone, asks=asking(ZONE, "In", zone))]
+    made = planned(waiting, [Pool(name="only", limits={"cpu": 8000})], types)
+    assert [claim.round for claim in made.claims] == [1, 2]
 
 
 def test_machines_in_use_count_against_the_limit() -> None:

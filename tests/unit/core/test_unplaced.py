@@ -152,6 +152,13 @@ def test_what_the_planner_cannot_honour_yet_is_refused_and_named() -> None:
     )
 
 
+def test_terms_that_no_node_can_meet_are_told_with_and_without_labels() -> None:
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
+    assert words.pod(failed(nowhere, POOL).reason) == "it asks of zone what no node can have"
+    empty = msgspec.structs.replace(nowhere, contradictory=())
+    assert words.pod(failed(empty, POOL).reason) == "it asks what no node can have"
+
+
 def test_pods_that_fail_alike_are_one_group() -> None:
     pods = tuple(
         msgspec.structs.replace(pod(memory=20 * GIB), name=name) for name in ("b", "a", "c")
