@@ -5,13 +5,13 @@ from functools import cached_property
 
 import msgspec
 
-from wainwright.catalogue.collector import without_collector
 from wainwright.catalogue.compatibility import Incompatible
 from wainwright.catalogue.lots import Lots
 from wainwright.catalogue.remarks import Remark
 from wainwright.catalogue.reservations import Selected
 from wainwright.catalogue.settings import ClassSettings
 from wainwright.catalogue.shapes import Size
+from wainwright.collector import without_collector
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType
 

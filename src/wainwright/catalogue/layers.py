@@ -15,7 +15,6 @@ from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue import builtin
 from wainwright.catalogue import offerings as built_in
 from wainwright.catalogue.built import Built
-from wainwright.catalogue.collector import without_collector
 from wainwright.catalogue.compatibility import Incompatible, incompatible
 from wainwright.catalogue.fees import disk, fee
 from wainwright.catalogue.lots import Lots, offerings, resettled
@@ -29,6 +28,7 @@ from wainwright.catalogue.shapes import Shape, Size, shape, size, sizes
 from wainwright.catalogue.shelf import Goods, Shelf
 from wainwright.catalogue.shortage import empty, out_of_stock
 from wainwright.catalogue.supply import Scope, Supply
+from wainwright.collector import without_collector
 from wainwright.model.instance_type import InstanceType
 
 WITHOUT_EFFECT: Final = ("kubelet", "blockDeviceMappings", "instanceStorePolicy")

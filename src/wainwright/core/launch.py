@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from wainwright.core.minvalues import Minimums
+from wainwright.core.minvalues import Minimums, minimums
 from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
@@ -23,6 +23,7 @@ from wainwright.model.labels import (
     ZONE,
 )
 from wainwright.model.markets import Markets
+from wainwright.model.plan import PlannedClaim
 from wainwright.model.requirements import Requirements
 
 LAUNCHED: Final = 60  # instance types in one launch request
@@ -74,6 +75,25 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
         other = index.best_buy(rows, spot)
         best = other if other is not None and other[2].price <= best[2].price else best
     return Buy(*best)
+
+
+def left_to(claim: PlannedClaim, index: TypeIndex) -> Left:
+    """What a claim of a plan may buy, from the catalogue that its pool was planned with."""
+    names, held_ids = set(claim.choices.instance_types), set(claim.choices.reservation_ids)
+    admitted = index.markets_admitted_by(claim.requirements)
+    held = reserved = 0
+    for number, market in enumerate(index.markets):
+        if market.reservation_id is not None:
+            reserved |= 1 << number
+            held |= (market.reservation_id in held_ids) << number
+    return Left(
+        index=index,
+        rows=_rows([row for row, kind in enumerate(index.types) if kind.name in names]),
+        markets=admitted ^ (admitted & reserved),
+        held=admitted & held,
+        requirements=claim.requirements,
+        minimums=minimums(claim.requirements),
+    )
 
 
 def to_be_bought(left: Left) -> Left:

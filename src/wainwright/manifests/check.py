@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from wainwright.api.builtin import Reader
 from wainwright.api.kinds import Kind
+from wainwright.collector import without_collector
 from wainwright.manifests.document import Document
 from wainwright.manifests.examine import examine
-from wainwright.manifests.load import Progress, load, located, quiet, without_collector
+from wainwright.manifests.load import Progress, load, located, quiet
 from wainwright.manifests.problem import Problem, Report, in_order
 
 

@@ -1,10 +1,9 @@
 """All objects of the input, as plain values that know their place in the files."""
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 
 from wainwright.api.fault import Fault, field_path
+from wainwright.collector import without_collector
 from wainwright.manifests.document import Document, documents, objects
 from wainwright.manifests.files import Source, sources
 from wainwright.manifests.problem import Problem
@@ -36,18 +35,6 @@ def load(arguments: Iterable[str], progress: Progress = quiet) -> Loaded:
             else:
                 _load(source, loaded, progress)
     return loaded
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Reading makes millions of small objects and no cycles; looking for some takes longer."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _load(source: Source, loaded: Loaded, progress: Progress) -> None:

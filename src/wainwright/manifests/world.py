@@ -19,11 +19,12 @@ from wainwright.api.nodeclaim import NodeClaim
 from wainwright.api.nodepool import NodePool
 from wainwright.api.overrides import InstanceType, NodeOverlay
 from wainwright.api.wire import Wire
+from wainwright.collector import without_collector
 from wainwright.manifests.check import doubles
 from wainwright.manifests.convert import Conversion, convert
 from wainwright.manifests.document import Document
 from wainwright.manifests.examine import identified
-from wainwright.manifests.load import Progress, load, located, quiet, without_collector
+from wainwright.manifests.load import Progress, load, located, quiet
 from wainwright.manifests.problem import Problem, Report
 from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.shortforms import DEFAULT_CLASS, original, spelt_out

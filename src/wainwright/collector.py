@@ -1,4 +1,4 @@
-"""The garbage collector, held off while a catalogue is built: it makes much and no cycles."""
+"""The garbage collector, kept out of the way of work that makes much and no cycles."""
 
 import gc
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Looking for cycles that cannot be there would take a fifth of the time."""
+    """Reading and building make millions of small objects; looking for cycles takes longer."""
     was_on = gc.isenabled()
     gc.disable()
     try:

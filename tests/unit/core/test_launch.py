@@ -1,0 +1,191 @@
+"""The launch choice: which offering is bought, and which types may stand in for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.support.model import GIB, asking, instance_type, offering
+
+from wainwright.core.launch import Left, choose, cut, left_to, to_be_bought, zone_of
+from wainwright.core.plan import plan
+from wainwright.core.reservations import reserved_markets
+from wainwright.model.index import TypeIndex
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYPE, RESERVED, SPOT
+from wainwright.model.pod import Pod
+from wainwright.model.pool import Pool
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
+from wainwright.model.snapshot import Snapshot
+
+GPU = {"cpu": 4000, "memory": 16 * GIB, "pods": 29, "nvidia.com/gpu": 1}
+
+
+def kind(name: str, *offerings: Offering, **more: Any) -> InstanceType:
+    family, _, size = name.partition(".")
+    labels = {INSTANCE_TYPE: name, INSTANCE_FAMILY: family, INSTANCE_SIZE: size}
+    return instance_type(name=name, labels=labels, offerings=offerings, **more)
+
+
+def slot(name: str, price: float = 1e-7, *, zone: str = "zone-a") -> Offering:
+    return offering(
+        capacity_type=RESERVED, reservation_id=name, price=price, available=5, zone=zone
+    )
+
+
+def left(
+    *types: InstanceType,
+    asked: Requirements = NO_REQUIREMENTS,
+    minimums: tuple[tuple[str, int], ...] = (),
+) -> Left:
+    """Everything that is on sale, every reservation held."""
+    index = TypeIndex(types)
+    markets, held = index.markets_admitted_by(asked), reserved_markets(index)
+    return Left(
+        index=index,
+        rows=index.everything,
+        markets=markets ^ held,
+        held=held,
+        requirements=asked,
+        minimums=minimums,
+    )
+
+
+def bought(what: Left, free: Mapping[str, int] | None = None) -> tuple[str, float, str | None]:
+    buy = choose(what, lambda name: (free or {}).get(name, 1))
+    return what.index.types[buy.row].name, buy.offering.price, buy.offering.reservation_id
+
+
+def test_a_slot_comes_before_anything_else() -> None:
+    what = left(kind("m5.large", offering(price=0.01), slot("cr-1", 0.5)))
+    assert bought(what) == ("m5.large", 0.5, "cr-1")
+
+
+def test_of_several_slots_the_cheapest_is_taken() -> None:
+    what = left(kind("m5.large", slot("cr-1", 2e-7)), kind("m5.xlarge", slot("cr-2", 1e-7)))
+    assert bought(what)[2] == "cr-2"
+
+
+def test_of_equal_reservations_the_one_with_more_slots_is_taken() -> None:
+    what = left(kind("m5.large", slot("cr-1"), slot("cr-2"), slot("cr-0")))
+    assert bought(what, {"cr-0": 1, "cr-1": 2, "cr-2": 3})[2] == "cr-2"
+    assert bought(what, {"cr-0": 1, "cr-1": 1, "cr-2": 1})[2] == "cr-0"
+
+
+def test_spot_comes_before_on_demand() -> None:
+    spot = offering(capacity_type=SPOT, price=0.2)
+    assert bought(left(kind("m5.large", spot, offering(price=0.3))))[1] == 0.2
+
+
+def test_spot_at_the_same_price_comes_before_on_demand() -> None:
+    what = left(kind("a.large", offering(price=0.2)), kind("b.large", spot_at(0.2)))
+    assert bought(what)[0] == "b.large"
+
+
+def test_spot_that_is_dearer_than_on_demand_is_left_alone() -> None:
+    what = left(kind("m5.large", spot_at(0.4), offering(price=0.3)))
+    assert bought(what)[1] == 0.3
+
+
+def spot_at(price: float) -> Offering:
+    return offering(capacity_type=SPOT, price=price)
+
+
+def test_metal_is_left_out_while_there_is_something_else() -> None:
+    metal = kind("m5.metal", offering(price=0.1))
+    assert bought(left(metal, kind("m5.large", offering(price=0.9))))[0] == "m5.large"
+    assert bought(left(metal))[0] == "m5.metal"
+
+
+def test_metal_that_somebody_named_is_not_left_out() -> None:
+    types = (kind("m5.metal", offering(price=0.1)), kind("m5.large", offering(price=0.9)))
+    named = asking(INSTANCE_SIZE, "In", "metal", "large")
+    assert bought(left(*types, asked=named))[0] == "m5.metal"
+    assert bought(left(*types, asked=asking(INSTANCE_SIZE, "Exists")))[0] == "m5.large"
+
+
+def test_accelerators_are_left_out_unless_asked_for() -> None:
+    types = (
+        kind("g4.large", offering(price=0.1), capacity=GPU),
+        kind("m5.large", offering(price=0.9)),
+    )
+    assert bought(left(*types))[0] == "m5.large"
+    asked = asking(INSTANCE_FAMILY, "In", "g4", "m5")
+    assert bought(left(*types, asked=asked))[0] == "g4.large"
+
+
+def test_a_reserved_machine_of_metal_is_used_as_somebody_selected_it() -> None:
+    what = left(kind("m5.metal", slot("cr-1")), kind("m5.large", offering(price=0.1)))
+    assert bought(what)[2] == "cr-1"
+
+
+def test_metal_stays_where_min_values_need_it() -> None:
+    types = (kind("m5.metal", offering(price=0.1)), kind("m5.large", offering(price=0.9)))
+    assert bought(left(*types, minimums=((INSTANCE_TYPE, 2),)))[0] == "m5.metal"
+
+
+def test_a_launch_list_is_of_one_kind_and_not_dearer_than_on_demand() -> None:
+    what = left(
+        kind("a.large", spot_at(0.1), offering(price=0.3)),
+        kind("b.large", spot_at(0.4)),
+        kind("c.large", offering(price=0.3)),
+    )
+    listed = cut(to_be_bought(what), 60)
+    assert listed is not None
+    assert [each.name for each in listed] == ["a.large"]
+
+
+def test_a_reserved_launch_lists_only_types_with_slots() -> None:
+    what = left(kind("a.large", slot("cr-1")), kind("b.large", offering(price=0.1)))
+    listed = cut(to_be_bought(what), 60)
+    assert listed is not None
+    assert [each.name for each in listed] == ["a.large"]
+
+
+def many(count: int) -> list[InstanceType]:
+    return [
+        kind(f"f{number // 10}.s{number:03}", offering(price=1.0 + number))
+        for number in range(count)
+    ]
+
+
+def test_the_list_is_cut_to_the_cheapest() -> None:
+    listed = cut(left(*many(100)), 60)
+    assert listed is not None
+    assert [each.name for each in listed] == [each.name for each in many(60)]
+
+
+def test_cutting_keeps_min_values_by_the_cheapest_types_that_do() -> None:
+    listed = cut(left(*many(100), minimums=((INSTANCE_FAMILY, 8),)), 60)
+    assert listed is not None
+    assert len(listed) == 60
+    assert {each.name.partition(".")[0] for each in listed} == {f"f{n}" for n in range(8)}
+    assert listed[-2].name == "f6.s060"
+    assert listed[-1].name == "f7.s070"
+
+
+def test_cutting_fails_where_so_few_types_cannot_keep_min_values() -> None:
+    assert cut(left(*many(100), minimums=((INSTANCE_TYPE, 61),)), 60) is None
+
+
+def test_an_offering_of_any_zone_is_launched_in_the_first_that_is_allowed() -> None:
+    anywhere = offering(zone=None)
+    what = left(kind("m5.large", anywhere), asked=asking("topology.kubernetes.io/zone", "In", "z"))
+    assert zone_of(what, anywhere) == "z"
+    known = left(kind("m5.large", anywhere), kind("m5.xlarge", offering(zone="zone-q")))
+    assert zone_of(known, anywhere) == "zone-q"
+    assert zone_of(left(kind("m5.large", anywhere)), anywhere) is None
+
+
+def test_a_claim_of_a_plan_can_be_launched_as_it_was_planned() -> None:
+    types = (
+        kind("m5.large", offering(price=0.1), slot("cr-1"), slot("cr-2", zone="zone-b")),
+        kind("m5.xlarge", offering(price=0.2)),
+    )
+    index = TypeIndex(types)
+    pool = Pool(name="p", requirements=asking(INSTANCE_TYPE, "Exists", min_values=2))
+    pods = (Pod(namespace="d", name="a", requests={"cpu": 100}),)
+    [claim] = plan(Snapshot(pods=pods, pools=(pool,)), {"p": index}).claims
+    again = left_to(claim, index)
+    assert bought(again) == ("m5.large", claim.launch.price, claim.launch.reservation_id)
+    assert [each.name for each in cut(again, 600) or ()] == ["m5.large", "m5.xlarge"]
+    assert [each.name for each in cut(to_be_bought(again), 60) or ()] == ["m5.large"]
+    assert cut(again, 1) is None

@@ -1,0 +1,82 @@
+"""What daemonsets take from new nodes, by pool and type."""
+
+from tests.support.model import GIB, asking, instance_type, offering
+
+from wainwright.core.overhead import overhead
+from wainwright.core.plan import plan
+from wainwright.model.index import TypeIndex
+from wainwright.model.labels import ARCH, HOSTNAME, INITIALIZED, ZONE
+from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pool import Pool
+from wainwright.model.requirements import Requirements
+from wainwright.model.snapshot import Snapshot
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
+
+INDEX = TypeIndex(
+    [
+        instance_type(name="a", labels={ARCH: "amd64"}, offerings=(offering(price=1.0),)),
+        instance_type(name="b", labels={ARCH: "arm64"}, offerings=(offering(price=2.0),)),
+    ]
+)
+POOL = Pool(name="p")
+
+
+def agent(*wanted: Requirements, cpu: int = 300) -> DaemonSet:
+    return DaemonSet(
+        namespace="kube-system",
+        name="agent",
+        requests={"cpu": cpu},
+        alternatives=wanted or (Requirements(),),
+    )
+
+
+def taken(pool: Pool, *daemonsets: DaemonSet) -> list[int]:
+    found = overhead(pool, INDEX, daemonsets)
+    return [found.of(row).get("cpu", 0) for row in range(2)]
+
+
+def test_a_daemonset_runs_on_every_type_that_it_fits() -> None:
+    assert taken(POOL, agent()) == [300, 300]
+    assert taken(POOL, agent(asking(ARCH, "In", "arm64"))) == [0, 300]
+
+
+def test_any_of_its_terms_will_do() -> None:
+    assert taken(POOL, agent(asking(ARCH, "In", "arm64"), asking(ARCH, "In", "amd64"))) == [300] * 2
+
+
+def test_it_does_not_run_where_it_is_not_tolerated_except_for_preferences() -> None:
+    tainted = Pool(name="p", taints=(Taint(key="team"),))
+    preferring = Pool(name="p", taints=(Taint(key="team", effect=PREFER_NO_SCHEDULE),))
+    starting = Pool(name="p", startup_taints=(Taint(key="team"),))
+    assert taken(tainted, agent()) == [0, 0]
+    assert taken(preferring, agent()) == [300, 300]
+    assert taken(starting, agent()) == [300, 300]
+
+
+def test_labels_of_the_pool_and_of_every_node_of_ours_count() -> None:
+    labelled = Pool(name="p", labels={"disk": "ssd"})
+    wanting = agent(asking("disk", "In", "ssd").narrow(asking(INITIALIZED, "In", "true")))
+    assert taken(labelled, wanting) == [300, 300]
+    assert taken(POOL, wanting) == [0, 0]
+
+
+def test_a_zone_where_the_pool_buys_nothing_is_not_its_own() -> None:
+    assert taken(POOL, agent(asking(ZONE, "In", "zone-q"))) == [0, 0]
+
+
+def test_the_hostname_of_its_pods_says_nothing_about_new_nodes() -> None:
+    assert taken(POOL, agent(asking(HOSTNAME, "In", "node-1"))) == [300, 300]
+
+
+def test_a_claim_requests_what_any_type_left_gives_up() -> None:
+    found = overhead(POOL, INDEX, [agent(), agent(asking(ARCH, "In", "arm64"), cpu=200)])
+    assert found.least(INDEX.everything) == {"cpu": 300, "pods": 1}
+    assert found.least(2) == {"cpu": 500, "pods": 2}
+
+
+def test_pods_have_what_daemonsets_leave() -> None:
+    pod = Pod(namespace="d", name="a", requests={"cpu": 1800, "memory": GIB})
+    world = Snapshot(pods=(pod,), pools=(POOL,), daemonsets=(agent(asking(ARCH, "In", "amd64")),))
+    made = plan(world, {"p": INDEX})
+    assert [claim.choices.instance_types for claim in made.claims] == [("b",)]
+    assert made.claims[0].requests == {"cpu": 1800, "memory": GIB, "pods": 1}

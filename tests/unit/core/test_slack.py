@@ -1,0 +1,50 @@
+"""The slack index: whoever it calls too full is too full."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wainwright.core import slack as module
+from wainwright.core.slack import Slack
+from wainwright.core.wishes import Ask, Wish
+from wainwright.model.requirements import NO_REQUIREMENTS
+
+ASK = Ask(NO_REQUIREMENTS, ())
+
+
+def wish(amount: int) -> Wish:
+    return Wish(ASK, ((0, amount),), (0,))
+
+
+def too_full(slack: Slack, amount: int) -> int:
+    [(short, mark)] = slack.places(((0, amount),))
+    return short[mark]
+
+
+@given(
+    st.sets(st.integers(1, 2000), min_size=1, max_size=40),
+    st.lists(st.integers(-5, 2100), max_size=12),
+)
+def test_it_is_exact_while_there_are_few_sizes(asked: set[int], free: list[int]) -> None:
+    slack = Slack([wish(amount) for amount in asked], 1)
+    for number, left in enumerate(free):
+        slack.enter(1 << number, 0, left, slack.fresh()[0])
+    for amount in asked:
+        short = sum(1 << number for number, left in enumerate(free) if left < amount)
+        assert too_full(slack, amount) == short
+
+
+@given(st.integers(-1, 3000), st.integers(1, 3 * module.MARKS))
+def test_with_many_sizes_it_errs_only_towards_asking(left: int, amount: int) -> None:
+    slack = Slack([wish(each) for each in range(1, 3 * module.MARKS + 1)], 1)
+    slack.enter(1, 0, left, slack.fresh()[0])
+    assert not too_full(slack, amount) or left < amount
+
+
+def test_room_that_shrinks_is_entered_where_it_was_not_before() -> None:
+    slack = Slack([wish(10), wish(20)], 1)
+    level = slack.enter(1, 0, 25, slack.fresh()[0])
+    assert (too_full(slack, 10), too_full(slack, 20)) == (0, 0)
+    level = slack.enter(1, 0, 15, level)
+    assert (too_full(slack, 10), too_full(slack, 20)) == (0, 1)
+    assert slack.enter(1, 0, 5, level) == 0
+    assert too_full(slack, 10) == 1
