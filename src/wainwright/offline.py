@@ -16,6 +16,7 @@ from wainwright.catalogue.remarks import Remark
 from wainwright.catalogue.reservations import Selected, Standing
 from wainwright.catalogue.settings import Options as Rules
 from wainwright.catalogue.supply import Gates, Scope, Supply
+from wainwright.collector import without_collector
 from wainwright.core.plan import plan
 from wainwright.manifests.translate.snapshot import snapshot
 from wainwright.manifests.world import World
@@ -124,5 +125,6 @@ def _reservation(selected: Selected) -> Reservation:
 def planned(prepared: Prepared) -> Planned:
     """The plan for what has been prepared."""
     indexes = {name: built.index for name, built in prepared.built.items()}
-    made = plan(prepared.snapshot, indexes, prepared.conditions.options)
+    with without_collector():
+        made = plan(prepared.snapshot, indexes, prepared.conditions.options)
     return Planned(prepared=prepared, plan=made)

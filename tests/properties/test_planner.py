@@ -4,7 +4,7 @@ import os
 
 import pytest
 from tests.support.slowplanner import SlowDraft, SlowPlanner
-from tests.support.worlds import World, world
+from tests.support.worlds import World, crowd, world
 
 from wainwright.core.plan import plan
 from wainwright.model.index import TypeIndex
@@ -51,17 +51,25 @@ def of_draft(draft: SlowDraft) -> dict[str, object]:
     }
 
 
+def assert_agreement(given: World, seed: int) -> None:
+    fast, slow = planned(given), slowly_planned(given)
+    told = [pod for group in fast.unschedulable for pod in group.pods]
+    assert [of_claim(each) for each in fast.claims] == [of_draft(d) for d in slow.drafts], seed
+    assert {each.node: list(each.pods) for each in fast.placements} == {
+        name: sorted(pod.key for pod in pods) for name, pods in slow.on_nodes.items()
+    }, seed
+    assert sorted(told) == sorted(pod.key for pod in slow.left), seed
+
+
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_slow_planner_comes_to_the_same_plan(share: int) -> None:
     for seed in range(share, WORLDS, SHARES):
-        given = world(seed)
-        fast, slow = planned(given), slowly_planned(given)
-        told = [pod for group in fast.unschedulable for pod in group.pods]
-        assert [of_claim(each) for each in fast.claims] == [of_draft(d) for d in slow.drafts], seed
-        assert {each.node: list(each.pods) for each in fast.placements} == {
-            name: sorted(pod.key for pod in pods) for name, pods in slow.on_nodes.items()
-        }, seed
-        assert sorted(told) == sorted(pod.key for pod in slow.left), seed
+        assert_agreement(world(seed), seed)
+
+
+def test_the_slow_planner_comes_to_the_same_plan_for_a_crowd_that_waits_for_slots() -> None:
+    for seed in range(WORLDS // 60):
+        assert_agreement(crowd(seed), seed)
 
 
 def test_the_worlds_are_not_all_alike() -> None:

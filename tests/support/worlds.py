@@ -50,6 +50,15 @@ def world(seed: int) -> World:
     return Maker(Random(seed), reserving=seed % 3 == 0).world()
 
 
+def crowd(seed: int) -> World:
+    """A world about reservations with many pods of as many sizes, on types that hold several."""
+    maker = Maker(Random(seed), reserving=True)
+    made = maker.world()
+    return msgspec.structs.replace(
+        made, snapshot=msgspec.structs.replace(made.snapshot, pods=maker.distinct(90))
+    )
+
+
 class Maker:
     def __init__(self, dice: Random, *, reserving: bool) -> None:
         self.dice = dice
@@ -222,6 +231,22 @@ class Maker:
         if self.chance(4):
             entries.append((TEAM, "DoesNotExist", (), None))
         return Requirements.from_entries(entries)
+
+    def distinct(self, count: int) -> tuple[Pod, ...]:
+        asks = [(self._asked(3),) for _ in range(3)]
+        return tuple(
+            Pod(
+                namespace="default",
+                name=f"pod-{number}",
+                requests={
+                    "cpu": self.dice.randrange(50, 1500),
+                    "memory": self.dice.randrange(GIB // 16, 3 * GIB),
+                },
+                alternatives=self.dice.choice(asks),
+                tolerations=(TOLERATION,),
+            )
+            for number in range(count)
+        )
 
     def _pods(self) -> tuple[Pod, ...]:
         found: list[Pod] = []

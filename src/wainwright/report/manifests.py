@@ -7,6 +7,7 @@ from wainwright.api.nodepool import NodePool
 from wainwright.api.scheduling import ClaimRequirement
 from wainwright.api.wire import Metadata, plain
 from wainwright.catalogue.built import Built
+from wainwright.core.launch import CLAIMED, cut, left_to
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -20,7 +21,6 @@ from wainwright.offline import Planned
 from wainwright.report.document import amounts
 
 OURS: Final = (REGISTERED, INITIALIZED)  # every node gets these; no claim may ask for them
-MOST_TYPES: Final = 600  # as many as a NodeClaim keeps; the launch itself is cut further
 
 
 def node_claims(planned: Planned) -> list[dict[str, Any]]:
@@ -33,9 +33,10 @@ def node_claims(planned: Planned) -> list[dict[str, Any]]:
 
 
 def _cheapest(claim: PlannedClaim, built: Built) -> list[str]:
-    """The types left to the claim, cheapest first: as the index has them."""
+    """The types that a claim keeps, cheapest first, with minValues kept where they can be."""
     left = set(claim.choices.instance_types)
-    return [kind.name for kind in built.index.types if kind.name in left]
+    kept = cut(left_to(claim, built.index), CLAIMED) or built.index.types
+    return [kind.name for kind in kept if kind.name in left][:CLAIMED]
 
 
 def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict
         ),
         spec=NodeClaimSpec(
             nodeClassRef=template.nodeClassRef,
-            requirements=_requirements(claim, cheapest[:MOST_TYPES]),
+            requirements=_requirements(claim, cheapest),
             resources=Resources(requests=dict(amounts(claim.requests))),
             taints=template.taints,
             startupTaints=template.startupTaints,
