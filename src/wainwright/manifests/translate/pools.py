@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from wainwright.api.nodepool import NodePool
 from wainwright.manifests.translate.amounts import offers
 from wainwright.manifests.translate.machines import Machine
-from wainwright.manifests.translate.requirements import requirements
+from wainwright.manifests.translate.requirements import contradicted, requirements
 from wainwright.manifests.translate.taints import taints
 from wainwright.model.pool import NODES, Pool
 from wainwright.model.resources import add, ordered
@@ -48,6 +48,13 @@ def _reported(written: NodePool) -> dict[str, int]:
 
 
 def _unusable(written: NodePool) -> str | None:
+    clashing = contradicted(written.spec.template.spec.requirements)
+    if clashing:
+        return f"its requirements contradict each other on {', '.join(clashing)}"
+    return _withheld(written)
+
+
+def _withheld(written: NodePool) -> str | None:
     """Why it may not launch anything, as a sentence about it."""
     if written.metadata.deletionTimestamp:
         return "it is being deleted"
