@@ -75,7 +75,7 @@ def test_every_amount_prints_to_something_that_reads_as_the_same(nano: int, form
 @given(st.text("0123456789.+-eEinumkKMGTPi ", max_size=8))
 def test_a_text_is_read_or_refused_and_never_anything_else(text: str) -> None:
     with contextlib.suppress(NotAQuantity):
-        assert parse(text).nano == parse(text).nano
+        assert isinstance(parse(text).nano, int)
 
 
 @pytest.mark.parametrize(

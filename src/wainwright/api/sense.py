@@ -150,8 +150,7 @@ def _cloud(spec: Value) -> Iterator[Fault]:
         start, end = item.get("startTime"), item.get("endTime")
         if start and end and end <= start:
             yield _refusal((*path, "endTime"), end, f"a time after {start}")
-    for name, zones in (("zones", spec.get("zones") or []),):
-        yield from _repeated(zones, ("spec", name))
+    yield from _repeated(spec.get("zones") or [], ("spec", "zones"))
 
 
 def _catalog(value: Value) -> Iterator[Fault]:

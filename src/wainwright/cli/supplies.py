@@ -23,6 +23,7 @@ from wainwright.errors import Usage
 from wainwright.manifests.problem import Report
 from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.world import World, default_class, read
+from wainwright.offline import Conditions, scope_of, supply_of
 
 GATES: Final = {
     "CapacityReservations": "capacity_reservations",
@@ -91,18 +92,10 @@ class Supplies:
 
 def supply(world: World, asked: Asked, scope: Scope) -> Supply:
     """Everything that the layers are made of. The clock is read here and nowhere else."""
-    scopes = tuple(scope_of(world, pool) for pool in world.pools)
-    return Supply(
-        now=moment(asked.now),
-        region=asked.region,
-        cloud=world.cloud,
-        catalog=world.catalog,
-        instance_types=tuple(world.instance_types),
-        overlays=tuple(world.overlays),
-        scopes=scopes if scope in scopes else (*scopes, scope),
-        gates=gates(asked.gates),
-        options=rules(asked),
+    conditions = Conditions(
+        now=moment(asked.now), region=asked.region, gates=gates(asked.gates), rules=rules(asked)
     )
+    return supply_of(world, conditions, [scope])
 
 
 def rules(asked: Asked) -> Options:
@@ -110,15 +103,6 @@ def rules(asked: Asked) -> Options:
         vm_memory_overhead=Fraction(str(asked.vm_memory_overhead_percent)) / 100,
         reserved_enis=asked.reserved_enis,
         prefix_delegation=asked.prefix_delegation,
-    )
-
-
-def scope_of(world: World, pool: NodePool) -> Scope:
-    template = pool.spec.template.metadata
-    return Scope(
-        node_class=world.class_of(pool),
-        pool=pool.metadata.name,
-        labels=(template.labels or {}) if template is not None else {},
     )
 
 

@@ -17,7 +17,7 @@ from wainwright.model.reason import (
     Untolerated,
 )
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import shortage
+from wainwright.model.resources import shortage, signature
 from wainwright.model.snapshot import Reservation, Snapshot
 from wainwright.model.taints import untolerated
 
@@ -54,7 +54,7 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
 def idle(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], plan: Plan) -> tuple[Idle, ...]:
     """Every reservation of the plan, with what kept pods off the slots that stay idle."""
     used = {use.id: use.used for use in plan.reservations}
-    elsewhere = _elsewhere(snapshot, plan)
+    elsewhere = _alike(_elsewhere(snapshot, plan))
     return tuple(
         _reservation(one, used.get(one.id, 0), elsewhere, snapshot.pools, catalogs)
         for one in snapshot.reservations
@@ -67,10 +67,23 @@ def _elsewhere(snapshot: Snapshot, plan: Plan) -> list[Pod]:
     return [pod for pod in snapshot.pods if pod.key not in reserved]
 
 
+Alike = tuple[Pod, list[str]]
+"""One pod, and the names of all that ask the same."""
+
+
+def _alike(pods: Sequence[Pod]) -> list[Alike]:
+    """Every reservation is asked once for pods that are alike: there may be many of both."""
+    found: dict[object, Alike] = {}
+    for pod in pods:
+        looks = (signature(pod.requests), pod.alternatives, pod.tolerations)
+        found.setdefault(looks, (pod, []))[1].append(pod.key)
+    return list(found.values())
+
+
 def _reservation(
     one: Reservation,
     used: int,
-    pods: Sequence[Pod],
+    pods: Sequence[Alike],
     pools: Sequence[Pool],
     catalogs: Mapping[str, TypeIndex],
 ) -> Idle:
@@ -111,11 +124,11 @@ def _worth(kind: InstanceType, reserved: Offering) -> float | None:
     return min(prices, default=None)
 
 
-def _kept(found: Sequence[Offer], pods: Sequence[Pod]) -> Iterator[Kept]:
+def _kept(found: Sequence[Offer], alike: Sequence[Alike]) -> Iterator[Kept]:
     for pool, kind, offering in found:
         groups: dict[PoolReason | None, list[str]] = {}
-        for pod in pods:
-            groups.setdefault(obstacle(pool, kind, offering, pod), []).append(pod.key)
+        for pod, keys in alike:
+            groups.setdefault(obstacle(pool, kind, offering, pod), []).extend(keys)
         for reason, keys in groups.items():
             yield Kept(pool=pool.name, reason=reason, pods=tuple(sorted(keys)))
 

@@ -14,9 +14,7 @@ from tests.unit.manifests.translate.objects import (
     typed_pool,
 )
 
-from wainwright.api.scheduling import Requirement
 from wainwright.manifests.translate.pools import pool as translate
-from wainwright.manifests.translate.requirements import contradicted
 from wainwright.model.pool import Pool
 from wainwright.model.taints import Taint
 
@@ -100,9 +98,5 @@ def test_other_pools_may(ready: str) -> None:
 
 def test_a_pool_that_contradicts_itself_launches_nothing() -> None:
     zone = "topology.kubernetes.io/zone"
-    entries = [(zone, "In", ("a",), None), (zone, "In", ("b",), None)]
-    written = [
-        Requirement(key=key, operator=operator, values=list(values))
-        for key, operator, values, _ in entries
-    ]
-    assert contradicted(written) == (zone,)
+    found = made(template={"requirements": [requirement(zone, "a"), requirement(zone, "b")]})
+    assert found.unusable == f"its requirements contradict each other on {zone}"
