@@ -1,0 +1,1 @@
+"""EC2, one subject a file."""
