@@ -52,7 +52,7 @@ crds: $(VENV)/.run
 ## lock: pin requirements/*.in anew, with hashes for Python 3.11 to 3.13
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q uv
-	cd requirements && for f in run dev; do ../$(VENV)-lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
+	cd requirements && for f in run dev awscli; do ../$(VENV)-lock/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" $$f.in -o $$f.txt; done
 	rm -rf $(VENV)-lock
 
