@@ -28,6 +28,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     launched: bool = True
     """False for a claim without an instance: it still needs its reservation."""
     reservation_id: str | None = None
+    attach_limits: dict[str, int] = msgspec.field(default_factory=dict)
+    """By CSI driver how many volumes it takes; no limit is known of others."""
 
     @property
     def lasting_taints(self) -> tuple[Taint, ...]:
