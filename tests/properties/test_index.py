@@ -39,7 +39,7 @@ VALUES = {
     RESERVATION_ID: ("cr-1", "cr-2"),
     RESERVATION_TYPE: ("default",),
 }
-TYPE_KEYS = (ARCH, INSTANCE_CPU, "example.com/tier", ZONE, INSTANCE_GPU_COUNT)
+TYPE_KEYS = (ARCH, INSTANCE_CPU, "example.com/tier", ZONE, CAPACITY_TYPE, INSTANCE_GPU_COUNT)
 OPERATORS_OF_TYPES = ("In", "In", "In", "DoesNotExist", "Exists", "NotIn", "Lte")
 OPERATORS = ("In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lte")
 OFFERING_LABELS = [
@@ -122,9 +122,16 @@ def label_of_type(kind: InstanceType, key: str, types: Sequence[InstanceType]) -
     return NOTHING if named or key in DESCRIBED_BY_TYPES else None
 
 
-def label_of_offering(each: Offering, key: str) -> ValueSet | None:
+def label_of_offering(kind: InstanceType, each: Offering, key: str) -> ValueSet | None:
+    """What an offering says of a label, or what is known of it all the same; None if nothing is."""
+    own = kind.requirements.allowed(key)
     if key in each.requirements:
         return each.requirements[key].allowed
+    if key == ZONE:
+        return None if own.open else own
+    if key == CAPACITY_TYPE:
+        usual = one_of(["on-demand", "spot"] if each.reservation_id is None else ["reserved"])
+        return usual & own if usual.overlaps(own) else usual
     if key == RESERVATION_ID and each.reservation_id is not None:
         return one_of([each.reservation_id])
     return NOTHING if key in RESERVATION_LABELS else None
@@ -143,7 +150,7 @@ def open_offers(kind: InstanceType, asked: Requirements) -> list[Offering]:
         if each.available > 0
         and all(
             has is None or agree(has, asked[key].allowed)
-            for key, has in ((key, label_of_offering(each, key)) for key in asked)
+            for key, has in ((key, label_of_offering(kind, each, key)) for key in asked)
         )
     ]
 
@@ -175,7 +182,9 @@ def test_the_types_offered_are_those_with_an_offering_that_a_loop_would_find(
 
 
 def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
-    labels = [(key, sorted(found.allowed.values)) for key, found in each.requirements.items()]
+    said = {key: label_of_offering(kind, each, key) for key in (ZONE, CAPACITY_TYPE)}
+    said |= {key: found.allowed for key, found in each.requirements.items()}
+    labels = [(key, sorted(values.values)) for key, values in sorted(said.items()) if values]
     return each.price, kind.name, labels, each.reservation_id or ""
 
 
@@ -231,8 +240,9 @@ def test_rows_are_in_the_order_of_price_and_name(types: list[InstanceType]) -> N
 
 def values_of(kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet) -> set[str]:
     """The values of a label that a type still has, by the definition of `values_left`."""
-    if any(label_of_offering(each, key) is not None for each in kind.offerings):
-        said = [label_of_offering(each, key) or ANYTHING for each in open_offers(kind, asked)]
+    if any(label_of_offering(kind, each, key) is not None for each in kind.offerings):
+        sold = open_offers(kind, asked)
+        said = [label_of_offering(kind, each, key) or ANYTHING for each in sold]
     else:
         own = one_of([kind.name]) if key == INSTANCE_TYPE else NOTHING
         said = [kind.requirements[key].allowed if key in kind.requirements else own]

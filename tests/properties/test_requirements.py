@@ -1,5 +1,7 @@
 """The algebra of requirements against its meaning, spelt out value by value."""
 
+from functools import reduce
+from operator import and_
 from random import Random
 
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from wainwright.model.labels import ARCH
 from wainwright.model.requirements import Entry, Requirements, contradictions
-from wainwright.model.values import ANYTHING, NOTHING, ValueSet, value_set
+from wainwright.model.values import ANYTHING, NOTHING, Operator, ValueSet, value_set
 
 VALUES = ("a", "b", "-1", "0", "1", "2", "3", "5")
 PADDED = ("-01", "00", "01", "02", "03", "05", "007")
@@ -20,10 +22,7 @@ LENIENT = ("NotIn", "DoesNotExist")
 
 
 def combined(chosen: list[tuple[str, tuple[str, ...]]]) -> ValueSet:
-    found = ANYTHING
-    for operator, values in chosen:
-        found &= value_set(operator, values)
-    return found
+    return reduce(and_, (value_set(operator, values) for operator, values in chosen))
 
 
 numbers = st.integers(-2, 6).map(str)
@@ -77,6 +76,17 @@ def test_operators_together_admit_exactly_what_each_of_them_does(
 
 
 @quick
+@given(st.lists(parts, min_size=1, max_size=4))
+def test_operators_together_do_without_the_label_where_each_of_them_does(
+    chosen: list[tuple[str, tuple[str, ...]]],
+) -> None:
+    found = combined(chosen)
+    absence = all(is_fine_without(*part) for part in chosen)
+    # Of what nothing satisfies DoesNotExist is made; `contradictions` tells the two apart.
+    assert found.admits_absence is (absence or found.empty)
+
+
+@quick
 @given(value_sets, value_sets, value_sets)
 def test_the_order_of_intersecting_does_not_matter(a: ValueSet, b: ValueSet, c: ValueSet) -> None:
     assert a & b == b & a
@@ -86,9 +96,12 @@ def test_the_order_of_intersecting_does_not_matter(a: ValueSet, b: ValueSet, c: 
 
 @quick
 @given(value_sets)
-def test_anything_changes_nothing_and_nothing_leaves_nothing(a: ValueSet) -> None:
-    assert a & a == a & ANYTHING == a
+def test_anything_only_asks_for_the_label_and_nothing_leaves_nothing(a: ValueSet) -> None:
+    assert a & a == a
     assert a & NOTHING == NOTHING
+    assert a & ANYTHING == a or a.operator is Operator.NOT_IN
+    assert [v for v in UNIVERSE if (a & ANYTHING).admits(v)] == [v for v in UNIVERSE if a.admits(v)]
+    assert (a & ANYTHING).admits_absence is a.empty
 
 
 @quick
@@ -96,6 +109,7 @@ def test_anything_changes_nothing_and_nothing_leaves_nothing(a: ValueSet) -> Non
 def test_sets_overlap_when_their_intersection_is_not_empty(a: ValueSet, b: ValueSet) -> None:
     assert a.overlaps(b) is not (a & b).empty
     assert a.overlaps(b) is b.overlaps(a)
+    assert a.agrees_with(b) is (a.overlaps(b) or (a.admits_absence and b.admits_absence))
 
 
 @quick

@@ -13,13 +13,17 @@ from wainwright.model.requirements import Requirements
 class Terms:
     """What a pool would make of a pod's requirements."""
 
-    __slots__ = ("asked", "narrowing", "trivial")
+    __slots__ = ("asked", "narrowing", "rows", "trivial")
 
-    def __init__(self, asked: Requirements, narrowing: Narrowing, *, trivial: bool) -> None:
+    def __init__(
+        self, asked: Requirements, narrowing: Narrowing, rows: Rows, *, trivial: bool
+    ) -> None:
         self.asked = asked
         """Only what the pool or the catalogue decides; the rest its nodes satisfy anyway."""
         self.narrowing = narrowing
         """Of a node that nobody else uses."""
+        self.rows: Rows = rows
+        """The types with the labels, but for those where a daemonset has taken its ports."""
         self.trivial = trivial
         """Whether the pod asks nothing that the pool does not promise."""
 

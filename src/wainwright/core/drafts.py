@@ -6,6 +6,7 @@ from wainwright.core.answer import Answer
 from wainwright.core.launch import Buy, Left
 from wainwright.core.minvalues import Witnesses
 from wainwright.core.narrowing import Narrowing
+from wainwright.core.ports import Ports
 from wainwright.core.slack import Place, Slack
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Wish
@@ -113,6 +114,7 @@ class DraftTable:
         """Those of earlier rounds: machines under way."""
         self._by_pods: list[Rows] = [0]
         self.slack = slack
+        self._ports = Ports()
 
     def candidates(self, wish: Wish, among: Rows) -> Rows:
         """Those of the drafts that nothing speaks against until it is tried."""
@@ -126,6 +128,8 @@ class DraftTable:
             if not left:
                 break
             left ^= left & short[mark]
+        if left and ask.ports:
+            left ^= left & self._ports.clashing(ask.ports)
         return left
 
     def open_for(self, short: Sequence[Place]) -> Rows:
@@ -165,6 +169,8 @@ class DraftTable:
         for column, amount in wish.amounts:
             draft.totals[column] += amount
         draft.pods.append(pod)
+        if wish.ask.ports:
+            self._ports.take(draft.bit, wish.ask.ports)
         if not draft.pinned:
             self._raise_level(draft)
         if narrowed and not draft.pinned:

@@ -7,6 +7,7 @@ from wainwright.core.drafts import Change, Draft
 from wainwright.core.narrowing import Narrowing
 from wainwright.core.wishes import Wish
 from wainwright.model.columns import Rows
+from wainwright.model.requirements import Requirements
 
 
 def fit(draft: Draft, wish: Wish) -> Change | None:
@@ -18,7 +19,7 @@ def fit(draft: Draft, wish: Wish) -> Change | None:
     template, ask = draft.template, wish.ask
     terms = ask.terms[template.number]
     assert terms is not None, "the candidates of a wish are of pools that take it"
-    rows = draft.rows & terms.narrowing.rows
+    rows = draft.rows & terms.rows
     if not rows:
         ask.rejected |= draft.bit
         return None
@@ -33,6 +34,16 @@ def fit(draft: Draft, wish: Wish) -> Change | None:
     return change
 
 
+def restrict(draft: Draft, asked: Requirements) -> Change | None:
+    """What becomes of the draft when more is required of it; None if that cannot be."""
+    narrowing = draft.narrowing.joined(asked)
+    if narrowing is None:
+        return None
+    change = Change(draft, draft.rows, narrowing)
+    fine = _fine(draft, change)
+    return change if fine and _flexible(draft, change) else None
+
+
 def _narrowed(draft: Draft, terms: Terms, rows: Rows) -> Change | None:
     narrowing: Narrowing | None = draft.narrowing
     if not terms.trivial:
@@ -40,13 +51,15 @@ def _narrowed(draft: Draft, terms: Terms, rows: Rows) -> Change | None:
     if narrowing is None:
         return None
     change = Change(draft, rows, narrowing)
-    if narrowing is not draft.narrowing and not _sold(draft, change):
-        return None
+    return change if _fine(draft, change) else None
+
+
+def _fine(draft: Draft, change: Change) -> bool:
+    if change.narrowing is not draft.narrowing and not _sold(draft, change):
+        return False
     if draft.held and not _keeps_a_slot(draft, change):
-        return None
-    if draft.pinned and not _as_pinned(draft, change):
-        return None
-    return change
+        return False
+    return not draft.pinned or _as_pinned(draft, change)
 
 
 def _sold(draft: Draft, change: Change) -> bool:

@@ -13,7 +13,7 @@ from wainwright.core.answer import WAIT, Answer, Kind
 from wainwright.core.opening import Openings, room
 from wainwright.core.reservations import Ids, Stock
 from wainwright.core.templates import Template
-from wainwright.core.wishes import PodClass, Wish
+from wainwright.core.wishes import PodClass, Stage, Wish
 
 Rung: TypeAlias = tuple[int, tuple[Template, ...]]
 """A weight, and the pools that have it in the order of their names' hashes."""
@@ -37,12 +37,13 @@ class Ladder:
     def __init__(self, templates: Sequence[Template], openings: Openings) -> None:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._rungs: list[Rung] = [(weight, tuple(group)) for weight, group in by_weight]
+        self.highest = templates[0].pool.weight if templates else 0
         self._with_slots = [template for template in templates if template.shelf.markets]
         self._choosy = any(template.minimums for template in self._with_slots)
         self._openings = openings
         self.stock: Stock = openings.stock
 
-    def slot_weight(self, group: PodClass) -> int:
+    def slot_weight(self, stage: Stage) -> int:
         """The highest weight of a pool with a slot for these pods, now or perhaps later; else -1.
 
         On no other new node of that weight or less may they go, or the slot would be wrongly idle.
@@ -51,15 +52,15 @@ class Ladder:
             return -1
         # Without minValues only what is taken counts, and that changes between rounds.
         stamp = self.stock.version if self._choosy else self.stock.era
-        if group.slot_stamp != stamp:
-            group.slot_stamp = stamp
-            group.slot_weight = self._slot_weight(group)
-        return group.slot_weight
+        if stage.slot_stamp != stamp:
+            stage.slot_stamp = stamp
+            stage.slot_weight = self._slot_weight(stage)
+        return stage.slot_weight
 
-    def step(self, group: PodClass, wish: Wish) -> Step | None:
+    def step(self, stage: Stage, wish: Wish) -> Step | None:
         """The first pool that opens a node or has the pod wait; None if there is none."""
         for _, templates in self._rungs:
-            found = self._reserved(group, templates) or self._plain(wish, templates)
+            found = self._reserved(stage, templates) or self._plain(wish, templates)
             if found is not None:
                 return found
         return None
@@ -70,9 +71,9 @@ class Ladder:
         Simple is one wish and one pool that comes first, alone in its weight and without limits
         or minValues: as long as one of these has slots left and none can be held, it goes on.
         """
-        if len(group.wishes) > 1:
+        if len(group.stages) != 1 or len(group.stages[0].wishes) != 1 or group.stages[0].bound:
             return 0
-        wish = group.wishes[0]
+        wish = group.stages[0].wishes[0]
         for _, templates in self._rungs:
             able = [template for template in templates if room(template, wish)]
             if able:
@@ -87,9 +88,9 @@ class Ladder:
             for template in templates
         )
 
-    def _slot_weight(self, group: PodClass) -> int:
+    def _slot_weight(self, stage: Stage) -> int:
         for template in self._with_slots:  # in descending weight
-            if any(self._has_slot(template, wish) for wish in group.wishes):
+            if any(self._has_slot(template, wish) for wish in stage.wishes):
                 return template.pool.weight
         return -1
 
@@ -98,14 +99,14 @@ class Ladder:
             return self._ask(template, wish).kind <= Kind.WAIT
         return self._openings.has_slot(template, wish)
 
-    def _reserved(self, group: PodClass, templates: Sequence[Template]) -> Step | None:
+    def _reserved(self, stage: Stage, templates: Sequence[Template]) -> Step | None:
         """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""
         if not self.stock.live:
             return None
         waiting: Step | None = None
         for template in templates:
             if template.shelf.markets:
-                for wish in group.wishes:
+                for wish in stage.wishes:
                     answer = self._ask(template, wish)
                     if answer.kind is Kind.RESERVED:
                         return Step(answer, template, wish)

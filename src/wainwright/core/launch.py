@@ -44,6 +44,11 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     requirements: Requirements
     minimums: Minimums = ()
 
+    @property
+    def spot(self) -> Markets:
+        """Where it would be bought as capacity that may be taken back."""
+        return self.markets & self.index.spot_for(self.requirements.allowed(CAPACITY_TYPE))
+
     def meets(self, rows: Rows, markets: Markets) -> bool:
         """Whether these types, bought there, are still diverse enough."""
         return all(
@@ -68,7 +73,7 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
         best = index.best_buy(_ordinary_slots(left), left.held)
         assert best is not None, "what a claim holds is sold"
         return _emptiest(left, Buy(*best), free)
-    rows, spot = _ordinary(left), left.markets & index.spot_markets
+    rows, spot = _ordinary(left), left.spot
     best = index.best_buy(rows, left.markets)
     assert best is not None, "a claim is left at least one offering"
     if spot and not spot >> best[1] & 1:
@@ -116,22 +121,28 @@ def cut(left: Left, most: int) -> tuple[InstanceType, ...] | None:
     return tuple(left.index.types[row] for row in chosen) or None
 
 
-def zone_of(left: Left, offering: Offering) -> str | None:
-    """The zone that would be launched in; an offering for any zone takes the first allowed."""
-    if offering.zone is not None:
-        return offering.zone
+def zone_of(left: Left, buy: Buy) -> str | None:
+    """The zone that would be launched in, which is one of the zones that the claim may choose.
+
+    Where the offering leaves it open it is the first allowed one that the catalogue knows, or if
+    it knows none, the first that is asked for.
+    """
+    if buy.offering.zone is not None:
+        return buy.offering.zone
+    stated = left.index.markets[buy.market].requirements.allowed(ZONE)
     allowed = left.requirements.allowed(ZONE)
-    if not allowed.open:
-        return allowed.any() or None
-    known = left.index.values_left(ZONE, left.index.everything, left.markets | left.held, allowed)
-    return known[0] if known else None
+    known = left.index.zones if stated.open else stated.values
+    asked = None if allowed.open else allowed.any() or None
+    return min(filter(allowed.admits, known), default=asked)
 
 
-def capacity_type_of(left: Left, offering: Offering) -> str:
-    """An offering of any capacity type is taken for what the claim allows, else on-demand."""
-    allowed = left.requirements.allowed(CAPACITY_TYPE)
-    stated = offering.capacity_type
-    return stated or (ON_DEMAND if allowed.admits(ON_DEMAND) else allowed.any())
+def capacity_type_of(left: Left, buy: Buy) -> str:
+    """What it would be launched as: on-demand where the offering leaves it open, if that may be."""
+    if buy.offering.capacity_type is not None:
+        return buy.offering.capacity_type
+    sold = left.index.markets[buy.market].requirements.allowed(CAPACITY_TYPE)
+    both = sold & left.requirements.allowed(CAPACITY_TYPE)
+    return ON_DEMAND if both.admits(ON_DEMAND) else both.any()
 
 
 def _ordinary(left: Left) -> Rows:
@@ -158,7 +169,7 @@ def _named(left: Left, *keys: str) -> Rows:
 
 
 def _of_one_kind(left: Left) -> Left:
-    index, spot = left.index, left.markets & left.index.spot_markets
+    index, spot = left.index, left.spot
     on_demand = left.markets ^ spot
     cheapest_spot = index.cheapest_in(left.rows, spot)
     cheapest_other = index.cheapest_in(left.rows, on_demand)

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from wainwright.core.overhead import asked, is_kept_off, taken
+from wainwright.core.ports import Ports
 from wainwright.core.slack import Slack
-from wainwright.core.wishes import Ask, Wish
+from wainwright.core.wishes import Ask, PodClass, Wish
+from wainwright.model.attachments import Attachment
 from wainwright.model.columns import Column, Rows, row_numbers, union
 from wainwright.model.node import Node
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, Resources, add, subtract
-from wainwright.model.taints import Taint, untolerated
+from wainwright.model.taints import Taint, Toleration, untolerated
 from wainwright.model.values import ValueSet
 
 
@@ -24,7 +26,12 @@ class NodeTable:
         self.pods: list[list[Pod]] = [[] for _ in self.nodes]
         self._columns = _label_columns(self.nodes, self.everything)
         self._taints = _grouped(self.nodes)
+        self._ports = Ports()
+        self._attached: list[dict[str, set[Attachment]]] = [_attached(node) for node in self.nodes]
         self._awaited = self._daemonsets(daemonsets)
+        for number, node in enumerate(self.nodes):
+            for pod in node.pods:
+                self._ports.take(1 << number, pod.bonds.ports)
         self._free: list[list[int]] = []
         self._levels: list[list[int]] = []
 
@@ -39,36 +46,57 @@ class NodeTable:
 
     def admitting(self, ask: Ask) -> Rows:
         """The nodes whose labels and taints are fine; what a node lacks it lacks for good."""
-        return self._labelled(ask.requirements) & union(
+        return self.labelled(ask.requirements) & self.tolerated(ask.tolerations)
+
+    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Rows:
+        return union(
             rows
             for taints, rows in self._taints.items()
-            if untolerated(taints, ask.tolerations) is None
+            if untolerated(taints, tolerations) is None
         )
 
-    def take(self, pod: Pod, wish: Wish) -> bool:
-        """Puts the pod on the first node with room for it."""
-        left = wish.ask.nodes ^ (wish.ask.nodes & wish.full)
+    def take(self, pod: Pod, group: PodClass, wish: Wish, among: Rows = -1) -> int | None:
+        """Puts the pod on the first node with room for it, and says which."""
+        left = wish.ask.nodes & among
+        left ^= left & wish.full
         for short, mark in wish.short_nodes:
             left ^= left & short[mark]
+        if left and wish.ask.ports:
+            left ^= left & self._ports.clashing(wish.ask.ports)
         while left:
             lowest = left & -left
             number = lowest.bit_length() - 1
-            if self._has_room(number, wish):
-                self._put(pod, wish, number)
-                return True
+            if self._has_room(number, wish) and self._attachable(number, group.attachments):
+                self._put(pod, group, wish, number)
+                return number
             wish.full |= lowest
             left ^= lowest
-        return False
+        return None
+
+    def _attachable(self, number: int, wanted: tuple[Attachment, ...]) -> bool:
+        """Whether the node takes the volumes; those it has already cost nothing."""
+        limits = self.nodes[number].attach_limits
+        if not wanted or not limits:
+            return True
+        attached = self._attached[number]
+        for driver in {each.driver for each in wanted if each.driver in limits}:
+            own = {each for each in wanted if each.driver == driver}
+            if len(own | attached.get(driver, set())) > limits[driver]:
+                return False
+        return True
 
     def _has_room(self, number: int, wish: Wish) -> bool:
         available = self._free[number]
         return all(amount <= available[column] for column, amount in wish.amounts)
 
-    def _put(self, pod: Pod, wish: Wish, number: int) -> None:
+    def _put(self, pod: Pod, group: PodClass, wish: Wish, number: int) -> None:
         available = self._free[number]
         for column, amount in wish.amounts:
             available[column] -= amount
         self.pods[number].append(pod)
+        self._ports.take(1 << number, wish.ask.ports)
+        for each in group.attachments:
+            self._attached[number].setdefault(each.driver, set()).add(each)
         self._measure(number, [column for column, _ in wish.amounts])
 
     def _measure(self, number: int, columns: Iterable[int]) -> None:
@@ -78,7 +106,7 @@ class NodeTable:
                 1 << number, column, available[column], levels[column]
             )
 
-    def _labelled(self, requirements: Requirements) -> Rows:
+    def labelled(self, requirements: Requirements) -> Rows:
         found = self.everything
         for key, requirement in requirements.items():
             column = self._columns.get(key)
@@ -95,7 +123,8 @@ class NodeTable:
             open_to = union(
                 rows for taints, rows in self._taints.items() if not is_kept_off(daemonset, taints)
             )
-            wanted = union(self._labelled(each) for each in asked(daemonset))
+            wanted = union(self.labelled(each) for each in asked(daemonset))
+            self._ports.take(open_to & wanted, daemonset.ports)
             for number in row_numbers(open_to & wanted):
                 found[number] = add(found[number], taken(daemonset))
         return found
@@ -112,6 +141,14 @@ def free(node: Node, awaited: Resources) -> dict[str, int]:
             running = add(running, amounts)
     still = {name: max(0, amount - running.get(name, 0)) for name, amount in awaited.items()}
     return subtract(left, still)
+
+
+def _attached(node: Node) -> dict[str, set[Attachment]]:
+    found: dict[str, set[Attachment]] = {}
+    for pod in node.pods:
+        for each in pod.bonds.attachments:
+            found.setdefault(each.driver, set()).add(each)
+    return found
 
 
 def _label_columns(nodes: Sequence[Node], everything: Rows) -> dict[str, Column]:

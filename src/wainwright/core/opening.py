@@ -100,7 +100,7 @@ def room(template: Template, wish: Wish) -> Rows:
     found = wish.room.get(template.number)
     if found is None:
         terms = wish.ask.terms[template.number]
-        found = 0 if terms is None else terms.narrowing.rows
+        found = 0 if terms is None else terms.rows
         for column, amount in wish.amounts if found else ():
             amounts, having = template.sizes[column]
             found &= having[bisect_left(amounts, amount)]

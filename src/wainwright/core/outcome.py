@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Final, TypeAlias
+from typing import Final
 
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
@@ -18,26 +18,20 @@ from wainwright.model.resources import add, ordered
 from wainwright.model.snapshot import Reservation
 from wainwright.model.values import ValueSet
 
-Held: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-
 FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_index", "_known", "_labels", "_markets", "_open", "_types")
+    __slots__ = ("_index", "_known", "_markets", "_open", "_types")
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
         self._types = [kind.name for kind in index.types]
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
-        self._open = {ZONE: _leaving_open(index, ZONE), CAPACITY_TYPE: 0}
-        self._labels = {
-            key: [market.requirements.only(key) for market in index.markets]
-            for key in (ZONE, CAPACITY_TYPE)
-        }
+        self._open = {key: _leaving_open(index, key) for key in (ZONE, CAPACITY_TYPE)}
 
     def types(self, rows: Rows) -> tuple[str, ...]:
         found = self._known.get(rows)
@@ -58,14 +52,21 @@ class Names:
             for value, having in self._markets[key]
             if allowed.admits(value) and (anywhere or sold(having & markets) & rows)
         )
-        return found or (() if allowed.open else tuple(sorted(allowed.values)))
+        return found or _asked(allowed)
 
-    def held(self, held: Markets) -> Held:
-        """Zones, capacity types and reservations of markets that are known to sell what is left."""
-        numbers = list(row_numbers(held))
-        zones, kinds = ({labels[n] for n in numbers} for labels in self._labels.values())
-        ids = {self._index.markets[number].reservation_id for number in numbers}
-        return _sorted(zones), _sorted(kinds), _sorted(ids)
+    def held(self, key: str, held: Markets, allowed: ValueSet) -> tuple[str, ...]:
+        """The same for markets that are known to sell what is left."""
+        anywhere = self._open[key] & held
+        found = tuple(
+            value
+            for value, having in self._markets[key]
+            if (anywhere or having & held) and allowed.admits(value)
+        )
+        return found or _asked(allowed)
+
+    def reservations(self, held: Markets) -> tuple[str, ...]:
+        found = {self._index.markets[number].reservation_id for number in row_numbers(held)}
+        return tuple(sorted([name for name in found if name is not None]))
 
 
 def claims(drafts: Iterable[Draft], resources: Sequence[str]) -> tuple[PlannedClaim, ...]:
@@ -122,30 +123,30 @@ def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> P
 
 def _choices(draft: Draft, names: Names) -> Choices:
     rows, markets = draft.rows, draft.narrowing.markets
-    reservations: tuple[str, ...] = ()
-    if draft.held:
-        zones, kinds, reservations = names.held(draft.held)
-    else:
-        allowed = draft.narrowing.requirements.allowed
-        zones = names.values(ZONE, rows, markets, allowed(ZONE))
-        kinds = names.values(CAPACITY_TYPE, rows, markets, allowed(CAPACITY_TYPE))
+    allowed = draft.narrowing.requirements.allowed
+    zones, kinds = (
+        names.held(key, draft.held, allowed(key))
+        if draft.held
+        else names.values(key, rows, markets, allowed(key))
+        for key in (ZONE, CAPACITY_TYPE)
+    )
     return Choices(
         instance_types=names.types(rows),
         zones=zones,
         capacity_types=kinds,
-        reservation_ids=reservations,
+        reservation_ids=names.reservations(draft.held),
     )
 
 
 def _launch(draft: Draft) -> Launch:
     assert draft.buy is not None, "drafts are pinned when their round is over"
-    left, offering = draft.left, draft.buy.offering
+    left, buy = draft.left, draft.buy
     return Launch(
-        instance_type=draft.template.index.types[draft.buy.row].name,
-        zone=zone_of(left, offering),
-        capacity_type=capacity_type_of(left, offering),
-        price=offering.price,
-        reservation_id=offering.reservation_id,
+        instance_type=draft.template.index.types[buy.row].name,
+        zone=zone_of(left, buy),
+        capacity_type=capacity_type_of(left, buy),
+        price=buy.offering.price,
+        reservation_id=buy.offering.reservation_id,
     )
 
 
@@ -173,8 +174,9 @@ def _with_minimums(draft: Draft) -> Requirements:
     return kept.narrow(Requirements(relaxed))
 
 
-def _sorted(values: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted([value for value in values if value is not None]))
+def _asked(allowed: ValueSet) -> tuple[str, ...]:
+    """What is asked for, where nobody who sells names a value."""
+    return () if allowed.open else tuple(sorted(allowed.values))
 
 
 def _leaving_open(index: TypeIndex, key: str) -> Markets:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import HOSTNAME, WELL_KNOWN
+from wainwright.model.markets import Markets
 from wainwright.model.pod import DaemonSet
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import Requirements
@@ -57,16 +58,19 @@ class Overhead:
         return {name: amount for name, amount in smallest.items() if amount}
 
 
-def overhead(pool: Pool, index: TypeIndex, daemonsets: Sequence[DaemonSet]) -> Overhead:
+def overhead(
+    pool: Pool, index: TypeIndex, daemonsets: Sequence[DaemonSet], closed: Markets = 0
+) -> Overhead:
+    """What daemonsets take from nodes of the pool, which buys nothing in closed markets."""
     groups: list[tuple[Rows, Resources]] = [(index.everything, NONE)]
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
-        rows = _running(pool, index, daemonset)
+        rows = running(pool, index, daemonset, closed)
         if rows:
             groups = list(_split(groups, rows, taken(daemonset)))
     return Overhead(groups)
 
 
-def _running(pool: Pool, index: TypeIndex, daemonset: DaemonSet) -> Rows:
+def running(pool: Pool, index: TypeIndex, daemonset: DaemonSet, closed: Markets = 0) -> Rows:
     """The types on which the daemonset would run, sold where both pool and daemonset allow."""
     if is_kept_off(daemonset, pool.taints):
         return 0
@@ -75,7 +79,8 @@ def _running(pool: Pool, index: TypeIndex, daemonset: DaemonSet) -> Rows:
     for wanted in asked(daemonset):
         if node.compatible(wanted, well_known):
             both = node.narrow(wanted)
-            found |= index.admitted_by(both) & index.offered_to(both)
+            markets = index.markets_admitted_by(both)
+            found |= index.admitted_by(both) & index.sold_in(markets ^ (markets & closed))
     return found
 
 

@@ -74,7 +74,7 @@ class Patience:
         needs = run.group.needs
         if not needs & self._stock.live or needs & self._stock.holdable:
             return False
-        if self._table.candidates(run.group.wishes[0], self._table.current):
+        if self._table.candidates(run.group.stages[0].wishes[0], self._table.current):
             return False
         self._heard |= needs
         return True

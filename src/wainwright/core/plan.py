@@ -11,6 +11,7 @@ from wainwright.core.unplaced import unplaced
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.plan import Plan
+from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
 
@@ -22,7 +23,7 @@ def plan(
     nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
     on_offer = free_slots(template.index for template in templates)
     free = without_promised(on_offer, snapshot.nodes)
-    placeable = [pod for pod in snapshot.pods if pod.alternatives and not pod.unsupported]
+    placeable = [pod for pod in snapshot.pods if _is_placeable(pod)]
     solution = solve(placeable, templates, nodes, free, options)
     made = claims(solution.rounds.table.drafts, solution.classes.resources)
     homes = placements(nodes)
@@ -35,3 +36,7 @@ def plan(
         unschedulable=unplaced(left, snapshot, catalogs, made, free, options),
         reservations=reservation_uses(snapshot.reservations, on_offer, made),
     )
+
+
+def _is_placeable(pod: Pod) -> bool:
+    return bool(pod.alternatives) and not pod.unsupported and pod.volume_problem is None

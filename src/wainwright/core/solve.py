@@ -7,43 +7,70 @@ from wainwright.core.ladder import Ladder
 from wainwright.core.nodes import NodeTable
 from wainwright.core.opening import Openings
 from wainwright.core.order import queue
+from wainwright.core.placing import Placing
 from wainwright.core.reservations import Stock, numbered
 from wainwright.core.rounds import Rounds
 from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
-from wainwright.core.wishes import Classes
+from wainwright.core.topology.registry import Registry
+from wainwright.core.wishes import Ask, Classes, Context
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 
 
 class Solution:
     """Where every pod went, and what is left to those that found no place."""
 
-    __slots__ = ("classes", "rounds")
+    __slots__ = ("classes", "placing", "rounds")
 
     def __init__(self, classes: Classes, rounds: Rounds) -> None:
         self.classes = classes
         self.rounds = rounds
+        self.placing = rounds.placing
 
 
 def solve(
-    pods: Iterable[Pod],
+    pods: Sequence[Pod],
     templates: Sequence[Template],
     nodes: NodeTable,
     free: Mapping[str, int],
     options: Options,
 ) -> Solution:
     """Places the pods; `free` says how many slots each reservation has."""
-    classes = Classes(pods)
+    registry = Registry()
+    registry.introduce(pods, (pod for node in nodes.nodes for pod in node.pods))
+    classes = Classes(pods, registry, _context(templates, nodes, options))
     slack = Slack(classes.wishes, len(classes.resources))
     stock = _stocked(templates, free, gate=options.capacity_reservations)
     _introduce(classes, templates, nodes, slack)
     ladder = Ladder(templates, Openings(options.min_values_policy, stock))
-    table = DraftTable(templates, slack)
-    rounds = Rounds(templates, nodes, table, ladder, classes.resources)
-    rounds.strict_weights = options.strict_weights
+    placing = Placing(templates, nodes, DraftTable(templates, slack), ladder, classes)
+    placing.strict_weights = options.strict_weights
+    placing.introduce = lambda ask: introduce(ask, templates)
+    rounds = Rounds(placing, classes.resources)
     rounds.run(queue(classes.all))
     return Solution(classes, rounds)
+
+
+def introduce(ask: Ask, templates: Sequence[Template]) -> None:
+    """Lets the pools say under which terms they take such pods."""
+    ask.terms = [template.terms(ask) for template in templates]
+    ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
+
+
+def _context(templates: Sequence[Template], nodes: NodeTable, options: Options) -> Context:
+    taints = [template.pool.taints for template in templates]
+    taints += [node.lasting_taints for node in nodes.nodes]
+    return Context(
+        options=options,
+        tainted=any(map(_asks_not_to_come, taints)),
+        attachable=any(node.attach_limits for node in nodes.nodes),
+    )
+
+
+def _asks_not_to_come(taints: Iterable[Taint]) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
 
 
 def _stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
@@ -63,8 +90,7 @@ def _introduce(
     node_slack = Slack(classes.wishes if nodes.nodes else (), len(resources))
     nodes.prepare(resources, node_slack)
     for ask in classes.asks.values():
-        ask.terms = [template.terms(ask) for template in templates]
-        ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
+        introduce(ask, templates)
         ask.nodes = nodes.admitting(ask)
     for wish in classes.wishes:
         wish.short = slack.places(wish.amounts)

@@ -8,11 +8,14 @@ from wainwright.core.answer import Terms
 from wainwright.core.limits import Limits
 from wainwright.core.minvalues import Diversity, Minimums, minimums
 from wainwright.core.narrowing import Ground, Narrowing, narrowing
-from wainwright.core.overhead import Overhead, overhead
+from wainwright.core.overhead import Overhead, overhead, running
 from wainwright.core.reservations import Shelf, reserved_markets
 from wainwright.core.wishes import Ask
+from wainwright.model.attachments import HostPort
+from wainwright.model.columns import Rows, union
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import WELL_KNOWN
+from wainwright.model.markets import Markets
 from wainwright.model.pod import DaemonSet
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import Requirements
@@ -24,6 +27,8 @@ class Template:
     """A pool with its catalogue: what every node of it starts from."""
 
     __slots__ = (
+        "_closed",
+        "_daemonsets",
         "base",
         "diversity",
         "index",
@@ -39,7 +44,13 @@ class Template:
     )
 
     def __init__(
-        self, number: int, pool: Pool, index: TypeIndex, daemonsets: Sequence[DaemonSet]
+        self,
+        number: int,
+        pool: Pool,
+        index: TypeIndex,
+        daemonsets: Sequence[DaemonSet],
+        *,
+        gate: bool = True,
     ) -> None:
         self.number = number
         self.pool = pool
@@ -47,7 +58,10 @@ class Template:
         self.well_known = WELL_KNOWN | index.keys
         self.limits = Limits(pool, index)
         self.shelf = Shelf(index, 0, {})
-        self.overhead: Overhead = overhead(pool, index, daemonsets)
+        self._daemonsets = daemonsets
+        self._closed: Markets = 0 if gate else reserved_markets(index)
+        """Where nobody buys: reservations, while their feature gate is closed."""
+        self.overhead: Overhead = overhead(pool, index, daemonsets, self._closed)
         self.room: Thresholds = _room(index, self.overhead)
         """What the types have once daemonsets took their share."""
         self.sizes: list[Sizes] = []
@@ -79,7 +93,20 @@ class Template:
             return None
         asked = self.decided_here(ask.requirements)
         found = base.joined(asked)
-        return None if found is None else Terms(asked, found, trivial=found is base)
+        if found is None:
+            return None
+        rows = found.rows
+        if ask.ports:
+            rows ^= rows & self._clashing(ask.ports)
+        return Terms(asked, found, rows, trivial=found is base)
+
+    def _clashing(self, ports: tuple[HostPort, ...]) -> Rows:
+        """The types on which a daemonset takes one of the ports."""
+        return union(
+            running(self.pool, self.index, daemonset, self._closed)
+            for daemonset in self._daemonsets
+            if any(port.clashes_with(other) for port in ports for other in daemonset.ports)
+        )
 
     def decided_here(self, asked: Requirements) -> Requirements:
         """What is asked of labels that the pool or the catalogue knows.
@@ -93,12 +120,19 @@ class Template:
 
 
 def compiled(
-    pools: Sequence[Pool], catalogs: Mapping[str, TypeIndex], daemonsets: Sequence[DaemonSet]
+    pools: Sequence[Pool],
+    catalogs: Mapping[str, TypeIndex],
+    daemonsets: Sequence[DaemonSet],
+    *,
+    gate: bool = True,
 ) -> list[Template]:
-    """The pools that may launch something, highest weight first; `catalogs` is by pool."""
+    """The pools that may launch something, highest weight first; `catalogs` is by pool.
+
+    With the gate closed reservations are as if they were not there.
+    """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
     return [
-        Template(number, pool, catalogs[pool.name], daemonsets)
+        Template(number, pool, catalogs[pool.name], daemonsets, gate=gate)
         for number, pool in enumerate(sorted(usable, key=rank))
     ]
 

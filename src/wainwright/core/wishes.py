@@ -1,36 +1,55 @@
 """Pod classes: pods that ask the same are one class, and every answer is worked out once.
 
-An ask is what is wanted of a node besides room; a wish is an ask with the room it needs; a class
-has one wish for each alternative that its pods put up with.
+An ask is what is wanted of a node besides room; a wish is an ask with the room it needs; a stage
+has one wish for each alternative that pods put up with, and a class has a stage for each degree
+to which they give up what they would like.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from wainwright.core.answer import Answer, Terms
+from wainwright.core.relax import Degree, degrees
 from wainwright.core.reservations import Ids
+from wainwright.core.topology.bound import Bound, bound
+from wainwright.core.topology.groups import AnyGroup
+from wainwright.core.topology.registry import NOBODY_CARES, Registry, Standing
+from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.columns import Rows
-from wainwright.model.pod import Pod
+from wainwright.model.options import DEFAULT_OPTIONS, Options
+from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
+from wainwright.model.preference import GivenUp
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, Resources
-from wainwright.model.taints import Toleration
+from wainwright.model.taints import TOLERATE_PREFERENCES, Toleration
 
 FIRST: Final = itemgetter(0)
 NOTHING_YET: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
+NO_GROUPS: Final[tuple[AnyGroup, ...]] = ()
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
 """Number of the resource and how much of it; only what is more than nothing."""
 
+AskKey: TypeAlias = tuple[Requirements, tuple[Toleration, ...], tuple[HostPort, ...]]
+
 
 class Ask:
-    """Requirements and tolerations of some pods, and what has been found out about them."""
+    """Requirements, tolerations and ports of some pods, and what was found out about them."""
 
-    __slots__ = ("nodes", "refused_by", "rejected", "requirements", "terms", "tolerations")
+    __slots__ = ("nodes", "ports", "refused_by", "rejected", "requirements", "terms", "tolerations")
 
-    def __init__(self, requirements: Requirements, tolerations: tuple[Toleration, ...]) -> None:
+    def __init__(
+        self,
+        requirements: Requirements,
+        tolerations: tuple[Toleration, ...],
+        ports: tuple[HostPort, ...] = (),
+    ) -> None:
         self.requirements = requirements
         self.tolerations = tolerations
+        self.ports = ports
         self.terms: list[Terms | None] = []
         """For each pool under which terms it takes such pods; None where it does not."""
         self.refused_by: tuple[int, ...] = ()
@@ -72,42 +91,93 @@ class Wish:
         """By pool: what it last said to a new node, and at which stamp."""
 
 
+class Stage:
+    """The alternatives of a class, after so many preferences were given up."""
+
+    __slots__ = ("bound", "given_up", "slot_stamp", "slot_weight", "wishes", "within")
+
+    def __init__(
+        self, wishes: tuple[Wish, ...], tied: Bound | None, given_up: tuple[GivenUp, ...]
+    ) -> None:
+        self.wishes = wishes
+        self.bound = tied
+        self.given_up = given_up
+        self.slot_stamp = -1
+        self.slot_weight = -1
+        """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""
+        self.within: dict[Requirements, Stage] = {}
+        """The same on nodes of which more is required."""
+
+
 class PodClass:
     """Pods that cannot be told apart by where they fit."""
 
     __slots__ = (
+        "attachments",
+        "counted",
+        "is_tied",
         "needs",
         "number",
         "pods",
         "requests",
-        "slot_stamp",
-        "slot_weight",
+        "stages",
         "stamp",
-        "wishes",
     )
 
-    def __init__(self, number: int, wishes: tuple[Wish, ...], requests: Resources) -> None:
+    def __init__(self, number: int, stages: tuple[Stage, ...], requests: Resources) -> None:
         self.number = number
-        self.wishes = wishes
+        self.stages = stages
         self.requests = requests
         self.pods: list[Pod] = []
-        self.stamp = -1
+        self.counted: tuple[AnyGroup, ...] = NO_GROUPS
+        """The groups that count its pods, wherever they are."""
+        self.attachments: tuple[Attachment, ...] = ()
+        self.is_tied = any(stage.bound is not None for stage in stages)
+        self.stamp: object = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
         self.needs: Ids = 0
         """The reservations of which any slot would do, once it waits for nothing else."""
-        self.slot_stamp = -1
-        self.slot_weight = -1
-        """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""
+
+    @property
+    def wishes(self) -> tuple[Wish, ...]:
+        """Of all stages."""
+        return tuple(wish for stage in self.stages for wish in stage.wishes)
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        return self.stages[0].wishes[0].ask.ports if self.stages else ()
+
+    @property
+    def watched(self) -> int:
+        """Changes whenever something does that keeps its pods from some place."""
+        return sum(stage.bound.version for stage in self.stages if stage.bound is not None)
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides, besides the pods themselves, how they come apart into classes."""
+
+    options: Options = DEFAULT_OPTIONS
+    tainted: bool = False
+    """Whether any pool or node has a taint that does not bind."""
+    attachable: bool = False
+    """Whether any node takes only so many volumes."""
 
 
 class Classes:
     """Sorts pods into classes."""
 
-    def __init__(self, pods: Iterable[Pod]) -> None:
+    def __init__(
+        self,
+        pods: Iterable[Pod],
+        registry: Registry | None = None,
+        context: Context = Context(),  # noqa: B008 - a frozen value
+    ) -> None:
         self.all: list[PodClass] = []
-        self.asks: dict[tuple[Requirements, tuple[Toleration, ...]], Ask] = {}
+        self.asks: dict[AskKey, Ask] = {}
+        self.registry = registry or Registry()
+        self._context = context
         self._by_value: dict[object, PodClass] = {}
-        self._by_looks: dict[tuple[object, int, int], PodClass] = {}
+        self._by_looks: dict[tuple[object, ...], PodClass] = {}
         self._numbers: dict[str, int] = {}
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
@@ -122,43 +192,125 @@ class Classes:
 
     @property
     def wishes(self) -> list[Wish]:
-        return [wish for group in self.all for wish in group.wishes]
+        return [wish for group in self.all for stage in group.stages for wish in stage.wishes]
+
+    def ask(
+        self,
+        requirements: Requirements,
+        tolerations: tuple[Toleration, ...],
+        ports: tuple[HostPort, ...] = (),
+    ) -> Ask:
+        key = (requirements, tolerations, ports)
+        found = self.asks.get(key)
+        if found is None:
+            found = self.asks[key] = Ask(requirements, tolerations, ports)
+        return found
 
     def _class_of(self, pod: Pod) -> PodClass:
         # Most pods share the very tuples of their workload, which saves looking into them.
-        seen = (tuple(pod.requests.items()), id(pod.alternatives), id(pod.tolerations))
+        standing = self.registry.standing(pod) if self.registry.groups else NOBODY_CARES
+        seen = (
+            tuple(pod.requests.items()),
+            id(pod.alternatives),
+            id(pod.tolerations),
+            id(pod.bonds),
+            id(standing),
+            pod.namespace if pod.bonds is not NO_BONDS else "",
+        )
         found = self._by_looks.get(seen)
         if found is None:
-            found = self._by_looks[seen] = self._equal_to(pod)
+            found = self._by_looks[seen] = self._equal_to(pod, standing)
         return found
 
-    def _equal_to(self, pod: Pod) -> PodClass:
-        requests = _requests(pod)
-        value = (tuple(requests.items()), pod.alternatives, pod.tolerations)
+    def _equal_to(self, pod: Pod, standing: Standing) -> PodClass:
+        requests, bonds = _requests(pod), self._bonds(pod)
+        namespace = pod.namespace if bonds is not NO_BONDS else ""
+        asked = (pod.alternatives, pod.tolerations, bonds, id(standing), namespace)
+        value = (tuple(requests.items()), *asked)
         found = self._by_value.get(value)
         if found is None:
-            amounts = tuple([(self._number(name), amount) for name, amount in requests.items()])
-            columns = tuple(map(FIRST, amounts))
-            columns = self._columns.setdefault(columns, columns)
-            wishes = tuple(
-                [
-                    Wish(self._ask(each, pod.tolerations), amounts, columns)
-                    for each in pod.alternatives
-                ]
-            )
-            found = self._by_value[value] = PodClass(len(self.all), wishes, requests)
+            found = self._by_value[value] = self._made(pod, bonds, standing, requests)
             self.all.append(found)
         return found
+
+    def _bonds(self, pod: Pod) -> Bonds:
+        """Volumes set pods apart only where somebody counts them."""
+        if self._context.attachable or not pod.bonds.attachments:
+            return pod.bonds
+        bare = msgspec.structs.replace(pod.bonds, attachments=())
+        return NO_BONDS if bare == NO_BONDS else bare
+
+    def _made(
+        self, pod: Pod, bonds: Bonds, standing: Standing, requests: dict[str, int]
+    ) -> PodClass:
+        amounts = tuple([(self._number(name), amount) for name, amount in requests.items()])
+        columns = tuple(map(FIRST, amounts))
+        columns = self._columns.setdefault(columns, columns)
+        if bonds is NO_BONDS and not self._context.tainted and not standing.shunned:
+            stages: tuple[Stage, ...] = (
+                Stage(self._wishes(pod, pod.alternatives, (amounts, columns)), None, ()),
+            )
+        else:
+            stages = tuple(self._stages(pod, bonds, standing, (amounts, columns)))
+        made = PodClass(len(self.all), stages, requests)
+        made.attachments = bonds.attachments
+        owned = tuple(self.registry.shunned(term) for term in dict.fromkeys(bonds.anti_affinity))
+        made.counted = standing.counted + owned
+        return made
+
+    def _stages(
+        self,
+        pod: Pod,
+        bonds: Bonds,
+        standing: Standing,
+        room: tuple[Amounts, tuple[int, ...]],
+    ) -> Iterable[Stage]:
+        policy = self._context.options.preference_policy
+        for degree in degrees(bonds, policy, tainted=self._context.tainted):
+            places = tuple(_places(pod.alternatives, bonds.volume_places, degree))
+            wishes = self._wishes(pod, places, room, bonds.ports, degree)
+            if wishes:
+                tied = bound(pod, degree, self.registry, standing)
+                yield Stage(wishes, tied, degree.given_up)
+
+    def _wishes(
+        self,
+        pod: Pod,
+        places: tuple[Requirements, ...],
+        room: tuple[Amounts, tuple[int, ...]],
+        ports: tuple[HostPort, ...] = (),
+        degree: Degree | None = None,
+    ) -> tuple[Wish, ...]:
+        tolerations = pod.tolerations
+        if degree is not None and degree.tolerates_preferences:
+            tolerations = (*tolerations, TOLERATE_PREFERENCES)
+        return tuple([Wish(self.ask(each, tolerations, ports), *room) for each in places])
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
-    def _ask(self, requirements: Requirements, tolerations: tuple[Toleration, ...]) -> Ask:
-        key = (requirements, tolerations)
-        found = self.asks.get(key)
-        if found is None:
-            found = self.asks[key] = Ask(requirements, tolerations)
-        return found
+
+def _places(
+    alternatives: tuple[Requirements, ...], volumes: tuple[Requirements, ...], degree: Degree
+) -> Iterable[Requirements]:
+    """Each alternative with each place of the volumes, and with the nodes that it would like."""
+    liked = degree.nodes[0].requirements if degree.nodes else None
+    found: dict[Requirements, None] = {}
+    for alternative in alternatives:
+        for volume in volumes:
+            both = alternative if volumes is ANYWHERE else _both(alternative, volume)
+            wanted = both if liked is None or both is None else _both(both, liked)
+            if wanted is not None:
+                found[wanted] = None
+    return found
+
+
+def _both(one: Requirements, other: Requirements) -> Requirements | None:
+    """None where no node can be both."""
+    for key in other:
+        if key in one and not one.allowed(key).agrees_with(other.allowed(key)):
+            return None
+    return one.narrow(other)
 
 
 def _requests(pod: Pod) -> dict[str, int]:

@@ -114,9 +114,14 @@ class TypeIndex:
         row, market, position = found
         return row, market, self.types[row].offerings[position]
 
+    def spot_for(self, capacity_types: ValueSet) -> Markets:
+        """The markets in which who may have these capacity types buys spot capacity."""
+        return self._markets.spot_for(capacity_types)
+
     @property
-    def spot_markets(self) -> Markets:
-        return self._markets.spot
+    def zones(self) -> tuple[str, ...]:
+        """All zones that some offering names; one that names none can be had in each of them."""
+        return self._markets.zones
 
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""

@@ -12,7 +12,11 @@ UNLIMITED: Final = 4294967295  # how offerings without a count say that there ar
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to buy an instance type. A label it lacks is left open: no zone is any zone."""
+    """One way to buy an instance type. A label it lacks is left open: no zone is any zone.
+
+    Without a capacity type it is bought on demand by whoever may have that, else as spot; it is a
+    slot of a reservation only if it names one.
+    """
 
     requirements: Requirements
     """Finite values only; the reservation's labels need not be repeated here."""

@@ -6,21 +6,32 @@ All offerings of a catalogue that carry the same labels are one market, whatever
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from wainwright.model.columns import REMEMBERED, Column, Rows, row_numbers, union
-from wainwright.model.instance_type import UNLIMITED, InstanceType
-from wainwright.model.labels import CAPACITY_TYPE, RESERVATION_ID, RESERVATION_LABELS, SPOT
-from wainwright.model.requirements import Requirement, Requirements
-from wainwright.model.values import NOTHING, ValueSet, one_of
+from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    ON_DEMAND,
+    RESERVATION_ID,
+    RESERVATION_LABELS,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirement, Requirements
+from wainwright.model.values import ANYTHING, NOTHING, ValueSet, one_of
 
 Markets: TypeAlias = Rows
 """A set of markets: bit i stands for `markets[i]`."""
 
 Labels: TypeAlias = tuple[Requirements, str | None]
-"""What makes a market: the requirements of an offering and its reservation."""
+"""What makes a market: the requirements of an offering, completed, and its reservation."""
+
+UNRESERVED: Final = one_of([ON_DEMAND, SPOT])
+"""What an offering can be bought as that leaves its capacity type open."""
 
 Offer: TypeAlias = tuple[float, int, int]
 """The price, the number of the market, and which of the type's offerings it is."""
@@ -47,13 +58,15 @@ class MarketTable:
         "_floors",
         "_names",
         "_offers",
+        "_perhaps_spot",
         "_reserved",
         "_sold_in",
+        "_spot",
         "_unreserved_floors",
         "everywhere",
         "keys",
         "markets",
-        "spot",
+        "zones",
     )
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
@@ -64,8 +77,9 @@ class MarketTable:
         self.everywhere: Markets = (1 << len(self.markets)) - 1
         self._columns = _columns(self.markets, self.everywhere)
         self.keys = frozenset(self._columns)
-        self.spot: Markets = _only(self.markets, CAPACITY_TYPE, SPOT)
-        """Where capacity is sold that may be taken back."""
+        self.zones: tuple[str, ...] = tuple(self.values(ZONE, ANYTHING, self.everywhere))
+        """All that any market names; a market that names none stands for each of them."""
+        self._spot, self._perhaps_spot = _spot(self.markets)
         self._reserved: Markets = union(
             1 << n for n, market in enumerate(self.markets) if market.reservation_id is not None
         )
@@ -91,6 +105,13 @@ class MarketTable:
             found = union(self.markets[number].sold for number in row_numbers(markets))
             self._sold_in[markets] = found
         return found
+
+    def spot_for(self, capacity_types: ValueSet) -> Markets:
+        """Where those who may have these capacity types buy what can be taken back from them.
+
+        A market that leaves the capacity type open sells on demand to whoever may buy that.
+        """
+        return self._spot if capacity_types.admits(ON_DEMAND) else self._perhaps_spot
 
     def naming(self, key: str) -> Rows:
         """The instance types of which some offering says something about the label."""
@@ -139,7 +160,7 @@ class _Books:
         """The offers of one instance type that can be had, cheapest first."""
         bit, offers = 1 << row, []
         for position, offering in enumerate(kind.offerings):
-            number = self._numbers[offering.requirements, offering.reservation_id]
+            number = self._numbers[_labels(kind, offering)]
             if offering.available > 0:
                 self._sold[number] |= bit
                 offers.append((offering.price, number, position))
@@ -167,12 +188,33 @@ class _Books:
 
 def _numbered(types: Iterable[InstanceType]) -> dict[Labels, int]:
     """Every combination of labels that offerings have, numbered in an order that is their own."""
-    met = dict.fromkeys(
-        (offering.requirements, offering.reservation_id)
-        for kind in types
-        for offering in kind.offerings
-    )
+    met = dict.fromkeys(_labels(kind, offering) for kind in types for offering in kind.offerings)
     return {labels: number for number, labels in enumerate(sorted(met, key=_rank))}
+
+
+def _labels(kind: InstanceType, offering: Offering) -> Labels:
+    """What sets the offering apart, with what it leaves for its type or for its kind to say."""
+    said = offering.requirements
+    if CAPACITY_TYPE not in said or ZONE not in said:
+        said = said.narrow(_unsaid(kind, offering))
+    return said, offering.reservation_id
+
+
+def _unsaid(kind: InstanceType, offering: Offering) -> Requirements:
+    """Zone and capacity type that the offering leaves open, as far as they are known all the same.
+
+    Nobody is sold a slot of a reservation that has no name.
+    """
+    said, own = offering.requirements, kind.requirements
+    found = NO_REQUIREMENTS
+    if ZONE not in said and not own.allowed(ZONE).open:
+        found = found.narrow(Requirements([own[ZONE]]))
+    if CAPACITY_TYPE not in said:
+        usual = UNRESERVED if offering.reservation_id is None else one_of([RESERVED])
+        both = usual & own.allowed(CAPACITY_TYPE)
+        allowed = usual if both.empty else both
+        found = found.narrow(Requirements([Requirement(key=CAPACITY_TYPE, allowed=allowed)]))
+    return found
 
 
 def _rank(labels: Labels) -> tuple[list[tuple[str, list[str]]], str]:
@@ -194,9 +236,14 @@ def _with_reservation(requirements: Requirements, reservation_id: str | None) ->
     )
 
 
-def _only(markets: Sequence[Market], key: str, value: str) -> Markets:
-    matching = [market.requirements.only(key) == value for market in markets]
-    return union(1 << number for number, matches in enumerate(matching) if matches)
+def _spot(markets: Sequence[Market]) -> tuple[Markets, Markets]:
+    """Where nothing but spot is sold, and where spot is sold at all."""
+    sold = [market.requirements.allowed(CAPACITY_TYPE) for market in markets]
+    spot = one_of([SPOT])
+    return (
+        union(1 << number for number, kinds in enumerate(sold) if kinds == spot),
+        union(1 << number for number, kinds in enumerate(sold) if kinds.admits(SPOT)),
+    )
 
 
 def _columns(markets: Sequence[Market], everywhere: Markets) -> dict[str, Column]:

@@ -33,7 +33,8 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """An immutable set of label values; made by the functions below and by `&`, never by hand.
 
     Those keep it canonical, so that equal sets are equal values: a finite set has no bounds,
-    a bounded one excludes only what its bounds would admit, and there is one empty set.
+    a bounded one excludes only what its bounds would admit, there is one empty set, and only that
+    and NotIn do without the label.
     """
 
     values: frozenset[str] = frozenset()
@@ -42,6 +43,8 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     lower: int | None = None
     upper: int | None = None
     """Both bounds are inclusive; with either, only integers are admitted."""
+    present: bool = False
+    """Whether the label must be there: NotIn is content without it, Exists with NotIn is not."""
 
     @property
     def bounded(self) -> bool:
@@ -55,13 +58,13 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     def operator(self) -> Operator:
         """The operator that says most of this set; bounds count as Exists, as they need a value."""
         if self.open:
-            return Operator.NOT_IN if self.values and not self.bounded else Operator.EXISTS
+            return Operator.EXISTS if self.present else Operator.NOT_IN
         return Operator.IN if self.values else Operator.DOES_NOT_EXIST
 
     @property
     def admits_absence(self) -> bool:
         """Whether a node without the label satisfies it: true of NotIn and DoesNotExist."""
-        return self.open is bool(self.values) and not self.bounded
+        return not self.present
 
     @property
     def length(self) -> int:
@@ -108,45 +111,50 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         found: list[tuple[str, tuple[str, ...]]] = []
         if self.values:
             found.append((Operator.NOT_IN.value, tuple(sorted(self.values))))
+        if self.present and not self.bounded:
+            found.append((Operator.EXISTS.value, ()))
         if self.lower is not None:
             found.append((Operator.AT_LEAST.value, (str(self.lower),)))
         if self.upper is not None:
             found.append((Operator.AT_MOST.value, (str(self.upper),)))
-        return tuple(found) or ((Operator.EXISTS.value, ()),)
+        return tuple(found)
 
     def __and__(self, other: "ValueSet") -> "ValueSet":
         if self.open and other.open:
             lower, upper = _larger(self.lower, other.lower), _smaller(self.upper, other.upper)
-            return _open(self.values | other.values, lower, upper)
+            present = self.present or other.present
+            return _open(self.values | other.values, lower, upper, present=present)
         finite, filtering = (other, self) if self.open else (self, other)
         kept = frozenset(value for value in finite.values if filtering.admits(value))
         return finite if len(kept) == len(finite.values) else one_of(kept)
 
     def __str__(self) -> str:
-        """In [a b], NotIn [a], Exists >=2 <=8, DoesNotExist."""
-        words: list[str] = [Operator.NOT_IN if self.open and self.values else self.operator]
+        """In [a b], NotIn [a], Exists NotIn [a], Exists >=2 <=8, DoesNotExist."""
+        words: list[str] = [self.operator]
+        words += [Operator.NOT_IN] if self.values and self.operator is Operator.EXISTS else []
         words += [f"[{' '.join(_shown(self.values))}]"] if self.values else []
         words += [f">={self.lower}"] if self.lower is not None else []
         words += [f"<={self.upper}"] if self.upper is not None else []
         return " ".join(words)
 
 
-ANYTHING: Final = ValueSet(open=True)
+ANYTHING: Final = ValueSet(open=True, present=True)
 NOTHING: Final = ValueSet()
 
 
 def one_of(values: Iterable[str]) -> ValueSet:
     found = frozenset(values)
-    return ValueSet(values=found) if found else NOTHING
+    return ValueSet(values=found, present=True) if found else NOTHING
 
 
 def none_of(values: Iterable[str]) -> ValueSet:
-    return _open(frozenset(values), None, None)
+    """Any other value, or none at all; to rule out nothing is to ask for any value."""
+    return _open(frozenset(values), None, None, present=False)
 
 
 def between(lower: int | None, upper: int | None) -> ValueSet:
     """The integers from lower to upper, both included; None leaves that side open."""
-    return _open(frozenset(), lower, upper)
+    return _open(frozenset(), lower, upper, present=True)
 
 
 @lru_cache(maxsize=65536)
@@ -182,11 +190,16 @@ def _compared(operator: Operator, values: tuple[str, ...]) -> ValueSet:
     return between(None, bound - (operator is Operator.LESS))
 
 
-def _open(excluded: frozenset[str], lower: int | None, upper: int | None) -> ValueSet:
+def _open(
+    excluded: frozenset[str], lower: int | None, upper: int | None, *, present: bool
+) -> ValueSet:
     if _impossible(lower, upper):
         return NOTHING
     kept = frozenset(value for value in excluded if _within(value, lower, upper))
-    return ValueSet(values=kept, open=True, lower=lower, upper=upper)
+    bounded = lower is not None or upper is not None
+    return ValueSet(
+        values=kept, open=True, lower=lower, upper=upper, present=present or bounded or not kept
+    )
 
 
 def _impossible(lower: int | None, upper: int | None) -> bool:

@@ -3,14 +3,31 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from tests.support.model import GIB, asking, instance_type, offering
 
-from wainwright.core.launch import Left, choose, cut, left_to, to_be_bought, zone_of
+from wainwright.core.launch import (
+    Left,
+    capacity_type_of,
+    choose,
+    cut,
+    left_to,
+    to_be_bought,
+    zone_of,
+)
 from wainwright.core.plan import plan
 from wainwright.core.reservations import reserved_markets
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYPE, RESERVED, SPOT
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_FAMILY,
+    INSTANCE_SIZE,
+    INSTANCE_TYPE,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
@@ -167,12 +184,99 @@ def test_cutting_fails_where_so_few_types_cannot_keep_min_values() -> None:
 
 
 def test_an_offering_of_any_zone_is_launched_in_the_first_that_is_allowed() -> None:
-    anywhere = offering(zone=None)
-    what = left(kind("m5.large", anywhere), asked=asking("topology.kubernetes.io/zone", "In", "z"))
-    assert zone_of(what, anywhere) == "z"
-    known = left(kind("m5.large", anywhere), kind("m5.xlarge", offering(zone="zone-q")))
-    assert zone_of(known, anywhere) == "zone-q"
-    assert zone_of(left(kind("m5.large", anywhere)), anywhere) is None
+    anywhere = kind("m5.large", offering(zone=None, price=0.5))
+    elsewhere = kind("m5.xlarge", offering(zone="zone-q"), offering(zone="zone-r"))
+    assert zone(left(anywhere)) is None
+    assert zone(left(anywhere, elsewhere)) == "zone-q"
+    assert zone(left(anywhere, asked=asking(ZONE, "In", "y", "x"))) == "x"
+    assert zone(left(anywhere, elsewhere, asked=asking(ZONE, "In", "a", "zone-r"))) == "zone-r"
+    assert zone(left(anywhere, elsewhere, asked=asking(ZONE, "NotIn", "zone-q"))) == "zone-r"
+    assert zone(left(anywhere, elsewhere, asked=asking(ZONE, "In", "z"))) == "z"
+
+
+def zone(what: Left) -> str | None:
+    return zone_of(what, choose(what, lambda _: 1))
+
+
+def test_a_type_may_say_in_which_zone_its_offerings_are() -> None:
+    pinned = kind("m5.large", offering(zone=None), requirements=asking(ZONE, "In", "b", "c"))
+    elsewhere = kind("m5.xlarge", offering(zone="a", price=2.0))
+    assert zone(left(pinned, elsewhere)) == "b"
+    assert zone(left(pinned, elsewhere, asked=asking(ZONE, "NotIn", "b"))) == "c"
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (NO_REQUIREMENTS, "on-demand"),
+        (asking(CAPACITY_TYPE, "In", "spot", "on-demand", "reserved"), "on-demand"),
+        (asking(CAPACITY_TYPE, "NotIn", "spot"), "on-demand"),
+        (asking(CAPACITY_TYPE, "In", "spot", "reserved"), "spot"),
+        (asking(CAPACITY_TYPE, "NotIn", "on-demand"), "spot"),
+    ],
+)
+def test_an_offering_of_any_capacity_type_is_bought_on_demand_where_that_may_be(
+    asked: Requirements, expected: str
+) -> None:
+    what = left(kind("m5.large", offering(capacity_type=None)), asked=asked)
+    assert capacity_type_of(what, choose(what, lambda _: 1)) == expected
+
+
+@pytest.mark.parametrize("asked", [("In", "reserved"), ("NotIn", "on-demand", "spot")])
+def test_an_offering_of_any_capacity_type_is_no_slot_of_a_reservation(
+    asked: tuple[str, ...],
+) -> None:
+    what = left(
+        kind("m5.large", offering(capacity_type=None)), asked=asking(CAPACITY_TYPE, *asked)
+    )
+    assert what.markets == 0
+
+
+def test_a_reservation_without_a_capacity_type_is_reserved() -> None:
+    unsaid = offering(capacity_type=None, reservation_id="cr-1", available=1)
+    for allowed, markets in (("reserved", 1), ("on-demand", 0)):
+        asked = asking(CAPACITY_TYPE, "In", allowed)
+        assert TypeIndex([kind("m5.large", unsaid)]).markets_admitted_by(asked) == markets
+
+
+def test_what_can_be_bought_either_way_competes_as_spot_with_those_who_may_only_have_spot() -> None:
+    either = kind("b.large", offering(capacity_type=None, price=0.2))
+    what = left(kind("a.large", spot_at(0.3)), either, asked=asking(CAPACITY_TYPE, "In", "spot"))
+    assert bought(what)[0] == "b.large"
+    assert [each.name for each in cut(to_be_bought(what), 60) or ()] == ["b.large", "a.large"]
+
+
+ODD = (
+    kind("a.large", offering(zone=None, capacity_type=None, price=0.3)),
+    kind("b.large", offering(zone="zone-b", capacity_type="spot", price=0.5)),
+    kind("c.large", offering(zone="zone-c", price=0.4)),
+    kind("d.large", offering(zone=None, capacity_type=None, available=1, reservation_id="cr-1")),
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "zones", "capacity_types"),
+    [
+        (NO_REQUIREMENTS, ("zone-b", "zone-c"), ("reserved",)),
+        (
+            asking(CAPACITY_TYPE, "NotIn", "reserved"),
+            ("zone-b", "zone-c"),
+            ("on-demand", "spot"),
+        ),
+        (asking(CAPACITY_TYPE, "In", "spot"), ("zone-b", "zone-c"), ("spot",)),
+        (asking(CAPACITY_TYPE, "In", "on-demand"), ("zone-b", "zone-c"), ("on-demand",)),
+        (asking(ZONE, "In", "zone-c", "a"), ("zone-c",), ("reserved",)),
+        (asking(ZONE, "In", "z"), ("z",), ("reserved",)),
+    ],
+)
+def test_what_is_launched_is_among_what_the_claim_may_choose(
+    asked: Requirements, zones: tuple[str, ...], capacity_types: tuple[str, ...]
+) -> None:
+    pods = (Pod(namespace="d", name="a", requests={"cpu": 100}, alternatives=(asked,)),)
+    [claim] = plan(Snapshot(pods=pods, pools=(Pool(name="p"),)), {"p": TypeIndex(ODD)}).claims
+    assert claim.choices.zones == zones
+    assert claim.choices.capacity_types == capacity_types
+    assert (claim.launch.zone, claim.launch.capacity_type) == (zones[0], capacity_types[0])
 
 
 def test_a_claim_of_a_plan_can_be_launched_as_it_was_planned() -> None:

@@ -103,6 +103,14 @@ def test_both_sides_may_be_content_without_the_label() -> None:
     assert not asking("k", "Exists").compatible(asking("k", "DoesNotExist"))
 
 
+def test_who_needs_the_label_still_does_when_some_values_are_ruled_out() -> None:
+    there = asking("k", "Exists").narrow(asking("k", "NotIn", "a"))
+    assert not NO_REQUIREMENTS.compatible(there)
+    assert not there.compatible(asking("k", "DoesNotExist"))
+    assert there.compatible(asking("k", "NotIn", "b"))
+    assert there.entries() == (("k", "NotIn", ("a",), None), ("k", "Exists", (), None))
+
+
 def test_a_well_known_key_is_open_on_new_nodes_and_refused_on_standing_ones() -> None:
     assert NO_REQUIREMENTS.compatible(asking(ZONE, "In", "zone-a"), WELL_KNOWN)
     assert not NO_REQUIREMENTS.compatible(asking(ZONE, "In", "zone-a"))

@@ -46,7 +46,11 @@ def test_an_operator_admits_the_values_it_says(
         (one_of("a"), none_of("a"), NOTHING),
         (none_of("a"), none_of("b"), none_of("ab")),
         (one_of("a"), ANYTHING, one_of("a")),
-        (none_of("a"), ANYTHING, none_of("a")),
+        (none_of("a") & ANYTHING, ANYTHING, none_of("a") & ANYTHING),
+        (none_of("a") & ANYTHING, none_of("b"), none_of("ab") & ANYTHING),
+        (none_of("a") & ANYTHING, one_of("ab"), one_of("b")),
+        (none_of("a") & ANYTHING, NOTHING, NOTHING),
+        (none_of(["5"]) & ANYTHING, between(2, 8), none_of(["5"]) & between(2, 8)),
         (between(2, 8), ANYTHING, between(2, 8)),
         (one_of("a"), NOTHING, NOTHING),
         (none_of("a"), NOTHING, NOTHING),
@@ -111,6 +115,7 @@ def test_an_unknown_operator_is_refused() -> None:
     [
         (one_of("a"), Operator.IN),
         (none_of("a"), Operator.NOT_IN),
+        (none_of("a") & ANYTHING, Operator.EXISTS),
         (ANYTHING, Operator.EXISTS),
         (NOTHING, Operator.DOES_NOT_EXIST),
         (between(2, None), Operator.EXISTS),
@@ -123,6 +128,15 @@ def test_a_set_reports_the_operator_that_says_most_of_it(
 ) -> None:
     assert found.operator is operator
     assert found.admits_absence is (operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST))
+
+
+def test_a_label_that_must_be_there_is_not_forgotten_when_some_values_are_ruled_out() -> None:
+    there = none_of("a") & ANYTHING
+    assert there != none_of("a")
+    assert not there.admits_absence
+    assert not there.agrees_with(NOTHING)
+    assert there.agrees_with(none_of("b"))
+    assert not (there & none_of("b")).admits_absence
 
 
 def test_an_open_set_is_as_long_as_the_largest_integer_less_its_exclusions() -> None:
@@ -165,10 +179,11 @@ def test_exclusions_that_the_bounds_refuse_anyway_are_forgotten() -> None:
         (one_of("ba"), "In [a b]"),
         (none_of("a"), "NotIn [a]"),
         (ANYTHING, "Exists"),
+        (none_of("a") & ANYTHING, "Exists NotIn [a]"),
         (NOTHING, "DoesNotExist"),
         (between(2, 8), "Exists >=2 <=8"),
         (between(2, None), "Exists >=2"),
-        (between(None, 8) & none_of(["5"]), "NotIn [5] <=8"),
+        (between(None, 8) & none_of(["5"]), "Exists NotIn [5] <=8"),
         (one_of("abcde"), "In [a b c d e]"),
         (one_of("abcdefgh"), "In [a b c d e and 3 others]"),
     ],
@@ -183,6 +198,8 @@ def test_a_set_prints_as_operator_values_and_bounds(found: ValueSet, text: str) 
         (between(2, 8), (("Gte", ("2",)), ("Lte", ("8",)))),
         (between(2, 8) & none_of(["5"]), (("NotIn", ("5",)), ("Gte", ("2",)), ("Lte", ("8",)))),
         (ANYTHING, (("Exists", ()),)),
+        (none_of("a"), (("NotIn", ("a",)),)),
+        (none_of("a") & ANYTHING, (("NotIn", ("a",)), ("Exists", ()))),
         (NOTHING, (("DoesNotExist", ()),)),
         (one_of("ba"), (("In", ("a", "b")),)),
     ],

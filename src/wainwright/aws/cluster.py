@@ -1,0 +1,82 @@
+"""Cluster: what the provider knows of the cluster whose nodes it makes, and how it marks them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from wainwright.aws.beside import Eks
+from wainwright.aws.remember import Remembered
+from wainwright.clock import Clock
+from wainwright.model.labels import EC2NODECLASS, NODEPOOL, REGION
+
+CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
+OWNED: Final = "owned"
+FACTS_KEPT: Final = 300.0  # seconds; a cluster changes its version once in months
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the provider that hold for every class."""
+
+    name: str
+    region: str
+    kubernetes_version: str = ""
+    """As 1.33; empty: as EKS says."""
+    ca_bundle: str = ""
+    isolated_vpc: bool = False
+    """Without a way to IAM and the price list: profiles are then the user's own affair."""
+    dry_runs: bool = True
+    """Whether permissions are tried out before a class counts as ready."""
+    capacity_reservations: bool = True
+    """The gate of that name."""
+
+    def owner_tags(self) -> dict[str, str]:
+        """What marks anything as made for this cluster."""
+        return {f"kubernetes.io/cluster/{self.name}": OWNED, CLUSTER_NAME_TAG: self.name}
+
+    def class_tags(self, node_class: str, tags: Mapping[str, str] | None) -> dict[str, str]:
+        """What marks anything as made for a class; what the user states does not change that."""
+        return {**(tags or {}), **self.owner_tags(), EC2NODECLASS: node_class}
+
+    def profile_tags(self, node_class: str, tags: Mapping[str, str] | None) -> dict[str, str]:
+        return {**self.class_tags(node_class, tags), REGION: self.region}
+
+    def launch_tags(
+        self, node_class: str, pool: str, tags: Mapping[str, str] | None
+    ) -> dict[str, str]:
+        return {**self.class_tags(node_class, tags), NODEPOOL: pool}
+
+
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What EKS says of the cluster."""
+
+    version: str
+    endpoint: str = ""
+    certificate: str = ""
+    service_cidr: str = ""
+    """Empty where EKS does not say it; images with nodeadm need it."""
+    ipv6: bool = False
+
+
+class Facts:
+    """Asks EKS, and remembers."""
+
+    def __init__(self, eks: Eks, cluster: Cluster, clock: Clock) -> None:
+        self._eks = eks
+        self._cluster = cluster
+        self._known: Remembered[ClusterFacts] = Remembered(clock, FACTS_KEPT)
+
+    async def get(self) -> ClusterFacts:
+        return await self._known.get("cluster", self._ask)
+
+    async def _ask(self) -> ClusterFacts:
+        found = await self._eks.describe_cluster(self._cluster.name)
+        network = found.get("kubernetesNetworkConfig") or {}
+        ipv6 = network.get("ipFamily") == "ipv6"
+        return ClusterFacts(
+            version=self._cluster.kubernetes_version or found.get("version", ""),
+            endpoint=found.get("endpoint", ""),
+            certificate=(found.get("certificateAuthority") or {}).get("data", ""),
+            service_cidr=network.get("serviceIpv6Cidr" if ipv6 else "serviceIpv4Cidr") or "",
+            ipv6=ipv6,
+        )

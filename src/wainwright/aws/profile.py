@@ -1,0 +1,173 @@
+"""Profile: the instance profiles that carry the role of a class to its nodes.
+
+A class that names a profile is taken at its word, and nobody touches that profile. For a class that
+names a role, a profile is kept: one for each class and role, so that nodes launched under the old
+role keep it. They lie under a path of their own in IAM, and nothing outside it is ever deleted.
+"""
+
+from collections.abc import Collection
+from hashlib import sha256
+from typing import Final
+
+from wainwright.api.ec2nodeclass import EC2NodeClass
+from wainwright.aws.cluster import Cluster
+from wainwright.aws.iam import GONE, Iam
+from wainwright.aws.nodeclass.conditions import INSTANCE_PROFILE, Part, bad, good
+from wainwright.aws.remember import Remembered
+from wainwright.aws.wire import Row, from_pairs
+from wainwright.clock import Clock
+from wainwright.errors import AwsError
+
+KEPT: Final = 900.0  # seconds
+FAILED_KEPT: Final = 60.0
+PROTECTED: Final = 3600.0  # seconds for which an unused profile is left alone
+EXISTS: Final = "EntityAlreadyExists"
+FULL: Final = "LimitExceeded"
+
+
+class Refused(Exception):
+    """The profile cannot be had; what the condition says about it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Profiles:
+    def __init__(self, iam: Iam, cluster: Cluster, clock: Clock) -> None:
+        self._iam = iam
+        self._cluster = cluster
+        self._clock = clock
+        self._known: Remembered[str] = Remembered(clock, KEPT)
+        self._used: dict[str, float] = {}
+        """When each profile was last the one of a class."""
+
+    async def find(self, node_class: EC2NodeClass) -> Part[str]:
+        """The profile of the class, made or mended where it is ours."""
+        if node_class.spec.instanceProfile is not None:
+            return _part(node_class.spec.instanceProfile)
+        try:
+            name = await self._managed(node_class)
+        except Refused as refused:
+            finding = bad(INSTANCE_PROFILE, refused.reason, refused.message)
+            return Part(value="", finding=finding, again=FAILED_KEPT)
+        self._used[name] = self._clock.now()
+        return _part(name)
+
+    async def _managed(self, node_class: EC2NodeClass) -> str:
+        if self._cluster.isolated_vpc:
+            message = "IAM cannot be reached from an isolated VPC: state instanceProfile, not role"
+            raise Refused("IsolatedVPC", message)
+        name = self.name(node_class)
+        tags = self._cluster.profile_tags(node_class.metadata.name, node_class.spec.tags)
+        key = (name, tuple(sorted(tags.items())))
+        return await self._known.get(key, lambda: self._ensure(node_class, name, tags))
+
+    def name(self, node_class: EC2NodeClass) -> str:
+        """The same for the same class and role, and for nothing else."""
+        parts = (self._cluster.region, node_class.metadata.uid, role_of(node_class))
+        return f"{self._cluster.name}_{sha256('|'.join(parts).encode()).hexdigest()[:20]}"
+
+    def path(self, uid: str = "") -> str:
+        """Where the profiles of the cluster lie, or those of one class."""
+        folder = f"/karpenter/{self._cluster.region}/{self._cluster.name}/"
+        return f"{folder}{uid}/" if uid else folder
+
+    async def _ensure(self, node_class: EC2NodeClass, name: str, tags: dict[str, str]) -> str:
+        found = await self._iam.get_instance_profile(name)
+        if found is None:
+            await self._create(name, self.path(node_class.metadata.uid), tags)
+        else:
+            await self._retag(name, found, tags)
+        await self._give_role(name, role_of(node_class), found)
+        return name
+
+    async def _create(self, name: str, path: str, tags: dict[str, str]) -> None:
+        try:
+            await self._iam.create_instance_profile(name, path, tags)
+        except AwsError as error:
+            if error.code != EXISTS:  # else the reply to an earlier try was lost
+                raise
+
+    async def _retag(self, name: str, found: Row, tags: dict[str, str]) -> None:
+        if not _within(found, self.path()):
+            message = f"the instance profile {name} exists, and was not made for this cluster"
+            raise Refused("NotManaged", message)
+        has = from_pairs(found.get("Tags"))
+        missing = {key: value for key, value in tags.items() if has.get(key) != value}
+        if missing:
+            await self._iam.tag_instance_profile(name, missing)
+
+    async def _give_role(self, name: str, role: str, found: Row | None) -> None:
+        """A profile has one role: another one has to go first."""
+        held = _roles(found)
+        if held == [role]:
+            return
+        for other in held:
+            await self._iam.remove_role(name, other)
+        try:
+            await self._iam.add_role(name, role)
+        except AwsError as error:
+            if error.code == GONE and "role" in error.text.lower():
+                raise Refused("RoleNotFound", f"there is no role {role}") from error
+            if error.code != FULL or _roles(await self._iam.get_instance_profile(name)) != [role]:
+                raise
+
+    async def delete(self, uid: str) -> list[str]:
+        """Removes all profiles of a class; their names."""
+        if self._cluster.isolated_vpc:
+            return []
+        return await self._remove(self.path(uid), ())
+
+    async def collect(self, in_use: Collection[str]) -> list[str]:
+        """Removes profiles of the cluster that nothing uses; their names. Every half an hour.
+
+        In use are those of classes and claims, which the caller knows, and for an hour those that
+        were: a launch that began with one may still be under way.
+        """
+        if self._cluster.isolated_vpc:
+            return []
+        oldest = self._clock.now() - PROTECTED
+        self._used = {name: used for name, used in self._used.items() if used > oldest}
+        return await self._remove(self.path(), {*in_use, *self._used})
+
+    async def _remove(self, path: str, kept: Collection[str]) -> list[str]:
+        removed: list[str] = []
+        oldest = self._clock.now() - PROTECTED
+        for row in await self._iam.list_instance_profiles(path):
+            # Looked at again here: what lies elsewhere belongs to somebody else.
+            unused = row["InstanceProfileName"] not in kept and _within(row, path)
+            if unused and (not kept_for_age(row, oldest) or path != self.path()):
+                await self._take_apart(row)
+                removed.append(row["InstanceProfileName"])
+        return removed
+
+    async def _take_apart(self, row: Row) -> None:
+        name = row["InstanceProfileName"]
+        for role in _roles(row):
+            await self._iam.remove_role(name, role)
+        await self._iam.delete_instance_profile(name)
+        self._known = Remembered(self._clock, KEPT)
+
+
+def role_of(node_class: EC2NodeClass) -> str:
+    """The name of the role, without the path that may stand before it."""
+    return (node_class.spec.role or "").rpartition("/")[2]
+
+
+def kept_for_age(row: Row, oldest: float) -> bool:
+    made = row.get("CreateDate")
+    return made is not None and made.timestamp() > oldest
+
+
+def _part(name: str) -> Part[str]:
+    return Part(value=name, finding=good(INSTANCE_PROFILE), again=KEPT)
+
+
+def _roles(row: Row | None) -> list[str]:
+    return [role["RoleName"] for role in (row or {}).get("Roles") or ()]
+
+
+def _within(row: Row, path: str) -> bool:
+    return str(row.get("Path", "/")).startswith(path)

@@ -1,0 +1,1 @@
+"""User data: what a machine reads at its first boot, for every family of images."""

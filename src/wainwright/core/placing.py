@@ -1,0 +1,287 @@
+"""Placing: one pod, tried on what stands, on what is under way, and on a node of its own."""
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import TypeAlias
+
+from wainwright.core.answer import Kind
+from wainwright.core.drafts import Change, Draft, DraftTable
+from wainwright.core.fit import fit, restrict
+from wainwright.core.ladder import Ladder, Step
+from wainwright.core.launch import choose
+from wainwright.core.nodes import NodeTable
+from wainwright.core.patience import Patience
+from wainwright.core.reservations import Stock
+from wainwright.core.templates import Template
+from wainwright.core.topology.domains import Open, bought
+from wainwright.core.topology.restriction import Restriction
+from wainwright.core.topology.topology import Topology
+from wainwright.core.wishes import Ask, Classes, PodClass, Stage, Wish
+from wainwright.model.columns import Rows
+from wainwright.model.pod import Pod
+from wainwright.model.preference import GivenUp
+from wainwright.model.requirements import Requirements, requirement
+
+Introduce: TypeAlias = Callable[[Ask], None]
+
+
+class Found(Enum):
+    PLACE = auto()
+    NOTHING_YET = auto()
+    NOTHING_EVER = auto()
+
+
+class Placing:
+    """Where things stand, and what becomes of it when one more pod is put somewhere."""
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        nodes: NodeTable,
+        table: DraftTable,
+        ladder: Ladder,
+        classes: Classes,
+    ) -> None:
+        self.templates = templates
+        self.nodes = nodes
+        self.table = table
+        self.ladder = ladder
+        self.stock: Stock = ladder.stock
+        self.patience = Patience(self.stock, table)
+        self.strict_weights = False
+        self.round = 0
+        self.given_up: list[tuple[Pod, tuple[GivenUp, ...]]] = []
+        """Pods that found a place only after they had given up what they would have liked."""
+        self.introduce: Introduce = _known
+        self._classes = classes
+        self.topology: Topology | None = None
+        if classes.registry.groups:
+            self.topology = Topology(classes.registry, templates, nodes, table, self.stock)
+            self.topology.decide = self._decide
+
+    def place(self, pod: Pod, group: PodClass) -> Found:
+        """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
+        for stage in group.stages:
+            if stage.bound is None:
+                found = self._untied(pod, group, stage)
+            else:
+                found = self._tied(pod, group, stage)
+            if found is Found.PLACE and stage.given_up:
+                self.given_up.append((pod, stage.given_up))
+            if found is not None:
+                return found
+        return self._nothing(group)
+
+    def _nothing(self, group: PodClass) -> Found:
+        if group.is_tied:
+            return Found.NOTHING_YET  # others may move, or have to
+        limited = any(self.ladder.limited(wish) for wish in group.wishes)
+        return Found.NOTHING_YET if limited else Found.NOTHING_EVER
+
+    def _untied(self, pod: Pod, group: PodClass, stage: Stage) -> Found | None:
+        for wish in stage.wishes:
+            if self._take(pod, group, wish, -1):
+                return Found.PLACE
+            step = self.ladder.step(stage, wish) if self.strict_weights else None
+            if self._join(pod, group, wish, self._forbidden((stage,), step)):
+                return Found.PLACE
+            step = step or self.ladder.step(stage, wish)
+            if step is not None:
+                return self._opened(pod, group, step)
+        return None
+
+    def _tied(self, pod: Pod, group: PodClass, stage: Stage) -> Found | None:
+        assert stage.bound is not None
+        assert self.topology is not None
+        limits = self.topology.restriction(stage.bound)
+        if limits is None:
+            return None
+        options = [self._within(stage, extra) for extra in limits.options]
+        new = options if limits.new else []
+        for number, wish in enumerate(stage.wishes):
+            if limits.nodes and self._take(pod, group, wish, limits.nodes):
+                return Found.PLACE
+            step = self._best(new, number) if self.strict_weights else None
+            among = [option.wishes[number] for option in options]
+            if self._join_tied(pod, group, wish, among, limits, self._forbidden(new, step)):
+                return Found.PLACE
+            step = step or self._best(new, number)
+            if step is not None:
+                return self._opened(pod, group, step)
+        return None
+
+    def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
+        if step.answer.kind is Kind.WAIT:
+            group.needs = group.needs or self.ladder.needs(group)
+            return Found.NOTHING_YET
+        self._open(pod, group, step)
+        return Found.PLACE
+
+    def _best(self, options: Sequence[Stage], number: int) -> Step | None:
+        """The step with the highest weight; at one weight a slot goes before anything else."""
+        best: Step | None = None
+        for option in options:
+            step = self.ladder.step(option, option.wishes[number])
+            if step is None:
+                continue
+            if best is None or _rank(step) < _rank(best):
+                best = step
+            if not self.stock.live and best.weight == self.ladder.highest:
+                return best  # nothing that comes later can be better
+        return best
+
+    def _take(self, pod: Pod, group: PodClass, wish: Wish, among: Rows) -> bool:
+        number = self.nodes.take(pod, group, wish, among)
+        if number is None:
+            return False
+        if group.counted and self.topology is not None:
+            self.topology.put_on_node(group, number)
+        return True
+
+    def _open(self, pod: Pod, group: PodClass, step: Step) -> None:
+        draft = Draft(len(self.table.drafts), self.round, step.template, step.answer)
+        self.table.add(draft)
+        if draft.held:
+            self.stock.hold(step.template.shelf.ids(draft.held))
+        step.template.limits.charge(draft.rows)
+        self.stock.touch()
+        if self.topology is not None:
+            self.topology.opened(draft)
+        self._put(pod, group, step.wish, draft, narrowed=True)
+
+    def _put(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, *, narrowed: bool) -> None:
+        self.table.put(pod, wish, draft, narrowed=narrowed)
+        if group.counted and self.topology is not None:
+            self.topology.put_on_draft(group, draft)
+
+    def _forbidden(self, stages: Sequence[Stage], step: Step | None) -> Rows:
+        """The drafts that the pod must not join, although it might fit."""
+        found = 0
+        if self.stock.live and self.table.unreserved:
+            slot = max((self.ladder.slot_weight(stage) for stage in stages), default=-1)
+            if slot >= 0:
+                found = self._below(slot + 1) & self.table.unreserved
+        return found if step is None else found | self._below(step.weight)
+
+    def _below(self, weight: int) -> Rows:
+        found = 0
+        for template in self.templates:
+            if template.pool.weight < weight:
+                found |= self.table.of_template[template.number]
+        return found
+
+    def _join(self, pod: Pod, group: PodClass, wish: Wish, forbidden: Rows) -> bool:
+        table = self.table
+        for among, choice in ((table.settled, table.first), (table.current, table.emptiest)):
+            left = table.candidates(wish, among ^ (among & forbidden))
+            while left:
+                draft = choice(left)
+                change = fit(draft, wish)
+                if change is not None:
+                    self._apply(pod, group, wish, draft, change)
+                    return True
+                left ^= draft.bit
+        return False
+
+    def _join_tied(
+        self,
+        pod: Pod,
+        group: PodClass,
+        wish: Wish,
+        among: Sequence[Wish],
+        limits: Restriction,
+        forbidden: Rows,
+    ) -> bool:
+        """As above, where drafts that have not settled have to for the sake of the pod."""
+        table = self.table
+        for drafts, choice in ((table.settled, table.first), (table.current, table.emptiest)):
+            free = drafts ^ (drafts & forbidden)
+            decided = table.candidates(wish, free & limits.drafts)
+            left, maybe = decided, free & limits.undecided
+            for option in among if maybe else ():
+                left |= table.candidates(option, maybe)
+            while left:
+                draft = choice(left)
+                tried = (wish,) if draft.bit & decided else among
+                if self._join_as(pod, group, tried, draft):
+                    return True
+                left ^= draft.bit
+        return False
+
+    def _join_as(self, pod: Pod, group: PodClass, options: Sequence[Wish], draft: Draft) -> bool:
+        for wish in options:
+            ask = wish.ask
+            if (
+                draft.bit & (wish.rejected | ask.rejected)
+                or ask.terms[draft.template.number] is None
+            ):
+                continue
+            change = fit(draft, wish)
+            if change is not None:
+                self._apply(pod, group, wish, draft, change)
+                return True
+        return False
+
+    def _apply(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, change: Change) -> None:
+        narrowed = self._change(draft, change)
+        self._put(pod, group, wish, draft, narrowed=narrowed)
+
+    def _change(self, draft: Draft, change: Change) -> bool:
+        """Leaves the draft what the change leaves; says whether it lost types."""
+        if change.held != draft.held:
+            self._let_go(draft, change)
+        fewer, before = change.rows != draft.rows, draft.narrowing
+        draft.rows, draft.narrowing = change.rows, change.narrowing
+        draft.reserved_rows, draft.witnesses = change.reserved_rows, change.witnesses
+        if self.topology is not None and before is not change.narrowing:
+            self.topology.narrowed(draft)
+        return fewer
+
+    def _let_go(self, draft: Draft, change: Change) -> None:
+        """Gives back the reservations that the draft can no longer use."""
+        if not draft.pinned:  # else all but the one that it is launched with were given back
+            shelf = draft.template.shelf
+            before, after = shelf.ids(draft.held), shelf.ids(change.held)
+            self.stock.release(before ^ (before & after))
+            self.patience.let_go(before ^ (before & after))
+        draft.held = change.held
+
+    def _decide(self, draft: Draft, key: str) -> "str | Open | None":
+        """Has the draft settle on what it would be launched with, as somebody must know."""
+        buy = draft.buy or choose(draft.left, self.stock.free)
+        value = bought(draft, buy, key)
+        if value is None:
+            return None
+        change = restrict(draft, Requirements([requirement(key, "In", (value,))]))
+        if change is None:
+            return value if draft.pinned else Open.UNDECIDED
+        if self._change(draft, change) and not draft.pinned:
+            self.table.measure(draft)
+        return value
+
+    def _within(self, stage: Stage, extra: Requirements) -> Stage:
+        """The same stage where more is required of nodes."""
+        if not extra:
+            return stage
+        found = stage.within.get(extra)
+        if found is None:
+            wishes = tuple([self._narrowed(wish, extra) for wish in stage.wishes])
+            found = stage.within[extra] = Stage(wishes, None, ())
+        return found
+
+    def _narrowed(self, wish: Wish, extra: Requirements) -> Wish:
+        asked = wish.ask
+        ask = self._classes.ask(asked.requirements.narrow(extra), asked.tolerations, asked.ports)
+        if not ask.terms:
+            self.introduce(ask)
+        made = Wish(ask, wish.amounts, wish.columns)
+        made.short = wish.short
+        return made
+
+
+def _rank(step: Step) -> tuple[int, int]:
+    return -step.weight, step.answer.kind
+
+
+def _known(_: Ask) -> None:
+    raise AssertionError("nobody introduced new asks to the pools")

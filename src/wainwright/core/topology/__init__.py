@@ -1,0 +1,1 @@
+"""Where pods may go in relation to other pods: spread, affinity and anti-affinity."""

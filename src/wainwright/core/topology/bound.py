@@ -1,0 +1,88 @@
+"""Bounds: the groups that have a say in where pods of a class may go."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from wainwright.core.relax import Degree
+from wainwright.core.topology.groups import AnyGroup, HostGroup, LabelGroup
+from wainwright.core.topology.registry import Registry, Standing
+from wainwright.model.pod import Pod
+from wainwright.model.topology import Company
+
+Near: TypeAlias = tuple[tuple[AnyGroup, ...], bool]
+"""Groups of pods to be near at once, and whether the pod itself would do as the first of them."""
+
+
+class Bound:
+    """What others' places, and those of its own kind, leave to a pod."""
+
+    __slots__ = ("away", "full", "groups", "labels", "near", "spreads")
+
+    def __init__(
+        self,
+        spreads: Sequence[tuple[LabelGroup, bool]],
+        near: Sequence[Near],
+        away: Sequence[LabelGroup],
+        full: Sequence[HostGroup],
+    ) -> None:
+        self.spreads = tuple(spreads)
+        """With each whether the pod itself is counted."""
+        self.near = tuple(near)
+        self.away = tuple(away)
+        """Values of a label with any pod in these are out of bounds."""
+        self.full = tuple(full)
+        """Nodes and drafts that are full in any of these are out of bounds."""
+        self.groups: tuple[AnyGroup, ...] = tuple(
+            dict.fromkeys(
+                [
+                    *(group for group, _ in spreads),
+                    *(group for groups, _ in near for group in groups),
+                    *away,
+                    *full,
+                ]
+            )
+        )
+        self.labels = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+
+    @property
+    def version(self) -> int:
+        """Changes whenever any of its groups does."""
+        return sum(group.version for group in self.groups)
+
+
+def bound(pod: Pod, degree: Degree, registry: Registry, standing: Standing) -> Bound | None:
+    """None for a pod that may go anywhere, whoever is there."""
+    spreads: list[tuple[LabelGroup, bool]] = []
+    away: list[LabelGroup] = []
+    full: list[HostGroup] = []
+    for spread in degree.spreads:
+        group = registry.spread(pod, spread)
+        if isinstance(group, HostGroup):
+            full.append(group)
+        else:
+            spreads.append((group, spread.selector.selects(pod.labels)))
+    for group in _shunning(degree, registry, standing):
+        if isinstance(group, HostGroup):
+            full.append(group)
+        else:
+            away.append(group)
+    near = list(_near(pod, degree, registry))
+    return Bound(spreads, near, away, full) if spreads or near or away or full else None
+
+
+def _near(pod: Pod, degree: Degree, registry: Registry) -> Iterator[Near]:
+    wanted = [degree.affinity] if degree.affinity else []
+    for terms in (*wanted, *((each.term,) for each in degree.near)):
+        yield registry.near(terms), _means(terms, pod)
+
+
+def _means(terms: Iterable[Company], pod: Pod) -> bool:
+    return all(term.means(pod.namespace, pod.labels) for term in terms)
+
+
+def _shunning(degree: Degree, registry: Registry, standing: Standing) -> Iterator[AnyGroup]:
+    own = degree.anti_affinity
+    yield from (registry.away(term) for term in own)
+    yield from (registry.away(each.term) for each in degree.away)
+    # Whoever shuns its own kind is among those whom it avoids already.
+    yield from (each for each in standing.shunned if each.meaning[0] not in own)

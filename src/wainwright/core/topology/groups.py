@@ -1,0 +1,162 @@
+"""Groups: the pods that one constraint speaks of, counted by the places where they are.
+
+A group of a label counts by the label's values. Pods on a draft that has not settled on a value
+are kept apart until somebody needs to know: then the draft is decided, and they are counted.
+A group of the hostname counts by node and draft, and only how many are full matters.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TypeAlias
+
+from wainwright.model.columns import Rows
+from wainwright.model.requirements import Requirements
+from wainwright.model.selector import Selector
+from wainwright.model.taints import Toleration
+from wainwright.model.topology import Company, Spread
+
+
+class Kind(Enum):
+    SPREAD = auto()
+    NEAR = auto()
+    """Affinity: counts the pods to be near."""
+    AWAY = auto()
+    """Anti-affinity: counts the pods not to be near."""
+    SHUNNED = auto()
+    """Anti-affinity seen from the other side: counts those that do not want the pod near."""
+
+
+class Filter:
+    """The nodes that count for a spread; None means that all do."""
+
+    __slots__ = ("alternatives", "tolerations")
+
+    def __init__(
+        self,
+        alternatives: tuple[Requirements, ...] | None,
+        tolerations: tuple[Toleration, ...] | None,
+    ) -> None:
+        self.alternatives = alternatives
+        self.tolerations = tolerations
+
+    @property
+    def trivial(self) -> bool:
+        return self.alternatives is None and self.tolerations is None
+
+
+Meaning: TypeAlias = tuple[Company, ...]
+
+
+class Group:
+    """Common to both ways of counting."""
+
+    __slots__ = ("filter", "key", "kind", "meaning", "nodes", "number", "spread", "version")
+
+    def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int) -> None:
+        self.kind = kind
+        self.key = key
+        self.meaning = meaning
+        """The pods it speaks of: those that all of these mean."""
+        self.number = number
+        self.spread: Spread | None = None
+        self.filter: Filter | None = None
+        self.nodes: Rows = -1
+        """The nodes of the cluster that count."""
+        self.version = 0
+        """Goes up when the counts change."""
+
+    def speaks_of(self, namespace: str, labels: dict[str, str]) -> bool:
+        return all(term.means(namespace, labels) for term in self.meaning)
+
+    @property
+    def selector(self) -> Selector:
+        return self.meaning[0].selector
+
+
+class LabelGroup(Group):
+    """Counts by the values of a node label."""
+
+    __slots__ = ("counts", "domains", "pending", "stamp", "stuck", "undecided")
+
+    def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int) -> None:
+        super().__init__(kind, key, meaning, number)
+        self.counts: dict[str, int] = {}
+        self.pending: dict[int, int] = {}
+        """Pods on drafts that have not settled on a value, by the number of the draft."""
+        self.undecided: Rows = 0
+        """Those drafts."""
+        self.stuck: Rows = 0
+        """Those that cannot settle before their round is over."""
+        self.domains: tuple[str, ...] = ()
+        """The values over which pods are spread."""
+        self.stamp: object = None
+
+    def add(self, value: str, count: int = 1) -> None:
+        self.counts[value] = self.counts.get(value, 0) + count
+        self.version += 1
+
+    def postpone(self, draft: int) -> None:
+        self.pending[draft] = self.pending.get(draft, 0) + 1
+        self.undecided |= 1 << draft
+        self.version += 1
+
+    def settle(self, draft: int, value: str | None) -> None:
+        """The draft has its value now, or will never have one."""
+        count = self.pending.pop(draft)
+        self.undecided &= ~(1 << draft)
+        self.stuck &= ~(1 << draft)
+        if value is not None:
+            self.add(value, count)
+
+
+class HostGroup(Group):
+    """Counts by node and by draft."""
+
+    __slots__ = ("anywhere", "full", "full_nodes", "limit", "on_drafts", "on_nodes")
+
+    def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int, limit: int) -> None:
+        super().__init__(kind, key, meaning, number)
+        self.limit = limit
+        """From so many on a node or draft is among the full ones."""
+        self.on_drafts: dict[int, int] = {}
+        self.on_nodes: dict[int, int] = {}
+        self.full: Rows = 0
+        self.full_nodes: Rows = 0
+        self.anywhere = False
+
+    def add_draft(self, number: int) -> None:
+        count = self.on_drafts[number] = self.on_drafts.get(number, 0) + 1
+        self.anywhere = True
+        if count == self.limit:
+            self.full |= 1 << number
+            self.version += 1
+
+    def add_node(self, number: int) -> None:
+        count = self.on_nodes[number] = self.on_nodes.get(number, 0) + 1
+        self.anywhere = True
+        if count == self.limit:
+            self.full_nodes |= 1 << number
+            self.version += 1
+
+
+AnyGroup: TypeAlias = LabelGroup | HostGroup
+
+
+def spread_over(group: LabelGroup, *, itself: bool) -> list[str]:
+    """The values where one more pod keeps the skew, the emptiest first.
+
+    `itself` tells whether the pod is one of those that are counted.
+    """
+    assert group.spread is not None
+    counts = group.counts
+    taken = [counts.get(value, 0) for value in group.domains]
+    wanted = group.spread.min_domains
+    lowest = 0 if wanted is not None and len(taken) < wanted else min(taken, default=0)
+    most = lowest + group.spread.max_skew - itself
+    pairs = zip(taken, group.domains, strict=True)
+    return [value for count, value in sorted(pairs) if count <= most]
+
+
+def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:
+    """For explanations: every domain with its count."""
+    return {value: group.counts.get(value, 0) for value in group.domains} | group.counts

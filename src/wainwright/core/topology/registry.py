@@ -1,0 +1,146 @@
+"""The registry: every constraint of the plan once, and which of them concern a pod."""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
+from wainwright.model.labels import HOSTNAME
+from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
+from wainwright.model.topology import Company, Spread
+
+Look: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+"""Namespace and labels: all that selectors see of a pod."""
+
+
+class Standing:
+    """What others' constraints have to do with pods of one look."""
+
+    __slots__ = ("counted", "shunned")
+
+    def __init__(self, counted: tuple[AnyGroup, ...], shunned: tuple[AnyGroup, ...]) -> None:
+        self.counted = counted
+        """The groups that count such a pod."""
+        self.shunned = shunned
+        """Pods that do not want it near."""
+
+
+NOBODY_CARES = Standing((), ())
+
+
+class Registry:
+    """Finds groups by what they mean; equal constraints share one."""
+
+    def __init__(self) -> None:
+        self.groups: dict[object, AnyGroup] = {}
+        self._anchored: dict[tuple[str, str], list[AnyGroup]] = {}
+        self._other: list[AnyGroup] = []
+        self._standings: dict[Look, Standing] = {}
+        self._equal: dict[tuple[int, ...], Standing] = {}
+
+    @property
+    def keys(self) -> list[str]:
+        """The labels over which anything is counted, but for the hostname."""
+        found = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
+        return list(dict.fromkeys(found))
+
+    def spread(self, pod: Pod, spread: Spread) -> AnyGroup:
+        elsewhere = spread.honor_affinity and pod.alternatives != ANYWHERE
+        alternatives = pod.alternatives if elsewhere else None
+        tolerations = pod.tolerations if spread.honor_taints else None
+        itself = spread.selector.selects(pod.labels)
+        name = (Kind.SPREAD, pod.namespace, spread, alternatives, tolerations, itself)
+        found = self.groups.get(name)
+        if found is None:
+            inside = frozenset({pod.namespace})
+            means = Company(key=spread.key, selector=spread.selector, namespaces=inside)
+            # A new node is always possible, so that the emptiest counts as empty.
+            limit = spread.max_skew + (not itself)
+            found = self._new(name, Kind.SPREAD, (means,), limit)
+            found.spread, found.filter = spread, Filter(alternatives, tolerations)
+        return found
+
+    def near(self, terms: tuple[Company, ...]) -> tuple[AnyGroup, ...]:
+        """One for each term; every one of them counts the pods that all terms mean."""
+        found = []
+        for key in dict.fromkeys(term.key for term in terms):
+            name = (Kind.NEAR, key, terms)
+            found.append(self.groups.get(name) or self._new(name, Kind.NEAR, terms, 1, key))
+        return tuple(found)
+
+    def away(self, term: Company) -> AnyGroup:
+        name = (Kind.AWAY, term)
+        return self.groups.get(name) or self._new(name, Kind.AWAY, (term,), 1)
+
+    def shunned(self, term: Company) -> AnyGroup:
+        name = (Kind.SHUNNED, term)
+        return self.groups.get(name) or self._new(name, Kind.SHUNNED, (term,), 1)
+
+    def introduce(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
+        """Registers every constraint; only then can pods be told where they stand."""
+        for pod in pods:
+            if pod.bonds is not NO_BONDS:
+                self._register(pod, pod.bonds)
+        for pod in running:
+            for term in pod.bonds.anti_affinity:
+                self.shunned(term)
+
+    def standing(self, pod: Pod) -> Standing:
+        if not self.groups:
+            return NOBODY_CARES
+        look = (pod.namespace, tuple(pod.labels.items()))
+        found = self._standings.get(look)
+        if found is None:
+            found = self._standings[look] = self._find(pod)
+        return found
+
+    def _register(self, pod: Pod, bonds: Bonds) -> None:
+        for spread in bonds.spreads:
+            self.spread(pod, spread)
+        if bonds.affinity:
+            self.near(bonds.affinity)
+        for term in bonds.anti_affinity:
+            self.away(term)
+            self.shunned(term)
+        for preferred in bonds.preferred_affinity:
+            self.near((preferred.term,))
+        for preferred in bonds.preferred_anti_affinity:
+            self.away(preferred.term)
+
+    def _new(
+        self,
+        name: object,
+        kind: Kind,
+        meaning: tuple[Company, ...],
+        limit: int,
+        key: str | None = None,
+    ) -> AnyGroup:
+        key = key or meaning[0].key
+        made: AnyGroup
+        number = len(self.groups)
+        if key == HOSTNAME:
+            made = HostGroup(kind, key, meaning, number, limit)
+        else:
+            made = LabelGroup(kind, key, meaning, number)
+        self.groups[name] = made
+        anchor = meaning[0].selector.anchor
+        place = self._other if anchor is None else self._anchored.setdefault(anchor, [])
+        place.append(made)
+        return made
+
+    def _find(self, pod: Pod) -> Standing:
+        found = [
+            each for each in self._concerning(pod) if each.speaks_of(pod.namespace, pod.labels)
+        ]
+        found.sort(key=lambda each: each.number)
+        name = tuple(map(id, found))
+        standing = self._equal.get(name)
+        if standing is None:
+            counted = tuple(each for each in found if each.kind is not Kind.SHUNNED)
+            shunned = tuple(each for each in found if each.kind is Kind.SHUNNED)
+            standing = self._equal[name] = Standing(counted, shunned)
+        return standing
+
+    def _concerning(self, pod: Pod) -> Iterator[AnyGroup]:
+        yield from self._other
+        for label in pod.labels.items():
+            yield from self._anchored.get(label, ())

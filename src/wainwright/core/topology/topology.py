@@ -1,0 +1,200 @@
+"""Topology: all groups of a plan in the making, kept up to date as pods find their places."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from wainwright.core.drafts import Draft, DraftTable
+from wainwright.core.narrowing import Narrowing
+from wainwright.core.nodes import NodeTable
+from wainwright.core.reservations import Stock
+from wainwright.core.templates import Template
+from wainwright.core.topology.bound import Bound
+from wainwright.core.topology.domains import Domains, Open
+from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
+from wainwright.core.topology.registry import Registry
+from wainwright.core.topology.restriction import Restriction, restriction
+from wainwright.core.wishes import PodClass
+from wainwright.model.columns import row_numbers
+from wainwright.model.pod import ANYWHERE, Pod
+from wainwright.model.taints import PREFER_NO_SCHEDULE, untolerated
+
+Decide = Callable[[Draft, str], "str | Open | None"]
+"""Makes a draft settle on a value of a label; UNDECIDED where that must wait for its launch."""
+
+
+class Topology:
+    """Answers where pods may go, and is told where they went."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        templates: Sequence[Template],
+        nodes: NodeTable,
+        table: DraftTable,
+        stock: Stock,
+    ) -> None:
+        self._registry = registry
+        self._templates = templates
+        self._nodes = nodes
+        self._table = table
+        self._stock = stock
+        self.domains = Domains(registry.keys, nodes.nodes)
+        self.decide: Decide = _cannot
+        self._prepare()
+
+    def restriction(self, bound: Bound) -> Restriction | None:
+        """What is left to one more pod of the bound; None where nothing is."""
+        for group in bound.labels:
+            if group.undecided != group.stuck:
+                self._resolve(group)
+            if group.spread is not None:
+                self._refresh(group)
+        return restriction(bound, self.domains)
+
+    def opened(self, draft: Draft) -> None:
+        self.domains.enter(draft)
+
+    def narrowed(self, draft: Draft) -> None:
+        self.domains.narrowed(draft)
+
+    def put_on_draft(self, group: PodClass, draft: Draft) -> None:
+        for each in group.counted:
+            if not self._counts(each, draft):
+                continue
+            if isinstance(each, HostGroup):
+                each.add_draft(draft.number)
+                continue
+            value = self.domains.value(draft, each.key)
+            if isinstance(value, str):
+                each.add(value)
+            elif value is Open.UNDECIDED:
+                each.postpone(draft.number)
+
+    def put_on_node(self, group: PodClass, number: int) -> None:
+        for each in group.counted:
+            self._count_on_node(each, number)
+
+    def end_round(self) -> None:
+        """What could not settle has been pinned by now."""
+        for group in self._labels():
+            group.stuck = 0
+            group.version += 1  # domains may have come or gone with the limits
+
+    def _labels(self) -> Iterator[LabelGroup]:
+        for group in self._registry.groups.values():
+            if isinstance(group, LabelGroup):
+                yield group
+
+    def _prepare(self) -> None:
+        for group in self._registry.groups.values():
+            if group.filter is not None and not group.filter.trivial:
+                group.nodes = self._matching_nodes(group.filter)
+        for number, node in enumerate(self._nodes.nodes):
+            for pod in node.pods:
+                self._count_running(pod, number)
+
+    def _count_running(self, pod: Pod, number: int) -> None:
+        for group in self._registry.standing(pod).counted:
+            if not (pod.terminating and group.kind is Kind.SPREAD):
+                self._count_on_node(group, number)
+        for term in dict.fromkeys(pod.bonds.anti_affinity):
+            self._count_on_node(self._registry.shunned(term), number)
+
+    def _count_on_node(self, group: AnyGroup, number: int) -> None:
+        if not group.nodes >> number & 1:
+            return
+        if isinstance(group, HostGroup):
+            group.add_node(number)
+            return
+        value = self._nodes.nodes[number].labels.get(group.key)
+        if value is not None:
+            group.add(value)
+
+    def _counts(self, group: AnyGroup, draft: Draft) -> bool:
+        """Whether nodes like the draft are among those that count."""
+        wanted = group.filter
+        if wanted is None or wanted.trivial:
+            return True
+        if not _tolerated(draft.template, wanted):
+            return False
+        return any(
+            draft.narrowing.joined(draft.template.decided_here(each)) is not None
+            for each in wanted.alternatives or ANYWHERE
+        )
+
+    def _resolve(self, group: LabelGroup) -> None:
+        """Has every draft with pods of the group settle on a value, so that they can be counted."""
+        for number in row_numbers(group.undecided ^ group.stuck):
+            draft = self._table.drafts[number]
+            value = self.domains.value(draft, group.key)
+            if value is Open.UNDECIDED:
+                decided = self.decide(draft, group.key)
+                if decided is Open.UNDECIDED:
+                    group.stuck |= draft.bit
+                    continue
+                value = Open.LACKING if decided is None else decided
+                self.domains.decide(draft, group.key, value)
+            group.settle(number, value if isinstance(value, str) else None)
+
+    def _refresh(self, group: LabelGroup) -> None:
+        """The values that count for a spread: of standing nodes, and of what could be launched."""
+        drafts = self.domains.of_drafts[group.key]
+        stamp = (self._stock.era, len(drafts))
+        if group.stamp == stamp:
+            return
+        group.stamp = stamp
+        standing = self.domains.of_nodes[group.key].items()
+        found = {value for value, rows in standing if rows & group.nodes}
+        found |= {value for value, rows in drafts.items() if rows & self._matching_drafts(group)}
+        for narrowing, template in self._launchable(group):
+            found.update(_values(template, narrowing, group.key, self._stock))
+        group.domains = tuple(sorted(found | group.counts.keys()))
+        group.version += 1
+
+    def _launchable(self, group: LabelGroup) -> Iterator[tuple[Narrowing, Template]]:
+        wanted = group.filter or Filter(None, None)
+        for template in self._templates:
+            if not _tolerated(template, wanted):
+                continue
+            for each in wanted.alternatives or ANYWHERE:
+                if template.base.requirements.compatible(each, template.well_known):
+                    narrowing = template.base.joined(template.decided_here(each))
+                    if narrowing is not None:
+                        yield narrowing, template
+
+    def _matching_drafts(self, group: LabelGroup) -> int:
+        found = 0
+        for _, template in self._launchable(group):
+            found |= self._table.of_template[template.number]
+        return found
+
+    def _matching_nodes(self, wanted: Filter) -> int:
+        found = 0
+        for each in wanted.alternatives or ANYWHERE:
+            found |= self._nodes.labelled(each)
+        if wanted.tolerations is not None:
+            found &= self._nodes.tolerated(wanted.tolerations)
+        return found
+
+
+def _cannot(_draft: Draft, _key: str) -> Open:
+    return Open.UNDECIDED
+
+
+def _tolerated(template: Template, wanted: Filter) -> bool:
+    if wanted.tolerations is None:
+        return True
+    binding = [taint for taint in template.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
+    return untolerated(binding, wanted.tolerations) is None
+
+
+def _values(template: Template, narrowing: Narrowing, key: str, stock: Stock) -> list[str]:
+    """The values of the label that nodes of the pool could have if they were launched now."""
+    index, allowed = template.index, narrowing.requirements.allowed(key)
+    reserved = narrowing.reserved & template.shelf.of(stock.live)
+    rows = narrowing.rows & template.limits.allowed_at_start
+    rows &= narrowing.offered | template.shelf.sold_in(reserved, rows)
+    if not rows:
+        return []
+    if key in index.keys:
+        return index.values_left(key, rows, narrowing.markets | reserved, allowed)
+    return [] if allowed.open else sorted(allowed.values)

@@ -1,0 +1,194 @@
+"""Images: those that Amazon gives to everybody, and those of the account."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from wainwright.emulator import ids
+from wainwright.emulator.ec2.lookup import IMAGE, named, only
+from wainwright.emulator.ec2.state import Image
+from wainwright.emulator.filters import Fields, matching, one, yes
+from wainwright.emulator.paging import page
+from wainwright.emulator.tags import from_specifications, only_for, to_list
+from wainwright.emulator.times import iso, seconds
+from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.errors import AwsError
+
+MOST: Final = 1000
+ARCHITECTURES: Final = ("i386", "x86_64", "arm64", "x86_64_mac", "arm64_mac")
+
+
+class ImagesState(msgspec.Struct, kw_only=True):
+    images: dict[str, Image] = {}
+
+
+class Images:
+    """What instances boot from."""
+
+    name = "ec2"
+
+    def __init__(self, world: World) -> None:
+        self.state = ImagesState()
+        self._world = world
+
+    def operations(self) -> Mapping[str, Handler]:
+        return {
+            "DescribeImages": self.describe,
+            "RegisterImage": self.register,
+            "DeregisterImage": self.deregister,
+            "EnableImageDeprecation": self.deprecate,
+            "DisableImageDeprecation": self.undo_deprecation,
+        }
+
+    def add(self, images: Iterable[Image]) -> None:
+        """Images that are there from the start."""
+        self.state.images.update((each.id, each) for each in images)
+
+    def image(self, identity: str | None) -> Image:
+        """For a launch: InvalidAMIID.NotFound where there is none, Unavailable where not ready."""
+        if not identity:
+            raise AwsError("MissingParameter", "The request must contain the parameter ImageId")
+        _formed(identity)
+        found = _lookup(self.state.images, [identity])[0]
+        if found.state != "available":
+            message = f"The image ID '{identity}' is not available"
+            raise AwsError("InvalidAMIID.Unavailable", message)
+        return found
+
+    def describe(self, params: Params) -> Answer:
+        asked = params.get("ImageIds")
+        for identity in asked or ():
+            _formed(identity)
+        rows = _lookup(self.state.images, asked)
+        rows = [row for row in rows if self._shown(row, params)]
+        rows = matching(rows, params.get("Filters"), FIELDS, lambda row: row.tags)
+        found, token = page(rows, params, most=MOST)
+        return {"Images": [self._view(row) for row in found], **token}
+
+    def register(self, params: Params) -> Answer:
+        only_for(params, "image", "snapshot")
+        name = params.get("Name") or ""
+        if any(each.name == name and self._own(each) for each in self.state.images.values()):
+            raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use")
+        architecture = params.get("Architecture") or "i386"
+        if architecture not in ARCHITECTURES:
+            message = f"Value ({architecture}) for parameter architecture is invalid."
+            raise AwsError("InvalidParameterValue", message)
+        image = Image(
+            id=ids.new(self._world, "ami"),
+            name=name,
+            architecture=architecture,
+            owner=self._world.account,
+            created=self._world.now(),
+            description=params.get("Description") or "",
+            public=False,
+            root_device=params.get("RootDeviceName") or "/dev/xvda",
+            disks=[dict(each) for each in params.get("BlockDeviceMappings") or ()],
+            tags=from_specifications(params, "image"),
+        )
+        self.state.images[image.id] = image
+        return {"ImageId": image.id}
+
+    def deregister(self, params: Params) -> Answer:
+        del self.state.images[self._mine(params).id]
+        return {"Return": True}
+
+    def deprecate(self, params: Params) -> Answer:
+        self._mine(params).deprecated = seconds(params.get("DeprecateAt"), "DeprecateAt")
+        return {"Return": True}
+
+    def undo_deprecation(self, params: Params) -> Answer:
+        self._mine(params).deprecated = None
+        return {"Return": True}
+
+    def _mine(self, params: Params) -> Image:
+        image = only(self.state.images, params.get("ImageId"), IMAGE)
+        if not self._own(image):
+            raise AwsError("AuthFailure", f"Not authorized for image:{image.id}", 403)
+        return image
+
+    def _own(self, image: Image) -> bool:
+        return image.owner == self._world.account
+
+    def _shown(self, image: Image, params: Params) -> bool:
+        """Deprecated images of others are only found by id, or by those who ask for them too."""
+        if not (image.public or self._own(image)):
+            return False
+        owners = params.get("Owners")
+        if owners and not self._owned_by(image, owners):
+            return False
+        if image.deprecated is None or image.deprecated > self._world.now() or self._own(image):
+            return True
+        return bool(params.get("IncludeDeprecated") or params.get("ImageIds"))
+
+    def _owned_by(self, image: Image, owners: Iterable[str]) -> bool:
+        names = {image.owner, image.owner_alias, "self" if self._own(image) else None}
+        return not names.isdisjoint(owners)
+
+    def _view(self, image: Image) -> Answer:
+        windows = image.platform == "windows"
+        found: Answer = {
+            "ImageId": image.id,
+            "Name": image.name,
+            "ImageLocation": f"{image.owner_alias or image.owner}/{image.name}",
+            "ImageType": "machine",
+            "Architecture": image.architecture,
+            "OwnerId": image.owner,
+            "State": image.state,
+            "Public": image.public,
+            "CreationDate": iso(image.created),
+            "Description": image.description,
+            "PlatformDetails": "Windows" if windows else "Linux/UNIX",
+            "UsageOperation": "RunInstances:0002" if windows else "RunInstances",
+            "RootDeviceName": image.root_device,
+            "RootDeviceType": "ebs",
+            "VirtualizationType": "hvm",
+            "Hypervisor": "xen",
+            "EnaSupport": True,
+            "BlockDeviceMappings": msgspec.to_builtins(image.disks),
+            "Tags": to_list(image.tags),
+        }
+        if image.owner_alias is not None:
+            found["ImageOwnerAlias"] = image.owner_alias
+        if image.platform is not None:
+            found["Platform"] = image.platform
+        if image.deprecated is not None:
+            found["DeprecationTime"] = iso(image.deprecated)
+        return found
+
+
+FIELDS: Final[Fields[Image]] = {
+    "architecture": lambda image: (image.architecture,),
+    "creation-date": lambda image: (iso(image.created),),
+    "description": lambda image: (image.description,),
+    "ena-support": lambda _: yes(True),
+    "hypervisor": lambda _: ("xen",),
+    "image-id": lambda image: (image.id,),
+    "image-type": lambda _: ("machine",),
+    "is-public": lambda image: yes(image.public),
+    "name": lambda image: (image.name,),
+    "owner-alias": lambda image: one(image.owner_alias),
+    "owner-id": lambda image: (image.owner,),
+    "platform": lambda image: one(image.platform),
+    "root-device-name": lambda image: (image.root_device,),
+    "root-device-type": lambda _: ("ebs",),
+    "state": lambda image: (image.state,),
+    "virtualization-type": lambda _: ("hvm",),
+}
+
+
+def _formed(identity: str) -> None:
+    if not identity.startswith("ami-"):
+        message = f'Invalid id: "{identity}" (expecting "ami-...")'
+        raise AwsError("InvalidAMIID.Malformed", message)
+
+
+def _lookup(images: Mapping[str, Image], asked: Iterable[str] | None) -> list[Image]:
+    """EC2 words this one its own way."""
+    lost = [each for each in dict.fromkeys(asked or ()) if each not in images]
+    if lost:
+        said = "id '[{}]' does" if len(lost) == 1 else "ids '[{}]' do"
+        message = f"The image {said.format(', '.join(lost))} not exist"
+        raise AwsError(IMAGE.missing, message)
+    return named(images, asked, IMAGE)

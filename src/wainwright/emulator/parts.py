@@ -1,0 +1,116 @@
+"""The parts of an emulated account, and how they know each other."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from wainwright.emulator.ec2.catalogue import Catalogue
+from wainwright.emulator.ec2.goods import Goods
+from wainwright.emulator.ec2.images import Images
+from wainwright.emulator.ec2.instances import Instances
+from wainwright.emulator.ec2.lookup import (
+    GROUP,
+    IMAGE,
+    INSTANCE,
+    PLACEMENT,
+    RESERVATION,
+    SUBNET,
+    TEMPLATE,
+    VPC,
+)
+from wainwright.emulator.ec2.network import Network
+from wainwright.emulator.ec2.placement import Placement
+from wainwright.emulator.ec2.prices import Shop
+from wainwright.emulator.ec2.reservations import Reservations
+from wainwright.emulator.ec2.tagging import Tagging
+from wainwright.emulator.ec2.templates import Templates
+from wainwright.emulator.services.eks import Eks
+from wainwright.emulator.services.iam import Iam
+from wainwright.emulator.services.pricing import ListPrices, Pricing
+from wainwright.emulator.services.sqs import Sqs
+from wainwright.emulator.services.ssm import Ssm
+from wainwright.emulator.settings import Settings
+from wainwright.emulator.world import Handler, World
+
+
+class Part(Protocol):
+    """A service, or one subject of a large one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> msgspec.Struct: ...
+    def operations(self) -> Mapping[str, Handler]: ...
+
+
+class Book:
+    """On-demand prices of all regions: the shop's in its own, the list's elsewhere."""
+
+    def __init__(self, goods: Goods, shop: Shop) -> None:
+        self._goods = goods
+        self._shop = shop
+        self._elsewhere = ListPrices()
+
+    def on_demand(self, region: str) -> Mapping[str, float]:
+        if region != self._goods.region:
+            return self._elsewhere.on_demand(region)
+        return self._shop.on_demand()
+
+
+class Parts:
+    """All of them; each has its own state and the others only by their methods."""
+
+    def __init__(self, world: World, goods: Goods, settings: Settings) -> None:
+        self.world = world
+        self.catalogue = Catalogue(world, goods)
+        self.shop = Shop(world, goods, moving=settings.moving_prices)
+        self.shop.set_stock(settings.stock)
+        self.network = Network(world, goods)
+        self.images = Images(world)
+        self.templates = Templates(world)
+        self.placement = Placement(world)
+        self.instances = Instances(world)
+        self.instances.state.pace = settings.pace
+        self.reservations = Reservations(world, goods, self.shop, self.instances)
+        self.tagging = Tagging()
+        self.iam = Iam(world)
+        self.ssm = Ssm(world)
+        self.eks = Eks(world, self._vpc_of)
+        self.sqs = Sqs(world, settings.queue_base)
+        self.pricing = Pricing(world, Book(goods, self.shop))
+        self._tell_tagging()
+
+    def all(self) -> tuple[Part, ...]:
+        """In the order in which they were made."""
+        return tuple(each for each in vars(self).values() if hasattr(each, "operations"))
+
+    def dry_runs(self) -> frozenset[str]:
+        """Operations that look at a dry run themselves, and say that it would have succeeded."""
+        return frozenset()
+
+    def _vpc_of(self, subnet_id: str) -> str | None:
+        subnet = self.network.state.subnets.get(subnet_id)
+        return None if subnet is None else subnet.vpc_id
+
+    def _tell_tagging(self) -> None:
+        """States are looked up each time, as another may have been loaded."""
+        holds, network = self.tagging.holds, self.network
+        holds(VPC, lambda: network.state.vpcs)
+        holds(SUBNET, lambda: network.state.subnets)
+        holds(GROUP, lambda: network.state.groups)
+        holds(IMAGE, lambda: self.images.state.images)
+        holds(TEMPLATE, lambda: self.templates.state.templates)
+        holds(PLACEMENT, lambda: self.placement.state.groups)
+        holds(RESERVATION, lambda: self.reservations.state.reservations)
+        holds(
+            INSTANCE,
+            lambda: self.instances.state.instances,
+            changed=lambda _: self.instances.changed(),
+            seen=self._seen,
+        )
+
+    def _seen(self, instance_id: str) -> bool:
+        """A machine that was launched a moment ago may not be found yet."""
+        found = self.instances.get(instance_id)
+        return found is not None and found.visible <= self.world.now()

@@ -1,0 +1,242 @@
+"""EKS: clusters, as far as nodes must know them: version, endpoint, certificate, service addresses.
+
+There is no control plane behind a cluster unless `seed` is told where one is. A cluster is ACTIVE
+at once. Its certificate is chance in the dress of one where nobody brings a real one.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.emulator.ids import new
+from wainwright.emulator.services.arns import arn
+from wainwright.emulator.services.pages import Paging
+from wainwright.emulator.services.public_images import VERSIONS
+from wainwright.emulator.services.requests import moment, text
+from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.errors import AwsError
+
+INVALID: Final = "InvalidParameterException"
+NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
+SERVICE_CIDR: Final = "10.100.0.0/16"
+PAGING: Final = Paging(
+    size="maxResults",
+    token="nextToken",
+    most=100,
+    otherwise=100,
+    bad_size=INVALID,
+    bad_token=INVALID,
+)
+
+
+class Cluster(msgspec.Struct, kw_only=True):
+    name: str
+    version: str
+    created: float
+    endpoint: str
+    certificate: str
+    """Base64, as the API has it."""
+    role: str
+    subnets: list[str]
+    groups: list[str] = []
+    own_group: str
+    vpc: str | None = None
+    family: str = "ipv4"
+    cidr: str = SERVICE_CIDR
+    issuer: str = ""
+    tags: dict[str, str] = {}
+
+
+class EksState(msgspec.Struct, kw_only=True):
+    clusters: dict[str, Cluster] = {}
+
+
+class Eks:
+    """`vpc_of` finds the VPC of a subnet, where somebody knows."""
+
+    name = "eks"
+
+    def __init__(self, world: World, vpc_of: Callable[[str], str | None] | None = None) -> None:
+        self.state = EksState()
+        self._world = world
+        self._vpc_of = vpc_of
+
+    def operations(self) -> Mapping[str, Handler]:
+        return {
+            "CreateCluster": self.create_cluster,
+            "DescribeCluster": self.describe_cluster,
+            "ListClusters": self.list_clusters,
+            "DeleteCluster": self.delete_cluster,
+            "UpdateClusterVersion": self.update_cluster_version,
+        }
+
+    def seed(
+        self,
+        name: str,
+        *,
+        subnets: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        version: str | None = None,
+        control_plane: tuple[str, str] | None = None,
+    ) -> Cluster:
+        """A cluster of the account; `control_plane` is endpoint and base64 certificate."""
+        self.create_cluster(
+            {
+                "name": name,
+                "roleArn": self._iam_arn(f"role/{name}-cluster"),
+                "resourcesVpcConfig": {
+                    "subnetIds": list(subnets),
+                    "securityGroupIds": list(groups),
+                },
+                **({} if version is None else {"version": version}),
+            }
+        )
+        cluster = self.state.clusters[name]
+        if control_plane is not None:
+            cluster.endpoint, cluster.certificate = control_plane
+        return cluster
+
+    def create_cluster(self, params: Params) -> Answer:
+        name = text(params, "name", refused=INVALID)
+        if not NAME.fullmatch(name):
+            raise AwsError(INVALID, f"{name!r} is no name for a cluster.")
+        if name in self.state.clusters:
+            raise AwsError(
+                "ResourceInUseException", f"Cluster already exists with name: {name}", 409
+            )
+        network = params.get("resourcesVpcConfig")
+        if not isinstance(network, Mapping):
+            raise AwsError(INVALID, "The request must contain the parameter resourcesVpcConfig.")
+        cluster = self._made(name, params, network)
+        self.state.clusters[name] = cluster
+        return {"cluster": self._view(cluster)}
+
+    def _made(self, name: str, params: Params, network: Mapping[str, Any]) -> Cluster:
+        role = text(params, "roleArn", refused=INVALID)
+        version = _version(params.get("version") or VERSIONS[-1])
+        family, cidr = _services(params.get("kubernetesNetworkConfig") or {})
+        subnets = list(network.get("subnetIds") or ())
+        return Cluster(
+            name=name,
+            version=version,
+            created=self._world.now(),
+            endpoint=f"https://{self._chance(16)}.gr7.{self._world.region}.eks.amazonaws.com",
+            certificate=_certificate(self._world.random.randbytes(600)),
+            role=role,
+            subnets=subnets,
+            groups=list(network.get("securityGroupIds") or ()),
+            own_group=new(self._world, "sg"),
+            vpc=self._vpc_of(subnets[0]) if self._vpc_of is not None and subnets else None,
+            family=family,
+            cidr=cidr,
+            issuer=self._chance(16),
+            tags=dict(params.get("tags") or {}),
+        )
+
+    def describe_cluster(self, params: Params) -> Answer:
+        return {"cluster": self._view(self._named(params))}
+
+    def list_clusters(self, params: Params) -> Answer:
+        rows, token = PAGING.cut(sorted(self.state.clusters), params)
+        answer: Answer = {"clusters": rows}
+        return answer if token is None else answer | {"nextToken": token}
+
+    def delete_cluster(self, params: Params) -> Answer:
+        cluster = self._named(params)
+        del self.state.clusters[cluster.name]
+        return {"cluster": self._view(cluster) | {"status": "DELETING"}}
+
+    def update_cluster_version(self, params: Params) -> Answer:
+        """One minor version at a time, and done at once."""
+        cluster = self._named(params)
+        version = _version(text(params, "version", refused=INVALID))
+        if VERSIONS.index(version) != VERSIONS.index(cluster.version) + 1:
+            raise AwsError(
+                INVALID,
+                f"Unsupported Kubernetes minor version update from {cluster.version} to {version}",
+            )
+        cluster.version = version
+        return {
+            "update": {
+                "id": self._chance(16).lower(),
+                "status": "Successful",
+                "type": "VersionUpdate",
+                "params": [{"type": "Version", "value": version}],
+                "createdAt": moment(self._world.now()),
+                "errors": [],
+            }
+        }
+
+    def _named(self, params: Params) -> Cluster:
+        name = text(params, "name", refused=INVALID)
+        known = self.state.clusters.get(name)
+        if known is None:
+            raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.", 404)
+        return known
+
+    def _view(self, cluster: Cluster) -> dict[str, Any]:
+        region = self._world.region
+        network: dict[str, Any] = {
+            "subnetIds": list(cluster.subnets),
+            "securityGroupIds": list(cluster.groups),
+            "clusterSecurityGroupId": cluster.own_group,
+            "endpointPublicAccess": True,
+            "endpointPrivateAccess": False,
+            "publicAccessCidrs": ["0.0.0.0/0"],
+        }
+        field = "serviceIpv6Cidr" if cluster.family == "ipv6" else "serviceIpv4Cidr"
+        return {
+            "name": cluster.name,
+            "arn": arn("eks", region, self._world.account, f"cluster/{cluster.name}"),
+            "createdAt": moment(cluster.created),
+            "version": cluster.version,
+            "endpoint": cluster.endpoint,
+            "roleArn": cluster.role,
+            "resourcesVpcConfig": network | ({"vpcId": cluster.vpc} if cluster.vpc else {}),
+            "kubernetesNetworkConfig": {field: cluster.cidr, "ipFamily": cluster.family},
+            "identity": {
+                "oidc": {"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{cluster.issuer}"}
+            },
+            "status": "ACTIVE",
+            "certificateAuthority": {"data": cluster.certificate},
+            "platformVersion": "eks.1",
+            "tags": dict(cluster.tags),
+            "health": {"issues": []},
+            "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
+        }
+
+    def _chance(self, size: int) -> str:
+        return self._world.random.randbytes(size).hex().upper()
+
+    def _iam_arn(self, resource: str) -> str:
+        return arn("iam", self._world.region, self._world.account, resource, everywhere=True)
+
+
+def _version(asked: str) -> str:
+    if asked not in VERSIONS:
+        raise AwsError(INVALID, f"unsupported Kubernetes version {asked}")
+    return asked
+
+
+def _services(network: Mapping[str, Any]) -> tuple[str, str]:
+    """Family and range of service addresses; those of IPv6 are not for the caller to choose."""
+    family = network.get("ipFamily") or "ipv4"
+    if family not in ("ipv4", "ipv6"):
+        raise AwsError(INVALID, f"ipFamily is ipv4 or ipv6, not {family!r}.")
+    asked = network.get("serviceIpv4Cidr")
+    if family == "ipv6":
+        if asked:
+            raise AwsError(INVALID, "serviceIpv4Cidr can not be set for an ipv6 cluster.")
+        return family, "fd30:1c53:5f8a::/108"
+    return family, asked or SERVICE_CIDR
+
+
+def _certificate(content: bytes) -> str:
+    lines = b64encode(content).decode()
+    body = "\n".join(lines[start : start + 64] for start in range(0, len(lines), 64))
+    return b64encode(
+        f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n".encode()
+    ).decode()

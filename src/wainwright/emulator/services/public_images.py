@@ -1,0 +1,200 @@
+"""Public images: the EKS images of every family, and the parameters that lead to them.
+
+Three releases of each, of which the newest is the recommended one, so that pinned versions and the
+drift to a new image can be tried. Names, paths and owners are those of AWS; ids are made from the
+name and the region, so that they differ between regions and never between two runs.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+VERSIONS: Final = tuple(f"1.{minor}" for minor in range(26, 37))
+"""Of Kubernetes; the last is what a cluster gets that asks for none."""
+LAST_AL2: Final = 32
+FIRST_WINDOWS_2025: Final = 35
+
+DAYS: Final = ((2025, 10, 23), (2025, 11, 20), (2025, 12, 18))
+"""When the images were made: before the moment at which virtual time begins."""
+BOTTLEROCKET: Final = ("1.49.0", "1.50.0", "1.51.0")
+LIFE: Final = timedelta(days=730)
+
+EKS, BOTTLEROCKET_TEAM, WINDOWS_TEAM = "602401143452", "149721548608", "801119661308"
+PREFIX: Final = "/aws/service/eks/optimized-ami"
+
+
+class PublicImage(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    architecture: str
+    """As EC2 spells it: x86_64 or arm64."""
+    created: float
+    deprecated: float
+    owner: str
+    """The account; its alias is amazon."""
+    description: str
+    platform: str | None = None
+    """windows, or nothing."""
+    root_device: str = "/dev/xvda"
+    disks: tuple[tuple[str, int], ...] = (("/dev/xvda", 20),)
+    """Device names with GiB."""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """The SSM parameters that speak of this image."""
+
+    def mappings(self) -> list[dict[str, Any]]:
+        """The disks as block device mappings of the API."""
+        return [
+            {
+                "DeviceName": device,
+                "Ebs": {"VolumeSize": size, "VolumeType": "gp3", "DeleteOnTermination": True},
+            }
+            for device, size in self.disks
+        ]
+
+
+@cache
+def images(region: str) -> tuple[PublicImage, ...]:
+    """All of them, oldest release first."""
+    made: list[PublicImage] = []
+    for number, date in enumerate(DAYS):
+        for version in VERSIONS:
+            made += _release(_Release(region, version, number, datetime(*date, tzinfo=UTC)))
+    return tuple(made)
+
+
+@cache
+def parameters(region: str) -> Mapping[str, str]:
+    """Path to value; where releases share a path the newest has it."""
+    return MappingProxyType(
+        {path: value for image in images(region) for path, value in image.parameters}
+    )
+
+
+class _Release(msgspec.Struct, frozen=True):
+    """One day's images for one version of Kubernetes."""
+
+    region: str
+    version: str
+    number: int
+    day: datetime
+
+    @property
+    def minor(self) -> int:
+        return int(self.version.partition(".")[2])
+
+    def image(self, name: str, architecture: str, owner: str, **facts: Any) -> PublicImage:
+        """`folders` in the facts are the paths below which the image's parameters lie."""
+        identity = _id(self.region, name)
+        named = {"image_id": identity, **facts.pop("figures")}
+        folders = facts.pop("folders")
+        return PublicImage(
+            id=identity,
+            name=name,
+            architecture=architecture,
+            owner=owner,
+            created=self.day.timestamp(),
+            deprecated=(self.day + LIFE).timestamp(),
+            parameters=tuple(
+                (f"{at}/{key}", value) for at in folders for key, value in named.items()
+            ),
+            **facts,
+        )
+
+
+def _release(release: _Release) -> Iterator[PublicImage]:
+    yield from _al2023(release)
+    if release.minor <= LAST_AL2:
+        yield from _al2(release)
+    yield from _bottlerocket(release)
+    yield from _windows(release)
+
+
+def _al2023(release: _Release) -> Iterator[PublicImage]:
+    for architecture, variant in (
+        ("x86_64", "standard"),
+        ("arm64", "standard"),
+        ("x86_64", "nvidia"),
+        ("arm64", "nvidia"),
+        ("x86_64", "neuron"),
+    ):
+        name = f"amazon-eks-node-al2023-{architecture}-{variant}-{release.version}-v{_day(release)}"
+        folder = f"{PREFIX}/{release.version}/amazon-linux-2023/{architecture}/{variant}"
+        yield release.image(
+            name,
+            architecture,
+            EKS,
+            description=f"EKS node, Amazon Linux 2023, {variant}, Kubernetes {release.version}",
+            figures={"image_name": name},
+            folders=(f"{folder}/{name}", f"{folder}/recommended"),
+        )
+
+
+def _al2(release: _Release) -> Iterator[PublicImage]:
+    for architecture, word, ending in (
+        ("x86_64", "", ""),
+        ("arm64", "arm64-", "-arm64"),
+        ("x86_64", "gpu-", "-gpu"),
+    ):
+        name = f"amazon-eks-{word}node-{release.version}-v{_day(release)}"
+        folder = f"{PREFIX}/{release.version}/amazon-linux-2{ending}"
+        yield release.image(
+            name,
+            architecture,
+            EKS,
+            description=f"EKS node, Amazon Linux 2, Kubernetes {release.version}",
+            figures={"image_name": name},
+            folders=(f"{folder}/{name}", f"{folder}/recommended"),
+        )
+
+
+def _bottlerocket(release: _Release) -> Iterator[PublicImage]:
+    number = BOTTLEROCKET[release.number]
+    for architecture in ("x86_64", "arm64"):
+        for variant in (f"aws-k8s-{release.version}", f"aws-k8s-{release.version}-nvidia"):
+            build = _digest(release.region, variant + number)[:8]
+            folder = f"/aws/service/bottlerocket/{variant}/{architecture}"
+            yield release.image(
+                f"bottlerocket-{variant}-{architecture}-v{number}-{build}",
+                architecture,
+                BOTTLEROCKET_TEAM,
+                description=f"Bottlerocket {number}, {variant}",
+                disks=(("/dev/xvda", 2), ("/dev/xvdb", 20)),
+                figures={"image_version": f"{number}-{build}"},
+                folders=(f"{folder}/{number}", f"{folder}/{number}-{build}", f"{folder}/latest"),
+            )
+
+
+def _windows(release: _Release) -> Iterator[PublicImage]:
+    for year in (2019, 2022, 2025):
+        if year == 2025 and release.minor < FIRST_WINDOWS_2025:
+            continue
+        for edition in ("Core", "Full"):
+            name = f"Windows_Server-{year}-English-{edition}-EKS_Optimized-{release.version}"
+            yield release.image(
+                f"{name}-{release.day:%Y.%m.%d}",
+                "x86_64",
+                WINDOWS_TEAM,
+                description=f"EKS node, Windows Server {year} {edition}, {release.version}",
+                platform="windows",
+                root_device="/dev/sda1",
+                disks=(("/dev/sda1", 50),),
+                figures={},
+                folders=(f"/aws/service/ami-windows-latest/{name}",),
+            )
+
+
+def _day(release: _Release) -> str:
+    return f"{release.day:%Y%m%d}"
+
+
+def _id(region: str, name: str) -> str:
+    return f"ami-0{_digest(region, name)}"
+
+
+def _digest(region: str, name: str) -> str:
+    return blake2b(f"{region} {name}".encode(), digest_size=8).hexdigest()

@@ -1,0 +1,65 @@
+"""What ties pods to other pods, to ports and to nodes that they like; equal ties are one object."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from wainwright.api.builtin.affinity import Affinity
+from wainwright.api.builtin.check_affinity import pod_affinities, terms
+from wainwright.api.builtin.pod import PodSpec
+from wainwright.manifests.translate.affinity import Places
+from wainwright.manifests.translate.company import Neighbours
+from wainwright.manifests.translate.namespaces import Namespaces
+from wainwright.manifests.translate.ports import host_ports
+from wainwright.manifests.translate.spreads import spreads
+from wainwright.manifests.translate.volumes import Held
+from wainwright.model.pod import NO_BONDS, Bonds
+
+PLAIN_AFFINITY = Affinity()
+
+
+class Dependence(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a pod, besides its spec, its bonds hang on."""
+
+    labels: tuple[str, ...] = ()
+    namespace: bool = False
+
+
+class Binding:
+    """Makes bonds; the same ones are always the same object, which is quick to tell."""
+
+    def __init__(self, places: Places, namespaces: Namespaces) -> None:
+        self._places = places
+        self._namespaces = namespaces
+        self._known: dict[Bonds, Bonds] = {NO_BONDS: NO_BONDS}
+
+    def bonds(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Bonds:
+        """All but those of volumes."""
+        neighbours = Neighbours(self._namespaces, namespace, labels)
+        affinity = spec.affinity or PLAIN_AFFINITY
+        near, far = affinity.podAffinity, affinity.podAntiAffinity
+        return self._one(
+            Bonds(
+                spreads=spreads(spec, labels),
+                affinity=neighbours.required(near),
+                anti_affinity=neighbours.required(far),
+                preferred_affinity=neighbours.preferred(near),
+                preferred_anti_affinity=neighbours.preferred(far),
+                preferred_nodes=self._places.preferred(affinity),
+                ports=host_ports(spec),
+            )
+        )
+
+    def with_volumes(self, bonds: Bonds, held: Held) -> Bonds:
+        attached, places = held.attachments, held.places
+        return self._one(
+            msgspec.structs.replace(bonds, attachments=attached, volume_places=places)
+        )
+
+    def _one(self, made: Bonds) -> Bonds:
+        return self._known.setdefault(made, made)
+
+
+def dependence(spec: PodSpec) -> Dependence:
+    found = [term for _, each in _affinities(spec) for _, term in terms(each)]
+    ...

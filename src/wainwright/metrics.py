@@ -1,0 +1,176 @@
+"""Metrics: counters, gauges and histograms by name and labels, and the text that Prometheus reads.
+
+A registry is a value that is handed around; there is none that belongs to everybody. Every metric
+is declared once, so that its name and labels can be looked up, and a slip in either is an error.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from enum import Enum
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+
+SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+SIZES: Final = (1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
+
+
+class Kind(Enum):
+    """As Prometheus calls them."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    """What is measured; the declaration alone measures nothing."""
+
+    name: str
+    about: str
+    kind: Kind
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    """Upper bounds, ascending; only of a histogram, and without infinity."""
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What a histogram has seen."""
+
+    count: int = 0
+    total: float = 0.0
+    buckets: tuple[int, ...] = ()
+    """How many fell into each bucket, the one without an upper bound last."""
+
+
+Labels = tuple[str, ...]
+
+
+class Registry:
+    """Everything that one process has measured."""
+
+    def __init__(self) -> None:
+        self._values: dict[Metric, dict[Labels, float]] = {}
+        self._distributions: dict[Metric, dict[Labels, Distribution]] = {}
+
+    def add(self, metric: Metric, amount: float = 1.0, /, **labels: str) -> None:
+        """Counts up."""
+        key = _key(metric, labels, Kind.COUNTER)
+        if amount < 0:
+            raise ValueError(f"{metric.name} is a counter and cannot go down by {-amount}")
+        values = self._values.setdefault(metric, {})
+        values[key] = values.get(key, 0.0) + amount
+
+    def set(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """States what a gauge stands at."""
+        self._values.setdefault(metric, {})[_key(metric, labels, Kind.GAUGE)] = value
+
+    def forget(self, metric: Metric, /, **labels: str) -> None:
+        """Takes away a gauge whose object is gone."""
+        self._values.get(metric, {}).pop(_key(metric, labels, Kind.GAUGE), None)
+
+    def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """Adds one observation to a histogram."""
+        key = _key(metric, labels, Kind.HISTOGRAM)
+        known = self._distributions.setdefault(metric, {})
+        seen = known.get(key) or Distribution(buckets=(0,) * (len(metric.buckets) + 1))
+        place = bisect_left(metric.buckets, value)
+        buckets = (*seen.buckets[:place], seen.buckets[place] + 1, *seen.buckets[place + 1 :])
+        known[key] = Distribution(count=seen.count + 1, total=seen.total + value, buckets=buckets)
+
+    def value(self, metric: Metric, /, **labels: str) -> float:
+        """What a counter or gauge stands at; nothing counted yet is zero."""
+        return self._values.get(metric, {}).get(_key(metric, labels, metric.kind), 0.0)
+
+    def distribution(self, metric: Metric, /, **labels: str) -> Distribution:
+        known = self._distributions.get(metric, {})
+        return known.get(_key(metric, labels, Kind.HISTOGRAM), Distribution())
+
+    def exposition(self) -> str:
+        """All of it in the text format of Prometheus, in the order of names and labels."""
+        metrics = sorted({*self._values, *self._distributions}, key=lambda metric: metric.name)
+        return "".join(f"{line}\n" for metric in metrics for line in self._lines(metric))
+
+    def _lines(self, metric: Metric) -> Iterator[str]:
+        yield f"# HELP {metric.name} {_escaped(metric.about)}"
+        yield f"# TYPE {metric.name} {metric.kind.value}"
+        for labels, value in sorted(self._values.get(metric, {}).items()):
+            yield f"{metric.name}{_braces(metric, labels)} {_number(value)}"
+        for labels, seen in sorted(
+            self._distributions.get(metric, {}).items(), key=lambda item: item[0]
+        ):
+            yield from _histogram(metric, labels, seen)
+
+
+def _key(metric: Metric, labels: dict[str, str], kind: Kind) -> Labels:
+    if metric.kind is not kind:
+        raise ValueError(f"{metric.name} is a {metric.kind.value}, not a {kind.value}")
+    if set(labels) != set(metric.labels):
+        raise ValueError(f"{metric.name} has the labels {metric.labels}, found {tuple(labels)}")
+    return tuple(labels[name] for name in metric.labels)
+
+
+def _histogram(metric: Metric, labels: Labels, seen: Distribution) -> Iterator[str]:
+    bounds = [*map(_number, metric.buckets), "+Inf"]
+    for bound, count in zip(bounds, accumulate(seen.buckets), strict=True):
+        yield f"{metric.name}_bucket{_braces(metric, labels, le=bound)} {count}"
+    yield f"{metric.name}_sum{_braces(metric, labels)} {_number(seen.total)}"
+    yield f"{metric.name}_count{_braces(metric, labels)} {seen.count}"
+
+
+def _braces(metric: Metric, labels: Labels, **more: str) -> str:
+    pairs = [*zip(metric.labels, labels, strict=True), *more.items()]
+    inside = ",".join(f'{name}="{_escaped(value, quotes=True)}"' for name, value in pairs)
+    return f"{{{inside}}}" if inside else ""
+
+
+def _escaped(text: str, *, quotes: bool = False) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return escaped.replace('"', '\\"') if quotes else escaped
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+CLOUD_DURATION: Final = Metric(
+    name="karpenter_cloudprovider_duration_seconds",
+    about="How long a call to the cloud took, each attempt by itself.",
+    kind=Kind.HISTOGRAM,
+    labels=("controller", "method", "provider"),
+    buckets=SECONDS,
+)
+CLOUD_ERRORS: Final = Metric(
+    name="karpenter_cloudprovider_errors_total",
+    about="Calls to the cloud that were answered with an error, or not at all.",
+    kind=Kind.COUNTER,
+    labels=("controller", "method", "provider", "error"),
+)
+BATCH_SIZE: Final = Metric(
+    name="karpenter_cloudprovider_batcher_batch_size",
+    about="How many requests went into one call.",
+    kind=Kind.HISTOGRAM,
+    labels=("batcher_name",),
+    buckets=SIZES,
+)
+BATCH_TIME: Final = Metric(
+    name="karpenter_cloudprovider_batcher_batch_time_seconds",
+    about="How long the first request of a batch waited for the others.",
+    kind=Kind.HISTOGRAM,
+    labels=("batcher_name",),
+    buckets=SECONDS,
+)
+CLOUD_RETRIES: Final = Metric(
+    name="wainwright_cloudprovider_retries_total",
+    about="Calls that were repeated, by the error that made it necessary.",
+    kind=Kind.COUNTER,
+    labels=("method", "error"),
+)
+CLOUD_WAITING: Final = Metric(
+    name="wainwright_cloudprovider_paced_seconds",
+    about="How long calls waited so as to stay below the cloud's limits.",
+    kind=Kind.HISTOGRAM,
+    labels=("method",),
+    buckets=SECONDS,
+)
