@@ -86,16 +86,12 @@ def prepare(world: World, conditions: Conditions) -> Prepared:
     catalogues = Catalogues(supply_of(world, conditions))
     built = {pool.metadata.name: catalogues.of(scope_of(world, pool)) for pool in world.pools}
     translated = snapshot(world, reservations=_reservations(built.values()))
-    pools = tuple(
-        msgspec.structs.replace(pool, fees=built[pool.name].fee)
-        for pool in translated.snapshot.pools
-    )
     remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
     return Prepared(
         world=world,
         conditions=conditions,
         built=built,
-        snapshot=msgspec.structs.replace(translated.snapshot, pools=pools),
+        snapshot=translated.snapshot,
         warnings=tuple(translated.warnings),
         remarks=tuple(remarks),
     )

@@ -23,7 +23,7 @@ from tests.support.cases import (
     opens,
 )
 from tests.support.randomworlds import random_world, shuffled
-from tests.support.shop import Shop, agrees, is_ordinary
+from tests.support.shop import Shop, agrees, bought_as, cost, is_ordinary
 from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.core.plan import plan
@@ -95,7 +95,7 @@ def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: Case) -> None:
 
 def suits(shop: Shop, kind: InstanceType, offering: Offering, wanted: Requirements) -> bool:
     """Whether a node bought in this way can have the labels; what the pool defines it has."""
-    return shop.admits(kind, wanted) and agrees(offering, wanted)
+    return shop.admits(kind, wanted) and agrees(kind, offering, wanted)
 
 
 @thorough
@@ -130,6 +130,7 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
         chosen = [pair for pair in offers if is_launch(claim, *pair)]
         assert chosen
         assert is_among(claim.launch, claim.choices)
+        assert claim.fees == case.launched(claim).fee
         reserved = [pair for pair in offers if pair[1].reservation_id is not None]
         assert bool(claim.launch.reservation_id) == bool(reserved)
         left = in_question(case, claim, reserved or offers)
@@ -137,7 +138,9 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
         last = claim.round == max(each.round for each in case.plan.claims)
         if last or all(is_ordinary(kind, NO_REQUIREMENTS) for kind, _ in offers):
             assert chosen[0] in left
-            assert not [offer for _, offer in left if is_better(offer, chosen[0][1], left)]
+            costs = [as_bought(claim, *pair) for pair in left]
+            best = as_bought(claim, *chosen[0])
+            assert not [other for other in costs if is_better(other, best, costs)]
 
 
 def in_question(
@@ -154,25 +157,28 @@ def in_question(
 
 
 def is_among(launch: Launch, choices: Choices) -> bool:
-    """Nothing is listed where neither the claim nor any offering names a value."""
+    """No zone is listed where neither the claim nor any offering names one."""
     return (
         launch.instance_type in choices.instance_types
-        and (launch.zone is None or not choices.zones or launch.zone in choices.zones)
-        and (not choices.capacity_types or launch.capacity_type in choices.capacity_types)
+        and (launch.zone in choices.zones or (launch.zone is None and not choices.zones))
+        and launch.capacity_type in choices.capacity_types
         and (not launch.reservation_id or launch.reservation_id in choices.reservation_ids)
     )
 
 
-def is_better(other: Offering, chosen: Offering, left: list[tuple[InstanceType, Offering]]) -> bool:
+def as_bought(claim: PlannedClaim, kind: InstanceType, offering: Offering) -> tuple[bool, float]:
+    """Whether the claim would get spot capacity by it, and the cost."""
+    return bought_as(kind, offering, claim.requirements) == SPOT, cost(kind, offering)
+
+
+def is_better(
+    other: tuple[bool, float], chosen: tuple[bool, float], costs: list[tuple[bool, float]]
+) -> bool:
     """Spot is for those to whom it is not dearer than on-demand; of one kind the cheaper wins."""
-    if is_spot(other) == is_spot(chosen):
-        return other.price < chosen.price
-    cheapest = min((offering.price for _, offering in left if not is_spot(offering)))
-    return other.price <= cheapest if is_spot(other) else cheapest < chosen.price
-
-
-def is_spot(offering: Offering) -> bool:
-    return offering.capacity_type == SPOT
+    if other[0] is chosen[0]:
+        return other[1] < chosen[1]
+    cheapest = min(amount for spot, amount in costs if not spot)
+    return other[1] <= cheapest if other[0] else cheapest < chosen[1]
 
 
 @thorough

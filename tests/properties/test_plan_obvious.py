@@ -52,11 +52,15 @@ def test_a_short_memory_changes_nothing(seed: int) -> None:
 
 
 def told(claim: PlannedClaim) -> list[object]:
-    return [claim.pool, claim.round, list(claim.pods), claim.choices, claim.launch, claim.relaxed]
+    asked = str(claim.requirements)
+    made = [claim.pool, claim.round, list(claim.pods), asked]
+    return [*made, claim.choices, claim.launch, claim.fees, claim.relaxed]
 
 
 def found(draft: Draft) -> list[object]:
+    assert draft.launch is not None
     pods = sorted(pod.key for pod in draft.pods)
-    wanted = draft.shop.minimums
+    wanted, fee = draft.shop.minimums, draft.launch[0].fee
     relaxed = tuple(sorted(key for key, least in draft.minimums.items() if least < wanted[key]))
-    return [draft.shop.pool.name, draft.round, pods, choices(draft), launch(draft), relaxed]
+    made = [draft.shop.pool.name, draft.round, pods, str(draft.requirements)]
+    return [*made, choices(draft), launch(draft), fee, relaxed]

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 import msgspec
+from tests.support.obvious import shops
 from tests.support.randomworlds import random_world
-from tests.support.shop import Shop, agrees, requests_of, sold
+from tests.support.shop import Shop, agrees, bought_as, requests_of, sold, stated
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import CAPACITY_TYPE, ZONE
+from wainwright.model.labels import ZONE
 from wainwright.model.options import MinValuesPolicy
 from wainwright.model.plan import Plan, PlannedClaim
 from wainwright.model.pod import Pod
@@ -24,11 +25,7 @@ class Case:
         self.world, self.snapshot, self.options = world, world.snapshot, world.options
         self.plan: Plan = plan(world.snapshot, world.catalogs, world.options)
         self.pods = {pod.key: pod for pod in world.snapshot.pods}
-        self.shops = {
-            pool.name: Shop(pool, world.types[pool.name], world.snapshot.daemonsets)
-            for pool in world.snapshot.pools
-            if pool.unusable is None
-        }
+        self.shops = {shop.pool.name: shop for shop in shops(world)}
         placed = [key for claim in self.plan.claims for key in claim.pods]
         placed += [key for placement in self.plan.placements for key in placement.pods]
         self.placed = placed
@@ -166,19 +163,19 @@ def could_join(case: Case, claim: PlannedClaim, pod: Pod) -> bool:
         left = [] if asked is None else shop.buyable(asked, requests, held, case.kinds(claim))
         if asked is not None and diverse(shop, asked, left, held):
             bought = [(k, o) for k in left for o in k.offerings if is_launch(claim, k, o)]
-            if any(agrees(offering, asked) for _, offering in bought):
+            if any(agrees(kind, offering, asked) for kind, offering in bought):
                 return True
     return False
 
 
 def is_launch(claim: PlannedClaim, kind: InstanceType, offering: Offering) -> bool:
-    launch = claim.launch
+    launch, zones = claim.launch, stated(kind, offering, ZONE)
     return (
         kind.name == launch.instance_type
         and offering.price == launch.price
         and offering.reservation_id == launch.reservation_id
-        and offering.capacity_type == launch.capacity_type
-        and offering.zone in (None, launch.zone)
-        and claim.requirements.allowed(CAPACITY_TYPE).admits(launch.capacity_type)
+        and agrees(kind, offering, claim.requirements)
+        and bought_as(kind, offering, claim.requirements) == launch.capacity_type
+        and (zones is None or zones.admits(launch.zone or ""))
         and (launch.zone is None or claim.requirements.allowed(ZONE).admits(launch.zone))
     )

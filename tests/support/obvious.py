@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 from tests.support.randomworlds import World
-from tests.support.shop import Shop, is_ordinary, requests_of, sold
+from tests.support.shop import Shop, bought_as, cost, is_ordinary, requests_of, sold, stated
 from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.model.instance_type import InstanceType, Offering
@@ -47,6 +47,14 @@ class Draft:
         self.held = set(slots)
         self.held = {each.reservation_id for _, each in self.offers if each.reservation_id}
 
+    @property
+    def requirements(self) -> Requirements:
+        """What it asks for, with the minValues that it was opened with."""
+        return Requirements(
+            msgspec.structs.replace(found, min_values=self.minimums.get(key) or None)
+            for key, found in self.asked.items()
+        )
+
     def is_diverse(self) -> bool:
         counts = self.shop.counts(self.asked, self.types, self.held)
         return all(counts[key] >= least for key, least in self.minimums.items())
@@ -67,8 +75,7 @@ class Opening(msgspec.Struct):
 class ObviousPlanner:
     def __init__(self, world: World) -> None:
         self.snapshot, self.options = world.snapshot, world.options
-        usable = [pool for pool in world.snapshot.pools if pool.unusable is None]
-        self.shops = [Shop(p, world.types[p.name], world.snapshot.daemonsets) for p in usable]
+        self.shops = shops(world)
         # Open choice: pools of one weight in the order of a hash of their names.
         self.shops.sort(key=lambda shop: sha256(shop.pool.name.encode()).hexdigest())
         self.shops.sort(key=lambda shop: -shop.pool.weight)
@@ -254,16 +261,16 @@ class ObviousPlanner:
         trial = Draft(draft.shop, draft.asked, list({k.name: k for k, _ in ordinary}.values()))
         trial.minimums = draft.minimums
         offers = ordinary if ordinary and trial.is_diverse() else draft.offers
-        spot = [offer for offer in offers if offer[1].capacity_type == SPOT]
-        other = [offer for offer in offers if offer[1].capacity_type != SPOT]
-        bearable = min((each.price for _, each in other), default=inf)
-        return min([offer for offer in spot if offer[1].price <= bearable] or other, key=_rank)
+        spot = [offer for offer in offers if bought_as(*offer, draft.asked) == SPOT]
+        other = [offer for offer in offers if bought_as(*offer, draft.asked) != SPOT]
+        bearable = min((cost(*offer) for offer in other), default=inf)
+        return min([offer for offer in spot if cost(*offer) <= bearable] or other, key=_rank)
 
     def _slot_rank(self, offer: Offer) -> tuple[float, str, str, int, str]:
         """Open choice: after the price the type's name, the zone, and the most slots left."""
         kind, each = offer
         name = each.reservation_id or ""
-        return each.price, kind.name, each.zone or "", -self.free[name], name
+        return cost(*offer), kind.name, each.zone or "", -self.free[name], name
 
     def _slots(self) -> dict[str, int]:
         """Slots by reservation: the fewest that any pool is told of, less those promised."""
@@ -278,6 +285,15 @@ class ObviousPlanner:
         return free
 
 
+def shops(world: World) -> list[Shop]:
+    """Of the pools that may launch something."""
+    reservations, daemonsets = world.options.capacity_reservations, world.snapshot.daemonsets
+    usable = [pool for pool in world.snapshot.pools if pool.unusable is None]
+    return [
+        Shop(pool, world.types[pool.name], daemonsets, reservations=reservations) for pool in usable
+    ]
+
+
 def _ordinary(draft: Draft, offers: list[Offer]) -> list[Offer]:
     return [offer for offer in offers if is_ordinary(offer[0], draft.asked)]
 
@@ -285,8 +301,9 @@ def _ordinary(draft: Draft, offers: list[Offer]) -> list[Offer]:
 def _rank(offer: Offer) -> tuple[float, str, list[tuple[str, list[str]]]]:
     """Open choice: after price and name the labels of the offering, in the order of their keys."""
     kind, each = offer
-    labels = [(key, sorted(found.allowed.values)) for key, found in each.requirements.items()]
-    return each.price, kind.name, labels
+    said = {key: stated(*offer, key) for key in (*each.requirements, ZONE, CAPACITY_TYPE)}
+    labels = [(key, sorted(values.values)) for key, values in said.items() if values is not None]
+    return cost(*offer), kind.name, sorted(labels)
 
 
 def _size_then_age(pod: Pod) -> tuple[int, int, float, str, str, str]:
@@ -297,8 +314,8 @@ def _size_then_age(pod: Pod) -> tuple[int, int, float, str, str, str]:
 
 def choices(draft: Draft) -> Choices:
     """What is left to a draft; of one that holds slots, only where those are."""
-    reserved = [each for _, each in draft.offers if each.reservation_id is not None]
-    traded = reserved or [each for _, each in draft.offers]
+    reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
+    traded = reserved or draft.offers
     return Choices(
         instance_types=tuple(kind.name for kind in draft.types),
         zones=_named(draft, ZONE, traded),
@@ -307,17 +324,18 @@ def choices(draft: Draft) -> Choices:
     )
 
 
-def _named(draft: Draft, key: str, traded: list[Offering]) -> tuple[str, ...]:
+def _named(draft: Draft, key: str, traded: list[Offer]) -> tuple[str, ...]:
     """The values of a label with which the draft could be bought.
 
     Open choice: an offering that leaves the zone open stands for all that the catalogue knows, and
     where nothing is known, it is what is asked for.
     """
     allowed = draft.asked.allowed(key)
-    everything = [each for kind in draft.shop.types for each in kind.offerings]
-    is_open = key == ZONE and any(each.zone is None for each in traded)
-    values = {each.requirements.only(key) for each in (everything if is_open else traded)}
-    named = sorted(value for value in values if value is not None and allowed.admits(value))
+    everything = [(kind, each) for kind in draft.shop.types for each in kind.offerings]
+    is_open = any(stated(*offer, key) is None for offer in traded)
+    said = [stated(*offer, key) for offer in (everything if is_open else traded)]
+    values = {value for found in said if found is not None for value in found.values}
+    named = sorted(filter(allowed.admits, values))
     return tuple(named) or (() if allowed.open else tuple(sorted(allowed.values)))
 
 
@@ -325,13 +343,10 @@ def launch(draft: Draft) -> Launch:
     """What would be bought now. Open choice: an offering of any zone is taken for the first."""
     assert draft.launch is not None
     kind, each = draft.launch
-    allowed = draft.asked.allowed(ZONE)
-    everywhere = [o.zone for k in draft.shop.types for o in sold(k, draft.asked, draft.held)]
-    known = everywhere if allowed.open else allowed.values
     return Launch(
         instance_type=kind.name,
-        zone=each.zone or min((zone for zone in known if zone), default=None),
-        capacity_type=each.capacity_type or "",
+        zone=next(iter(_named(draft, ZONE, [draft.launch])), None),
+        capacity_type=bought_as(kind, each, draft.asked),
         price=each.price,
         reservation_id=each.reservation_id,
     )

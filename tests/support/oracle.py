@@ -96,9 +96,7 @@ class Oracle:
         """Builds it where that has not been done; raises `Missing` where it cannot be."""
         command = _command()
         # It ends by itself when its input does, so it cannot outlive the tests.
-        return cls(
-            subprocess.Popen([str(command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        )
+        return cls(subprocess.Popen([str(command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +118,8 @@ class Oracle:
     def ask_bytes(self, question: bytes) -> Answer:
         """The same for a question that is JSON already, on one line."""
         into, out = self._child.stdin, self._child.stdout
-        assert into is not None and out is not None
+        assert into is not None
+        assert out is not None
         try:
             into.write(question + b"\n")
             into.flush()

@@ -1,7 +1,7 @@
 """Small random catalogues in the shape of our Catalog kind, which both schedulers are given."""
 
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.model.labels import (
@@ -33,8 +33,17 @@ DISK: Final = "example.com/disk"
 """A label of our own that some types have; being in the catalogue makes it well known."""
 
 
-def instance_types(dice: Random, *, shortage: int, gpus: bool) -> list[Manifest]:
-    """Ten to forty types; `shortage` is how many offerings in a hundred are sold out."""
+class Shortage(NamedTuple):
+    """What cannot be bought."""
+
+    percent: int = 0
+    """How many offerings in a hundred are sold out."""
+    zone: str | None = None
+    """Where everything is."""
+
+
+def instance_types(dice: Random, shortage: Shortage, *, gpus: bool) -> list[Manifest]:
+    """Ten to forty types, sold on demand and as spot in each of three zones."""
     names = [
         (family, generation, size)
         for family in ("c", "m", "r")
@@ -46,7 +55,7 @@ def instance_types(dice: Random, *, shortage: int, gpus: bool) -> list[Manifest]
     return [_type(dice, *name, shortage) for name in chosen]
 
 
-def _type(dice: Random, family: str, generation: int, size: str, shortage: int) -> Manifest:
+def _type(dice: Random, family: str, generation: int, size: str, shortage: Shortage) -> Manifest:
     cpus, name = SIZES[size], f"{family}{generation}.{size}"
     labels = {
         ARCH: "arm64" if generation == 7 else "amd64",
@@ -86,16 +95,17 @@ def _price(dice: Random, family: str, cpus: int) -> float:
     return round(cpus * 0.035 * of_memory * dice.uniform(0.9, 1.1), 4)
 
 
-def _offerings(dice: Random, price: float, shortage: int) -> list[Manifest]:
+def _offerings(dice: Random, price: float, shortage: Shortage) -> list[Manifest]:
     found = []
     for zone, zone_id in ZONES.items():
         for capacity_type in (ON_DEMAND, SPOT):
+            gone = dice.randrange(100) < shortage.percent or zone == shortage.zone
             ratio = dice.uniform(0.25, 0.8) if capacity_type == SPOT else 1.0
             found.append(
                 {
                     "labels": {CAPACITY_TYPE: capacity_type, ZONE: zone, ZONE_ID: zone_id},
                     "price": round(price * ratio, 5),
-                    "available": 0 if dice.randrange(100) < shortage else UNLIMITED,
+                    "available": 0 if gone else UNLIMITED,
                     "reservationID": None,
                 }
             )
@@ -116,3 +126,11 @@ def reserve(dice: Random, types: list[Manifest], count: int) -> None:
                 "reservationID": f"cr-{number}",
             }
         )
+
+
+def allocatable(kind: Manifest) -> dict[str, str]:
+    """Capacity less overhead, in the units that the catalogue is written in."""
+    cpu = int(kind["capacity"]["cpu"]) * 1000 - int(kind["overhead"]["cpu"].removesuffix("m"))
+    gib = int(kind["capacity"]["memory"].removesuffix("Gi"))
+    left = gib * 1024 - int(kind["overhead"]["memory"].removesuffix("Mi"))
+    return {**kind["capacity"], "cpu": f"{cpu}m", "memory": f"{left}Mi"}

@@ -322,7 +322,7 @@ class _Maker:
                 requests=requests,
                 alternatives=alternatives if self.chance(99) else (),
                 tolerations=tolerations,
-                unsupported=(Feature.HOST_PORTS,) if self.chance(1) else (),
+                unsupported=(Feature.RESOURCE_CLAIMS,) if self.chance(1) else (),
             )
             for number in range(self.dice.choice((1, 1, 2, 3, 5)))
         ]

@@ -5,15 +5,20 @@ from functools import lru_cache
 
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import (
+    CAPACITY_TYPE,
     DECIDED_BY_OFFERING,
     DESCRIBED_BY_TYPES,
     HOSTNAME,
     INSTANCE_FAMILY,
     INSTANCE_SIZE,
     INSTANCE_TYPE,
+    ON_DEMAND,
     RESERVATION_ID,
     RESERVATION_LABELS,
+    RESERVED,
+    SPOT,
     WELL_KNOWN,
+    ZONE,
 )
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.pool import Pool
@@ -33,13 +38,36 @@ def requests_of(pods: Iterable[Pod | DaemonSet]) -> Resources:
     return total
 
 
-def stated(offering: Offering, key: str) -> ValueSet | None:
-    """What an offering says of a label; None where it leaves it open."""
+def stated(kind: InstanceType, offering: Offering, key: str) -> ValueSet | None:
+    """What an offering says of a label, or what is clear all the same; None where it is open."""
+    return _stated(kind.requirements, offering, key)
+
+
+def _stated(kind: Requirements, offering: Offering, key: str) -> ValueSet | None:
+    reserved, own = offering.reservation_id, kind.allowed(key)
     if key in offering.requirements:
         return offering.requirements[key].allowed
-    if key == RESERVATION_ID and offering.reservation_id is not None:
-        return one_of([offering.reservation_id])
+    if key == ZONE:
+        return None if own.open else own
+    if key == CAPACITY_TYPE:
+        usual = one_of([ON_DEMAND, SPOT] if reserved is None else [RESERVED])
+        return usual & own if usual.overlaps(own) else usual
+    if key == RESERVATION_ID and reserved is not None:
+        return one_of([reserved])
     return NOTHING if key in RESERVATION_LABELS else None
+
+
+def bought_as(kind: InstanceType, offering: Offering, asked: Requirements) -> str:
+    """The capacity type of what is bought: on-demand where it may be that as well as spot."""
+    said = stated(kind, offering, CAPACITY_TYPE)
+    values = set() if said is None else said.values
+    possible = [value for value in values if asked.allowed(CAPACITY_TYPE).admits(value)]
+    return ON_DEMAND if ON_DEMAND in possible else min(possible)
+
+
+def cost(kind: InstanceType, offering: Offering) -> float:
+    """What a node costs by the hour, fees included."""
+    return offering.price + kind.fee
 
 
 def sold(kind: InstanceType, asked: Requirements, slots: Collection[str]) -> list[Offering]:
@@ -49,13 +77,18 @@ def sold(kind: InstanceType, asked: Requirements, slots: Collection[str]) -> lis
         for offering in kind.offerings
         if offering.available > 0
         and (offering.reservation_id is None or offering.reservation_id in slots)
-        and agrees(offering, asked)
+        and agrees(kind, offering, asked)
     ]
 
 
+def agrees(kind: InstanceType, offering: Offering, asked: Requirements) -> bool:
+    """Whether who asks for this may buy the type in this way; labels of the type aside."""
+    return _agrees(kind.requirements, offering, asked)
+
+
 @lru_cache(maxsize=65536)
-def agrees(offering: Offering, asked: Requirements) -> bool:
-    said = {key: stated(offering, key) for key in asked}
+def _agrees(kind: Requirements, offering: Offering, asked: Requirements) -> bool:
+    said = {key: _stated(kind, offering, key) for key in asked}
     return all(
         values is None or values.agrees_with(asked[key].allowed) for key, values in said.items()
     )
@@ -65,9 +98,16 @@ class Shop:
     """A pool with the types that it can buy, and the daemonsets that would run on its nodes."""
 
     def __init__(
-        self, pool: Pool, types: Iterable[InstanceType], daemonsets: Sequence[DaemonSet]
+        self,
+        pool: Pool,
+        types: Iterable[InstanceType],
+        daemonsets: Sequence[DaemonSet],
+        *,
+        reservations: bool,
     ) -> None:
         self.pool = pool
+        self.reservations = reservations
+        """Whether slots of reservations may be bought at all."""
         self.types = sorted(types, key=lambda kind: kind.name)
         self.daemonsets = daemonsets
         self.node = pool.node_requirements
@@ -121,10 +161,9 @@ class Shop:
         return subtract(kind.allocatable, requests_of(running))
 
     def _may_run(self, daemonset: DaemonSet, kind: InstanceType) -> bool:
-        every_slot = {each.reservation_id or "" for each in kind.offerings}
+        ids = {each.reservation_id or "" for each in kind.offerings if self.reservations}
         return any(
-            self.runs(daemonset, kind, each, self.node)
-            for each in sold(kind, self.node, every_slot)
+            self.runs(daemonset, kind, each, self.node) for each in sold(kind, self.node, ids)
         )
 
     def runs(
@@ -140,7 +179,7 @@ class Shop:
             if (
                 node.compatible(wanted, self.known)
                 and self.admits(kind, both)
-                and agrees(offering, both)
+                and agrees(kind, offering, both)
             ):
                 return True
         return False
@@ -176,8 +215,8 @@ class Shop:
     ) -> set[str]:
         found: set[str] = set()
         for kind in types:
-            if any(stated(each, key) is not None for each in kind.offerings):
-                said = [stated(each, key) for each in sold(kind, asked, slots)]
+            if any(stated(kind, each, key) is not None for each in kind.offerings):
+                said = [stated(kind, each, key) for each in sold(kind, asked, slots)]
             else:
                 said = [self._said(kind, key)]
             for values in said:

@@ -18,6 +18,8 @@ from wainwright.clock import Clock
 from wainwright.errors import AwsError
 from wainwright.metrics import CLOUD_WAITING, Registry
 
+MARGIN: Final = 0.001  # seconds; clocks differ, and who comes a moment early is turned away
+
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket: how many calls a second in the long run, and how many at once."""
@@ -85,7 +87,7 @@ class Paced:
         wait = bucket.take(self._clock.now())
         if wait:
             self._metrics.observe(CLOUD_WAITING, wait, method=method)
-            await self._clock.sleep(wait)
+            await self._clock.sleep(wait + MARGIN)
         try:
             return await self._seam.call(service, operation, params)
         except AwsError as error:

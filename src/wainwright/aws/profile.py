@@ -5,7 +5,7 @@ names a role, a profile is kept: one for each class and role, so that nodes laun
 role keep it. They lie under a path of their own in IAM, and nothing outside it is ever deleted.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from hashlib import sha256
 from typing import Final
 
@@ -118,37 +118,36 @@ class Profiles:
         """Removes all profiles of a class; their names."""
         if self._cluster.isolated_vpc:
             return []
-        return await self._remove(self.path(uid), ())
+        return await self._remove(self.path(uid), lambda _: False)
 
     async def collect(self, in_use: Collection[str]) -> list[str]:
         """Removes profiles of the cluster that nothing uses; their names. Every half an hour.
 
-        In use are those of classes and claims, which the caller knows, and for an hour those that
-        were: a launch that began with one may still be under way.
+        In use are those of classes and claims, which the caller knows. For an hour after it was
+        made or last belonged to a class a profile is left alone: a launch may still be under way.
         """
         if self._cluster.isolated_vpc:
             return []
         oldest = self._clock.now() - PROTECTED
         self._used = {name: used for name, used in self._used.items() if used > oldest}
-        return await self._remove(self.path(), {*in_use, *self._used})
+        kept = {*in_use, *self._used}
+        return await self._remove(
+            self.path(), lambda row: row["InstanceProfileName"] in kept or _made(row) > oldest
+        )
 
-    async def _remove(self, path: str, kept: Collection[str]) -> list[str]:
-        removed: list[str] = []
-        oldest = self._clock.now() - PROTECTED
-        for row in await self._iam.list_instance_profiles(path):
-            # Looked at again here: what lies elsewhere belongs to somebody else.
-            unused = row["InstanceProfileName"] not in kept and _within(row, path)
-            if unused and (not kept_for_age(row, oldest) or path != self.path()):
-                await self._take_apart(row)
-                removed.append(row["InstanceProfileName"])
-        return removed
+    async def _remove(self, path: str, spared: Callable[[Row], bool]) -> list[str]:
+        """The path is looked at again here: what lies elsewhere belongs to somebody else."""
+        listed = await self._iam.list_instance_profiles(path)
+        rows = [row for row in listed if _within(row, path) and not spared(row)]
+        for row in rows:
+            await self._take_apart(row)
+        self._known.clear()
+        return sorted(row["InstanceProfileName"] for row in rows)
 
     async def _take_apart(self, row: Row) -> None:
-        name = row["InstanceProfileName"]
         for role in _roles(row):
-            await self._iam.remove_role(name, role)
-        await self._iam.delete_instance_profile(name)
-        self._known = Remembered(self._clock, KEPT)
+            await self._iam.remove_role(row["InstanceProfileName"], role)
+        await self._iam.delete_instance_profile(row["InstanceProfileName"])
 
 
 def role_of(node_class: EC2NodeClass) -> str:
@@ -156,9 +155,9 @@ def role_of(node_class: EC2NodeClass) -> str:
     return (node_class.spec.role or "").rpartition("/")[2]
 
 
-def kept_for_age(row: Row, oldest: float) -> bool:
+def _made(row: Row) -> float:
     made = row.get("CreateDate")
-    return made is not None and made.timestamp() > oldest
+    return 0.0 if made is None else float(made.timestamp())
 
 
 def _part(name: str) -> Part[str]:

@@ -28,6 +28,7 @@ class Remembered(Generic[Value]):
         asked = self._asked.get(key)
         if asked is None:
             asked = self._asked[key] = asyncio.ensure_future(self._ask(key, ask, seconds))
+            asked.add_done_callback(_seen)
         # Whoever goes away while waiting must not take the answer from the others.
         return await asyncio.shield(asked)
 
@@ -50,7 +51,16 @@ class Remembered(Generic[Value]):
     def forget(self, key: Hashable) -> None:
         self._values.pop(key, None)
 
+    def clear(self) -> None:
+        self._values.clear()
+
     def known(self, key: Hashable) -> Value | None:
         """Without asking."""
         found = self._values.get(key)
         return found[1] if found is not None and found[0] > self._clock.now() else None
+
+
+def _seen(asked: "asyncio.Task[Value]") -> None:
+    """Where everybody has gone meanwhile, asyncio would complain of an error that nobody saw."""
+    if not asked.cancelled():
+        asked.exception()

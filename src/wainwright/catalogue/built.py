@@ -49,7 +49,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def fee(self) -> float:
-        """Of any node; the highest where it hangs on the type, as with disks sized to the pods."""
+        """The highest of any type: disks may be sized to the pods that a node holds."""
         return max(self.fees.values(), default=0.0)
 
     @property

@@ -66,18 +66,18 @@ class Catalogues:
         lots = {**lots, **{name: tuple(map(empty, lots[name])) for name in unusable}}
         lots = self._settled(lots)
         measured = self._measured(settings, goods, lots)
-        stock = self._shelf.stock
+        fees, stock = self._fees(settings, measured), self._shelf.stock
         said = [*self._shelf.remarks, *goods.remarks, *self._pointless(node_class), *remarks]
         return Built(
             region=stock.region,
             zones=stock.zones,
-            types=self._types(node_class, lots, measured),
+            types=self._types(node_class, lots, measured, fees),
             settings=settings,
             sizes=measured,
             lots=MappingProxyType(dict(lots)),
             incompatible=unusable,
             reservations=tuple(selected),
-            fees=self._fees(settings, measured),
+            fees=fees,
             remarks=(*said, *doubts),
         )
 
@@ -171,7 +171,11 @@ class Catalogues:
         return size(Shape(capacity={**made.capacity, **added}, overhead=made.overhead))
 
     def _types(
-        self, node_class: EC2NodeClass, lots: Lots, measured: Mapping[str, Size]
+        self,
+        node_class: EC2NodeClass,
+        lots: Lots,
+        measured: Mapping[str, Size],
+        fees: Mapping[str, float],
     ) -> tuple[InstanceType, ...]:
         described = self._shelf.described(ami_family(node_class.spec).traits)
         bottom = self._bottom()
@@ -184,6 +188,7 @@ class Catalogues:
                 offerings=bottom.offerings[name]
                 if bottom is not None and each is bottom.lots[name]
                 else offerings(each),
+                fee=fees.get(name, 0.0),
             )
             for name, each in sorted(lots.items())
         )

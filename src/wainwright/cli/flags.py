@@ -51,6 +51,20 @@ FLAGS: Final = {
         show_default=True,
         help="What happens where a pool cannot keep its minValues.",
     ),
+    "preference_policy": click.option(
+        "--preference-policy",
+        type=click.Choice(["Respect", "Ignore"]),
+        default="Respect",
+        show_default=True,
+        help="Whether preferences of pods count until they cannot be met, or not at all.",
+    ),
+    "packing": click.option(
+        "--packing",
+        type=click.Choice(["first-fit", "cost"]),
+        default="first-fit",
+        show_default=True,
+        help="How pods are put together: as they come, or for the lowest price.",
+    ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
@@ -61,7 +75,7 @@ RULES: Final = ("vm_memory_overhead_percent", "reserved_enis", "prefix_delegatio
 SUPPLY: Final = ("cloud", "catalog", "region", "now", "gates", *RULES)
 LOOKING: Final = (*SUPPLY, "nodepool", "nodeclass")
 """What commands take that look at the catalogue of one class."""
-PLANNING: Final = (*SUPPLY, "min_values_policy", "strict_weights")
+PLANNING: Final = (*SUPPLY, "min_values_policy", "preference_policy", "packing", "strict_weights")
 """What commands take that plan."""
 
 

@@ -1,8 +1,9 @@
 """The launch choice: which of the offerings left to a claim would be bought, and what may stand in.
 
 One choice for plans and for the provider: reserved first, then spot if it is not dearer than the
-cheapest on-demand offering left, then on-demand; of that kind the cheapest. Whole machines and
-types with accelerators are left out unless somebody asked for them or nothing else will do.
+cheapest on-demand offering left, then on-demand; of that kind the cheapest. Fees count in all of
+it. Whole machines and types with accelerators are left out unless somebody asked for them or
+nothing else will do.
 """
 
 from collections.abc import Callable
@@ -66,6 +67,11 @@ class Buy(NamedTuple):
     offering: Offering
 
 
+def cost(index: TypeIndex, row: int, offering: Offering) -> float:
+    """USD per hour for a node of the type, bought in this way, with the fees beside."""
+    return offering.price + index.types[row].fee
+
+
 def choose(left: Left, free: Callable[[str], int]) -> Buy:
     """What would be bought now; `free` tells how many slots a reservation has left."""
     index = left.index
@@ -78,7 +84,7 @@ def choose(left: Left, free: Callable[[str], int]) -> Buy:
     assert best is not None, "a claim is left at least one offering"
     if spot and not spot >> best[1] & 1:
         other = index.best_buy(rows, spot)
-        best = other if other is not None and other[2].price <= best[2].price else best
+        best = other if other is not None and _bearable(index, other, best) else best
     return Buy(*best)
 
 
@@ -111,10 +117,11 @@ def to_be_bought(left: Left) -> Left:
 
 def cut(left: Left, most: int) -> tuple[InstanceType, ...] | None:
     """At most so many types, cheapest first; None where minValues cannot be kept with so few."""
-    prices: dict[int, float] = {}
+    costs: dict[int, float] = {}
     for row, _, offering in left.index.offers(left.rows, left.markets | left.held):
-        prices[row] = min(offering.price, prices.get(row, offering.price))
-    ordered = sorted(prices, key=lambda row: (prices[row], left.index.types[row].name))
+        one = cost(left.index, row, offering)
+        costs[row] = min(one, costs.get(row, one))
+    ordered = sorted(costs, key=lambda row: (costs[row], left.index.types[row].name))
     chosen = ordered[:most]
     if len(ordered) > most and not left.meets(_rows(chosen), left.markets | left.held):
         chosen = _diverse(left, ordered, most)
@@ -171,24 +178,31 @@ def _named(left: Left, *keys: str) -> Rows:
 def _of_one_kind(left: Left) -> Left:
     index, spot = left.index, left.spot
     on_demand = left.markets ^ spot
-    cheapest_spot = index.cheapest_in(left.rows, spot)
-    cheapest_other = index.cheapest_in(left.rows, on_demand)
+    cheapest_spot = index.best_buy(left.rows, spot)
+    cheapest_other = index.best_buy(left.rows, on_demand)
     if cheapest_spot is None:
         rows, markets = left.rows & index.sold_in(on_demand), on_demand
     elif cheapest_other is None:
         rows, markets = left.rows & index.sold_in(spot), spot
-    elif cheapest_spot[1].price <= cheapest_other[1].price:
-        rows, markets = _not_dearer(left, spot, cheapest_other[1].price), spot
+    elif _bearable(index, cheapest_spot, cheapest_other):
+        rows, markets = _not_dearer(left, spot, cheapest_other), spot
     else:
         rows, markets = left.rows & index.sold_in(on_demand), on_demand
     return msgspec.structs.replace(left, rows=rows, markets=markets)
 
 
-def _not_dearer(left: Left, markets: Markets, price: float) -> Rows:
-    """The types sold for at most the price, unless minValues need the others as well."""
+def _not_dearer(left: Left, markets: Markets, other: tuple[int, int, Offering]) -> Rows:
+    """The types sold for at most the cost, unless minValues need the others as well."""
     offers = left.index.offers(left.rows, markets)
-    rows = _rows({row for row, _, offering in offers if offering.price <= price})
+    rows = _rows({each[0] for each in offers if _bearable(left.index, each, other)})
     return rows if left.meets(rows, markets) else left.rows & left.index.sold_in(markets)
+
+
+def _bearable(
+    index: TypeIndex, spot: tuple[int, int, Offering], other: tuple[int, int, Offering]
+) -> bool:
+    """Whether spot capacity is not dearer than what else could be bought."""
+    return cost(index, spot[0], spot[2]) <= cost(index, other[0], other[2])
 
 
 def _ordinary_slots(left: Left) -> Rows:

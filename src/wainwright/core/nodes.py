@@ -6,7 +6,7 @@ from wainwright.core.overhead import asked, is_kept_off, taken
 from wainwright.core.ports import Ports
 from wainwright.core.slack import Slack
 from wainwright.core.wishes import Ask, PodClass, Wish
-from wainwright.model.attachments import Attachment
+from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.columns import Column, Rows, row_numbers, union
 from wainwright.model.node import Node
 from wainwright.model.pod import DaemonSet, Pod
@@ -25,7 +25,7 @@ class NodeTable:
         self.everything: Rows = (1 << len(self.nodes)) - 1
         self.pods: list[list[Pod]] = [[] for _ in self.nodes]
         self._columns = _label_columns(self.nodes, self.everything)
-        self._taints = _grouped(self.nodes)
+        self.by_taints = _grouped(self.nodes)
         self._ports = Ports()
         self._attached: list[dict[str, set[Attachment]]] = [_attached(node) for node in self.nodes]
         self._awaited = self._daemonsets(daemonsets)
@@ -51,7 +51,7 @@ class NodeTable:
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Rows:
         return union(
             rows
-            for taints, rows in self._taints.items()
+            for taints, rows in self.by_taints.items()
             if untolerated(taints, tolerations) is None
         )
 
@@ -66,14 +66,14 @@ class NodeTable:
         while left:
             lowest = left & -left
             number = lowest.bit_length() - 1
-            if self._has_room(number, wish) and self._attachable(number, group.attachments):
+            if self._has_room(number, wish) and self.attachable(number, group.attachments):
                 self._put(pod, group, wish, number)
                 return number
             wish.full |= lowest
             left ^= lowest
         return None
 
-    def _attachable(self, number: int, wanted: tuple[Attachment, ...]) -> bool:
+    def attachable(self, number: int, wanted: tuple[Attachment, ...]) -> bool:
         """Whether the node takes the volumes; those it has already cost nothing."""
         limits = self.nodes[number].attach_limits
         if not wanted or not limits:
@@ -84,6 +84,14 @@ class NodeTable:
             if len(own | attached.get(driver, set())) > limits[driver]:
                 return False
         return True
+
+    def clashing(self, ports: Iterable[HostPort]) -> Rows:
+        """The nodes where one of the ports is taken."""
+        return self._ports.clashing(ports)
+
+    def free_of(self, number: int, column: int) -> int:
+        """What is left of a resource on one node."""
+        return self._free[number][column]
 
     def _has_room(self, number: int, wish: Wish) -> bool:
         available = self._free[number]
@@ -121,7 +129,9 @@ class NodeTable:
         found: list[Resources] = [{} for _ in self.nodes]
         for daemonset in daemonsets:
             open_to = union(
-                rows for taints, rows in self._taints.items() if not is_kept_off(daemonset, taints)
+                rows
+                for taints, rows in self.by_taints.items()
+                if not is_kept_off(daemonset, taints)
             )
             wanted = union(self.labelled(each) for each in asked(daemonset))
             self._ports.take(open_to & wanted, daemonset.ports)

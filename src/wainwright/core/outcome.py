@@ -114,7 +114,7 @@ def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> P
         requirements=_with_minimums(draft),
         choices=_choices(draft, names),
         launch=_launch(draft),
-        fees=draft.template.pool.fees,
+        fees=_fees(draft),
         requests=_requests(draft, resources),
         pods=tuple(sorted([pod.key for pod in draft.pods])),
         relaxed=tuple(sorted({key for key, _ in _lowered(draft)})),
@@ -148,6 +148,10 @@ def _launch(draft: Draft) -> Launch:
         price=buy.offering.price,
         reservation_id=buy.offering.reservation_id,
     )
+
+
+def _fees(draft: Draft) -> float:
+    return 0.0 if draft.buy is None else draft.template.index.types[draft.buy.row].fee
 
 
 def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:

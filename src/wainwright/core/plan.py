@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
+from wainwright.core.relaxed import relaxed
 from wainwright.core.reservations import free_slots, without_promised
 from wainwright.core.solve import solve
 from wainwright.core.templates import compiled
@@ -33,8 +34,9 @@ def plan(
     return Plan(
         claims=made,
         placements=homes,
-        unschedulable=unplaced(left, snapshot, catalogs, made, free, options),
+        unschedulable=unplaced(left, snapshot, catalogs, made, solution, options),
         reservations=reservation_uses(snapshot.reservations, on_offer, made),
+        relaxed=relaxed(solution),
     )
 
 

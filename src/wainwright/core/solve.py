@@ -22,10 +22,12 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 class Solution:
     """Where every pod went, and what is left to those that found no place."""
 
-    __slots__ = ("classes", "placing", "rounds")
+    __slots__ = ("classes", "free", "placing", "rounds")
 
-    def __init__(self, classes: Classes, rounds: Rounds) -> None:
+    def __init__(self, classes: Classes, rounds: Rounds, free: Mapping[str, int]) -> None:
         self.classes = classes
+        self.free = free
+        """Slots of each reservation before anything was planned."""
         self.rounds = rounds
         self.placing = rounds.placing
 
@@ -50,7 +52,7 @@ def solve(
     placing.introduce = lambda ask: introduce(ask, templates)
     rounds = Rounds(placing, classes.resources)
     rounds.run(queue(classes.all))
-    return Solution(classes, rounds)
+    return Solution(classes, rounds, free)
 
 
 def introduce(ask: Ask, templates: Sequence[Template]) -> None:

@@ -6,7 +6,11 @@ import msgspec
 
 from wainwright.core.fixes import fix
 from wainwright.core.funnel import State, descent
+from wainwright.core.refusals import refusals
+from wainwright.core.solve import Solution
 from wainwright.core.templates import Template, rank
+from wainwright.core.topology.why import keeping
+from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import MinValuesPolicy, Options
 from wainwright.model.plan import PlannedClaim, Unschedulable
@@ -15,9 +19,12 @@ from wainwright.model.pool import NODES, Pool
 from wainwright.model.reason import (
     Contradictory,
     Funnel,
+    Keeping,
+    Kept,
     LabelConflict,
     LimitReached,
     NearestMiss,
+    NodeVerdict,
     NoPoolFits,
     NoPools,
     NothingBigEnough,
@@ -29,6 +36,7 @@ from wainwright.model.reason import (
     PoolVerdict,
     TooFewValues,
     Unsupported,
+    VolumeUnusable,
 )
 from wainwright.model.resources import Resources, add, signature
 from wainwright.model.snapshot import Snapshot
@@ -42,23 +50,27 @@ def unplaced(
     snapshot: Snapshot,
     catalogs: Mapping[str, TypeIndex],
     claims: Sequence[PlannedClaim],
-    free: Mapping[str, int],
+    solution: Solution,
     options: Options,
 ) -> tuple[Unschedulable, ...]:
     """Why each of the pods has no place, once for all that are alike."""
+    classes = {id(pod): run.group for run in solution.rounds.failed for pod in run.pods}
     groups: dict[object, list[Pod]] = {}
     for pod in pods:
-        groups.setdefault(_looks(pod), []).append(pod)
+        groups.setdefault(_looks(pod, classes.get(id(pod))), []).append(pod)
     if not groups:
         return ()
-    judge = _Judge(_filled(snapshot, catalogs, claims), catalogs, _state(claims, free, options))
-    found = [judge.judged(group) for group in groups.values()]
+    filled, state = _filled(snapshot, catalogs, claims), _state(claims, solution.free, options)
+    judge = _Judge(filled, catalogs, state, solution)
+    found = [judge.judged(group, classes.get(id(group[0]))) for group in groups.values()]
     return tuple(sorted(found, key=lambda one: one.pods))
 
 
-def _looks(pod: Pod) -> object:
+def _looks(pod: Pod, group: PodClass | None) -> object:
+    if group is not None:
+        return group.number
     asked = (pod.alternatives, pod.tolerations, pod.unsupported, pod.contradictory)
-    return (signature(pod.requests), *asked)
+    return (signature(pod.requests), *asked, pod.volume_problem)
 
 
 def _state(claims: Sequence[PlannedClaim], free: Mapping[str, int], options: Options) -> State:
@@ -92,8 +104,15 @@ def _filled(
 class _Judge:
     """The pools, asked once more by those who found no place."""
 
-    def __init__(self, snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], state: State) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        catalogs: Mapping[str, TypeIndex],
+        state: State,
+        solution: Solution,
+    ) -> None:
         self.state = state
+        self.solution = solution
         self.pools = sorted(snapshot.pools, key=rank)
         self.templates = {
             pool.name: Template(number, pool, catalogs[pool.name], snapshot.daemonsets)
@@ -101,28 +120,55 @@ class _Judge:
             if pool.unusable is None and pool.name in catalogs
         }
 
-    def judged(self, group: Sequence[Pod]) -> Unschedulable:
-        pod, keys = group[0], tuple(sorted(each.key for each in group))
+    def judged(self, pods: Sequence[Pod], group: PodClass | None) -> Unschedulable:
+        pod, keys = pods[0], tuple(sorted(each.key for each in pods))
         reason = self._outright(pod)
         if reason is not None:
             return Unschedulable(pods=keys, reason=reason)
-        verdicts = [self._verdict(pool, pod) for pool in self.pools]
-        refusals = [
+        kept = self._kept(group) if group is not None else ()
+        bounded = self._bounded(pod, group) if group is not None else pod
+        verdicts = [self._verdict(pool, bounded) for pool in self.pools]
+        refused = [
             (self.templates[one.pool], one.reason) for one in verdicts if one.pool in self.templates
         ]
         return Unschedulable(
             pods=keys,
-            reason=NoPoolFits(),
+            reason=Kept(by=kept) if kept else NoPoolFits() if self.pools else NoPools(),
             pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
-            suggestion=fix(pod, refusals, self.state),
+            suggestion=fix(bounded, refused, self.state),
+            nodes=self._nodes(group),
+        )
+
+    def _nodes(self, group: PodClass | None) -> tuple[NodeVerdict, ...]:
+        if group is None:
+            return ()
+        return refusals(self.solution.placing, group, self.solution.classes.resources)
+
+    def _kept(self, group: PodClass) -> tuple[Keeping, ...]:
+        stage = group.stages[-1] if group.stages else None
+        return keeping(stage.bound) if stage is not None and stage.bound is not None else ()
+
+    def _bounded(self, pod: Pod, group: PodClass) -> Pod:
+        """The pod as if it asked for the places that others leave it, as pools are asked."""
+        stage = group.stages[-1]
+        places = tuple(wish.ask.requirements for wish in stage.wishes)
+        topology = self.solution.placing.topology
+        if stage.bound is not None and topology is not None:
+            limits = topology.restriction(stage.bound)
+            options = limits.options if limits is not None and limits.new else []
+            places = tuple(dict.fromkeys(p.narrow(o) for p in places for o in options)) or places
+        return msgspec.structs.replace(
+            pod, alternatives=places, tolerations=stage.wishes[0].ask.tolerations
         )
 
     def _outright(self, pod: Pod) -> PodReason | None:
         if pod.unsupported:
             return Unsupported(features=pod.unsupported)
+        if pod.volume_problem is not None:
+            return VolumeUnusable(claim=pod.volume_problem.claim, why=pod.volume_problem.why)
         if not pod.alternatives:
             return Contradictory(keys=pod.contradictory)
-        return None if self.pools else NoPools()
+        return None
 
     def _verdict(self, pool: Pool, pod: Pod) -> PoolVerdict:
         template = self.templates.get(pool.name)

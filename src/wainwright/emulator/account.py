@@ -43,6 +43,7 @@ def furnish(parts: Parts, zones: Mapping[str, str], settings: Settings) -> Accou
         {"CidrBlock": NETWORK, "TagSpecifications": _tagged("vpc", "vpc")}
     )["Vpc"]["VpcId"]
     subnets = _subnets(parts, vpc, zones)
+    parts.network.make_default(vpc)
     group = parts.network.create_group(
         {
             "GroupName": f"{NAME}-nodes",

@@ -14,6 +14,7 @@ from wainwright.clock import Clock
 from wainwright.emulator import saving
 from wainwright.emulator.account import Account, furnish
 from wainwright.emulator.changes import change
+from wainwright.emulator.dryrun import would_have_succeeded
 from wainwright.emulator.ec2.goods import goods
 from wainwright.emulator.faults import Faults, When
 from wainwright.emulator.parts import Parts
@@ -57,6 +58,7 @@ class EmulatedCloud:
         self._faults = Faults(self.world, settings.faults)
         self._buckets = Buckets(self.world, settings.throttling)
         self._handlers = _handlers(self.parts)
+        self._dry_runs = self.parts.dry_runs()
         self.account = self._begin() if saved is None else self._resume(saved)
 
     def _begin(self) -> Account:
@@ -149,7 +151,7 @@ class EmulatedCloud:
         error = error or self._faults.strike(service, operation, params)
         if error is not None:
             raise error
-        if params.get("DryRun") and service == "ec2" and operation not in self.parts.dry_runs():
+        if params.get("DryRun") and service == "ec2" and operation not in self._dry_runs:
             raise would_have_succeeded()
         return found
 
@@ -184,7 +186,3 @@ def _handlers(parts: Parts) -> dict[tuple[str, str], Handler]:
         for part in parts.all()
         for operation, handler in part.operations().items()
     }
-
-
-def would_have_succeeded() -> AwsError:
-    return AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)

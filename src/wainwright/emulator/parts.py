@@ -86,8 +86,8 @@ class Parts:
         return tuple(each for each in vars(self).values() if hasattr(each, "operations"))
 
     def dry_runs(self) -> frozenset[str]:
-        """Operations that look at a dry run themselves, and say that it would have succeeded."""
-        return frozenset()
+        """Operations that look at a dry run themselves; see `dryrun`."""
+        return frozenset().union(*(getattr(part, "dry_runs", ()) for part in self.all()))
 
     def _vpc_of(self, subnet_id: str) -> str | None:
         subnet = self.network.state.subnets.get(subnet_id)

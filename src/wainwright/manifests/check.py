@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from wainwright.api.builtin import Reader
-from wainwright.api.kinds import Kind
+from wainwright.api.builtin.registry import CLUSTER_WIDE
+from wainwright.api.kinds import Family, Kind
 from wainwright.collector import without_collector
 from wainwright.manifests.document import Document
 from wainwright.manifests.examine import examine
@@ -56,7 +57,13 @@ def _identity(document: Document, kind: Kind | None) -> tuple[str, str, str, str
     if kind is None or not isinstance(meta, dict) or not meta.get("name"):
         return None
     group = kind.api_version.rpartition("/")[0]
-    return group, kind.name, str(meta.get("namespace") or ""), str(meta["name"])
+    space = str(meta.get("namespace") or "default") if _has_namespace(kind) else ""
+    return group, kind.name, space, str(meta["name"])
+
+
+def _has_namespace(kind: Kind) -> bool:
+    """All kinds but Kubernetes' own belong to the cluster as a whole."""
+    return kind.family is Family.BUILTIN and kind.name not in CLUSTER_WIDE
 
 
 def _double(document: Document, before: Document, key: tuple[str, str, str, str]) -> Problem:

@@ -34,6 +34,11 @@ def namespace(metadata: Metadata) -> str:
     return metadata.namespace or "default"
 
 
+def name_of(metadata: Metadata) -> str:
+    """The name, or how it begins where the API server is to choose the rest."""
+    return metadata.name or metadata.generateName.rstrip("-.")
+
+
 def _identity(workload: Workload) -> Owner:
     return workload.kind, namespace(workload.metadata), workload.metadata.name
 
@@ -74,8 +79,9 @@ def _wanted(workload: Workload) -> int:
 
 def _made(workload: Workload, count: int, names: set[tuple[str, str]]) -> Iterator[Pod]:
     space, number = namespace(workload.metadata), _first(workload)
+    beginning = name_of(workload.metadata)
     while count > 0:
-        name = f"{workload.metadata.name}-{number}"
+        name = f"{beginning}-{number}"
         if (space, name) not in names:
             names.add((space, name))
             count -= 1
@@ -92,7 +98,7 @@ def _pod(workload: Workload, template: PodTemplate, name: str) -> Pod:
     owner = OwnerReference(
         apiVersion=workload.apiVersion,
         kind=workload.kind,
-        name=workload.metadata.name,
+        name=name_of(workload.metadata),
         uid=workload.metadata.uid,
         controller=True,
     )

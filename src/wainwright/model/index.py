@@ -1,9 +1,9 @@
 """A catalogue compiled for one node class: instance types as bits, every question a few ANDs.
 
-Row 0 is the type with the cheapest offering that can be had, so that the lowest bit of a set is its
-cheapest member. What is asked comes apart into four questions, and the caller ANDs the answers: who
-has the labels (`admitted_by`), who has the room (`holding`), which markets may be used
-(`markets_admitted_by`), and who is sold there (`sold_in`).
+Row 0 is the type with the cheapest offering that can be had, fees included, so that the lowest bit
+of a set is its cheapest member. What is asked comes apart into four questions, and the caller ANDs
+the answers: who has the labels (`admitted_by`), who has the room (`holding`), which markets may be
+used (`markets_admitted_by`), and who is sold there (`sold_in`).
 
 A set that answers for two requirements at once may be smaller than the AND of the answers for each:
 a type that can be either of two values agrees with each of them, not with both. AND first, as it is
@@ -26,7 +26,7 @@ from wainwright.model.values import ANYTHING, ValueSet, one_of
 
 
 class TypeIndex:
-    """Instance types in ascending order of price (then name), and the answers about them.
+    """Instance types in ascending order of cost (then name), and the answers about them.
 
     A type that lacks a label does not have it if the catalogue names the label for other types, or
     if it is one that types are described by; then only NotIn and DoesNotExist admit the type. It
@@ -48,7 +48,7 @@ class TypeIndex:
     def __init__(
         self, types: Iterable[InstanceType], described: AbstractSet[str] = DESCRIBED_BY_TYPES
     ) -> None:
-        self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_price_then_name))
+        self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_cost_then_name))
         self.everything: Rows = (1 << len(self.types)) - 1
         self._markets = MarketTable(self.types)
         held = _labels_of(self.types, described)
@@ -99,7 +99,7 @@ class TypeIndex:
     def cheapest(
         self, rows: Rows, requirements: Requirements
     ) -> tuple[InstanceType, Offering] | None:
-        """The best buy among the types: by price, then name, then the order of markets."""
+        """The best buy among the types: by cost, then name, then the order of markets."""
         return self.cheapest_in(rows, self.markets_admitted_by(requirements))
 
     def cheapest_in(self, rows: Rows, markets: Markets) -> tuple[InstanceType, Offering] | None:
@@ -193,6 +193,6 @@ def _labels_of(
     return held
 
 
-def _by_price_then_name(kind: InstanceType) -> tuple[float, str]:
-    prices = [offering.price for offering in kind.offerings if offering.available > 0]
-    return min(prices, default=inf), kind.name
+def _by_cost_then_name(kind: InstanceType) -> tuple[float, str]:
+    costs = [offering.price + kind.fee for offering in kind.offerings if offering.available > 0]
+    return min(costs, default=inf), kind.name

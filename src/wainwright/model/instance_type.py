@@ -45,6 +45,8 @@ class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     overhead: Resources
     """What the system, the kubelet and its eviction thresholds keep for themselves."""
     offerings: tuple[Offering, ...] = ()
+    fee: float = 0.0
+    """USD per hour that a node costs beside its instance, however that is bought: its disks too."""
 
     @property
     def allocatable(self) -> dict[str, int]:

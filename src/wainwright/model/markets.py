@@ -6,35 +6,22 @@ All offerings of a catalogue that carry the same labels are one market, whatever
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from wainwright.model.columns import REMEMBERED, Column, Rows, row_numbers, union
-from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
-from wainwright.model.labels import (
-    CAPACITY_TYPE,
-    ON_DEMAND,
-    RESERVATION_ID,
-    RESERVATION_LABELS,
-    RESERVED,
-    SPOT,
-    ZONE,
-)
-from wainwright.model.requirements import NO_REQUIREMENTS, Requirement, Requirements
-from wainwright.model.values import ANYTHING, NOTHING, ValueSet, one_of
+from wainwright.model.instance_type import UNLIMITED, InstanceType
+from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE
+from wainwright.model.requirements import Requirements
+from wainwright.model.unsaid import Labels, labels_of, with_reservation
+from wainwright.model.values import ANYTHING, ValueSet, one_of
 
 Markets: TypeAlias = Rows
 """A set of markets: bit i stands for `markets[i]`."""
 
-Labels: TypeAlias = tuple[Requirements, str | None]
-"""What makes a market: the requirements of an offering, completed, and its reservation."""
-
-UNRESERVED: Final = one_of([ON_DEMAND, SPOT])
-"""What an offering can be bought as that leaves its capacity type open."""
-
 Offer: TypeAlias = tuple[float, int, int]
-"""The price, the number of the market, and which of the type's offerings it is."""
+"""The cost, the number of the market, and which of the type's offerings it is."""
 
 
 class Market(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,14 +110,14 @@ class MarketTable:
         return [] if column is None else list(column.values(markets, wanted))
 
     def _unreserved_floor(self, offers: Sequence[Offer]) -> float:
-        return next((price for price, n, _ in offers if not self._reserved >> n & 1), inf)
+        return next((cost for cost, n, _ in offers if not self._reserved >> n & 1), inf)
 
     def offers(self, row: int) -> Sequence[Offer]:
         """The offers of one type that can be had, cheapest first."""
         return self._offers[row]
 
     def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int, int] | None:
-        """Row, market and position of the best buy: by price, then name, then order of markets."""
+        """Row, market and position of the best buy: by cost, then name, then order of markets."""
         best: tuple[float, str, int, int, int] | None = None
         floors = self._floors if markets & self._reserved else self._unreserved_floors
         for row in row_numbers(rows):
@@ -139,10 +126,10 @@ class MarketTable:
                 break  # rows stand in the order of their cheapest offer
             if best is not None and floors[row] > best[0]:
                 continue
-            for price, market, position in offers:
+            for cost, market, position in offers:
                 if markets >> market & 1:
-                    if best is None or (price, self._names[row]) < best[:2]:
-                        best = (price, self._names[row], row, market, position)
+                    if best is None or (cost, self._names[row]) < best[:2]:
+                        best = (cost, self._names[row], row, market, position)
                     break
         return None if best is None else best[2:]
 
@@ -160,10 +147,10 @@ class _Books:
         """The offers of one instance type that can be had, cheapest first."""
         bit, offers = 1 << row, []
         for position, offering in enumerate(kind.offerings):
-            number = self._numbers[_labels(kind, offering)]
+            number = self._numbers[labels_of(kind, offering)]
             if offering.available > 0:
                 self._sold[number] |= bit
-                offers.append((offering.price, number, position))
+                offers.append((offering.price + kind.fee, number, position))
                 if offering.available < UNLIMITED:
                     self._available[number] = min(self._available[number], offering.available)
             else:
@@ -178,7 +165,7 @@ class _Books:
         self, requirements: Requirements, reservation_id: str | None, number: int
     ) -> Market:
         return Market(
-            requirements=_with_reservation(requirements, reservation_id),
+            requirements=with_reservation(requirements, reservation_id),
             reservation_id=reservation_id,
             listed=self._sold[number] | self._sold_out[number],
             sold=self._sold[number],
@@ -188,52 +175,14 @@ class _Books:
 
 def _numbered(types: Iterable[InstanceType]) -> dict[Labels, int]:
     """Every combination of labels that offerings have, numbered in an order that is their own."""
-    met = dict.fromkeys(_labels(kind, offering) for kind in types for offering in kind.offerings)
+    met = dict.fromkeys(labels_of(kind, offering) for kind in types for offering in kind.offerings)
     return {labels: number for number, labels in enumerate(sorted(met, key=_rank))}
-
-
-def _labels(kind: InstanceType, offering: Offering) -> Labels:
-    """What sets the offering apart, with what it leaves for its type or for its kind to say."""
-    said = offering.requirements
-    if CAPACITY_TYPE not in said or ZONE not in said:
-        said = said.narrow(_unsaid(kind, offering))
-    return said, offering.reservation_id
-
-
-def _unsaid(kind: InstanceType, offering: Offering) -> Requirements:
-    """Zone and capacity type that the offering leaves open, as far as they are known all the same.
-
-    Nobody is sold a slot of a reservation that has no name.
-    """
-    said, own = offering.requirements, kind.requirements
-    found = NO_REQUIREMENTS
-    if ZONE not in said and not own.allowed(ZONE).open:
-        found = found.narrow(Requirements([own[ZONE]]))
-    if CAPACITY_TYPE not in said:
-        usual = UNRESERVED if offering.reservation_id is None else one_of([RESERVED])
-        both = usual & own.allowed(CAPACITY_TYPE)
-        allowed = usual if both.empty else both
-        found = found.narrow(Requirements([Requirement(key=CAPACITY_TYPE, allowed=allowed)]))
-    return found
 
 
 def _rank(labels: Labels) -> tuple[list[tuple[str, list[str]]], str]:
     requirements, reservation_id = labels
     values = [(key, sorted(found.allowed.values)) for key, found in requirements.items()]
     return values, reservation_id or ""
-
-
-def _with_reservation(requirements: Requirements, reservation_id: str | None) -> Requirements:
-    """Says of the reservation what the offering left unsaid: which it is, or that there is none."""
-    known = NOTHING if reservation_id is None else one_of([reservation_id])
-    said = dict.fromkeys(RESERVATION_LABELS, NOTHING) | {RESERVATION_ID: known}
-    return requirements.narrow(
-        Requirements(
-            Requirement(key=key, allowed=values)
-            for key, values in said.items()
-            if key not in requirements
-        )
-    )
 
 
 def _spot(markets: Sequence[Market]) -> tuple[Markets, Markets]:

@@ -4,7 +4,8 @@ from math import fsum
 
 import msgspec
 
-from wainwright.model.reason import PodReason, PoolVerdict
+from wainwright.model.preference import GivenUp
+from wainwright.model.reason import NodeVerdict, PodReason, PoolVerdict
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.suggestion import Suggestion
@@ -31,7 +32,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """None where neither pool, pods nor offering name a zone."""
     capacity_type: str
     price: float
-    """USD per hour, without the pool's fees."""
+    """USD per hour, without fees."""
     reservation_id: str | None = None
 
 
@@ -46,7 +47,7 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     choices: Choices
     launch: Launch
     fees: float
-    """USD per hour beside the price of the instance."""
+    """USD per hour beside the price of the instance, for the type that would be launched."""
     requests: Resources
     """Of the pods, and of the daemonsets that any type left would run."""
     pods: tuple[str, ...]
@@ -69,6 +70,17 @@ class Unschedulable(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[PoolVerdict, ...] = ()
     """In the order of names."""
     suggestion: Suggestion | None = None
+    nodes: tuple[NodeVerdict, ...] = ()
+    """Why no node of the cluster takes them, most nodes first."""
+
+
+class Relaxed(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods that found a place only after they gave up the same preferences."""
+
+    pods: tuple[str, ...]
+    given_up: tuple[GivenUp, ...]
+    kept_price: float | None = None
+    """USD per hour of the cheapest node that would keep all of them; None where there is none."""
 
 
 class ReservationUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +91,24 @@ class ReservationUse(msgspec.Struct, frozen=True, kw_only=True):
     """Claims of this plan that take a slot."""
 
 
+class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What packing by cost came to, in USD per hour with fees."""
+
+    first_fit: float
+    """What the plan would cost if pods were put where they fit first."""
+    cost: float
+    lower_bound: float
+    """What no plan can be cheaper than."""
+
+    @property
+    def saved(self) -> float:
+        return self.first_fit - self.cost
+
+    @property
+    def above_bound(self) -> float:
+        return self.cost / self.lower_bound - 1 if self.lower_bound else 0.0
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a quiet cluster would end with."""
 
@@ -87,6 +117,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     placements: tuple[Placement, ...]
     unschedulable: tuple[Unschedulable, ...]
     reservations: tuple[ReservationUse, ...]
+    relaxed: tuple[Relaxed, ...] = ()
+    packing: PackingResult | None = None
+    """Only where pods were packed by cost."""
     warnings: tuple[str, ...] = ()
 
     @property

@@ -25,6 +25,56 @@ class Contradictory(Reason, frozen=True, kw_only=True, tag="Contradictory"):
     keys: tuple[str, ...]
 
 
+class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
+    """A volume of the pod cannot be had, whatever node it goes to."""
+
+    claim: str
+    why: str
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the pods in question are in one place."""
+
+    place: str
+    pods: int
+
+
+class Uneven(Reason, frozen=True, kw_only=True, tag="Uneven"):
+    """A spread leaves only these places, or none."""
+
+    key: str
+    max_skew: int
+    counts: tuple[Count, ...]
+    """Of every place that counts, in the order of names."""
+    left: tuple[str, ...]
+    min_domains: int | None = None
+
+
+class NotNear(Reason, frozen=True, kw_only=True, tag="NotNear"):
+    """The pods that it has to be near are only in these places, or nowhere."""
+
+    key: str
+    pods: str
+    """A selector, in words."""
+    left: tuple[str, ...]
+
+
+class TooNear(Reason, frozen=True, kw_only=True, tag="TooNear"):
+    """Pods that it must keep away from, or that keep away from it, have taken these places."""
+
+    key: str
+    pods: str
+    taken: tuple[str, ...]
+    theirs: bool = False
+    """Whether it is they who do not want it near."""
+
+
+class Kept(Reason, frozen=True, kw_only=True, tag="Kept"):
+    """Pools could launch a node for it, but not where other pods leave it a place."""
+
+    by: tuple["Uneven | NotNear | TooNear", ...]
+
+
 class NoPools(Reason, frozen=True, kw_only=True, tag="NoPools"):
     """There is nothing that could launch a node."""
 
@@ -111,7 +161,46 @@ PoolReason: TypeAlias = (
     | TooFewValues
     | LimitReached
 )
-PodReason: TypeAlias = Unsupported | Contradictory | NoPools | NoPoolFits
+Keeping: TypeAlias = Uneven | NotNear | TooNear
+PodReason: TypeAlias = Unsupported | Contradictory | VolumeUnusable | Kept | NoPools | NoPoolFits
+
+
+class TooLittle(Reason, frozen=True, kw_only=True, tag="TooLittle"):
+    """Nodes lack a resource; `short` is what the one that comes nearest lacks."""
+
+    resource: str
+    short: int
+    node: str
+
+
+class OtherLabels(Reason, frozen=True, kw_only=True, tag="OtherLabels"):
+    """Nodes that the pod does not select; `key` is the first label that rules them out."""
+
+    key: str
+
+
+class PortTaken(Reason, frozen=True, kw_only=True, tag="PortTaken"):
+    ports: tuple[int, ...]
+
+
+class TooManyVolumes(Reason, frozen=True, kw_only=True, tag="TooManyVolumes"):
+    driver: str
+
+
+class OutOfBounds(Reason, frozen=True, kw_only=True, tag="OutOfBounds"):
+    """Nodes where other pods, or where they are, leave it no place."""
+
+
+NodeReason: TypeAlias = (
+    Untolerated | OtherLabels | TooLittle | PortTaken | TooManyVolumes | OutOfBounds
+)
+
+
+class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that do not take the pod, for the first reason that each has."""
+
+    nodes: int
+    reason: NodeReason
 
 
 class Funnel(msgspec.Struct, frozen=True, kw_only=True):

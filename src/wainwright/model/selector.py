@@ -24,6 +24,20 @@ class Clause(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             case _:
                 return self.key not in labels
 
+    def __str__(self) -> str:
+        listed = ",".join(sorted(self.values))
+        match self.operator:
+            case "In" if len(self.values) == 1:
+                return f"{self.key}={listed}"
+            case "In":
+                return f"{self.key} in ({listed})"
+            case "NotIn":
+                return f"{self.key} notin ({listed})"
+            case "Exists":
+                return self.key
+            case _:
+                return f"!{self.key}"
+
 
 class Selector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """All clauses together; without any it selects everybody."""
@@ -35,6 +49,12 @@ class Selector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         return not self.nobody and all(clause.holds(labels) for clause in self.clauses)
+
+    def __str__(self) -> str:
+        """As kubectl writes it: app=web,tier in (a,b),!canary."""
+        if self.nobody:
+            return "nobody"
+        return ",".join(map(str, self.clauses)) or "any pod"
 
     @property
     def anchor(self) -> tuple[str, str] | None:

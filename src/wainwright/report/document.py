@@ -1,9 +1,10 @@
 """The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from wainwright.manifests.problem import Problem
-from wainwright.model.plan import Plan, PlannedClaim, Unschedulable
+from wainwright.model.plan import PackingResult, Plan, PlannedClaim, Relaxed, Unschedulable
 from wainwright.model.reason import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, ordered, quantity_text
 from wainwright.offline import Planned
@@ -22,11 +23,12 @@ def document(planned: Planned, *, now: str) -> Document:
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
         "now": now,
-        "nodeClaims": [_claim(claim) for claim in plan.claims],
+        "nodeClaims": _claims(plan),
         "existingNodes": [
             {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
         ],
         "unschedulable": _unschedulable(plan),
+        "relaxed": [_relaxed(each) for each in plan.relaxed],
         "warnings": list(dict.fromkeys(said)),
         "summary": _summary(plan, len(prepared.snapshot.pods)),
     }
@@ -47,7 +49,24 @@ def _note(problem: Problem) -> str:
     )
 
 
-def _claim(claim: PlannedClaim) -> Document:
+def _claims(plan: Plan) -> list[Document]:
+    given_up = {
+        pod: tuple(map(words.preference, each.given_up))
+        for each in plan.relaxed
+        for pod in each.pods
+    }
+    return [_claim(claim, given_up) for claim in plan.claims]
+
+
+def _relaxed(relaxed: Relaxed) -> Document:
+    return {
+        "pods": list(relaxed.pods),
+        "givenUp": [words.preference(each) for each in relaxed.given_up],
+        "keptPricePerHour": relaxed.kept_price,
+    }
+
+
+def _claim(claim: PlannedClaim, given_up: Mapping[str, tuple[str, ...]]) -> Document:
     launch, choices = claim.launch, claim.choices
     return {
         "name": claim.name,
@@ -67,7 +86,10 @@ def _claim(claim: PlannedClaim) -> Document:
         },
         "requests": amounts(claim.requests),
         "pods": list(claim.pods),
-        "relaxed": list(claim.relaxed),
+        "relaxed": [
+            *claim.relaxed,
+            *sorted({each for pod in claim.pods for each in given_up.get(pod, ())}),
+        ],
     }
 
 
@@ -86,6 +108,7 @@ def _pod(pod: str, group: Unschedulable) -> Document:
         "reason": words.pod(group.reason),
         "suggestion": words.suggestion(group.suggestion) if group.suggestion else None,
         "pools": [_verdict(verdict) for verdict in group.pools],
+        "nodes": [{"nodes": each.nodes, "reason": words.node(each.reason)} for each in group.nodes],
     }
 
 
@@ -121,6 +144,17 @@ def _amount(what: str, amount: int | str) -> str:
     return quantity_text(what, amount) if isinstance(amount, int) else amount
 
 
+def _packing(packing: PackingResult | None) -> Document | None:
+    if packing is None:
+        return None
+    return {
+        "firstFitPricePerHour": packing.first_fit,
+        "savedPerHour": packing.saved,
+        "lowerBoundPerHour": packing.lower_bound,
+        "aboveBound": packing.above_bound,
+    }
+
+
 def _summary(plan: Plan, pods: int) -> Document:
     return {
         "pods": pods,
@@ -132,4 +166,5 @@ def _summary(plan: Plan, pods: int) -> Document:
             {"id": use.id, "total": use.total, "available": use.available, "used": use.used}
             for use in plan.reservations
         ],
+        "packing": _packing(plan.packing),
     }

@@ -86,6 +86,9 @@ def _without_place(row: Document) -> list[str]:
     for pool in row["pools"]:
         told.append(f"  {pool['nodePool']}: {pool['reason']}")
         told.extend(f"    {pool['funnel'][step]:>6,} {words}" for step, words in STEPS.items())
+    for each in row["nodes"]:
+        nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']:,} nodes"
+        told.append(f"  {nodes}: {each['reason']}")
     if row["suggestion"]:
         told.append(f"  try: {row['suggestion']}")
     return told

@@ -1,21 +1,41 @@
 """Reasons and fixes as sentences: the only place where a plan's data becomes words."""
 
+from wainwright.model.preference import (
+    AwayFromPods,
+    GivenUp,
+    NearPods,
+    OnNodes,
+    OnUntainted,
+    SpreadEvenly,
+)
 from wainwright.model.reason import (
     Contradictory,
+    Keeping,
+    Kept,
     LabelConflict,
     LimitReached,
+    NodeReason,
     NoPoolFits,
     NoPools,
     NothingBigEnough,
     NothingOffered,
+    NotNear,
     NoTypeMatches,
+    OtherLabels,
+    OutOfBounds,
     PodReason,
     PoolReason,
     PoolUnusable,
+    PortTaken,
     RestrictedLabel,
     TooFewValues,
+    TooLittle,
+    TooManyVolumes,
+    TooNear,
+    Uneven,
     Unsupported,
     Untolerated,
+    VolumeUnusable,
 )
 from wainwright.model.resources import quantity_text
 from wainwright.model.suggestion import (
@@ -37,10 +57,70 @@ def pod(reason: PodReason) -> str:
         case Contradictory(keys=keys):
             what = f"of {_and(keys)} " if keys else ""
             return f"it asks {what}what no node can have"
+        case VolumeUnusable(claim=claim, why=why):
+            return f"its volume {claim} cannot be had: {why}"
+        case Kept(by=by):
+            return "; ".join(map(keeping, by))
         case NoPools():
             return "there is no pool that could launch a node"
         case NoPoolFits():
             return "no pool can launch a node for it"
+
+
+def keeping(reason: Keeping) -> str:
+    """How the places of other pods keep it off."""
+    match reason:
+        case Uneven():
+            return _uneven(reason)
+        case NotNear(key=key, pods=pods, left=()):
+            return f"it must be near {pods} by {key}, and no such pod has a place"
+        case NotNear(key=key, pods=pods, left=left):
+            return f"it must be near {pods}, which are only in {_and(left)} ({key})"
+        case TooNear(key=key, pods=pods, taken=taken, theirs=True):
+            return f"pods that shun {pods} have taken {_and(taken)} ({key})"
+        case TooNear(key=key, pods=pods, taken=taken):
+            return f"it shuns {pods}, which have taken {_and(taken)} ({key})"
+
+
+def _uneven(reason: Uneven) -> str:
+    if not reason.counts:
+        return f"it is to be spread over {reason.key}, which no pool, type or node has"
+    counts = ", ".join(f"{each.place} has {each.pods:,}" for each in reason.counts)
+    least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
+    only = f"only {_and(reason.left)}" if reason.left else "no place is left"
+    return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}: {only}"
+
+
+def node(reason: NodeReason) -> str:
+    """Why nodes of the cluster do not take the pod."""
+    match reason:
+        case Untolerated(taint=taint):
+            return f"the pod does not tolerate {taint}"
+        case OtherLabels(key=key):
+            return f"another {key} than the pod selects"
+        case TooLittle(resource=resource, short=short, node=name):
+            return f"too little {resource}, best {quantity_text(resource, short)} short ({name})"
+        case PortTaken(ports=ports):
+            return f"port {_and(tuple(map(str, ports)))} is taken"
+        case TooManyVolumes(driver=driver):
+            return f"no further volume of {driver} can be attached"
+        case OutOfBounds():
+            return "out of bounds because of other pods"
+
+
+def preference(given_up: GivenUp) -> str:
+    """What a pod would have liked."""
+    match given_up:
+        case NearPods(term=term, weight=weight):
+            return f"to be near {term.selector} by {term.key} (weight {weight})"
+        case AwayFromPods(term=term, weight=weight):
+            return f"to be away from {term.selector} by {term.key} (weight {weight})"
+        case OnNodes(requirements=wanted, weight=weight):
+            return f"to be on nodes with {wanted} (weight {weight})"
+        case SpreadEvenly(spread=spread):
+            return f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
+        case OnUntainted():
+            return "not to be where a PreferNoSchedule taint asks it not to be"
 
 
 def pool(reason: PoolReason) -> str:

@@ -226,9 +226,7 @@ def test_an_offering_of_any_capacity_type_is_bought_on_demand_where_that_may_be(
 def test_an_offering_of_any_capacity_type_is_no_slot_of_a_reservation(
     asked: tuple[str, ...],
 ) -> None:
-    what = left(
-        kind("m5.large", offering(capacity_type=None)), asked=asking(CAPACITY_TYPE, *asked)
-    )
+    what = left(kind("m5.large", offering(capacity_type=None)), asked=asking(CAPACITY_TYPE, *asked))
     assert what.markets == 0
 
 

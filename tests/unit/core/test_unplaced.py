@@ -143,12 +143,10 @@ def test_without_any_pool_there_is_one_reason_and_no_verdict() -> None:
 
 
 def test_what_the_planner_cannot_honour_yet_is_refused_and_named() -> None:
-    spread = msgspec.structs.replace(
-        pod(), unsupported=(Feature.TOPOLOGY_SPREAD, Feature.HOST_PORTS)
-    )
-    found = failed(spread, POOL)
+    claiming = msgspec.structs.replace(pod(), unsupported=(Feature.RESOURCE_CLAIMS,))
+    found = failed(claiming, POOL)
     assert words.pod(found.reason) == (
-        "it uses topology spread constraints and host ports, which the planner does not place yet"
+        "it uses resource claims, which the planner does not place yet"
     )
 
 

@@ -62,5 +62,5 @@ def _unordered(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unordered(item) for key, item in value.items()}
     if isinstance(value, list):
-        return sorted(map(_unordered, value), key=lambda each: msgspec.json.encode(each))
+        return sorted(map(_unordered, value), key=msgspec.json.encode)
     return value

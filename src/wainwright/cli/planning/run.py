@@ -14,7 +14,7 @@ from wainwright.errors import Usage
 from wainwright.manifests.problem import Problem, Report
 from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.world import World, read
-from wainwright.model.options import MinValuesPolicy, Options
+from wainwright.model.options import MinValuesPolicy, Options, Packing, PreferencePolicy
 from wainwright.offline import Conditions, Planned, Prepared, planned, prepare
 
 
@@ -22,6 +22,8 @@ class Wish(Asked, frozen=True, kw_only=True):
     """The flags and files of a command that plans."""
 
     min_values_policy: str = "Strict"
+    preference_policy: str = "Respect"
+    packing: str = "first-fit"
     strict_weights: bool = False
 
 
@@ -57,6 +59,8 @@ def _conditions(wish: Wish) -> Conditions:
         rules=rules(wish),
         options=Options(
             min_values_policy=MinValuesPolicy(wish.min_values_policy),
+            preference_policy=PreferencePolicy(wish.preference_policy),
+            packing=Packing(wish.packing),
             strict_weights=wish.strict_weights,
             capacity_reservations=switched.capacity_reservations,
         ),

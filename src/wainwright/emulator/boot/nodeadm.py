@@ -1,7 +1,7 @@
 """nodeadm: NodeConfigs of AL2023, merged in order, later ones over earlier ones.
 
 Maps are merged key by key, lists and plain values replaced; only the kubelet's flags add up. A
-script beside them may look up the pods of its machine, which it writes where the kubelet reads last.
+script beside them may look up the pods of its machine, and what it finds goes before the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,9 +119,7 @@ def _texts(field: str, value: Any) -> dict[str, str]:
 def _taint(value: Any) -> Taint:
     if not isinstance(value, dict) or not value.get("key"):
         raise Unbootable(Reason.REFUSED, f"registerWithTaints has {value!r}, which is no taint")
-    return Taint(
-        key=value["key"], value=value.get("value") or "", effect=value.get("effect") or ""
-    )
+    return Taint(key=value["key"], value=value.get("value") or "", effect=value.get("effect") or "")
 
 
 def _flags(kubelet: Mapping[str, Any]) -> list[str]:

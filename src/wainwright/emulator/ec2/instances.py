@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from wainwright.emulator.ec2 import instance_filters
+from wainwright.emulator.ec2.instance_views import grouped, shown, state
 from wainwright.emulator.ec2.lifecycle import BY_USER, Change, Lifecycle, Machines
 from wainwright.emulator.ec2.lookup import INSTANCE
 from wainwright.emulator.ec2.machines import GONE, Build, Instance
-from wainwright.emulator.ec2.instance_views import grouped, shown, state
 from wainwright.emulator.filters import matching
 from wainwright.emulator.paging import page
 from wainwright.emulator.world import Answer, Handler, Params, World

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright.emulator.ec2.launch_errors import insufficient
 from wainwright.emulator.ec2.lookup import RESERVATION
 from wainwright.emulator.ec2.machines import (
     BLOCK,
@@ -22,7 +23,6 @@ from wainwright.emulator.ec2.machines import (
     Instance,
 )
 from wainwright.emulator.ec2.prices import Shop
-from wainwright.emulator.ec2.launch_errors import insufficient
 from wainwright.emulator.world import World
 from wainwright.errors import AwsError
 
@@ -172,9 +172,7 @@ def specified(specification: Mapping[str, Any] | None) -> tuple[str, str | None]
     asked = specification or {}
     target = asked.get("CapacityReservationTarget") or {}
     if target.get("CapacityReservationResourceGroupArn"):
-        raise AwsError(
-            "UnsupportedOperation", "Groups of Capacity Reservations are not emulated."
-        )
+        raise AwsError("UnsupportedOperation", "Groups of Capacity Reservations are not emulated.")
     preference = asked.get("CapacityReservationPreference") or OPEN
     if preference not in (OPEN, NONE, ONLY):
         raise AwsError(

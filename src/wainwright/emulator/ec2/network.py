@@ -61,6 +61,20 @@ class Network:
         groups = self.state.groups.values()
         return next(each for each in groups if each.vpc_id == vpc_id and each.name == "default")
 
+    def default_subnet(self, zone: str | None = None) -> Subnet:
+        """Where an instance goes that names no subnet: in the zone, or in the first of all."""
+        for subnet in self.state.subnets.values():
+            if subnet.default and zone in (None, subnet.zone):
+                return subnet
+        where = f"zone '{zone}'" if zone else "this account"
+        raise AwsError("MissingInput", f"No default subnet for {where}: name one in the request.")
+
+    def make_default(self, vpc_id: str) -> None:
+        """The network that is meant where none is named; of a new account its only one."""
+        self.state.vpcs[vpc_id].default = True
+        for subnet in self.state.subnets.values():
+            subnet.default = subnet.default or subnet.vpc_id == vpc_id
+
     def take(self, subnet_id: str, count: int = 1) -> None:
         """Addresses for new interfaces; all or none."""
         subnet = self.subnet(subnet_id)

@@ -180,5 +180,3 @@ def _check_offered(instance_type: str, zone: str, goods: Goods) -> None:
     offered = goods.offered[instance_type]
     if zone not in offered:
         raise launch_errors.unsupported(instance_type, zone, offered)
-
-

@@ -22,6 +22,8 @@ class Subnet(msgspec.Struct, kw_only=True):
     """Addresses that can still be given out."""
     public: bool = False
     """Whether instances get a public address."""
+    default: bool = False
+    """Whether it is used where a launch in its zone names none."""
     tags: dict[str, str] = {}
 
 

@@ -15,7 +15,8 @@ from wainwright.emulator.ids import new
 from wainwright.emulator.services.arns import arn
 from wainwright.emulator.services.pages import Paging
 from wainwright.emulator.services.public_images import VERSIONS
-from wainwright.emulator.services.requests import moment, text
+from wainwright.emulator.services.requests import text
+from wainwright.emulator.times import moment
 from wainwright.emulator.world import Answer, Handler, Params, World
 from wainwright.errors import AwsError
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import msgspec
 
 from wainwright.emulator.services.arns import arn
-from wainwright.emulator.services.requests import moment
 from wainwright.emulator.tags import to_list
+from wainwright.emulator.times import moment
 from wainwright.emulator.world import World
 
 LETTERS: Final = string.ascii_uppercase + string.digits

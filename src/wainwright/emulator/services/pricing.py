@@ -16,7 +16,8 @@ import msgspec
 from wainwright.catalogue import builtin, prices, regions
 from wainwright.catalogue.machine import Machine
 from wainwright.emulator.services.pages import Paging
-from wainwright.emulator.services.requests import moment, text
+from wainwright.emulator.services.requests import text
+from wainwright.emulator.times import moment
 from wainwright.emulator.world import Answer, Handler, Params, World
 from wainwright.errors import AwsError
 

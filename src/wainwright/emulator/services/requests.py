@@ -1,7 +1,6 @@
 """Requests: what the services beside EC2 ask of the parameters before they look at them."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from wainwright.errors import AwsError
@@ -26,8 +25,3 @@ def whole(params: Mapping[str, Any], name: str, *, otherwise: int, refused: str)
         raise AwsError(
             refused, f"Value {value!r} for parameter {name} is not a whole number."
         ) from None
-
-
-def moment(seconds: float) -> datetime:
-    """A point in time as answers have it."""
-    return datetime.fromtimestamp(seconds, UTC)

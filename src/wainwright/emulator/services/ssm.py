@@ -14,7 +14,8 @@ from wainwright.emulator.services import public_images
 from wainwright.emulator.services.arns import arn
 from wainwright.emulator.services.pages import Paging
 from wainwright.emulator.services.public_images import PublicImage
-from wainwright.emulator.services.requests import moment, text
+from wainwright.emulator.services.requests import text
+from wainwright.emulator.times import moment
 from wainwright.emulator.world import Answer, Handler, Params, World
 from wainwright.errors import AwsError
 

@@ -1,10 +1,11 @@
 """What ties pods to other pods, to ports and to nodes that they like; equal ties are one object."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
-from wainwright.api.builtin.affinity import Affinity
+from wainwright.api.builtin.affinity import Affinity, PodAffinityTerm
 from wainwright.api.builtin.check_affinity import pod_affinities, terms
 from wainwright.api.builtin.pod import PodSpec
 from wainwright.manifests.translate.affinity import Places
@@ -15,7 +16,8 @@ from wainwright.manifests.translate.spreads import spreads
 from wainwright.manifests.translate.volumes import Held
 from wainwright.model.pod import NO_BONDS, Bonds
 
-PLAIN_AFFINITY = Affinity()
+NO_AFFINITY: Final = Affinity()
+NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Dependence(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +25,9 @@ class Dependence(msgspec.Struct, frozen=True, kw_only=True):
 
     labels: tuple[str, ...] = ()
     namespace: bool = False
+
+
+INDEPENDENT: Final = Dependence()
 
 
 class Binding:
@@ -33,10 +38,12 @@ class Binding:
         self._namespaces = namespaces
         self._known: dict[Bonds, Bonds] = {NO_BONDS: NO_BONDS}
 
-    def bonds(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Bonds:
-        """All but those of volumes."""
+    def bonds(
+        self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
+    ) -> Bonds:
+        """All but those of volumes; what the bonds do not hang on may be left out."""
         neighbours = Neighbours(self._namespaces, namespace, labels)
-        affinity = spec.affinity or PLAIN_AFFINITY
+        affinity = spec.affinity or NO_AFFINITY
         near, far = affinity.podAffinity, affinity.podAntiAffinity
         return self._one(
             Bonds(
@@ -52,14 +59,23 @@ class Binding:
 
     def with_volumes(self, bonds: Bonds, held: Held) -> Bonds:
         attached, places = held.attachments, held.places
-        return self._one(
-            msgspec.structs.replace(bonds, attachments=attached, volume_places=places)
-        )
+        return self._one(msgspec.structs.replace(bonds, attachments=attached, volume_places=places))
 
     def _one(self, made: Bonds) -> Bonds:
         return self._known.setdefault(made, made)
 
 
 def dependence(spec: PodSpec) -> Dependence:
-    found = [term for _, each in _affinities(spec) for _, term in terms(each)]
-    ...
+    found = list(_terms(spec))
+    keys: set[str] = set()
+    for constraint in spec.topologySpreadConstraints or ():
+        keys.update(constraint.matchLabelKeys or ())
+    for term in found:
+        keys.update(term.matchLabelKeys or (), term.mismatchLabelKeys or ())
+    local = any(not term.namespaces and term.namespaceSelector is None for term in found)
+    return Dependence(labels=tuple(sorted(keys)), namespace=local)
+
+
+def _terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+    for _, affinity in pod_affinities(spec.affinity or NO_AFFINITY):
+        yield from (term for _, term in terms(affinity))

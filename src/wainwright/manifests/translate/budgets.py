@@ -26,9 +26,18 @@ class Budgets:
             for budget in self._by_namespace.get(namespace(pod.metadata), ())
             if budget.spec.selector is not None and selects(budget.spec.selector, labels)
         ]
-        return len(found) > 1 or any(map(_never_lets_go, found))
+        return len(found) > 1 or any(_never_lets_go(budget, pod) for budget in found)
 
 
-def _never_lets_go(budget: PodDisruptionBudget) -> bool:
+def _never_lets_go(budget: PodDisruptionBudget, pod: Pod) -> bool:
     spec = budget.spec
+    if spec.unhealthyPodEvictionPolicy == "AlwaysAllow" and _is_unready(pod):
+        return False
     return str(spec.maxUnavailable) in ("0", "0%") or spec.minAvailable == "100%"
+
+
+def _is_unready(pod: Pod) -> bool:
+    return any(
+        condition.type == "Ready" and condition.status == "False"
+        for condition in pod.status.conditions or ()
+    )

@@ -40,4 +40,3 @@ class Neighbours:
             selector=selector(term.labelSelector, [*same, *other]) or NOBODY,
             namespaces=self._known.meant(term, self._namespace),
         )
-

@@ -7,7 +7,9 @@ from wainwright.api.builtin.pod import Pod, PodSpec
 from wainwright.api.builtin.workloads import DaemonSet
 from wainwright.manifests.expand import namespace
 from wainwright.manifests.translate.affinity import Places
-from wainwright.manifests.translate.pods import Pods, seconds
+from wainwright.manifests.translate.moments import seconds
+from wainwright.manifests.translate.pods import Pods
+from wainwright.manifests.translate.ports import host_ports
 from wainwright.manifests.translate.runtimes import Runtimes
 from wainwright.manifests.translate.sorting import is_done
 from wainwright.manifests.translate.taints import OF_DAEMONS, ON_THE_NODES_NETWORK, tolerations
@@ -42,6 +44,7 @@ class DaemonSets:
             requests=self._pods.shape(shown).requests,
             alternatives=wanted.alternatives,
             tolerations=self._tolerations(spec),
+            ports=host_ports(spec),
         )
 
     def _tolerations(self, spec: PodSpec) -> tuple[Toleration, ...]:

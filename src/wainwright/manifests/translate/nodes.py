@@ -1,20 +1,35 @@
 """Nodes as the planner sees them: those that stand, and claims that no node has joined yet."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from wainwright.api.builtin.node import NodeSpec
 from wainwright.api.nodeclaim import NodeClaim
 from wainwright.api.nodepool import NodePool
-from wainwright.manifests.translate.machines import Machine
+from wainwright.manifests.translate.machines import TRUE, Machine
 from wainwright.manifests.translate.requirements import requirements
 from wainwright.manifests.translate.taints import CORDONED, taints
-from wainwright.model.labels import EC2NODECLASS, HOSTNAME, NODEPOOL, RESERVATION_ID, normalised
+from wainwright.model.labels import (
+    EC2NODECLASS,
+    HOSTNAME,
+    NODEPOOL,
+    ON_EVERY_NODE,
+    RESERVATION_ID,
+    normalised,
+)
 from wainwright.model.node import Node
 from wainwright.model.pod import Pod
 from wainwright.model.taints import Taint
 
+NO_LIMITS: Final[Mapping[str, int]] = {}
 
-def node(machine: Machine, pool: NodePool | None, pods: Iterable[Pod]) -> Node:
+
+def node(
+    machine: Machine,
+    pool: NodePool | None,
+    pods: Iterable[Pod],
+    attach_limits: Mapping[str, int] = NO_LIMITS,
+) -> Node:
     """The machine with the pods that stay on it; `pool` is its NodePool, if the input has it."""
     labels = _labels(machine, pool)
     return Node(
@@ -30,6 +45,7 @@ def node(machine: Machine, pool: NodePool | None, pods: Iterable[Pod]) -> Node:
         pool=machine.pool,
         launched=machine.is_launched,
         reservation_id=labels.get(RESERVATION_ID),
+        attach_limits=dict(attach_limits),
     )
 
 
@@ -49,6 +65,9 @@ def _labels(machine: Machine, pool: NodePool | None) -> dict[str, str]:
         found = _claimed(machine.claim, pool)
         if machine.pool is not None:
             found[NODEPOOL] = machine.pool
+    if machine.is_managed and not machine.is_initialized:
+        # It ends up with these, and until then counts as if it had them, like a node to be made.
+        found |= dict.fromkeys(ON_EVERY_NODE, TRUE)
     if machine.node is not None:
         own = _stable(machine.node.metadata.labels or {})
         found = found | {HOSTNAME: machine.node.metadata.name} | own

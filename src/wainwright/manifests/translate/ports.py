@@ -27,6 +27,4 @@ def _lasting(spec: PodSpec) -> Iterator[Container]:
 def _taken(port: ContainerPort, spec: PodSpec) -> HostPort:
     """On the node's own network a container's port is a port of the node."""
     number = port.hostPort or (port.containerPort if spec.hostNetwork else 0)
-    return HostPort(
-        port=number, protocol=port.protocol or "TCP", address=port.hostIP or "0.0.0.0"
-    )
+    return HostPort(port=number, protocol=port.protocol or "TCP", address=port.hostIP or "0.0.0.0")

@@ -17,7 +17,7 @@ def remarks(found: Sorted, runtimes: Runtimes, left_out: Iterable[Machine]) -> I
     if found.gated:
         yield f"not planned while scheduling gates hold them back: {_names(found.gated)}"
     if found.stuck:
-        why = "not planned, as disruption budgets never let them leave a node that is being deleted"
+        why = "not planned, as a disruption budget or annotation keeps them on a node being deleted"
         yield f"{why}: {_names(found.stuck)}"
     for scheduler, pods in _grouped((pod.spec.schedulerName, pod) for pod in found.placed):
         if scheduler != DEFAULT_SCHEDULER:

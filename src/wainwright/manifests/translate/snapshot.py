@@ -4,26 +4,37 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from wainwright.api.builtin.node import Node
-from wainwright.api.builtin.pod import Pod
+from wainwright.api.builtin.node import Namespace, Node
 from wainwright.api.builtin.policy import PodDisruptionBudget, PriorityClass, RuntimeClass
+from wainwright.api.builtin.storage import (
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from wainwright.api.builtin.workloads import DaemonSet, StatefulSet
 from wainwright.api.cloud import Fees
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.api.nodepool import NodePool
 from wainwright.manifests.expand import expanded, namespace
 from wainwright.manifests.translate.affinity import Places
+from wainwright.manifests.translate.bonds import Binding
 from wainwright.manifests.translate.budgets import Budgets
+from wainwright.manifests.translate.claims import Claims
 from wainwright.manifests.translate.daemonsets import DaemonSets
+from wainwright.manifests.translate.drivers import attach_limits
 from wainwright.manifests.translate.machines import Machine, is_double, paired
 from wainwright.manifests.translate.names import named
-from wainwright.manifests.translate.nodes import hostnames, node
+from wainwright.manifests.translate.namespaces import Namespaces
+from wainwright.manifests.translate.nodes import NO_LIMITS, hostnames, node
 from wainwright.manifests.translate.pods import Pods
 from wainwright.manifests.translate.pools import pool
 from wainwright.manifests.translate.priorities import Priorities
 from wainwright.manifests.translate.remarks import remarks
 from wainwright.manifests.translate.runtimes import Runtimes
 from wainwright.manifests.translate.sorting import Sorted, Sorter
+from wainwright.manifests.translate.storage import Storage
+from wainwright.manifests.translate.volumes import Volumes
 from wainwright.manifests.world import World
 from wainwright.model import pod as model
 from wainwright.model.node import Node as ModelNode
@@ -60,8 +71,7 @@ class _Translation:
         self.written = named(expanded(world.objects))
         self.machines, self.left_out = _counted(paired(world.all(Node), world.claims))
         self.runtimes = Runtimes(world.all(RuntimeClass))
-        places = Places(hostnames(self.machines))
-        self.pods = Pods(self.runtimes, Priorities(world.all(PriorityClass)), places)
+        self.pods = self._translating()
         self.found = self._sorted()
 
     def translated(self, reservations: Iterable[Reservation], disk_gib: DiskSize) -> Translated:
@@ -75,6 +85,20 @@ class _Translation:
         notes = remarks(self.found, self.runtimes, self.left_out)
         return Translated(snapshot=made, warnings=tuple(notes))
 
+    def _translating(self) -> Pods:
+        world, hosts = self.world, hostnames(self.machines)
+        places = Places(hosts)
+        spaces = Namespaces(world.all(Namespace), (namespace(pod.metadata) for pod in self.written))
+        claims = Claims(world.all(PersistentVolumeClaim), world.all(StatefulSet))
+        storage = Storage(world.all(StorageClass))
+        return Pods(
+            self.runtimes,
+            Priorities(world.all(PriorityClass)),
+            places,
+            Binding(places, spaces),
+            Volumes(claims, storage, world.all(PersistentVolume), hosts),
+        )
+
     def _sorted(self) -> Sorted:
         deleting = {each.node_name for each in self.machines if each.is_deleting}
         budgets = Budgets(self.world.all(PodDisruptionBudget))
@@ -83,10 +107,7 @@ class _Translation:
         return Sorter(deleting, budgets, named).sort(self.written)
 
     def _placed(self) -> tuple[model.Pod, ...]:
-        return tuple(self._in_order(self.found.placed))
-
-    def _in_order(self, pods: Iterable[Pod]) -> list[model.Pod]:
-        return sorted(map(self.pods.pod, pods), key=lambda pod: (pod.namespace, pod.name))
+        return _in_order(self.pods.pod(each) for each in self.found.placed)
 
     def _pools(self, disk_gib: DiskSize) -> tuple[Pool, ...]:
         by_pool: dict[str | None, list[Machine]] = {}
@@ -106,16 +127,29 @@ class _Translation:
 
     def _nodes(self) -> tuple[ModelNode, ...]:
         pools = {each.metadata.name: each for each in self.world.pools}
-        staying = self.found.staying
+        limits = attach_limits(self.world.all(CSINode))
         return tuple(
-            node(each, pools.get(each.pool or ""), self._in_order(staying.get(each.node_name, ())))
+            node(
+                each,
+                pools.get(each.pool or ""),
+                self._staying(each.node_name),
+                limits.get(each.node_name, NO_LIMITS),
+            )
             for each in self.machines
         )
+
+    def _staying(self, name: str) -> tuple[model.Pod, ...]:
+        there = self.found.staying.get(name, ())
+        return _in_order(self.pods.pod(each, stays=True) for each in there)
 
     def _daemonsets(self) -> tuple[model.DaemonSet, ...]:
         translating = DaemonSets(self.pods, self.runtimes, self.written)
         made = map(translating.daemonset, self.world.all(DaemonSet))
         return tuple(sorted(made, key=lambda each: (each.namespace, each.name)))
+
+
+def _in_order(pods: Iterable[model.Pod]) -> tuple[model.Pod, ...]:
+    return tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name)))
 
 
 def _counted(machines: list[Machine]) -> tuple[list[Machine], list[Machine]]:

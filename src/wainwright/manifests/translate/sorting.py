@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from wainwright.api.builtin.pod import Pod
 from wainwright.manifests.expand import namespace
 from wainwright.manifests.translate.budgets import Budgets
 from wainwright.manifests.translate.pods import is_owned
+from wainwright.manifests.translate.taints import tolerations
+from wainwright.model.taints import DISRUPTED, untolerated
+
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+"""With a duration instead of true it only keeps a pod for that long."""
 
 
 class Sorted:
@@ -54,7 +60,7 @@ class Sorter:
     def _bound(self, pod: Pod, found: Sorted) -> None:
         node = pod.spec.nodeName
         if node in self._deleting and self._moves(pod):
-            if not self._budgets.forbid(pod):
+            if not self._is_kept(pod):
                 found.placed.append(pod)
                 return
             found.stuck.append(pod)
@@ -65,6 +71,14 @@ class Sorter:
             return False
         return not pod.metadata.deletionTimestamp or self._comes_back(pod)
 
+    def _is_kept(self, pod: Pod) -> bool:
+        """Whether nobody may make it leave; one that is leaving already needs no leave."""
+        if pod.metadata.deletionTimestamp:
+            return False
+        if (pod.metadata.annotations or {}).get(DO_NOT_DISRUPT) == "true":
+            return True
+        return self._budgets.forbid(pod) and not _outlives_its_node(pod)
+
     def _comes_back(self, pod: Pod) -> bool:
         """A StatefulSet makes a pod again under its name only when the old one is gone."""
         return any(
@@ -72,6 +86,11 @@ class Sorter:
             and (namespace(pod.metadata), owner.name) not in self._stateful_sets
             for owner in pod.metadata.ownerReferences or ()
         )
+
+
+def _outlives_its_node(pod: Pod) -> bool:
+    """A pod that tolerates the node's end is not evicted: it stays until there is no node."""
+    return untolerated([DISRUPTED], tolerations(pod.spec.tolerations)) is None
 
 
 def is_done(pod: Pod) -> bool:

@@ -74,7 +74,8 @@ class Volumes:
     def held(self, volumes: Iterable[Volume], pod: Pod) -> Held:
         """What these volumes of the pod come to; of several problems the first is told."""
         attached: set[Attachment | None] = set()
-        places, problem = ANYWHERE, None
+        places: tuple[Requirements, ...] = ANYWHERE
+        problem: VolumeProblem | None = None
         for volume in volumes:
             name = claim_name(volume, pod)
             reach = self._reach(volume, pod) if name else Reach(attachment=inline(volume))

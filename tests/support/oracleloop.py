@@ -1,0 +1,222 @@
+"""The oracle looped like our rounds: what it claims is launched, until no pod gains a place.
+
+A claim becomes a machine under way, bought as our launch choice would buy it: a NodeClaim with an
+instance, and a node that has joined and is not ready yet, with the claim's pods bound to it.
+"""
+
+from collections.abc import Mapping
+from math import fsum
+from typing import Any, Final
+
+from msgspec.structs import replace
+from tests.support.oracle import Answer, Claim, Oracle
+from tests.support.oraclecatalogue import Manifest, allocatable
+from tests.support.oracleours import Launched, Outcome
+from tests.support.oracleworlds import World
+
+from wainwright.core.launch import Buy, choose, left_to
+from wainwright.model.index import TypeIndex
+from wainwright.model.labels import HOSTNAME, REGISTERED, RESERVATION_ID
+from wainwright.model.plan import Choices, Launch, PlannedClaim
+from wainwright.model.requirements import Entry, Requirements
+
+MOST: Final = 60  # loops; each places a pod, and worlds have hardly more of them that wait
+
+
+class Quarrel(RuntimeError):
+    """The two sides do not even agree on what can be bought."""
+
+
+def theirs(oracle: Oracle, world: World, indexes: Mapping[str, TypeIndex]) -> Outcome:
+    """What the reference comes to; `indexes` are the catalogues that its claims are bought from."""
+    loop = _Loop(world, indexes)
+    for number in range(1, MOST + 1):
+        answer = oracle.ask(loop.world.question())
+        if not loop.took(answer):
+            return loop.outcome(answer, number)
+    raise Quarrel(f"{world.profile}/{world.seed}: still at work after {MOST} loops")
+
+
+class _Loop:
+    """The world as it is by now, and what has been launched."""
+
+    def __init__(self, world: World, indexes: Mapping[str, TypeIndex]) -> None:
+        self.world = world
+        self._indexes = indexes
+        self._launched: list[Launched] = []
+        self._placed: set[str] = set()
+        self._homes: dict[str, int] = {}
+        """Which of the launched machines has this provider id."""
+
+    def took(self, answer: Answer) -> bool:
+        """Lets the answer come true; False where there is nothing in it."""
+        bound = {pod: home.providerID for home in answer.existing for pod in home.pods}
+        for claim in answer.claims:
+            bound |= dict.fromkeys(claim.pods, self._launch(claim))
+        self._bind(bound)
+        return bool(bound)
+
+    def outcome(self, last: Answer, loops: int) -> Outcome:
+        return Outcome(
+            placed=frozenset(self._placed),
+            cost=fsum(each.price for each in self._launched),
+            launched=tuple(self._launched),
+            errors={each.pod: each.message for each in last.errors},
+            loops=loops,
+        )
+
+    def _launch(self, claim: Claim) -> str:
+        """Buys it; gives the provider id of the new machine."""
+        index = self._indexes[claim.nodePool]
+        buy = self._bought(claim, index)
+        number, kind = len(self._launched), index.types[buy.row].name
+        provider = f"aws:///{buy.offering.zone}/i-launched-{number:03}"
+        self._homes[provider] = number
+        self._launched.append(
+            Launched(
+                pool=claim.nodePool,
+                instance_type=kind,
+                zone=buy.offering.zone,
+                capacity_type=buy.offering.capacity_type or "",
+                price=buy.offering.price,
+                pods=(),
+                reservation_id=buy.offering.reservation_id,
+                instance_types=claim.instanceTypes,
+            )
+        )
+        self._stand_up(f"launched-{number:03}", provider, claim, buy, kind)
+        return provider
+
+    def _bought(self, claim: Claim, index: TypeIndex) -> Buy:
+        """What our launch choice takes of what was left to the claim."""
+        slots = {each["reservationID"]: each["available"] for each in self._offerings()}
+        try:
+            buy = choose(left_to(_planned(claim), index), lambda name: int(slots[name]))
+        except AssertionError:
+            raise Quarrel(f"nothing that {claim} may buy is sold") from None
+        name, bought = index.types[buy.row].name, buy.offering
+        wanted = (name, bought.zone, bought.capacity_type, bought.reservation_id)
+        left = {
+            (each.instanceType, each.zone, each.capacityType, each.reservationID)
+            for each in claim.offerings
+        }
+        if wanted not in left:
+            raise Quarrel(f"we would buy {wanted}, which was not left to {claim}")
+        return buy
+
+    def _offerings(self) -> list[Manifest]:
+        return [each for kind in self.world.types for each in kind["offerings"]]
+
+    def _stand_up(self, name: str, provider: str, claim: Claim, buy: Buy, kind: str) -> None:
+        """Adds the claim and its node to the world, and takes its slot from the reservation."""
+        sold = next(each for each in self.world.types if each["name"] == kind)
+        assert claim.nodeClaim is not None
+        made, bought = claim.nodeClaim, buy.offering
+        labels = _labels(made, sold, buy) | {HOSTNAME: name, REGISTERED: "true"}
+        taints = [*made["spec"].get("taints", ()), *made["spec"].get("startupTaints", ())]
+        status = {"capacity": sold["capacity"], "allocatable": allocatable(sold)}
+        claimed = {
+            **made,
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": {"name": f"claim-{name}", "labels": labels},
+            "status": {**status, "nodeName": name, "providerID": provider},
+        }
+        node = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"providerID": provider, "taints": taints},
+            "status": status,
+        }
+        types = [_with_slot_taken(each, bought.reservation_id) for each in self.world.types]
+        objects = (*self.world.objects, claimed, node)
+        self.world = replace(self.world, objects=objects, types=tuple(types))
+
+    def _bind(self, bound: Mapping[str, str]) -> None:
+        """Puts pods on nodes, which are known by their provider id or, if foreign, by name."""
+        names = {
+            each["spec"].get("providerID") or each["metadata"]["name"]: each["metadata"]["name"]
+            for each in self.world.kinds("Node")
+        }
+        homes = {pod: names[provider] for pod, provider in bound.items()}
+        objects = tuple(_bound(each, homes) for each in self.world.objects)
+        self.world = replace(self.world, objects=objects)
+        self._placed |= set(bound)
+        for pod, provider in bound.items():
+            number = self._homes.get(provider)
+            if number is not None:
+                old = self._launched[number]
+                self._launched[number] = replace(old, pods=(*old.pods, pod))
+
+
+def _planned(claim: Claim) -> PlannedClaim:
+    """The claim as ours would be written, for the launch choice to look at."""
+    assert claim.nodeClaim is not None
+    written = claim.nodeClaim["spec"]["requirements"]
+    asked = Requirements.from_entries([_entry(each) for each in written])
+    ids = tuple(sorted({each.reservationID for each in claim.offerings if each.reservationID}))
+    return PlannedClaim(
+        name="",
+        pool=claim.nodePool,
+        round=1,
+        requirements=asked,
+        choices=Choices(
+            instance_types=claim.instanceTypes,
+            zones=(),
+            capacity_types=(),
+            reservation_ids=ids if _is_reserved(written) else (),
+        ),
+        launch=Launch(instance_type="", zone=None, capacity_type="", price=0.0),
+        fees=0.0,
+        requests={},
+        pods=claim.pods,
+    )
+
+
+def _entry(written: Manifest) -> Entry:
+    values, least = tuple(written.get("values") or ()), written.get("minValues")
+    return written["key"], written["operator"], values, least
+
+
+def _is_reserved(written: list[Manifest]) -> bool:
+    """Whether the claim holds reservations: only then does it name them."""
+    return any(each["key"] == RESERVATION_ID and each["operator"] == "In" for each in written)
+
+
+def _labels(claim: Manifest, kind: Manifest, buy: Buy) -> dict[str, str]:
+    """What the node is labelled with: its claim's, its type's and its offering's labels."""
+    of_type = {
+        each["key"]: each["values"][0]
+        for each in kind["requirements"]
+        if each["operator"] == "In" and len(each["values"]) == 1
+    }
+    asked = buy.offering.requirements
+    bought = {key: value for key in asked if (value := asked.only(key)) is not None}
+    found: dict[str, str] = claim["metadata"]["labels"] | of_type | bought
+    if buy.offering.reservation_id is not None:
+        found[RESERVATION_ID] = buy.offering.reservation_id
+    return found
+
+
+def _with_slot_taken(kind: Manifest, reservation: str | None) -> Manifest:
+    if reservation is None:
+        return kind
+    offerings = [
+        each | {"available": each["available"] - 1}
+        if each["reservationID"] == reservation
+        else each
+        for each in kind["offerings"]
+    ]
+    return kind | {"offerings": offerings}
+
+
+def _bound(item: Manifest, homes: Mapping[str, str]) -> Manifest:
+    """A pod that has found a place, running there; anything else as it is."""
+    if item["kind"] != "Pod":
+        return item
+    home = homes.get(f"{item['metadata']['namespace']}/{item['metadata']['name']}")
+    if home is None:
+        return item
+    spec: dict[str, Any] = item["spec"] | {"nodeName": home}
+    return item | {"spec": spec, "status": {"phase": "Running"}}

@@ -1,0 +1,87 @@
+"""What random worlds are about: how often each thing occurs in the worlds of a profile."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final, TypeVar
+
+import msgspec
+
+One = TypeVar("One")
+
+
+class Dice:
+    """Chance, by the percent."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def chance(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def choice(self, among: Sequence[One]) -> One:
+        return self.random.choice(among)
+
+    def sample(self, among: Sequence[One], count: int) -> list[One]:
+        return self.random.sample(among, count)
+
+    def some(self, among: Sequence[One], percent: int) -> list[One]:
+        """Each of them with this chance."""
+        return [each for each in among if self.chance(percent)]
+
+    def between(self, low: int, high: int) -> int:
+        return self.random.randint(low, high)
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Chances in percent; most are asked once for each pool, group of pods or world."""
+
+    pools: int = 1
+    """At most so many."""
+    shortages: int = 30
+    dry_zones: int = 0
+    """That nothing can be bought in one of the zones."""
+    daemonsets: int = 25
+    requirements: int = 0
+    taints: int = 0
+    weights: int = 0
+    limits: int = 0
+    min_values: int = 0
+    reservations: int = 0
+    spread: int = 0
+    affinity: int = 0
+    preferences: int = 0
+    volumes: int = 0
+    ports: int = 0
+    nodes: int = 0
+
+
+PROFILES: Final = {
+    "plain": Profile(),
+    "requirements": Profile(pools=3, requirements=60),
+    "taints": Profile(pools=3, taints=60, requirements=10, daemonsets=40),
+    "weights": Profile(pools=4, weights=90, limits=60, requirements=15),
+    "minvalues": Profile(pools=2, min_values=80, requirements=25, shortages=50),
+    "reservations": Profile(pools=3, reservations=100, weights=50, requirements=20, limits=10),
+    "spread": Profile(pools=2, spread=80, requirements=10, dry_zones=10, nodes=20),
+    "affinity": Profile(pools=2, affinity=80, requirements=10, nodes=30),
+    "preferences": Profile(pools=2, preferences=80, requirements=10, taints=10, nodes=10),
+    "volumes": Profile(pools=2, volumes=80, requirements=10, nodes=50),
+    "ports": Profile(pools=2, ports=80, requirements=10, nodes=50, daemonsets=60),
+    "nodes": Profile(pools=3, nodes=100, taints=20, requirements=20, limits=20, daemonsets=50),
+    "mixed": Profile(
+        pools=3,
+        requirements=15,
+        taints=15,
+        weights=40,
+        limits=20,
+        min_values=10,
+        reservations=30,
+        spread=25,
+        affinity=20,
+        preferences=20,
+        volumes=15,
+        ports=10,
+        nodes=40,
+        dry_zones=5,
+    ),
+}

@@ -1,0 +1,81 @@
+"""Metrics: what is counted, what is refused, and the text that Prometheus reads."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wainwright.metrics import Kind, Metric, Registry
+
+CALLS = Metric(name="calls_total", about="Calls.", kind=Kind.COUNTER, labels=("method", "error"))
+NODES = Metric(name="nodes", about="Nodes\nof a pool.", kind=Kind.GAUGE, labels=("pool",))
+TIMES = Metric(
+    name="seconds", about="Seconds.", kind=Kind.HISTOGRAM, labels=("method",), buckets=(0.1, 1.0)
+)
+
+
+def test_counters_add_up_by_labels() -> None:
+    registry = Registry()
+    registry.add(CALLS, method="a", error="x")
+    registry.add(CALLS, 2, method="a", error="x")
+    registry.add(CALLS, method="b", error="x")
+    assert registry.value(CALLS, method="a", error="x") == 3
+    assert registry.value(CALLS, method="b", error="x") == 1
+    assert registry.value(CALLS, method="c", error="x") == 0
+
+
+def test_a_gauge_stands_where_it_was_set_until_its_object_is_gone() -> None:
+    registry = Registry()
+    registry.set(NODES, 4, pool="general")
+    registry.set(NODES, 2, pool="general")
+    assert registry.value(NODES, pool="general") == 2
+    registry.forget(NODES, pool="general")
+    assert 'pool="general"' not in registry.exposition()
+
+
+def test_a_counter_cannot_go_down() -> None:
+    with pytest.raises(ValueError, match="cannot go down"):
+        Registry().add(CALLS, -1, method="a", error="x")
+
+
+@pytest.mark.parametrize("labels", [{}, {"method": "a"}, {"method": "a", "error": "x", "b": "c"}])
+def test_labels_are_those_that_were_declared(labels: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="has the labels"):
+        Registry().add(CALLS, **labels)
+
+
+def test_a_metric_is_used_as_what_it_is() -> None:
+    with pytest.raises(ValueError, match="is a gauge, not a counter"):
+        Registry().add(NODES, pool="a")
+
+
+@given(st.lists(st.floats(min_value=0, max_value=10)))
+def test_a_histogram_counts_every_observation_in_one_bucket(values: list[float]) -> None:
+    registry = Registry()
+    for value in values:
+        registry.observe(TIMES, value, method="a")
+    seen = registry.distribution(TIMES, method="a")
+    assert seen.count == sum(seen.buckets) == len(values)
+    assert seen.total == pytest.approx(sum(values))
+    if values:
+        assert seen.buckets[0] == sum(value <= 0.1 for value in values)
+        assert seen.buckets[-1] == sum(value > 1.0 for value in values)
+
+
+def test_the_exposition_is_what_prometheus_reads() -> None:
+    registry = Registry()
+    registry.observe(TIMES, 0.05, method="a")
+    registry.observe(TIMES, 0.5, method="a")
+    registry.observe(TIMES, 7, method="a")
+    registry.set(NODES, 2.5, pool='the "best"\\\n')
+    assert registry.exposition() == (
+        "# HELP nodes Nodes\\nof a pool.\n"
+        "# TYPE nodes gauge\n"
+        'nodes{pool="the \\"best\\"\\\\\\n"} 2.5\n'
+        "# HELP seconds Seconds.\n"
+        "# TYPE seconds histogram\n"
+        'seconds_bucket{method="a",le="0.1"} 1\n'
+        'seconds_bucket{method="a",le="1"} 2\n'
+        'seconds_bucket{method="a",le="+Inf"} 3\n'
+        'seconds_sum{method="a"} 7.55\n'
+        'seconds_count{method="a"} 3\n'
+    )
