@@ -91,10 +91,14 @@ def prepare(world: World, conditions: Conditions) -> Prepared:
         world=world,
         conditions=conditions,
         built=built,
-        snapshot=translated.snapshot,
+        snapshot=msgspec.structs.replace(translated.snapshot, claims=_claims(world)),
         warnings=tuple(translated.warnings),
         remarks=tuple(remarks),
     )
+
+
+def _claims(world: World) -> frozenset[str]:
+    return frozenset(claim.metadata.name for claim in world.claims)
 
 
 def _reservations(built: Iterable[Built]) -> list[Reservation]:

@@ -13,9 +13,9 @@ import (
 
 // Answer is one line of output.
 type Answer struct {
-	Claims   []Claim    `json:"claims"`
-	Existing []Existing `json:"existing"`
-	Errors   []PodError `json:"errors"`
+	Claims   []Claim    `json:"claims,omitempty"`
+	Existing []Existing `json:"existing,omitempty"`
+	Errors   []PodError `json:"errors,omitempty"`
 	// Prepared and Seconds are how long the scheduler took to be made and to decide.
 	Prepared float64 `json:"prepared"`
 	Seconds  float64 `json:"seconds"`
@@ -29,7 +29,7 @@ type Answer struct {
 type Claim struct {
 	NodePool      string        `json:"nodePool"`
 	NodeClaim     *v1.NodeClaim `json:"nodeClaim,omitempty"`
-	InstanceTypes []string      `json:"instanceTypes"`
+	InstanceTypes []string      `json:"instanceTypes,omitempty"`
 	// Cheapest is the price of the cheapest offering left, which says little of reservations.
 	Cheapest  float64  `json:"cheapest"`
 	Offerings []Offer  `json:"offerings,omitempty"`

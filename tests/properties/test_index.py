@@ -1,6 +1,7 @@
 """The compiled catalogue against the obvious loops over instance types and offerings."""
 
 from collections.abc import Sequence
+from math import inf
 from random import Random
 
 from hypothesis import given, settings
@@ -98,6 +99,7 @@ types_but_for_names = st.builds(
     capacity=amounts,
     overhead=st.just({}) | amounts,
     offerings=st.lists(offerings, max_size=4).map(tuple),
+    fee=st.sampled_from((0.0, 0.0, 0.15)),
 )
 catalogues = st.lists(types_but_for_names, max_size=5).map(
     lambda types: [replace(kind, name=f"m{number}") for number, kind in enumerate(types)]
@@ -185,7 +187,7 @@ def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
     said = {key: label_of_offering(kind, each, key) for key in (ZONE, CAPACITY_TYPE)}
     said |= {key: found.allowed for key, found in each.requirements.items()}
     labels = [(key, sorted(values.values)) for key, values in sorted(said.items()) if values]
-    return each.price, kind.name, labels, each.reservation_id or ""
+    return each.price + kind.fee, kind.name, labels, each.reservation_id or ""
 
 
 @quick
@@ -228,10 +230,10 @@ def test_overhead_counts_like_a_request_of_each_type(
 
 @quick
 @given(catalogues)
-def test_rows_are_in_the_order_of_price_and_name(types: list[InstanceType]) -> None:
+def test_rows_are_in_the_order_of_cost_and_name(types: list[InstanceType]) -> None:
     index = TypeIndex(types)
     floors = [
-        (min((o.price for o in kind.offerings if o.available > 0), default=float("inf")), kind.name)
+        (min([o.price + kind.fee for o in kind.offerings if o.available > 0] or [inf]), kind.name)
         for kind in index.types
     ]
     assert floors == sorted(floors)

@@ -24,7 +24,7 @@ from tests.support.cases import (
 )
 from tests.support.randomworlds import random_world, shuffled
 from tests.support.shop import Shop, agrees, bought_as, cost, is_ordinary
-from tests.support.standing import has_room, in_order, is_welcome
+from tests.support.standing import has_room, in_order, is_welcome, undemanding
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
@@ -83,7 +83,7 @@ def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: Case) -> None:
         assert all(suits(shop, kind, offering, shop.node) for kind, offering in offers)
         for pod in case.pods_of(claim):
             assert not pod.unsupported
-            assert untolerated(shop.pool.taints, pod.tolerations) is None
+            assert untolerated(shop.pool.taints, undemanding(pod).tolerations) is None
             assert any(
                 shop.node.compatible(wanted, shop.known)
                 and all(suits(shop, kind, offering, wanted) for kind, offering in offers)
@@ -106,7 +106,7 @@ def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Case
         node, pods = nodes[placement.node], [case.pods[key] for key in placement.pods]
         assert not node.deleting
         for pod in pods:
-            assert any(is_welcome(node, pod, wanted) for wanted in pod.alternatives)
+            assert any(is_welcome(node, undemanding(pod), each) for each in pod.alternatives)
         assert has_room(node, pods, case.snapshot.daemonsets)
 
 

@@ -6,6 +6,7 @@ import msgspec
 from tests.support.obvious import shops
 from tests.support.randomworlds import random_world
 from tests.support.shop import Shop, agrees, bought_as, requests_of, sold, stated
+from tests.support.standing import undemanding
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
@@ -29,7 +30,7 @@ class Case:
         placed = [key for claim in self.plan.claims for key in claim.pods]
         placed += [key for placement in self.plan.placements for key in placement.pods]
         self.placed = placed
-        self.unplaced = [pod for key, pod in self.pods.items() if key not in placed]
+        self.unplaced = [undemanding(pod) for key, pod in self.pods.items() if key not in placed]
         self.slots = self._slots_to_spare()
 
     def __repr__(self) -> str:

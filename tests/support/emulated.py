@@ -1,4 +1,4 @@
-"""Emulated accounts for tests: a clock in hand, and every question held against botocore's models."""
+"""Emulated accounts for tests: a clock in hand, and every question held against botocore."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -82,18 +82,18 @@ def service_model(name: str) -> Any:
 
 def misfits(value: Any, shape: Any, path: str = "") -> Iterator[str]:
     """Where an answer is not what the API says it is."""
-    match shape.type_name:
-        case "structure" if isinstance(value, dict):
-            for key, each in value.items():
-                if key not in shape.members:
-                    yield f"{path}.{key} is no member"
-                else:
-                    yield from misfits(each, shape.members[key], f"{path}.{key}")
-        case "list" if isinstance(value, list):
-            for each in value:
-                yield from misfits(each, shape.member, f"{path}[]")
-        case kind if not isinstance(value, PYTHON.get(kind, object)) or isinstance(value, dict):
-            yield f"{path} is {type(value).__name__}, not {kind}"
+    kind = shape.type_name
+    if not isinstance(value, PYTHON[kind]):
+        yield f"{path} is {type(value).__name__}, not {kind}"
+    elif kind == "list":
+        for each in value:
+            yield from misfits(each, shape.member, f"{path}[]")
+    elif kind == "structure":
+        for key, each in value.items():
+            if key in shape.members:
+                yield from misfits(each, shape.members[key], f"{path}.{key}")
+            else:
+                yield f"{path}.{key} is no member"
 
 
 PYTHON: Mapping[str, Any] = {

@@ -43,6 +43,7 @@ def instance_type(
     labels: Mapping[str, str] | None = None,
     requirements: Requirements = NO_REQUIREMENTS,
     offerings: tuple[Offering, ...] | None = None,
+    fee: float = 0.0,
 ) -> InstanceType:
     """A machine of two cpus and eight GiB, sold on demand in one zone, unless told otherwise."""
     return InstanceType(
@@ -51,4 +52,5 @@ def instance_type(
         capacity={"cpu": 2000, "memory": 8 * GIB, "pods": 29} if capacity is None else capacity,
         overhead=overhead or {},
         offerings=(offering(),) if offerings is None else offerings,
+        fee=fee,
     )

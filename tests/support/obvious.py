@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 from tests.support.randomworlds import World
 from tests.support.shop import Shop, bought_as, cost, is_ordinary, requests_of, sold, stated
-from tests.support.standing import has_room, in_order, is_welcome
+from tests.support.standing import has_room, in_order, is_welcome, undemanding
 
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import CAPACITY_TYPE, SPOT, ZONE
@@ -83,6 +83,8 @@ class ObviousPlanner:
         self.drafts: list[Draft] = []
         self.received: dict[str, list[Pod]] = {}
         self.unplaced: list[Pod] = []
+        self.relaxed: set[str] = set()
+        """Pods that have to put up with a taint that asks them to stay away if they can."""
         self.round = 0
 
     def run(self) -> None:
@@ -105,6 +107,16 @@ class ObviousPlanner:
         return left
 
     def _place(self, pod: Pod) -> bool:
+        """Soft taints are heeded first; who waits for a slot does not give that up meanwhile."""
+        found = self._place_as(pod)
+        if found is None:
+            found = self._place_as(undemanding(pod))
+            if found:
+                self.relaxed.add(pod.key)
+        return bool(found)
+
+    def _place_as(self, pod: Pod) -> bool | None:
+        """None where there is nothing to wait for either."""
         for wanted in pod.alternatives:
             if self._onto_node(pod, wanted) or self._onto_draft(pod, wanted):
                 return True
@@ -113,7 +125,7 @@ class ObviousPlanner:
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
-        return False
+        return None
 
     def _onto_node(self, pod: Pod, wanted: Requirements) -> bool:
         for node in in_order(self.snapshot.nodes):

@@ -16,7 +16,6 @@ from wainwright.model.labels import (
     INSTANCE_TYPE,
     ON_DEMAND,
     OS,
-    REGISTERED,
     RESERVED,
     SPOT,
     ZONE,
@@ -32,8 +31,11 @@ CAPACITY_TYPES: Final = (SPOT, ON_DEMAND, RESERVED)
 class Asks:
     """Random requirements that mostly can be met, on their own and often enough together."""
 
-    def __init__(self, dice: Dice, types: list[Manifest]) -> None:
+    def __init__(
+        self, dice: Dice, types: list[Manifest], comparisons: tuple[str, ...] = ("Gt", "Lt")
+    ) -> None:
         self._dice = dice
+        self._comparisons = comparisons
         self._names = [kind["name"] for kind in types]
 
     def requirements(self, percent: int) -> list[dict[str, Any]]:
@@ -52,7 +54,7 @@ class Asks:
             _asks(CAPACITY_TYPE, "NotIn", dice.choice(CAPACITY_TYPES)),
             _asks(INSTANCE_CATEGORY, "In", *dice.sample(tuple(GIB_PER_CPU), 2)),
             _asks(INSTANCE_GENERATION, dice.choice(("Gt", "Lt")), "6"),
-            _asks(INSTANCE_CPU, dice.choice(("Gt", "Lt", "Gte", "Lte")), dice.choice(("4", "8"))),
+            _asks(INSTANCE_CPU, dice.choice(self._comparisons), dice.choice(("4", "8"))),
             _asks(INSTANCE_SIZE, "NotIn", *dice.sample(tuple(SIZES), 2)),
             _asks(INSTANCE_TYPE, "In", *dice.sample(self._names, len(self._names) // 2)),
         ]
@@ -65,7 +67,6 @@ class Asks:
             _asks(INSTANCE_FAMILY, "In", *(name.partition(".")[0] for name in self._names[:4])),
             _asks(ZONE_ID, "In", dice.choice(tuple(ZONES.values()))),
             _asks(OS, "In", "linux"),
-            _asks(REGISTERED, "In", "true"),
             _asks(TEAM, dice.choice(("In", "NotIn")), dice.choice(("red", "blue"))),
             _asks(ABSENT, dice.choice(("NotIn", "DoesNotExist", "In", "Exists")), "x"),
             _asks(INSTANCE_TYPE, "NotIn", self._names[0]),

@@ -22,6 +22,7 @@ from wainwright.model.labels import (
 )
 
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+JOINED: Final = {"key": REGISTERED, "operator": "In", "values": ["true"]}
 DELETED: Final = "2026-01-01T00:10:00Z"
 
 
@@ -55,10 +56,12 @@ class Nodes:
         spec: dict[str, Any] = {"containers": [container]}
         if dice.chance(60):
             spec["tolerations"] = [{"operator": "Exists"}]
-        if terms := [self._asks.requirements(8)] if dice.chance(40) else []:
-            wanted = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms if term]}
+        asked = self._asks.requirements(8) if dice.chance(40) else []
+        asked += [JOINED] if dice.chance(10) else []
+        if asked:
+            wanted = {"nodeSelectorTerms": [{"matchExpressions": asked}]}
             required = {"requiredDuringSchedulingIgnoredDuringExecution": wanted}
-            spec |= {"affinity": {"nodeAffinity": required}} if terms[0] else {}
+            spec["affinity"] = {"nodeAffinity": required}
         labels = {"daemon": name}
         return {
             "apiVersion": "apps/v1",

@@ -12,7 +12,6 @@ from wainwright.model.labels import (
     INSTANCE_CPU,
     INSTANCE_FAMILY,
     INSTANCE_TYPE,
-    REGISTERED,
     ZONE,
 )
 
@@ -22,7 +21,7 @@ HARSH: Final = {"key": "example.com/harsh", "effect": "NoExecute"}
 SOFT: Final = {"key": "example.com/soft", "effect": "PreferNoSchedule"}
 STARTING: Final = {"key": "example.com/starting", "effect": "NoSchedule"}
 DIVERSE: Final = (INSTANCE_TYPE, INSTANCE_FAMILY, INSTANCE_CATEGORY, INSTANCE_CPU, ZONE)
-NOT_FOR_POOLS: Final = frozenset({REGISTERED})
+COMPARISONS: Final = ("Gt", "Lt", "Gte", "Lte")  # pods may use only the first two
 
 
 class Pools:
@@ -30,7 +29,7 @@ class Pools:
 
     def __init__(self, dice: Dice, profile: Profile, types: list[Manifest]) -> None:
         self._dice, self._profile = dice, profile
-        self._asks = Asks(dice, types)
+        self._asks = Asks(dice, types, COMPARISONS)
 
     def manifests(self) -> list[Manifest]:
         count = self._dice.between(1, self._profile.pools)
@@ -55,9 +54,7 @@ class Pools:
         asked = self._asks.requirements(profile.requirements // 4 if choosy else 5)
         spec: dict[str, Any] = {
             "nodeClassRef": CLASS,
-            "requirements": self._diverse(
-                [each for each in asked if each["key"] not in NOT_FOR_POOLS]
-            ),
+            "requirements": self._diverse(asked),
         }
         taints = dice.some((DEDICATED, HARSH), profile.taints // 2 if choosy else 5)
         taints += [SOFT] if dice.chance(profile.taints // 4) else []

@@ -48,10 +48,7 @@ DIVERSE = (
     (ARCH, "amd64", "arm64"),
     (DISK, "ssd", "none"),
 )
-"""Keys of minValues, with their values where a type may lack the label.
-
-Exists of such a key, met by NotIn, would leave NotIn: that the label must be there is forgotten.
-"""
+"""Keys of minValues, with some values where a type may lack the label."""
 TAINTS = (
     Taint(key=TEAM, value="x"),
     Taint(key="example.com/soft", effect=PREFER_NO_SCHEDULE),
@@ -83,6 +80,14 @@ def random_world(seed: int) -> World:
     return _Maker(Random(seed)).world()
 
 
+def crowd(seed: int) -> World:
+    """A world in which many pods, no two of them alike, wait for slots of reservations."""
+    maker = _Maker(Random(seed), scarce=True)
+    made = maker.world()
+    pods = tuple(pod for group in range(60) for pod in maker.distinct(group))
+    return msgspec.structs.replace(made, snapshot=msgspec.structs.replace(made.snapshot, pods=pods))
+
+
 def shuffled(world: World, seed: int) -> World:
     """The same world, told in another order."""
     dice, old = Random(seed), world.snapshot
@@ -105,13 +110,15 @@ def _reordered(kind: InstanceType, dice: Random) -> InstanceType:
 
 
 class _Maker:
-    def __init__(self, dice: Random) -> None:
+    def __init__(self, dice: Random, *, scarce: bool = False) -> None:
         self.dice = dice
         self.zones = ZONES[: dice.randint(2, 3)]
         self.crowded = self.chance(40)
         """Whether most pods need a node each, so that reservations and limits matter."""
-        self.scarce = self.chance(25)
+        self.scarce = scarce or self.chance(25)
         """Whether little can be bought but slots of reservations, and pools want diversity."""
+        self.fees = self.dice.choice(((0.0,), (0.0,), (0.1,), (0.0, 0.1, 0.3)))
+        """What nodes cost beside their price; it may hang on the type."""
         self.types = self._types()
         self.everything = tuple(self.types)
 
@@ -151,6 +158,9 @@ class _Maker:
             (INSTANCE_SIZE, "In", (size,), None),
             (INSTANCE_CPU, "In", (str(cpus),), None),
         ]
+        entries += [(INSTANCE_TYPE, "In", (name,), None)] if self.chance(30) else []
+        entries += [(ZONE, "In", self.zones, None)] if self.chance(5) else []
+        entries += [(CAPACITY_TYPE, "In", CAPACITY_TYPES, None)] if self.chance(5) else []
         if self.chance(92):  # those who say nothing have no architecture
             several = self.chance(8)
             archs = ("amd64", "arm64") if several else (self.dice.choice(("amd64", "arm64")),)
@@ -168,13 +178,15 @@ class _Maker:
             capacity=capacity | ({GPU: 1} if family == "g4" else {}),
             overhead={"cpu": 100, "memory": GIB // 4},
             offerings=self._offerings(),
+            fee=self.dice.choice(self.fees),
         )
 
     def _offerings(self) -> tuple[Offering, ...]:
         found = []
-        for capacity_type in (SPOT, ON_DEMAND):
+        for capacity_type in (SPOT, ON_DEMAND) if self.chance(95) else (None,):
             for zone in self.zones if self.chance(95) else (None,):
-                labels = {CAPACITY_TYPE: capacity_type} | ({} if zone is None else {ZONE: zone})
+                labels: dict[str, str] = {} if zone is None else {ZONE: zone}
+                labels |= {} if capacity_type is None else {CAPACITY_TYPE: capacity_type}
                 labels |= {RACK: self.dice.choice(("1", "2"))} if self.chance(4) else {}
                 if self.chance(15 if self.scarce else 75):
                     available = 0 if self.chance(15) else UNLIMITED
@@ -185,7 +197,8 @@ class _Maker:
     def _reserve(self, types: list[InstanceType], name: str) -> None:
         """Adds one reservation: mostly of one type, and now and then of two that share it."""
         zone, count = self.dice.choice(self.zones), self.dice.choice((0, 1, 1, 1, 2, 3))
-        labels = {CAPACITY_TYPE: RESERVED, ZONE: zone}
+        labels = {CAPACITY_TYPE: RESERVED} if self.chance(95) else {}
+        labels |= {ZONE: zone} if self.chance(95) else {}
         labels |= {RESERVATION_ID: name} if self.chance(50) else {}
         for number in self.dice.sample(range(len(types)), 2 if self.chance(10) else 1):
             offering = _offering(labels, self.dice.choice((1e-7, 2e-7)), count, name)
@@ -224,7 +237,7 @@ class _Maker:
         rare: list[Entry] = [
             (DISK, pick(("In", "NotIn")), ("ssd",), None),
             (RACK, pick(("In", "NotIn")), ("1",), None),
-            (DISK, "DoesNotExist", (), None),
+            (pick((DISK, ARCH)), pick(("DoesNotExist", "Exists")), (), None),
             (RESERVATION_ID, pick(("In", "NotIn")), ("cr-0",), None),
             (RESERVATION_ID, "DoesNotExist", (), None),
         ]
@@ -235,8 +248,9 @@ class _Maker:
         entries = self._entries(5)
         while self.chance(40 if self.scarce else 25):
             key, *values = self.dice.choice(DIVERSE)
-            operator = "In" if values else "Exists"
-            entries.append((key, operator, tuple(values), self.dice.randint(1, 4)))
+            operator = "In" if values and self.chance(50) else "Exists"
+            listed = tuple(values) if operator == "In" else ()
+            entries.append((key, operator, listed, self.dice.randint(1, 4)))
         entries += [(TEAM, "In", ("x", "y"), None)] if self.chance(15) else []
         limits = {"cpu": self.dice.choice((0, 4, 8, 10, 16, 24)) * 1000} if self.chance(25) else {}
         limits |= {"memory": self.dice.choice((8, 16, 64)) * GIB} if self.chance(8) else {}
@@ -326,6 +340,14 @@ class _Maker:
             )
             for number in range(self.dice.choice((1, 1, 2, 3, 5)))
         ]
+
+    def distinct(self, group: int) -> list[Pod]:
+        """A pod or more like those above, of a size that nobody else has."""
+        requests = {
+            "cpu": self.dice.randrange(50, 2500),
+            "memory": self.dice.randrange(GIB // 16, 6 * GIB),
+        }
+        return [msgspec.structs.replace(pod, requests=requests) for pod in self._pods(group)]
 
 
 def _sensible(entries: list[Entry]) -> Requirements:

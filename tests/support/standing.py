@@ -2,19 +2,26 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from tests.support.shop import requests_of
 
 from wainwright.model.node import Node
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import subtract
-from wainwright.model.taints import PREFER_NO_SCHEDULE, untolerated
+from wainwright.model.taints import PREFER_NO_SCHEDULE, TOLERATE_PREFERENCES, untolerated
 
 
 def in_order(nodes: Iterable[Node]) -> list[Node]:
     """Those that take pods: the initialized first, then by name."""
     usable = [node for node in nodes if not node.deleting]
     return sorted(usable, key=lambda node: (not node.initialized, node.name))
+
+
+def undemanding(pod: Pod) -> Pod:
+    """The pod, if it has to go where a taint only prefers that it does not."""
+    tolerations = (*pod.tolerations, TOLERATE_PREFERENCES)
+    return msgspec.structs.replace(pod, tolerations=tolerations)
 
 
 def is_welcome(node: Node, pod: Pod, wanted: Requirements) -> bool:

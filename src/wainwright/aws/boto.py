@@ -38,6 +38,7 @@ WITHOUT_CREDENTIALS: Final = (
     botocore.exceptions.PartialCredentialsError,
 )
 UNANSWERED: Final = (
+    botocore.exceptions.ConnectionError,
     botocore.exceptions.HTTPClientError,
     botocore.exceptions.IncompleteReadError,
     ResponseParserError,
@@ -96,13 +97,13 @@ class Boto:
             if service not in self._clients:
                 self._clients[service] = self._session.client(
                     service,
-                    region_name=self._region_of(service),
+                    region_name=self.region_of(service),
                     endpoint_url=self._endpoint,
                     config=self._config,
                 )
             return self._clients[service]
 
-    def _region_of(self, service: str) -> str:
+    def region_of(self, service: str) -> str:
         if service != "pricing":
             return self._region
         return PRICES.get(self._region.partition("-")[0], "us-east-1")

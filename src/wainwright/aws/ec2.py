@@ -90,7 +90,12 @@ class Ec2:
     async def create_launch_template(
         self, name: str, data: Params, tags: Mapping[str, str], token: str
     ) -> Row:
-        params = template_request(name, data, tags, token)
+        params = {
+            "LaunchTemplateName": name,
+            "LaunchTemplateData": data,
+            "TagSpecifications": tagged(tags, "launch-template"),
+            "ClientToken": token,
+        }
         made: Row = (await self.call("CreateLaunchTemplate", params))["LaunchTemplate"]
         return made
 
@@ -144,18 +149,6 @@ class Ec2:
         except AwsError as error:
             return None if error.code == "DryRunOperation" else error
         return None
-
-
-def template_request(
-    name: str, data: Params, tags: Mapping[str, str], token: str
-) -> dict[str, Any]:
-    """What CreateLaunchTemplate is asked, be it in earnest or as a dry run."""
-    return {
-        "LaunchTemplateName": name,
-        "LaunchTemplateData": data,
-        "TagSpecifications": tagged(tags, "launch-template"),
-        "ClientToken": token,
-    }
 
 
 def _filtered(filters: Sequence[Filter], most: int) -> dict[str, Any]:

@@ -66,7 +66,8 @@ class Profiles:
 
     def name(self, node_class: EC2NodeClass) -> str:
         """The same for the same class and role, and for nothing else."""
-        parts = (self._cluster.region, node_class.metadata.uid, role_of(node_class))
+        metadata = node_class.metadata
+        parts = (self._cluster.region, metadata.name, metadata.uid, role_of(node_class))
         return f"{self._cluster.name}_{sha256('|'.join(parts).encode()).hexdigest()[:20]}"
 
     def path(self, uid: str = "") -> str:
@@ -116,7 +117,7 @@ class Profiles:
 
     async def delete(self, uid: str) -> list[str]:
         """Removes all profiles of a class; their names."""
-        if self._cluster.isolated_vpc:
+        if self._cluster.isolated_vpc or not uid:  # without it the path would be the cluster's
             return []
         return await self._remove(self.path(uid), lambda _: False)
 

@@ -78,7 +78,7 @@ def _keeps_a_slot(draft: Draft, change: Change) -> bool:
     if not kept:
         return False
     if kept != change.reserved_rows:
-        change.held &= draft.template.shelf.selling(kept)
+        change.held = draft.template.shelf.still(change.held, change.reserved_rows, kept)
         change.reserved_rows = kept
     return True
 

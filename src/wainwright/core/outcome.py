@@ -1,14 +1,15 @@
 """The outcome: drafts and nodes with their pods written down as a plan."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import compress, count
 from typing import Final
 
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
 from wainwright.core.nodes import NodeTable
-from wainwright.model.columns import Rows, row_numbers, union
+from wainwright.model.columns import Rows, union
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Markets
@@ -24,11 +25,12 @@ FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_index", "_known", "_markets", "_open", "_types")
+    __slots__ = ("_ids", "_index", "_known", "_markets", "_open", "_types")
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
         self._types = [kind.name for kind in index.types]
+        self._ids = [market.reservation_id for market in index.markets]
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
         self._open = {key: _leaving_open(index, key) for key in (ZONE, CAPACITY_TYPE)}
@@ -65,22 +67,32 @@ class Names:
         return found or _asked(allowed)
 
     def reservations(self, held: Markets) -> tuple[str, ...]:
-        found = {self._index.markets[number].reservation_id for number in row_numbers(held)}
-        return tuple(sorted([name for name in found if name is not None]))
+        flags = bin(held)[:1:-1].encode().translate(FLAGS)
+        return tuple(sorted({name for name in compress(self._ids, flags) if name}))
 
 
-def claims(drafts: Iterable[Draft], resources: Sequence[str]) -> tuple[PlannedClaim, ...]:
-    """Each draft as a claim, named after its pool in the order of creation."""
+def claims(
+    drafts: Iterable[Draft], resources: Sequence[str], taken: AbstractSet[str] = frozenset()
+) -> tuple[PlannedClaim, ...]:
+    """Each draft as a claim, named after its pool in the order of creation.
+
+    Numbers that a machine of the cluster has already are passed over.
+    """
     names: dict[int, Names] = {}
-    counts: Counter[str] = Counter()
+    numbered: dict[str, Iterator[str]] = {}
     found = []
     for draft in drafts:
         index, pool = draft.template.index, draft.template.pool.name
         if id(index) not in names:
             names[id(index)] = Names(index)
-        counts[pool] += 1
-        found.append(_claim(draft, f"{pool}-{counts[pool]}", names[id(index)], resources))
+        if pool not in numbered:
+            numbered[pool] = _free_names(pool, taken)
+        found.append(_claim(draft, next(numbered[pool]), names[id(index)], resources))
     return tuple(found)
+
+
+def _free_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
+    return (name for number in count(1) if (name := f"{pool}-{number}") not in taken)
 
 
 def placements(nodes: NodeTable) -> tuple[Placement, ...]:

@@ -172,8 +172,9 @@ class Placing:
 
     def _join(self, pod: Pod, group: PodClass, wish: Wish, forbidden: Rows) -> bool:
         table = self.table
-        for among, choice in ((table.settled, table.first), (table.current, table.emptiest)):
-            left = table.candidates(wish, among ^ (among & forbidden))
+        settled = table.settled if wish.barren != self.round else 0
+        for among, choice in ((settled, table.first), (table.current, table.emptiest)):
+            left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
             while left:
                 draft = choice(left)
                 change = fit(draft, wish)
@@ -181,6 +182,8 @@ class Placing:
                     self._apply(pod, group, wish, draft, change)
                     return True
                 left ^= draft.bit
+            if among is settled and not forbidden:
+                wish.barren = self.round  # what is under way only gets fuller
         return False
 
     def _join_tied(

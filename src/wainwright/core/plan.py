@@ -20,7 +20,8 @@ def plan(
     snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options = DEFAULT_OPTIONS
 ) -> Plan:
     """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
-    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets)
+    gate = options.capacity_reservations
+    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
     nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
     on_offer = free_slots(template.index for template in templates)
     free = without_promised(on_offer, snapshot.nodes)

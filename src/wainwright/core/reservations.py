@@ -52,7 +52,10 @@ class Counters:
 
     @property
     def positive(self) -> Ids:
-        return union(self._planes)
+        found = 0
+        for plane in self._planes:
+            found |= plane
+        return found
 
 
 class Stock:
@@ -112,7 +115,17 @@ class Stock:
 class Shelf:
     """The reserved markets of one pool."""
 
-    __slots__ = ("_index", "_sellers", "_selling", "ids_are_markets", "ids_of", "markets", "rows")
+    __slots__ = (
+        "_index",
+        "_sellers",
+        "_selling",
+        "_single",
+        "_sold_by",
+        "ids_are_markets",
+        "ids_of",
+        "markets",
+        "rows",
+    )
 
     def __init__(self, index: TypeIndex, admitted: Markets, numbers: Mapping[str, int]) -> None:
         self._index = index
@@ -120,18 +133,21 @@ class Shelf:
         self.rows: Rows = 0
         """The types that have slots in them."""
         self.ids_of: dict[int, Ids] = {}
+        self._sold_by: dict[Markets, Rows] = {}
         self._sellers: dict[int, Markets] = {}
         self._selling: dict[Rows, Markets] = {}
         for market in row_numbers(admitted):
             name = index.markets[market].reservation_id
             if name is not None and index.markets[market].sold:
                 self._add(market, numbers[name])
+        self._single = all(sold.bit_count() == 1 for sold in self._sold_by.values())
         self.ids_are_markets = all(ids == 1 << market for market, ids in self.ids_of.items())
 
     def _add(self, market: int, number: int) -> None:
         sold = self._index.markets[market].sold
         self.markets |= 1 << market
         self.ids_of[market] = 1 << number
+        self._sold_by[1 << market] = sold
         self.rows |= sold
         for row in row_numbers(sold):
             self._sellers[row] = self._sellers.get(row, 0) | 1 << market
@@ -158,6 +174,12 @@ class Shelf:
             found = self._selling[rows] = self._sellers_of(rows)
         return found
 
+    def still(self, markets: Markets, before: Rows, now: Rows) -> Markets:
+        """Those of the markets that sold some of the types before and still do so now."""
+        if self._single:  # whatever sold what is lost sells nothing else
+            return markets ^ (markets & self._sellers_of(before ^ now))
+        return markets & self.selling(now)
+
     def _sellers_of(self, rows: Rows) -> Markets:
         found, sellers = 0, self._sellers
         while rows:
@@ -177,14 +199,25 @@ class Shelf:
             return rows
         if left_out.bit_count() < markets.bit_count():
             return self._without(left_out, markets, rows)
-        table = self._index.markets
-        return rows & union(table[market].sold for market in row_numbers(markets))
+        return rows & self._sold(markets)
 
     def _without(self, left_out: Markets, markets: Markets, rows: Rows) -> Rows:
-        table, sellers = self._index.markets, self._sellers
-        doubtful = rows & union(table[market].sold for market in row_numbers(left_out))
-        gone = union(1 << row for row in row_numbers(doubtful) if not sellers[row] & markets)
-        return rows ^ gone
+        sellers, doubtful = self._sellers, rows & self._sold(left_out)
+        while doubtful:
+            lowest = doubtful & -doubtful
+            doubtful ^= lowest
+            if not sellers[lowest.bit_length() - 1] & markets:
+                rows ^= lowest
+        return rows
+
+    def _sold(self, markets: Markets) -> Rows:
+        # Spelt out, as this is asked for every draft that holds a slot.
+        found, sold = 0, self._sold_by
+        while markets:
+            lowest = markets & -markets
+            found |= sold[lowest]
+            markets ^= lowest
+        return found
 
 
 def reserved_markets(index: TypeIndex) -> Markets:

@@ -11,7 +11,6 @@ from wainwright.core.launch import choose
 from wainwright.core.order import Queue, Run
 from wainwright.core.patience import Stretch
 from wainwright.core.placing import Found, Placing
-from wainwright.core.wishes import PodClass
 from wainwright.model.columns import row_numbers
 
 
@@ -66,28 +65,25 @@ class Rounds:
 
     def _try(self, run: Run, left: Queue) -> None:
         """Places as many pods of the run as there is room for; if one fails, so do the others."""
-        group, pods = run.group, run.pods
+        group, pods, stock, place = run.group, run.pods, self.stock, self.placing.place
         for number, pod in enumerate(pods):
-            if group.stamp != -1 and group.stamp == self._stamp(group):
+            if group.stamp == stock.version and group.seen == (group.is_tied and group.watched):
                 found = Found.NOTHING_YET  # one of its kind has just failed, and nothing changed
             else:
-                found = self.placing.place(pod, group)
+                found = place(pod, group)
             if found is not Found.PLACE:
                 self._placed += number
                 self._keep(run, number, found, left)
                 return
         self._placed += len(pods)
 
-    def _stamp(self, group: PodClass) -> object:
-        version = self.stock.version
-        return (version, group.watched) if group.is_tied else version
-
     def _keep(self, run: Run, number: int, found: Found, left: Queue) -> None:
         run.pods = run.pods[number:]
         if found is Found.NOTHING_EVER:
             self.failed.append(run)
             return
-        run.group.stamp = self._stamp(run.group)
+        run.group.stamp = self.stock.version
+        run.group.seen = run.group.is_tied and run.group.watched
         self._patience.wait(run)
         left.append(run)
 

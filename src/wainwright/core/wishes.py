@@ -66,6 +66,7 @@ class Wish:
         "amounts",
         "answers",
         "ask",
+        "barren",
         "columns",
         "full",
         "rejected",
@@ -82,6 +83,8 @@ class Wish:
         """The drafts that have refused it; they only ever get fuller."""
         self.full: Rows = 0
         """The same for nodes."""
+        self.barren = 0
+        """The last round in which no machine under way could take it."""
         self.short: Sequence[tuple[list[Rows], int]] = ()
         """Where the slack index lists the drafts that are too full."""
         self.short_nodes: Sequence[tuple[list[Rows], int]] = ()
@@ -120,6 +123,7 @@ class PodClass:
         "number",
         "pods",
         "requests",
+        "seen",
         "stages",
         "stamp",
     )
@@ -133,8 +137,10 @@ class PodClass:
         """The groups that count its pods, wherever they are."""
         self.attachments: tuple[Attachment, ...] = ()
         self.is_tied = any(stage.bound is not None for stage in stages)
-        self.stamp: object = -1
+        self.stamp = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
+        self.seen = 0
+        """What others did until then, where its pods are tied to them."""
         self.needs: Ids = 0
         """The reservations of which any slot would do, once it waits for nothing else."""
 

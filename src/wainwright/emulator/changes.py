@@ -5,14 +5,17 @@
      "capacityReservations": [{"id": "cr-1", "instanceType": "m5.large", …}],
      "stock": [{"instanceType": "c5.*", "zone": "us-east-1a", "capacityType": "spot", "free": 3}],
      "faults": [{"operation": "CreateFleet", "code": "InternalError", "status": 500}],
-     "throttling": true}
+     "throttling": true,
+     "quota": {"onDemand": {"standard": 64}},
+     "pace": {"boot": {"median": 30, "spread": 0.3}},
+     "interruptions": [{"instance": "i-0…", "kind": "spot"}]}
 
-A list replaces the one before, but for capacity reservations: one whose id is known is changed, any
-other is added, and those that are not named stay as they are.
+Interruptions happen now. Any other list replaces the one before, but for capacity reservations: one
+whose id is known is changed, any other is added, and those that are not named stay as they are.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,13 +24,27 @@ from wainwright.api.fault import did_you_mean, field_path
 from wainwright.api.judge import judge
 from wainwright.api.kinds import known
 from wainwright.emulator import faults, throttle
+from wainwright.emulator.ec2.lifecycle import Pace
+from wainwright.emulator.ec2.quota import Limits
 from wainwright.emulator.ec2.stock import StockRule
-from wainwright.emulator.faults import Fault
-from wainwright.emulator.throttle import Limit
+from wainwright.emulator.faults import Fault, Faults
+from wainwright.emulator.mishaps import Mishap, befall, check
+from wainwright.emulator.parts import Parts
+from wainwright.emulator.throttle import Buckets, Limit
 from wainwright.errors import BadInput
 
+Value = TypeVar("Value")
+
 OF_THE_CLOUD: Final = ("prices", "unavailable", "capacityReservations")
-FIELDS: Final = (*OF_THE_CLOUD, "stock", "faults", "throttling")
+FIELDS: Final = (
+    *OF_THE_CLOUD,
+    "stock",
+    "faults",
+    "throttling",
+    "quota",
+    "pace",
+    "interruptions",
+)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +57,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     faults: list[Fault] | None = None
     throttling: list[Limit] | None = None
     """An empty list: nobody is throttled."""
+    quota: Limits | None = None
+    pace: Pace | None = None
+    mishaps: list[Mishap] | None = None
 
 
 def change(patch: Mapping[str, Any], region: str) -> Change:
@@ -53,17 +73,45 @@ def change(patch: Mapping[str, Any], region: str) -> Change:
         prices=spec.prices,
         unavailable=spec.unavailable,
         reservations=spec.capacityReservations,
-        stock=stock(patch["stock"]) if "stock" in patch else None,
+        stock=_read(patch, "stock", list[StockRule]),
         faults=faults.rules(patch["faults"]) if "faults" in patch else None,
         throttling=(throttle.limits(patch["throttling"]) or []) if "throttling" in patch else None,
+        quota=_read(patch, "quota", Limits),
+        pace=_read(patch, "pace", Pace),
+        mishaps=_read(patch, "interruptions", list[Mishap]),
     )
 
 
-def stock(given: Any) -> list[StockRule]:
+def apply(change: Change, parts: Parts, rules: Faults, buckets: Buckets) -> None:
+    """Makes it so; nothing of it where a machine is named that does not exist."""
+    for mishap in change.mishaps or ():
+        check(mishap, parts)
+    _given(change.reservations, parts.reservations.seed)
+    _given(change.prices, parts.shop.set_prices)
+    _given(change.unavailable, parts.shop.set_unavailable)
+    _given(change.stock, parts.shop.set_stock)
+    _given(change.faults, rules.replace)
+    _given(change.throttling, buckets.replace)
+    if change.quota is not None:
+        parts.quota.state.limits = change.quota
+    if change.pace is not None:
+        parts.instances.state.pace = change.pace
+    for mishap in change.mishaps or ():
+        befall(mishap, parts)
+
+
+def _given(value: Value | None, make: Callable[[Value], None]) -> None:
+    if value is not None:
+        make(value)
+
+
+def _read(patch: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
+    if name not in patch:
+        return None
     try:
-        return msgspec.convert(given, list[StockRule])
+        return msgspec.convert(patch[name], kind)
     except msgspec.ValidationError as error:
-        raise BadInput(f"stock: {error}") from None
+        raise BadInput(f"{name}: {error}") from None
 
 
 def _cloud(fields: Mapping[str, Any], region: str) -> Cloud:

@@ -11,9 +11,8 @@ import msgspec
 
 from wainwright.api.cloud import Cloud
 from wainwright.clock import Clock
-from wainwright.emulator import saving
-from wainwright.emulator.account import Account, furnish
-from wainwright.emulator.changes import change
+from wainwright.emulator import changes, saving
+from wainwright.emulator.account import NAME, Account, furnish
 from wainwright.emulator.dryrun import would_have_succeeded
 from wainwright.emulator.ec2.goods import goods
 from wainwright.emulator.faults import Faults, When
@@ -54,7 +53,7 @@ class EmulatedCloud:
         self._settings = settings = settings or Settings()
         self._goods = goods(cloud)
         self.world = World(clock.now, region=self._goods.region, seed=seed)
-        self.parts = Parts(self.world, self._goods, settings)
+        self.parts = Parts(self.world, self._goods, settings, NAME)
         self._faults = Faults(self.world, settings.faults)
         self._buckets = Buckets(self.world, settings.throttling)
         self._handlers = _handlers(self.parts)
@@ -101,19 +100,8 @@ class EmulatedCloud:
     def change(self, patch: Mapping[str, Any]) -> None:
         """Changes the world under the feet of its users; see `changes` for what can be changed."""
         self.world.catch_up()
-        read = change(patch, self._goods.region)
-        if read.prices is not None:
-            self.parts.shop.set_prices(read.prices)
-        if read.unavailable is not None:
-            self.parts.shop.set_unavailable(read.unavailable)
-        if read.stock is not None:
-            self.parts.shop.set_stock(read.stock)
-        if read.faults is not None:
-            self._faults.replace(read.faults)
-        if read.throttling is not None:
-            self._buckets.replace(read.throttling)
-        if read.reservations is not None:
-            self.parts.reservations.seed(read.reservations)
+        read = changes.change(patch, self._goods.region)
+        changes.apply(read, self.parts, self._faults, self._buckets)
         self.parts.sqs.stir()
 
     def save(self) -> bytes:

@@ -5,10 +5,13 @@ from typing import Protocol
 
 import msgspec
 
+from wainwright.emulator.ec2.building import Builder
 from wainwright.emulator.ec2.catalogue import Catalogue
+from wainwright.emulator.ec2.fleet import Fleets
 from wainwright.emulator.ec2.goods import Goods
 from wainwright.emulator.ec2.images import Images
 from wainwright.emulator.ec2.instances import Instances
+from wainwright.emulator.ec2.launching import Ground, Launcher
 from wainwright.emulator.ec2.lookup import (
     GROUP,
     IMAGE,
@@ -22,9 +25,13 @@ from wainwright.emulator.ec2.lookup import (
 from wainwright.emulator.ec2.network import Network
 from wainwright.emulator.ec2.placement import Placement
 from wainwright.emulator.ec2.prices import Shop
+from wainwright.emulator.ec2.quota import Quota, QuotaState
 from wainwright.emulator.ec2.reservations import Reservations
+from wainwright.emulator.ec2.run import Runs
+from wainwright.emulator.ec2.status import Statuses
 from wainwright.emulator.ec2.tagging import Tagging
 from wainwright.emulator.ec2.templates import Templates
+from wainwright.emulator.interruptions import Interruptions
 from wainwright.emulator.services.eks import Eks
 from wainwright.emulator.services.iam import Iam
 from wainwright.emulator.services.pricing import ListPrices, Pricing
@@ -61,7 +68,7 @@ class Book:
 class Parts:
     """All of them; each has its own state and the others only by their methods."""
 
-    def __init__(self, world: World, goods: Goods, settings: Settings) -> None:
+    def __init__(self, world: World, goods: Goods, settings: Settings, queue: str) -> None:
         self.world = world
         self.catalogue = Catalogue(world, goods)
         self.shop = Shop(world, goods, moving=settings.moving_prices)
@@ -70,16 +77,42 @@ class Parts:
         self.images = Images(world)
         self.templates = Templates(world)
         self.placement = Placement(world)
-        self.instances = Instances(world)
-        self.instances.state.pace = settings.pace
-        self.reservations = Reservations(world, goods, self.shop, self.instances)
         self.tagging = Tagging()
         self.iam = Iam(world)
         self.ssm = Ssm(world)
         self.eks = Eks(world, self._vpc_of)
         self.sqs = Sqs(world, settings.queue_base)
         self.pricing = Pricing(world, Book(goods, self.shop))
+        self._add_machines(goods, settings, queue)
         self._tell_tagging()
+
+    def _add_machines(self, goods: Goods, settings: Settings, queue: str) -> None:
+        """Machines, and all that launches, counts and ends them."""
+        world = self.world
+        self.instances = Instances(world)
+        self.instances.state.pace = settings.pace
+        self.reservations = Reservations(world, goods, self.shop, self.instances)
+        self.quota = Quota(world, goods, self.instances, self.reservations)
+        self.quota.state = QuotaState(limits=settings.quota)
+        builder = Builder(world, self.network, self.images, self.iam)
+        ground = Ground(
+            world,
+            goods,
+            self.shop,
+            self.network,
+            self.iam,
+            self.instances,
+            self.reservations,
+            self.quota,
+            builder,
+        )
+        launcher = Launcher(ground)
+        self.fleets = Fleets(launcher, self.templates)
+        self.runs = Runs(launcher, self.templates)
+        self.interruptions = Interruptions(world, self.sqs, queue, self.instances)
+        self.interruptions.state.spot_share = settings.spot_interruptions
+        self.instances.watch(self.interruptions.noticed)
+        self.statuses = Statuses(self.instances, self.interruptions)
 
     def all(self) -> tuple[Part, ...]:
         """In the order in which they were made."""

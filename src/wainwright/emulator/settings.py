@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from wainwright.emulator.ec2.lifecycle import Pace
+from wainwright.emulator.ec2.quota import Limits
 from wainwright.emulator.ec2.stock import StockRule
 from wainwright.emulator.faults import Fault
 from wainwright.emulator.throttle import Limit
@@ -21,6 +22,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     moving_prices: bool = False
     """Whether spot prices move."""
     pace: Pace = Pace()
+    quota: Limits = Limits()
+    spot_interruptions: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """The share of spot machines that EC2 takes back within thirty days."""
     queue_base: str | None = None
     """What addresses of queues begin with, where it is not AWS's own."""
     control_plane: tuple[str, str] | None = None

@@ -26,3 +26,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
     daemonsets: tuple[DaemonSet, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    claims: frozenset[str] = frozenset()
+    """Names of the claims that there are, also of those that are known by their node's name."""
+
+    @property
+    def taken_names(self) -> frozenset[str]:
+        """The names that no new claim may have."""
+        return self.claims.union(node.name for node in self.nodes)

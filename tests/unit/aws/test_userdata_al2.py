@@ -32,10 +32,9 @@ def written(**changes: Any) -> str:
 
 
 def scripts(text: str) -> list[str]:
-    payload = message_from_string(text).get_payload()
-    assert isinstance(payload, list)
-    assert {each.get_content_type() for each in payload} == {"text/x-shellscript"}
-    return [str(each.get_payload()) for each in payload]
+    leaves = [each for each in message_from_string(text).walk() if not each.is_multipart()]
+    assert {each.get_content_type() for each in leaves} == {"text/x-shellscript"}
+    return [str(each.get_payload()) for each in leaves]
 
 
 def called(text: str, where: Path) -> list[str]:

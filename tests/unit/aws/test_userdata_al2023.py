@@ -38,9 +38,8 @@ def written(**changes: Any) -> str:
 def parts(text: str) -> list[tuple[str, str]]:
     message = message_from_string(text)
     assert message.is_multipart()
-    payload = message.get_payload()
-    assert isinstance(payload, list)
-    return [(each.get_content_type(), str(each.get_payload())) for each in payload]
+    leaves = [each for each in message.walk() if not each.is_multipart()]
+    return [(each.get_content_type(), str(each.get_payload())) for each in leaves]
 
 
 def config(text: str) -> dict[str, Any]:
@@ -267,8 +266,7 @@ I2Nsb3VkLWNvbmZpZwo=
 
 
 def test_the_parts_of_the_user_come_first_and_unchanged() -> None:
-    found = message_from_string(written(text=OWN_MIME)).get_payload()
-    assert isinstance(found, list)
+    found = list(message_from_string(written(text=OWN_MIME)).walk())[1:]
     assert str(found[0].get_payload()) == '#!/bin/bash\necho "--// and more"'
     assert found[1].get_payload(decode=True) == b"#cloud-config\n"
     assert found[2].get_content_type() == "application/node.eks.aws"

@@ -106,6 +106,25 @@ def spot_at(price: float) -> Offering:
     return offering(capacity_type=SPOT, price=price)
 
 
+def test_fees_count_in_the_choice() -> None:
+    what = left(
+        kind("a.large", offering(price=0.30), fee=0.2),
+        kind("b.large", offering(price=0.40)),
+        kind("c.large", spot_at(0.35), fee=0.1),
+    )
+    assert bought(what)[0] == "b.large"
+    assert [each.name for each in cut(what, 60) or ()] == ["b.large", "c.large", "a.large"]
+    assert [each.name for each in cut(to_be_bought(what), 60) or ()] == ["b.large", "a.large"]
+
+
+def test_spot_is_as_dear_as_it_is_with_its_fees() -> None:
+    what = left(
+        kind("a.large", spot_at(0.25), offering(price=0.3), fee=0.1), kind("b.large", spot_at(0.4))
+    )
+    assert bought(what)[:2] == ("a.large", 0.25)
+    assert [each.name for each in cut(to_be_bought(what), 60) or ()] == ["a.large", "b.large"]
+
+
 def test_metal_is_left_out_while_there_is_something_else() -> None:
     metal = kind("m5.metal", offering(price=0.1))
     assert bought(left(metal, kind("m5.large", offering(price=0.9))))[0] == "m5.large"

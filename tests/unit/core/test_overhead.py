@@ -4,8 +4,10 @@ from tests.support.model import GIB, asking, instance_type, offering
 
 from wainwright.core.overhead import overhead
 from wainwright.core.plan import plan
+from wainwright.core.reservations import reserved_markets
+from wainwright.core.templates import compiled
 from wainwright.model.index import TypeIndex
-from wainwright.model.labels import ARCH, HOSTNAME, INITIALIZED, ZONE
+from wainwright.model.labels import ARCH, CAPACITY_TYPE, HOSTNAME, INITIALIZED, ZONE
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import Requirements
@@ -62,6 +64,17 @@ def test_labels_of_the_pool_and_of_every_node_of_ours_count() -> None:
 
 def test_a_zone_where_the_pool_buys_nothing_is_not_its_own() -> None:
     assert taken(POOL, agent(asking(ZONE, "In", "zone-q"))) == [0, 0]
+
+
+def test_reserved_capacity_that_is_closed_to_the_pool_is_not_its_own_either() -> None:
+    slot = offering(capacity_type="reserved", reservation_id="cr-1", available=1)
+    index = TypeIndex([instance_type(name="a", offerings=(offering(), slot))])
+    wanting = [agent(asking(CAPACITY_TYPE, "In", "reserved"))]
+    assert overhead(POOL, index, wanting).of(0).get("cpu") == 300
+    assert overhead(POOL, index, wanting, reserved_markets(index)).of(0) == {}
+    for gate, taken in ((True, 300), (False, 0)):
+        [template] = compiled([POOL], {"p": index}, wanting, gate=gate)
+        assert template.overhead.of(0).get("cpu", 0) == taken
 
 
 def test_the_hostname_of_its_pods_says_nothing_about_new_nodes() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.support.emulated import refusal
+
 from wainwright.emulator.paging import page
 
 

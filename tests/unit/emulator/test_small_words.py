@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
-
 from tests.support.emulated import refusal
+
 from wainwright.emulator import ids
 from wainwright.emulator.times import iso, moment, seconds
 from wainwright.emulator.world import World

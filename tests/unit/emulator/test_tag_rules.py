@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-
 from tests.support.emulated import refusal
+
 from wainwright.emulator.tags import from_list, from_specifications, only_for, to_list
 
 

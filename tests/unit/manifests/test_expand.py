@@ -80,3 +80,13 @@ def test_made_pods_carry_the_templates_labels_and_their_owner() -> None:
     assert pod.metadata.labels == {"app": "web"}
     assert [owner.name for owner in pod.metadata.ownerReferences or []] == ["web"]
     assert pod.metadata.namespace == "shop"
+
+
+def test_a_workload_whose_name_is_yet_to_be_chosen_lends_its_pods_the_beginning() -> None:
+    metadata = {"name": "", "generateName": "web-"}
+    made = workload("Deployment", metadata=metadata, spec={"replicas": 2})
+    assert names(made) == ["web-0", "web-1"]
+    other = workload("Job", metadata={"name": "", "generateName": "web-"})
+    assert names(made, other) == ["web-0", "web-1", "web-2"]
+    [owner] = (expanded([decode(other)])[0].metadata.ownerReferences) or []
+    assert owner.name == "web"

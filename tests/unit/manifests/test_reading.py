@@ -163,6 +163,29 @@ def test_the_same_object_twice_is_warned_of(tmp_path: Path) -> None:
     assert "NodePool a is also in" in warning.message
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "doubles"),
+    [
+        ("Pod", "", "default", 1),
+        ("Pod", "default", "default", 1),
+        ("Pod", "default", "shop", 0),
+        ("Pod", "", "shop", 0),
+        ("Node", "", "shop", 1),
+    ],
+)
+def test_no_namespace_is_the_default_one(
+    tmp_path: Path, kind: str, first: str, second: str, doubles: int
+) -> None:
+    texts = [
+        f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: a, namespace: '{space}'}}\n"
+        + ("spec: {containers: [{name: c}]}\n" if kind == "Pod" else "")
+        for space in (first, second)
+    ]
+    (tmp_path / "m.yaml").write_text("---\n".join(texts))
+    warnings = check([str(tmp_path)]).report.warnings
+    assert len([each for each in warnings if "is also in" in each.message]) == doubles
+
+
 def test_merge_keys_and_anchors_are_folded_in(tmp_path: Path) -> None:
     text = POOL.replace("metadata: {name: a}", "metadata: &m {name: a}\n") + "  weight: 0\n"
     merged = text.replace("metadata: &m {name: a}\n", "metadata:\n  <<: {name: b}\n  name: a\n")

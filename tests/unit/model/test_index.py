@@ -86,6 +86,21 @@ def test_a_type_without_a_label_that_others_have_admits_only_its_absence() -> No
     ]
 
 
+def test_a_type_without_a_label_is_refused_by_who_needs_it_whatever_else_he_rules_out() -> None:
+    needing = asking(INSTANCE_GPU_COUNT, "Exists").narrow(asking(INSTANCE_GPU_COUNT, "NotIn", "8"))
+    assert names(CATALOGUE.admitted_by(needing)) == ["gpu"]
+
+
+def test_fees_count_in_the_order_of_rows() -> None:
+    index = TypeIndex(
+        [
+            instance_type(name="a", offerings=(offering(price=0.2),), fee=0.2),
+            instance_type(name="b", offerings=(offering(price=0.3),)),
+        ]
+    )
+    assert names(index.everything, index) == ["b", "a"]
+
+
 def test_a_label_that_types_are_described_by_is_absent_even_if_none_has_it() -> None:
     index = TypeIndex([SMALL, ARM])
     assert names(index.admitted_by(asking(INSTANCE_GPU_COUNT, "Gt", "0")), index) == []

@@ -5,11 +5,9 @@ from collections.abc import Collection
 import msgspec
 
 from wainwright.api.ec2nodeclass import EC2NodeClass
-from wainwright.aws.cluster import CLUSTER_NAME_TAG, Cluster
-from wainwright.aws.ec2 import Ec2
+from wainwright.aws.cluster import Cluster
 from wainwright.aws.profile import Profiles
-from wainwright.aws.wire import equals
-from wainwright.model.labels import EC2NODECLASS
+from wainwright.aws.templates.ensure import Templates
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +29,8 @@ class Cleaned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deletion:
-    def __init__(self, ec2: Ec2, profiles: Profiles, cluster: Cluster) -> None:
-        self._ec2 = ec2
+    def __init__(self, templates: Templates, profiles: Profiles, cluster: Cluster) -> None:
+        self._templates = templates
         self._profiles = profiles
         self._cluster = cluster
 
@@ -40,16 +38,7 @@ class Deletion:
         """Cleans up after a class that no claim uses any more. It can be repeated at any point."""
         if claims:
             return Waiting(claims=tuple(sorted(claims)))
-        templates = await self._delete_templates(node_class.metadata.name)
-        profiles = await self._profiles.delete(node_class.metadata.uid)
-        return Cleaned(templates=tuple(templates), profiles=tuple(profiles))
-
-    async def _delete_templates(self, node_class: str) -> list[str]:
-        filters = [
-            equals(f"tag:{CLUSTER_NAME_TAG}", self._cluster.name),
-            equals(f"tag:{EC2NODECLASS}", node_class),
-        ]
-        rows = await self._ec2.describe_launch_templates(filters=filters)
-        for row in rows:
-            await self._ec2.delete_launch_template(identity=row["LaunchTemplateId"])
-        return sorted(row["LaunchTemplateName"] for row in rows)
+        name, uid = node_class.metadata.name, node_class.metadata.uid
+        templates = await self._templates.delete_class(self._cluster.name, name)
+        profiles = await self._profiles.delete(uid)
+        return Cleaned(templates=templates, profiles=tuple(profiles))

@@ -52,7 +52,9 @@ class Images:
         self._parameters = parameters
         self._facts = facts
         self._clock = clock
-        self._known: Remembered[tuple[Image, ...]] = Remembered(clock, KEPT)
+        self._known: Remembered[tuple[Image, ...]] = Remembered(
+            clock, lambda found: KEPT if found else NONE_KEPT
+        )
 
     async def find(self, node_class: EC2NodeClass) -> Part[tuple[Image, ...]]:
         terms, family = node_class.spec.amiSelectorTerms, ami_family(node_class.spec)
@@ -64,7 +66,6 @@ class Images:
         found = await self._known.get(key, lambda: self._ask(terms, family, version))
         if found:
             return Part(value=found, finding=good(AMIS), again=KEPT)
-        self._known.put(key, found, NONE_KEPT)
         message = "amiSelectorTerms select no image that can be booted"
         return Part(value=(), finding=bad(AMIS, "AMINotFound", message), again=NONE_KEPT)
 

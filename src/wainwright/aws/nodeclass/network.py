@@ -60,18 +60,15 @@ class SecurityGroups:
 
     def __init__(self, ec2: Ec2, clock: Clock) -> None:
         self._ec2 = ec2
-        self._known: Remembered[tuple[SecurityGroup, ...]] = Remembered(clock, GROUPS_KEPT)
+        self._known: Remembered[tuple[SecurityGroup, ...]] = Remembered(clock, _groups_kept)
 
     async def find(self, node_class: EC2NodeClass) -> Part[tuple[SecurityGroup, ...]]:
         terms = node_class.spec.securityGroupSelectorTerms
         key = msgspec.json.encode(terms, order="deterministic")
         found = await self._known.get(key, lambda: self._ask(terms))
-        # Nothing found is looked at sooner: somebody may be creating it just now.
-        if not found:
-            self._known.forget(key)
-            nothing = _none(SECURITY_GROUPS, "SecurityGroupsNotFound", "security group")
-            return Part(value=found, finding=nothing, again=MINUTE)
-        return Part(value=found, finding=good(SECURITY_GROUPS), again=GROUPS_KEPT)
+        nothing = _none(SECURITY_GROUPS, "SecurityGroupsNotFound", "security group")
+        finding = good(SECURITY_GROUPS) if found else nothing
+        return Part(value=found, finding=finding, again=_groups_kept(found))
 
     async def _ask(self, terms: Sequence[SecurityGroupTerm]) -> tuple[SecurityGroup, ...]:
         names = sorted({term.name for term in terms if term.name is not None})
@@ -84,6 +81,11 @@ class SecurityGroups:
             rows += await self._ec2.describe_security_groups(filters)
         groups = {row["GroupId"]: row.get("GroupName", "") for row in rows}
         return tuple(SecurityGroup(id=key, name=name) for key, name in sorted(groups.items()))
+
+
+def _groups_kept(found: tuple[SecurityGroup, ...]) -> float:
+    """Nothing is looked at again sooner: somebody may be creating it just now."""
+    return GROUPS_KEPT if found else MINUTE
 
 
 def _queries(terms: Iterable[_Term], identity: str) -> list[list[Filter]]:

@@ -18,15 +18,14 @@ class Parameters:
     def __init__(self, ssm: Ssm, clock: Clock) -> None:
         self._ssm = ssm
         self._clock = clock
-        self._known: Remembered[str | None] = Remembered(clock, KEPT)
+        self._known: Remembered[str | None] = Remembered(
+            clock, lambda found: 0.0 if found is None else KEPT
+        )
         self._asked: dict[str, float] = {}
         self._named: dict[str, set[str]] = {}
 
     async def get(self, name: str) -> str | None:
-        found = await self._known.get(name, lambda: self._ask(name))
-        if found is None:
-            self._known.forget(name)
-        return found
+        return await self._known.get(name, lambda: self._ask(name))
 
     async def _ask(self, name: str) -> str | None:
         self._asked[name] = self._clock.now()

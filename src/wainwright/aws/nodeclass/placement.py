@@ -21,7 +21,9 @@ class PlacementGroups:
 
     def __init__(self, ec2: Ec2, clock: Clock) -> None:
         self._ec2 = ec2
-        self._known: Remembered[PlacementGroup | None] = Remembered(clock, KEPT)
+        self._known: Remembered[PlacementGroup | None] = Remembered(
+            clock, lambda found: NONE_KEPT if found is None else KEPT
+        )
 
     async def find(self, node_class: EC2NodeClass) -> Part[PlacementGroup | None]:
         selector = node_class.spec.placementGroupSelector
@@ -31,7 +33,6 @@ class PlacementGroups:
         found = await self._known.get(key, lambda: self._ask(selector))
         if found is not None:
             return Part(value=found, finding=good(PLACEMENT_GROUP), again=KEPT)
-        self._known.put(key, None, NONE_KEPT)
         message = f"there is no placement group {selector.id or selector.name} that can be used"
         finding = bad(PLACEMENT_GROUP, "PlacementGroupNotFound", message)
         return Part(value=None, finding=finding, again=NONE_KEPT)

@@ -1,14 +1,15 @@
 """Rehearsal: a launch with everything but the machine, to find out whether it would be allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.aws.cluster import Cluster
-from wainwright.aws.ec2 import Ec2, template_request
 from wainwright.aws.nodeclass.resolved import Image, Resolved, Subnet
+from wainwright.aws.templates.content import Template
+from wainwright.aws.templates.ensure import Templates
 from wainwright.aws.wire import tagged
 from wainwright.errors import AwsError
 from wainwright.model.labels import ARCH, INSTANCE_ACCELERATOR_COUNT, INSTANCE_GPU_COUNT
@@ -21,10 +22,9 @@ TRIAL_TYPES: Final[Mapping[tuple[str, str], str]] = {
     ("amd64", INSTANCE_ACCELERATOR_COUNT): "inf2.xlarge",
 }
 """A type that nearly every region has, by architecture and device: nothing is launched with it."""
-TRIAL_TEMPLATE: Final = "karpenter.k8s.aws/rehearsal"
 
 
-class Templates(Protocol):
+class Rehearsal(Protocol):
     """Whoever makes launch templates."""
 
     async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> str:
@@ -35,29 +35,27 @@ class Templates(Protocol):
         ...
 
 
-class TrialTemplates:
-    """Asks for a template as a dry run, with as much as is known without the rest of the launch."""
+class PlainTemplates:
+    """A template with what is known without the rest of the launch; it boots no node.
 
-    def __init__(self, ec2: Ec2, cluster: Cluster) -> None:
-        self._ec2 = ec2
+    Made in earnest: EC2 looks for the template of a fleet even where nothing is to be launched.
+    """
+
+    def __init__(self, templates: Templates, cluster: Cluster) -> None:
+        self._templates = templates
         self._cluster = cluster
 
     async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> str:
-        tags = self._cluster.launch_tags(node_class.metadata.name, "", node_class.spec.tags)
+        tags = self._cluster.class_tags(node_class.metadata.name, node_class.spec.tags)
         data = {
-            "ImageId": resolved.images[0].id,
+            "ImageId": trial_image(resolved.images).id,
             "IamInstanceProfile": {"Name": resolved.profile},
             "NetworkInterfaces": [
                 {"DeviceIndex": 0, "Groups": [each.id for each in resolved.security_groups]}
             ],
             "TagSpecifications": tagged(tags, "network-interface"),
         }
-        token = f"rehearsal-{resolved.uid or resolved.name}"[:64]
-        request = template_request(TRIAL_TEMPLATE, data, tags, token)
-        error = await self._ec2.rehearse("CreateLaunchTemplate", request)
-        if error is not None:
-            raise error
-        return TRIAL_TEMPLATE
+        return await self._templates.ensure(Template(data=data, tags=tags))
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,16 +100,22 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return {"LaunchTemplateName": self.template, "Version": "$Latest"}
 
 
+def trial_image(images: Sequence[Image]) -> Image:
+    """One for ordinary machines, where there is any: those are sold everywhere."""
+    return min(images, key=lambda image: len(_devices(image)))
+
+
 def trial_type(image: Image) -> str:
     """A type that the image is for."""
     cpu = image.requirements.only(ARCH) or "amd64"
-    devices = (INSTANCE_GPU_COUNT, INSTANCE_ACCELERATOR_COUNT)
-    needed = [key for key in devices if _needs(image, key)]
-    return TRIAL_TYPES.get((cpu, needed[0] if needed else ""), TRIAL_TYPES[(cpu, "")])
+    return TRIAL_TYPES.get((cpu, "".join(_devices(image)[:1])), TRIAL_TYPES[cpu, ""])
 
 
-def _needs(image: Image, label: str) -> bool:
-    return label in image.requirements and not image.requirements[label].allowed.admits_absence
+def _devices(image: Image) -> list[str]:
+    """Labels of the devices that its machines must have."""
+    asked = image.requirements
+    counts = (INSTANCE_GPU_COUNT, INSTANCE_ACCELERATOR_COUNT)
+    return [key for key in counts if key in asked and not asked[key].allowed.admits_absence]
 
 
 def propagating(error: AwsError) -> bool:

@@ -32,7 +32,7 @@ from wainwright.aws.nodeclass.images import Images, deprecation
 from wainwright.aws.nodeclass.network import SecurityGroups, Subnets
 from wainwright.aws.nodeclass.parameters import Parameters
 from wainwright.aws.nodeclass.placement import PlacementGroups
-from wainwright.aws.nodeclass.rehearsal import Templates, TrialTemplates
+from wainwright.aws.nodeclass.rehearsal import Rehearsal
 from wainwright.aws.nodeclass.reservations import Reservations
 from wainwright.aws.nodeclass.resolved import Resolved
 from wainwright.aws.nodeclass.validation import Validation
@@ -58,7 +58,7 @@ class Resolver:
         cluster: Cluster,
         clock: Clock,
         availability: Availability,
-        templates: Templates | None = None,
+        rehearsal: Rehearsal,
     ) -> None:
         ec2 = account.ec2
         self._clock = clock
@@ -71,9 +71,7 @@ class Resolver:
         )
         self._placement = PlacementGroups(ec2, clock)
         self.profiles = Profiles(account.iam, cluster, clock)
-        self._validation = Validation(
-            ec2, cluster, templates or TrialTemplates(ec2, cluster), clock
-        )
+        self._validation = Validation(ec2, cluster, rehearsal, clock)
         self._last: dict[tuple[str, str], tuple[bytes, Part[Any]]] = {}
         """By class and kind, with the spec that it was found for."""
 

@@ -9,7 +9,7 @@ from wainwright.api.ec2nodeclass import RESTRICTED_TAGS, EC2NodeClass
 from wainwright.aws.cluster import Cluster
 from wainwright.aws.ec2 import Ec2
 from wainwright.aws.nodeclass.conditions import FALSE, VALIDATION, Finding, Part, bad, good, unknown
-from wainwright.aws.nodeclass.rehearsal import Templates, Trial, propagating
+from wainwright.aws.nodeclass.rehearsal import Rehearsal, Trial, propagating, trial_image
 from wainwright.aws.nodeclass.resolved import Resolved
 from wainwright.aws.operations import denied, passing
 from wainwright.aws.remember import Remembered
@@ -34,11 +34,13 @@ REASONS: Final = {
 class Validation:
     """Remembers what it found as long as nothing that matters has changed."""
 
-    def __init__(self, ec2: Ec2, cluster: Cluster, templates: Templates, clock: Clock) -> None:
+    def __init__(self, ec2: Ec2, cluster: Cluster, rehearsal: Rehearsal, clock: Clock) -> None:
         self._ec2 = ec2
         self._cluster = cluster
-        self._templates = templates
-        self._known: Remembered[Finding] = Remembered(clock, KEPT)
+        self._rehearsal = rehearsal
+        self._known: Remembered[Finding] = Remembered(
+            clock, lambda finding: KEPT if finding.good else FAILED_KEPT
+        )
 
     async def find(
         self, node_class: EC2NodeClass, resolved: Resolved, findings: Sequence[Finding]
@@ -52,21 +54,20 @@ class Validation:
             return Part(value=None, finding=finding, again=KEPT)
         key = _key(node_class, resolved)
         finding = await self._known.get(key, lambda: self._rehearse(node_class, resolved))
-        if not finding.good:
-            self._known.put(key, finding, FAILED_KEPT)
-            return Part(value=None, finding=finding, again=FAILED_KEPT)
-        return Part(value=None, finding=finding, again=LOOKED_AT)
+        again = LOOKED_AT if finding.good else FAILED_KEPT
+        return Part(value=None, finding=finding, again=again)
 
     async def _rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> Finding:
         try:
-            template = await self._templates.rehearse(node_class, resolved)
+            template = await self._rehearsal.rehearse(node_class, resolved)
         except AwsError as error:
             return _refused("CreateLaunchTemplate", error)
         except BadInput as error:
             return bad(VALIDATION, "LaunchTemplateInvalid", error.message)
         tags = self._cluster.launch_tags(node_class.metadata.name, "", node_class.spec.tags)
+        image = trial_image(resolved.images)
         trials = [
-            Trial(template=template, image=resolved.images[0], subnet=subnet, tags=tags)
+            Trial(template=template, image=image, subnet=subnet, tags=tags)
             for subnet in resolved.subnets
         ]
         refused = await self._try(trials)
@@ -140,7 +141,7 @@ def _key(node_class: EC2NodeClass, resolved: Resolved) -> tuple[object, ...]:
         node_class.metadata.uid or node_class.metadata.name,
         msgspec.json.encode(node_class.spec, order="deterministic"),
         resolved.profile,
-        resolved.images[0].id,
+        trial_image(resolved.images).id,
         frozenset(each.id for each in resolved.subnets),
         resolved.security_groups,
     )

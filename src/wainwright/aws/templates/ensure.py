@@ -57,6 +57,7 @@ class Templates:
         self._entries: dict[str, _Entry] = {}
         self._creating: dict[str, asyncio.Task[None]] = {}
         self._deleting: dict[str, asyncio.Task[None]] = {}
+        self._created = 0
 
     async def ensure(self, template: Template) -> str:
         """Its name, once it is there. Those who ask at the same time wait for one creation."""
@@ -140,7 +141,7 @@ class Templates:
 
     async def _create(self, template: Template) -> None:
         try:
-            token = f"{template.name.removeprefix(PREFIX)}-{self._clock.now():.6f}"
+            token = self._token(template.name)
             tags = {**template.tags, MANAGED_BY: "wainwright"}
             await self._ec2.create_launch_template(template.name, template.data, tags, token)
         except AwsError as error:
@@ -149,6 +150,11 @@ class Templates:
         finally:
             del self._creating[template.name]
         self._entry(template.name).until = self._clock.now() + KNOWN
+
+    def _token(self, name: str) -> str:
+        """Another one each time: to a token that it knows EC2 answers with what it made then."""
+        self._created += 1
+        return f"{name.removeprefix(PREFIX)}-{self._clock.now():.3f}-{self._created}"
 
     async def _names(self, wanted: Sequence[Filter]) -> list[str]:
         rows = await self._ec2.describe_launch_templates(filters=wanted)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from wainwright.aws.nodeclass.resolved import Image, image_for
 from wainwright.aws.templates.content import Common, Reservation, Template, Variant, template
 from wainwright.aws.templates.disks import grown
 from wainwright.aws.templates.kinds import Kind
@@ -23,13 +24,6 @@ from wainwright.aws.userdata.bootstrap import Bootstrap
 from wainwright.aws.userdata.write import LOOKS_UP_DENSITY, TooLarge, UserData, user_data
 from wainwright.catalogue.ami import AmiFamily
 from wainwright.model.labels import CAPACITY_TYPE
-from wainwright.model.requirements import Requirements
-
-
-class Image(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    requirements: Requirements = Requirements()
-    """What a type must be to boot it."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,14 +85,11 @@ class Key(msgspec.Struct, frozen=True, order=True):
 
 def split(launch: Launch) -> Split:
     """Templates in a fixed order, each with its offers, cheapest first."""
-    left, remarks = _bootable(launch)
+    images, remarks = _bootable(launch)
+    left = [each for each in one_per_pool(launch.offers) if each.kind in images]
     groups: dict[Key, list[Offer]] = {}
-    for offer in sorted(one_per_pool(left), key=lambda o: (o.price, o.kind, o.zone)):
-        image = image_for(launch.kinds[offer.kind], launch.images)
-        if image is None:
-            remarks.append(f"{offer.kind} is left out: no image of the class is made for it")
-            continue
-        groups.setdefault(_key(launch, offer, image), []).append(offer)
+    for offer in sorted(left, key=lambda each: (each.price, each.kind, each.zone)):
+        groups.setdefault(_key(launch, offer, images[offer.kind]), []).append(offer)
     configs = []
     for key, offers in sorted(groups.items()):
         config, warnings = _config(launch, key, offers)
@@ -125,11 +116,6 @@ def _room(offer: Offer) -> tuple[int, float, str, str]:
     return -free, offer.price, name, offer.subnet
 
 
-def image_for(kind: Kind, images: Sequence[Image]) -> Image | None:
-    """The first that the type can boot."""
-    return next((each for each in images if kind.requirements.compatible(each.requirements)), None)
-
-
 def misfits(family: AmiFamily, kinds: Iterable[Kind]) -> dict[str, str]:
     """Types that would not take as many pods as were planned with, by name, and why.
 
@@ -145,17 +131,25 @@ def misfits(family: AmiFamily, kinds: Iterable[Kind]) -> dict[str, str]:
     }
 
 
-def _bootable(launch: Launch) -> tuple[list[Offer], list[str]]:
-    named = {offer.kind for offer in launch.offers}
-    found = misfits(launch.common.family, (launch.kinds[name] for name in sorted(named)))
-    return [each for each in launch.offers if each.kind not in found], list(found.values())
+def _bootable(launch: Launch) -> tuple[dict[str, str], list[str]]:
+    """The id of the image for each type that can be launched, and why the others cannot."""
+    offered = [launch.kinds[name] for name in sorted({offer.kind for offer in launch.offers})]
+    left_out = misfits(launch.common.family, offered)
+    images: dict[str, str] = {}
+    for each in offered:
+        image = image_for(launch.images, each.requirements)
+        if image is None:
+            left_out[each.name] = f"{each.name} is left out: no image of the class is made for it"
+        elif each.name not in left_out:
+            images[each.name] = image.id
+    return images, list(left_out.values())
 
 
-def _key(launch: Launch, offer: Offer, image: Image) -> Key:
+def _key(launch: Launch, offer: Offer, image: str) -> Key:
     kind = launch.kinds[offer.kind]
     by_class = not launch.common.spec.networkInterfaces
     return Key(
-        image=image.id,
+        image=image,
         architecture=kind.architecture,
         max_pods=_max_pods(launch, kind),
         efa=kind.efa_interfaces if launch.efa and by_class else 0,

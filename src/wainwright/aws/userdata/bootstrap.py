@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ class IpFamily(Enum):
     IPV6 = "ipv6"
 
 
-class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What user data is written from. Equal values give equal bytes."""
 
     cluster: str
@@ -51,7 +52,7 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     densities: Mapping[str, int] = {}
     """The pods in force by instance type."""
 
-    @property
+    @cached_property
     def table(self) -> Table | None:
         return table(self.densities, self.max_pods)
 

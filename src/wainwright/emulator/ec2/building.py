@@ -10,7 +10,6 @@ from wainwright.emulator.ec2.images import Images
 from wainwright.emulator.ec2.machines import Build, Interface
 from wainwright.emulator.ec2.network import Network
 from wainwright.emulator.ec2.state import Image, SecurityGroup, Subnet
-from wainwright.emulator.ec2.template_checks import check_user_data
 from wainwright.emulator.services.iam import Iam
 from wainwright.emulator.services.iam_state import profile_arn
 from wainwright.emulator.world import World
@@ -44,7 +43,6 @@ class Builder:
 
     def build(self, data: Data, subnet: Subnet) -> Build:
         image = self._images.image(data.get("ImageId"))
-        check_user_data(data.get("UserData"))
         interfaces = self._interfaces(data, subnet.vpc_id)
         groups = {each for interface in interfaces for each in interface.groups}
         placement = data.get("Placement") or {}

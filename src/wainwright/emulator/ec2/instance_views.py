@@ -1,6 +1,7 @@
 """How a machine is shown: the shape of DescribeInstances, made anew for every answer."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
 from wainwright.emulator import tags
@@ -45,12 +46,13 @@ def grouped(rows: Iterable[tuple[Instance, Build]], world: World) -> list[Answer
 
 
 def shown(instance: Instance, build: Build, world: World) -> Answer:
+    launched = moment(int(instance.launched))
     answer: Answer = {
         "InstanceId": instance.id,
         "ImageId": build.image,
         "InstanceType": instance.type,
         "State": state(instance.state),
-        "LaunchTime": moment(int(instance.launched)),
+        "LaunchTime": launched,
         "AmiLaunchIndex": instance.index,
         "Placement": _placement(instance, build),
         "Architecture": build.architecture,
@@ -60,7 +62,7 @@ def shown(instance: Instance, build: Build, world: World) -> Answer:
         "EbsOptimized": build.ebs_optimized,
         "RootDeviceName": build.root_device,
         "RootDeviceType": "ebs",
-        "BlockDeviceMappings": _disks(instance, build),
+        "BlockDeviceMappings": _disks(instance, build, launched),
         "Monitoring": {"State": "enabled" if build.monitored else "disabled"},
         "ClientToken": instance.token,
         "ProductCodes": [],
@@ -74,7 +76,7 @@ def shown(instance: Instance, build: Build, world: World) -> Answer:
         "PlatformDetails": "Windows" if build.windows else "Linux/UNIX",
         "UsageOperation": "RunInstances:0002" if build.windows else "RunInstances",
     }
-    answer.update(_network(instance, build, world))
+    answer.update(_network(instance, build, launched, world))
     answer.update(_particulars(instance, build))
     return answer
 
@@ -88,7 +90,7 @@ def _placement(instance: Instance, build: Build) -> Answer:
     }
 
 
-def _disks(instance: Instance, build: Build) -> list[Answer]:
+def _disks(instance: Instance, build: Build, launched: datetime) -> list[Answer]:
     if instance.state == TERMINATED:
         return []
     return [
@@ -97,7 +99,7 @@ def _disks(instance: Instance, build: Build) -> list[Answer]:
             "Ebs": {
                 "VolumeId": derived("vol", instance.id, turn + 5),
                 "Status": "attached",
-                "AttachTime": moment(int(instance.launched)),
+                "AttachTime": launched,
                 "DeleteOnTermination": fleeting,
             },
         }
@@ -112,12 +114,12 @@ def _specification(instance: Instance) -> Answer:
     return answer
 
 
-def _network(instance: Instance, build: Build, world: World) -> Answer:
+def _network(instance: Instance, build: Build, launched: datetime, world: World) -> Answer:
     """A terminated machine has lost its place in the network."""
     if instance.state == TERMINATED:
         return {"NetworkInterfaces": [], "SecurityGroups": [], "PrivateDnsName": ""}
     return {
-        "NetworkInterfaces": _interfaces(instance, build, world),
+        "NetworkInterfaces": _interfaces(instance, build, launched, world),
         "SecurityGroups": _groups(build, build.interfaces[0].groups),
         "PrivateDnsName": private_name(instance.address, world.region),
         "PrivateIpAddress": instance.address,
@@ -127,7 +129,7 @@ def _network(instance: Instance, build: Build, world: World) -> Answer:
     }
 
 
-def _interfaces(instance: Instance, build: Build, world: World) -> list[Answer]:
+def _interfaces(instance: Instance, build: Build, launched: datetime, world: World) -> list[Answer]:
     found: list[Answer] = []
     for turn, each in enumerate(build.interfaces):
         interface: Answer = {
@@ -142,7 +144,7 @@ def _interfaces(instance: Instance, build: Build, world: World) -> list[Answer]:
             "Groups": _groups(build, each.groups),
             "Attachment": {
                 "AttachmentId": derived("eni-attach", instance.id, turn + 13),
-                "AttachTime": moment(int(instance.launched)),
+                "AttachTime": launched,
                 "DeleteOnTermination": True,
                 "DeviceIndex": each.device,
                 "NetworkCardIndex": each.card,

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from wainwright.collector import without_collector
 from wainwright.emulator.ec2 import instance_filters
 from wainwright.emulator.ec2.instance_views import grouped, shown, state
 from wainwright.emulator.ec2.lifecycle import BY_USER, Change, Lifecycle, Machines
@@ -132,7 +133,8 @@ class Instances:
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             )
         rows, token = page(self._found(params), params, most=MOST, key=_place)
-        return {"Reservations": self.grouped(rows), **token}
+        with without_collector():
+            return {"Reservations": self.grouped(rows), **token}
 
     def describe_attribute(self, params: Params) -> Answer:
         instance = self.named([params.get("InstanceId") or ""])[0]

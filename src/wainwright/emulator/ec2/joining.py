@@ -95,6 +95,18 @@ class Joining:
                 return each
         return None
 
+    def any_open(self, instance_type: str, zone: str) -> bool:
+        """Whether it is worth a closer look."""
+        known = self._by_pool.get((instance_type, zone), ())
+        return any(each.criteria == OPEN and each.active and each.free for each in known)
+
+    def room(self, wanted: Wanted) -> int:
+        """How many such machines open reservations would take in."""
+        known = self._by_pool.get((wanted.type, wanted.zone), ())
+        return sum(
+            each.free for each in known if each.criteria == OPEN and self.takes(each, wanted)
+        )
+
     def takes(self, reservation: CapacityReservation, wanted: Wanted) -> bool:
         """Whether the machine may run in it, had it room."""
         return (

@@ -42,6 +42,9 @@ class Binding:
         self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
     ) -> Bonds:
         """All but those of volumes; what the bonds do not hang on may be left out."""
+        ports = host_ports(spec)
+        if not ports and _is_alone(spec):
+            return NO_BONDS
         neighbours = Neighbours(self._namespaces, namespace, labels)
         affinity = spec.affinity or NO_AFFINITY
         near, far = affinity.podAffinity, affinity.podAntiAffinity
@@ -53,7 +56,7 @@ class Binding:
                 preferred_affinity=neighbours.preferred(near),
                 preferred_anti_affinity=neighbours.preferred(far),
                 preferred_nodes=self._places.preferred(affinity),
-                ports=host_ports(spec),
+                ports=ports,
             )
         )
 
@@ -66,6 +69,8 @@ class Binding:
 
 
 def dependence(spec: PodSpec) -> Dependence:
+    if _is_alone(spec):
+        return INDEPENDENT
     found = list(_terms(spec))
     keys: set[str] = set()
     for constraint in spec.topologySpreadConstraints or ():
@@ -74,6 +79,10 @@ def dependence(spec: PodSpec) -> Dependence:
         keys.update(term.matchLabelKeys or (), term.mismatchLabelKeys or ())
     local = any(not term.namespaces and term.namespaceSelector is None for term in found)
     return Dependence(labels=tuple(sorted(keys)), namespace=local)
+
+
+def _is_alone(spec: PodSpec) -> bool:
+    return not spec.topologySpreadConstraints and spec.affinity is None
 
 
 def _terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:

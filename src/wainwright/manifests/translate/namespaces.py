@@ -1,6 +1,7 @@
 """Of which namespaces a term about other pods speaks."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Final
 
 from wainwright.api.builtin.affinity import PodAffinityTerm
@@ -16,10 +17,16 @@ class Namespaces:
     """The namespaces of the input, and those that it only mentions, of which no more is known."""
 
     def __init__(self, written: Iterable[Namespace], mentioned: Iterable[str] = ()) -> None:
-        self._labels: dict[str, dict[str, str]] = {name: {} for name in mentioned}
-        self._labels |= {each.metadata.name: each.metadata.labels or {} for each in written}
-        self._labels = {name: {**own, NAME_LABEL: name} for name, own in self._labels.items()}
+        self._written = written
+        self._mentioned = mentioned
         self._selected: dict[Selector, frozenset[str]] = {}
+
+    @cached_property
+    def _labels(self) -> dict[str, dict[str, str]]:
+        """By name; few pods select namespaces, so this is worked out when one does."""
+        known: dict[str, dict[str, str]] = {name: {} for name in self._mentioned}
+        known |= {each.metadata.name: each.metadata.labels or {} for each in self._written}
+        return {name: {**own, NAME_LABEL: name} for name, own in known.items()}
 
     def meant(self, term: PodAffinityTerm, own: str) -> frozenset[str] | None:
         """The term's namespaces; None for all, the pod's own where the term names none."""

@@ -10,12 +10,8 @@ from wainwright.model.attachments import HostPort
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """In order, each once, so that pods that take the same ports are alike."""
     found = {_taken(port, spec) for each in _lasting(spec) for port in each.ports or ()}
-    return tuple(
-        sorted(
-            (each for each in found if each.port),
-            key=lambda each: (each.port, each.protocol, each.address),
-        )
-    )
+    taken = [each for each in found if each.port]
+    return tuple(sorted(taken, key=lambda each: (each.port, each.protocol, each.address)))
 
 
 def _lasting(spec: PodSpec) -> Iterator[Container]:

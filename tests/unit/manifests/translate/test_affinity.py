@@ -110,3 +110,55 @@ def test_several_selectors_hold_together() -> None:
 def test_equal_alternatives_are_one() -> None:
     found = wanted(None, term(requirement(ZONE, "a")), term(requirement(ZONE, "a")))
     assert len(found.alternatives) == 1
+
+
+def preferred(*terms: tuple[int, Value], places: Places | None = None) -> list[tuple[int, str]]:
+    written = [{"weight": weight, "preference": each} for weight, each in terms]
+    nodes = {"preferredDuringSchedulingIgnoredDuringExecution": written}
+    made = msgspec.convert({"nodeAffinity": nodes}, Affinity)
+    found = (places or Places({})).preferred(made)
+    return [(each.weight, str(each.requirements)) for each in found]
+
+
+def test_the_heaviest_preference_comes_first_and_equals_as_written() -> None:
+    found = preferred(
+        (1, term(requirement(ZONE, "a"))),
+        (50, term(requirement("b", "1"), requirement("c", "2", operator="NotIn"))),
+        (50, term(requirement("a", "1"))),
+        (100, term(requirement("failure-domain.beta.kubernetes.io/zone", "b"))),
+    )
+    assert found == [
+        (100, f"{ZONE} In [b]"),
+        (50, "b In [1], c NotIn [2]"),
+        (50, "a In [1]"),
+        (1, f"{ZONE} In [a]"),
+    ]
+
+
+def test_a_preference_that_all_nodes_meet_or_none_can_says_nothing() -> None:
+    found = preferred(
+        (100, term()),
+        (90, term(requirement(ZONE, "a"), requirement(ZONE, "b"))),
+        (80, term(requirement("size", "large", operator="Gt"))),
+        (1, term(requirement(ZONE, "c"))),
+    )
+    assert found == [(1, f"{ZONE} In [c]")]
+
+
+def test_a_preferred_node_by_name_is_the_node_with_its_hostname() -> None:
+    named = term(fields=(requirement("metadata.name", "n-1"),))
+    assert preferred((1, named), places=Places({"n-1": "ip-1"})) == [(1, f"{HOSTNAME} In [ip-1]")]
+
+
+def test_preferences_leave_what_is_required_alone() -> None:
+    nodes = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [term(requirement(ZONE, "a"))]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": term(requirement(ZONE, "b"))}
+        ],
+    }
+    affinity = msgspec.convert({"nodeAffinity": nodes}, Affinity)
+    assert Places({}).wanted((), affinity).alternatives == (asking(ZONE, "In", "a"),)
+    assert [str(each.requirements) for each in Places({}).preferred(affinity)] == [f"{ZONE} In [b]"]

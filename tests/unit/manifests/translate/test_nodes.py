@@ -20,6 +20,7 @@ from wainwright.model.taints import Taint
 
 ZONE = "topology.kubernetes.io/zone"
 STARTUP = {"key": "cni", "effect": "NoSchedule"}
+TO_COME = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
 LASTING = {"key": "dedicated", "value": "web", "effect": "NoSchedule"}
 
 
@@ -56,6 +57,7 @@ def test_a_claim_will_have_what_is_decided_already() -> None:
     assert found.labels == {
         "karpenter.k8s.aws/ec2nodeclass": "default",
         "karpenter.sh/nodepool": "web",
+        **TO_COME,
         "team": "own",
         "tier": "back",
         "colour": "blue",
@@ -78,8 +80,19 @@ def test_a_hostname_that_differs_from_the_name_stays() -> None:
 def test_a_registered_node_has_only_its_own_labels() -> None:
     status = {"nodeName": "n"}
     found = made(node("n"), claim(metadata={"labels": {"team": "web"}}, status=status))
-    assert found.labels == {"kubernetes.io/hostname": "n"}
+    assert found.labels == {"kubernetes.io/hostname": "n", **TO_COME}
     assert found.pool == "web"
+
+
+def test_a_node_of_ours_counts_as_if_it_were_registered_and_initialized_already() -> None:
+    pooled = {"labels": {"karpenter.sh/nodepool": "web"}}
+    initialized = {"labels": {**pooled["labels"], "karpenter.sh/initialized": "true"}}
+    own = {"labels": {**pooled["labels"], "karpenter.sh/registered": "false"}}
+    under_way = [made(claim()), made(node(metadata=pooled))]
+    assert [{key: each.labels.get(key) for key in TO_COME} for each in under_way] == [TO_COME] * 2
+    assert "karpenter.sh/registered" not in made(node(metadata=initialized)).labels
+    assert made(node(metadata=own)).labels["karpenter.sh/registered"] == "false"
+    assert TO_COME.keys().isdisjoint(made(node()).labels)
 
 
 def test_a_node_that_is_not_registered_has_its_claims_labels_beside_its_own() -> None:

@@ -56,6 +56,29 @@ def test_pods_of_a_node_being_deleted_are_placed_and_not_counted_there_too() -> 
     assert [each.key for each in found.nodes[0].pods] == ["shop/d"]
 
 
+def test_a_pod_on_its_way_out_is_marked_where_it_stays_and_not_where_it_comes_back() -> None:
+    web = pod("w", metadata={**owned("ReplicaSet"), **GONE}, spec={"nodeName": "n"})
+    database = pod("db", metadata={**owned("StatefulSet"), **GONE}, spec={"nodeName": "m"})
+    found = translated(node("n"), node("m", metadata=GONE), web, database).snapshot
+    assert {each.name: each.pods for each in found.nodes}["m"] == ()
+    assert [each.terminating for node in found.nodes for each in node.pods] == [True]
+    assert [(each.name, each.terminating) for each in found.pods] == [("db", False)]
+
+
+def test_running_pods_are_tied_like_those_to_be_placed() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    container = {"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    spec = {"topologySpreadConstraints": [spread], "containers": [container]}
+    found = translated(node("n"), pod("a", spec={**spec, "nodeName": "n"}), pod("b", spec=spec))
+    assert found.snapshot.pods[0].bonds.ports
+    assert found.snapshot.nodes[0].pods[0].bonds is found.snapshot.pods[0].bonds
+
+
 def test_a_claim_being_deleted_gives_its_pods_away_even_without_its_node() -> None:
     leaving = claim(metadata=GONE, status={"nodeName": "n"})
     found = translated(leaving, pod("w", spec={"nodeName": "n"})).snapshot

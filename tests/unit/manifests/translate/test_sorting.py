@@ -126,3 +126,40 @@ def test_other_budgets_do_not(other: Value) -> None:
 
 def test_an_empty_selector_covers_the_whole_namespace() -> None:
     assert not is_placed(budget(maxUnavailable=0, selector={}), spec=ON_LEAVING)
+
+
+def test_a_pod_that_is_leaving_already_needs_no_budgets_leave() -> None:
+    metadata = {**owned("StatefulSet", "db"), **GONE, **WEB}
+    two = (budget("a", maxUnavailable=0), budget("b", maxUnavailable=0))
+    assert is_placed(*two, spec=ON_LEAVING, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ready", "placed"),
+    [
+        ("AlwaysAllow", "False", True),
+        ("AlwaysAllow", "True", False),
+        ("IfHealthyBudget", "False", False),
+        (None, "False", False),
+    ],
+)
+def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed: bool) -> None:
+    blocking = budget(maxUnavailable=0, unhealthyPodEvictionPolicy=policy)
+    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    assert is_placed(blocking, spec=ON_LEAVING, metadata=WEB, status=status) is placed
+
+
+@pytest.mark.parametrize(("value", "placed"), [("true", False), ("false", True), ("5m", True)])
+def test_an_annotation_can_keep_a_pod_where_it_is(value: str, placed: bool) -> None:
+    metadata = {"annotations": {"karpenter.sh/do-not-disrupt": value}}
+    found = sort(spec=ON_LEAVING, metadata=metadata)
+    assert (len(found.placed), len(found.stuck)) == ((1, 0) if placed else (0, 1))
+    assert len(sort(metadata=metadata).placed) == 1
+
+
+def test_a_pod_that_tolerates_the_end_of_its_node_is_never_evicted_and_asks_no_budget() -> None:
+    tolerating = {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}
+    other = {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+    blocking = budget(maxUnavailable=0)
+    assert is_placed(blocking, spec={**ON_LEAVING, **tolerating}, metadata=WEB)
+    assert not is_placed(blocking, spec={**ON_LEAVING, **other}, metadata=WEB)
