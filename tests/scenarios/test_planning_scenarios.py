@@ -40,6 +40,7 @@ class Nodes(Part, frozen=True, kw_only=True):
     reservation: str | None = None
     price: float | None = None
     price_below: float | None = None
+    fees: float | None = None
     workloads: dict[str, int] | None = None
     """How many pods of which workload each of them takes, and no others."""
     types: list[str] | None = None
@@ -140,6 +141,7 @@ def told_claim(claim: dict[str, Any]) -> dict[str, Any]:
         "capacity_type": claim["capacityType"],
         "reservation": claim["reservationID"],
         "price": claim["pricePerHour"],
+        "fees": claim["feesPerHour"],
         "workloads": workloads(claim["pods"]),
         "types": options["instanceTypes"],
         "capacity_types": options["capacityTypes"],

@@ -85,15 +85,25 @@ def misfits(value: Any, shape: Any, path: str = "") -> Iterator[str]:
     kind = shape.type_name
     if not isinstance(value, PYTHON[kind]):
         yield f"{path} is {type(value).__name__}, not {kind}"
-    elif kind == "list":
-        for each in value:
-            yield from misfits(each, shape.member, f"{path}[]")
-    elif kind == "structure":
-        for key, each in value.items():
-            if key in shape.members:
-                yield from misfits(each, shape.members[key], f"{path}.{key}")
-            else:
-                yield f"{path}.{key} is no member"
+        return
+    for step, each, expected in members(value, shape):
+        if expected is None:
+            yield f"{path}.{step} is no member"
+        else:
+            yield from misfits(each, expected, f"{path}.{step}")
+
+
+def members(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
+    """What is inside a value, with the shape that it must have; None where it must not be."""
+    match shape.type_name:
+        case "list":
+            yield from (("[]", each, shape.member) for each in value)
+        case "map":
+            yield from ((key, each, shape.value) for key, each in value.items())
+        case "structure":
+            yield from ((key, each, shape.members.get(key)) for key, each in value.items())
+        case _:
+            return
 
 
 PYTHON: Mapping[str, Any] = {
@@ -106,4 +116,5 @@ PYTHON: Mapping[str, Any] = {
     "timestamp": datetime,
     "structure": dict,
     "list": list,
+    "map": dict,
 }

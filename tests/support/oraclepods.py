@@ -60,9 +60,9 @@ class Pods:
         wanted = self.volumes.wanted()
         made = []
         for number in range(size):
-            name = f"{app}-{number}"
-            mounts = self.volumes.mounted(wanted, namespace, name, number)
-            made.append(self._pod(name, labels, spec | mounts, namespace))
+            pod = self._pod(f"{app}-{number}", labels, spec, namespace)
+            pod["spec"] = spec | self.volumes.mounted(wanted, pod["metadata"], number)
+            made.append(pod)
         return made
 
     def _main(self) -> Manifest:

@@ -11,8 +11,20 @@ Wrong = Callable[[World], bool]
 KEPT: Final = frozenset(
     {"apiVersion", "kind", "metadata", "name", "namespace", "spec", "template", "containers"}
     | {"capacity", "key", "operator", "nodeClassRef", "price", "available", "uid"}
+    | {
+        "requirements",
+        "matchExpressions",
+        "offerings",
+        "overhead",
+        "labels",
+        "reservationID",
+        "cpu",
+        "memory",
+    }
 )
 """Without these a document is not a smaller one but a wrong one."""
+NEVER_EMPTY: Final = frozenset({"matchExpressions", "nodeSelectorTerms", "values"})
+"""To ask for none of something is another thing than to ask for nothing."""
 
 
 def shrunk(world: World, wrong: Wrong) -> World:
@@ -61,15 +73,17 @@ def _simpler(world: World, part: str, wrong: Wrong) -> World:
 def _without_one(value: Any) -> Iterator[Any]:
     """The value with one thing in it left out, larger things first."""
     if isinstance(value, dict):
-        for key in value:
-            if key not in KEPT:
-                yield {name: each for name, each in value.items() if name != key}
+        yield from (
+            {k: each for k, each in value.items() if k != key} for key in value if key not in KEPT
+        )
         for key, each in value.items():
-            for smaller in _without_one(each):
-                yield {**value, key: smaller}
+            filled = (
+                _without_one(each) if key not in NEVER_EMPTY else filter(None, _without_one(each))
+            )
+            yield from ({**value, key: smaller} for smaller in filled)
     elif isinstance(value, list):
-        for number in range(len(value)):
-            yield [*value[:number], *value[number + 1 :]]
-        for number, each in enumerate(value):
-            for smaller in _without_one(each):
-                yield [*value[:number], smaller, *value[number + 1 :]]
+        numbers = range(len(value))
+        yield from ([*value[:number], *value[number + 1 :]] for number in numbers)
+        for number in numbers:
+            head, tail = value[:number], value[number + 1 :]
+            yield from ([*head, smaller, *tail] for smaller in _without_one(value[number]))

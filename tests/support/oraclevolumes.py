@@ -27,12 +27,13 @@ class Volumes:
             return None
         return self._dice.choice(KINDS[:-1]) if self._dice.chance(95) else KINDS[-1]
 
-    def mounted(self, kind: str | None, namespace: str, pod: str, number: int) -> dict[str, Any]:
-        """The volumes of one pod, as they stand in its spec."""
+    def mounted(self, kind: str | None, owner: dict[str, Any], number: int) -> dict[str, Any]:
+        """The volumes of one pod, as they stand in its spec; `owner` is the pod's metadata."""
         if kind is None:
             return {}
         if kind == "ephemeral":
-            return self._ephemeral(namespace, pod)
+            return self._ephemeral(owner)
+        namespace, pod = owner["namespace"], owner["name"]
         claim = pod.rpartition("-")[0] if kind == "shared" else pod
         if kind != "nowhere" and (kind != "shared" or number == 0):
             self._claim(kind, namespace, claim)
@@ -42,10 +43,13 @@ class Volumes:
     def manifests(self) -> list[Manifest]:
         return [*_classes(), *self._made] if self._profile.volumes else []
 
-    def _ephemeral(self, namespace: str, pod: str) -> dict[str, Any]:
+    def _ephemeral(self, owner: dict[str, Any]) -> dict[str, Any]:
         """Its claim is named after pod and volume, and belongs to the pod."""
         spec = {**_asking("waiting"), "accessModes": ["ReadWriteOnce"]}
-        self._claimed(namespace, f"{pod}-data", "waiting")
+        self._claimed(owner["namespace"], f"{owner['name']}-data", "waiting")
+        pod = {key: owner[key] for key in ("name", "uid")}
+        reference = {"apiVersion": "v1", "kind": "Pod", "controller": True, **pod}
+        self._made[-1]["metadata"]["ownerReferences"] = [reference]
         template = {"volumeClaimTemplate": {"spec": spec}}
         return {"volumes": [{"name": "data", "ephemeral": template}]}
 

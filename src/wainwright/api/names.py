@@ -14,6 +14,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ZONE: Final = "topology.kubernetes.io/zone"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
+RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
 
 CAPACITY_TYPES: Final = ("on-demand", "reserved", "spot")
 TENANCIES: Final = ("dedicated", "default")

@@ -12,7 +12,14 @@ from wainwright.api import cel
 from wainwright.api.fault import Fault, Path, shown
 from wainwright.api.kubelet import VARIABLES
 from wainwright.api.metadata import A_KEY, is_label_key
-from wainwright.api.names import CAPACITY_TYPE, CAPACITY_TYPES, PRICE, TENANCIES, TENANCY
+from wainwright.api.names import (
+    CAPACITY_TYPE,
+    CAPACITY_TYPES,
+    PRICE,
+    RESERVATION_ID,
+    TENANCIES,
+    TENANCY,
+)
 from wainwright.api.overrides import A_PRICE, PRICE_TEXT
 from wainwright.api.quantity import NotAQuantity, parse
 from wainwright.api.wire import A_LABEL_VALUE, LABEL_VALUE
@@ -159,6 +166,17 @@ def _catalog(value: Value) -> Iterator[Fault]:
     yield from _repeated(names, ("instanceTypes",))
     for index, item in enumerate(types):
         yield from _allocatable(item, ("instanceTypes", index))
+        yield from _nameless(item, ("instanceTypes", index))
+
+
+def _nameless(item: Value, path: Path) -> Iterator[Fault]:
+    """Slots are counted by reservation, so that a reserved offering has to say which it is of."""
+    for index, offering in enumerate(item.get("offerings") or []):
+        labels = offering["labels"]
+        named = offering.get("reservationID") or labels.get(RESERVATION_ID)
+        if labels.get(CAPACITY_TYPE) == "reserved" and not named:
+            place = (*path, "offerings", index, "reservationID")
+            yield _refusal(place, named, "the name of the reservation that it is a slot of")
 
 
 def _repeated(values: list[str], path: Path) -> Iterator[Fault]:

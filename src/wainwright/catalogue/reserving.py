@@ -77,20 +77,24 @@ def reserved_lots(place: Place, found: Sequence[Selected], lots: Lots) -> tuple[
 
 def brought(lots: Lots) -> list[Selected]:
     """Reservations that a Catalog brings along: open to every class, and known by their count."""
-    found: dict[str, Selected] = {}
+    found: dict[str, list[tuple[str, Lot]]] = {}
     for name, each in lots.items():
         for lot in each:
-            if lot.reservation_id is not None and lot.reservation_id not in found:
-                reservation = Reservation(
-                    id=lot.reservation_id,
-                    instanceType=name,
-                    availabilityZone=lot.zone or "",
-                    total=lot.available,
-                )
-                found[lot.reservation_id] = Selected(
-                    reservation=reservation, standing=Standing.OFFERED
-                )
-    return [found[identity] for identity in sorted(found)]
+            if lot.reservation_id is not None:
+                found.setdefault(lot.reservation_id, []).append((name, lot))
+    return [_brought(identity, found[identity]) for identity in sorted(found)]
+
+
+def _brought(identity: str, lots: Sequence[tuple[str, Lot]]) -> Selected:
+    """Its lots share one count: where they differ, the smallest of those that can be had."""
+    name, first = lots[0]
+    reservation = Reservation(
+        id=identity,
+        instanceType=name,
+        availabilityZone=first.zone or "",
+        total=min((lot.available for _, lot in lots if lot.available), default=0),
+    )
+    return Selected(reservation=reservation, standing=Standing.OFFERED)
 
 
 def _without(lots: tuple[Lot, ...], ids: set[str]) -> tuple[Lot, ...]:

@@ -11,6 +11,7 @@ from wainwright.catalogue.lots import Lot, ordered
 from wainwright.catalogue.overhead import Overhead
 from wainwright.catalogue.settings import Override
 from wainwright.catalogue.shapes import Shape
+from wainwright.model.labels import RESERVATION_ID
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import offered, requested
 
@@ -70,9 +71,10 @@ def _requirements(stated: CatalogType) -> Requirements:
 
 
 def _lot(offering: CatalogOffering) -> Lot:
+    """A reservation may be named by the label that its nodes get as well."""
     return Lot(
         requirements=Requirements.from_labels(offering.labels),
         price=offering.price,
         available=offering.available,
-        reservation_id=offering.reservationID,
+        reservation_id=offering.reservationID or offering.labels.get(RESERVATION_ID),
     )

@@ -14,6 +14,7 @@ from wainwright.manifests.document import Document
 from wainwright.manifests.load import load, located
 from wainwright.manifests.problem import Problem, Report, in_order
 from wainwright.manifests.yamlout import dump
+from wainwright.report import jsonout
 
 OUTPUTS = click.Choice(["yaml", "json"])
 
@@ -60,7 +61,7 @@ def _fault(note: Note) -> Fault:
 def _print_json(made: Conversion, told: Report) -> None:
     documents = [] if told.errors else made.documents
     result = Result(documents=documents, errors=told.errors, warnings=told.warnings)
-    click.echo(msgspec.json.format(msgspec.json.encode(result)).decode())
+    click.echo(jsonout.dump(result))
 
 
 def _print_yaml(made: Conversion, told: Report) -> None:

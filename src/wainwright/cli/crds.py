@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import click
-import msgspec
 
 from wainwright.api.crd import DEFINITIONS, definition
 from wainwright.errors import Stale, Usage
 from wainwright.manifests.yamlout import dump
+from wainwright.report import jsonout
 
 
 def rendered() -> dict[str, str]:
@@ -35,7 +35,7 @@ def crds(folder: Path | None, checked: Path | None, form: str) -> int:
     elif form == "json":
         listed = [definition(item) for item in DEFINITIONS]
         made = {"apiVersion": "v1", "kind": "List", "items": listed}
-        click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+        click.echo(jsonout.dump(made))
     else:
         click.echo("---\n".join(rendered().values()), nl=False)
     return 0

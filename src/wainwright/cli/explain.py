@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 import click
-import msgspec
 
 from wainwright.api.fault import did_you_mean
 from wainwright.catalogue.built import Built
@@ -16,6 +15,7 @@ from wainwright.cli.supplies import Asked, Supplies, supplied
 from wainwright.cli.tables import aligned, show_table
 from wainwright.errors import Usage
 from wainwright.model.instance_type import UNLIMITED
+from wainwright.report import jsonout
 
 OUTPUTS: Final = click.Choice(["text", "json"])
 
@@ -129,7 +129,7 @@ def _layer(step: Step) -> tuple[str, str, str]:
 
 
 def _print_json(value: dict[str, Any]) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    click.echo(jsonout.dump(value))
 
 
 explain.add_command(explain_pod)

@@ -3,12 +3,12 @@
 from typing import Any
 
 import click
-import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
+from wainwright.report import jsonout
 from wainwright.report.document import document
 from wainwright.report.pod import has_place, lines
 
@@ -28,7 +28,7 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     told = lines(made, name)
     if output == "json":
         story = {"pod": name, "placed": has_place(made, name), "lines": told}
-        click.echo(msgspec.json.format(msgspec.json.encode(story)).decode())
+        click.echo(jsonout.dump(story))
     else:
         click.echo("\n".join(told))
     return 0 if has_place(made, name) else 1

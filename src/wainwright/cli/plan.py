@@ -4,13 +4,13 @@ import sys
 from typing import Any, Final
 
 import click
-import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.run import Run, Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.manifests.yamlout import dump
+from wainwright.report import jsonout
 from wainwright.report.document import beside, document
 
 OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"])
@@ -60,7 +60,7 @@ def _table(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
 
 
 def _json(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
-    click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+    click.echo(jsonout.dump(made))
 
 
 def _yaml(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001

@@ -3,13 +3,13 @@
 from typing import Any
 
 import click
-import msgspec
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.cli.tables import show_table
+from wainwright.report import jsonout
 from wainwright.report.reservations import HEADINGS, remarks, rows
 from wainwright.report.reservations import reservations as found_in
 
@@ -24,7 +24,7 @@ def reservations(output: str, **flags: Any) -> int:
     found = found_in(run.planned)
     if output == "json":
         made = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": found}
-        click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+        click.echo(jsonout.dump(made))
         return 0
     if not found:
         click.echo("no class of the input selects a capacity reservation that is offered")

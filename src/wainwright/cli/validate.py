@@ -1,11 +1,11 @@
 """`wain validate`: would an API server with our CRDs accept these manifests?"""
 
 import click
-import msgspec
 
 from wainwright.cli.inputs import inputs, named, progress
 from wainwright.cli.problems import counted, show_report
 from wainwright.manifests.check import Checked, check
+from wainwright.report import jsonout
 
 OUTPUTS = click.Choice(["text", "json"])
 
@@ -21,7 +21,7 @@ def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     with progress() as report:
         checked = check(named(files, more), report)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(checked.report)).decode())
+        click.echo(jsonout.dump(checked.report))
     else:
         _print(checked)
     return 2 if checked.errors else 0

@@ -11,27 +11,33 @@ from wainwright.model.requirements import Requirements
 
 
 def fit(draft: Draft, wish: Wish) -> Change | None:
-    """What becomes of the draft with one more such pod on it; None, for good, if it cannot be.
+    """What becomes of the draft with one more such pod on it; None, for good, if it cannot be."""
+    change = attempt(draft, wish)
+    if change is None:
+        terms = wish.ask.terms[draft.template.number]
+        if terms is None or not draft.rows & terms.rows:
+            wish.ask.rejected |= draft.bit
+        else:
+            wish.rejected |= draft.bit
+    return change
+
+
+def attempt(draft: Draft, wish: Wish) -> Change | None:
+    """The same without remembering it.
 
     Sets are cut down first, as that is cheap and refuses most; requirements are put together only
     for what is left.
     """
-    template, ask = draft.template, wish.ask
-    terms = ask.terms[template.number]
+    template = draft.template
+    terms = wish.ask.terms[template.number]
     assert terms is not None, "the candidates of a wish are of pools that take it"
     rows = draft.rows & terms.rows
-    if not rows:
-        ask.rejected |= draft.bit
-        return None
     totals, sizes = draft.totals, template.sizes
-    for column, amount in wish.amounts:
+    for column, amount in wish.amounts if rows else ():
         amounts, having = sizes[column]
         rows &= having[bisect_left(amounts, totals[column] + amount)]
     change = _narrowed(draft, terms, rows) if rows else None
-    if change is None or not _flexible(draft, change):
-        wish.rejected |= draft.bit
-        return None
-    return change
+    return change if change is not None and _flexible(draft, change) else None
 
 
 def restrict(draft: Draft, asked: Requirements) -> Change | None:

@@ -39,7 +39,7 @@ class NodeTable:
         """Measures what is free of the resources that are asked for."""
         self._slack = slack
         for number, node in enumerate(self.nodes):
-            left = free(node, self._awaited[number])
+            left = room_on(node, self._awaited[number])
             self._free.append([left.get(name, 0) for name in resources])
             self._levels.append(slack.fresh())
             self._measure(number, range(len(resources)))
@@ -88,6 +88,10 @@ class NodeTable:
     def clashing(self, ports: Iterable[HostPort]) -> Rows:
         """The nodes where one of the ports is taken."""
         return self._ports.clashing(ports)
+
+    def free(self, number: int) -> list[int]:
+        """What is left of every resource on one node; not to be changed."""
+        return self._free[number]
 
     def free_of(self, number: int, column: int) -> int:
         """What is left of a resource on one node."""
@@ -140,7 +144,7 @@ class NodeTable:
         return found
 
 
-def free(node: Node, awaited: Resources) -> dict[str, int]:
+def room_on(node: Node, awaited: Resources) -> dict[str, int]:
     """What new pods can have: not what runs there, nor what daemonsets still to come will need."""
     left = dict(node.allocatable)
     running: dict[str, int] = {}

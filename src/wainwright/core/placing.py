@@ -23,6 +23,7 @@ from wainwright.model.preference import GivenUp
 from wainwright.model.requirements import Requirements, requirement
 
 Introduce: TypeAlias = Callable[[Ask], None]
+Fit: TypeAlias = Callable[[Draft, Wish], Change | None]
 
 
 class Found(Enum):
@@ -41,6 +42,7 @@ class Placing:
         table: DraftTable,
         ladder: Ladder,
         classes: Classes,
+        topology: Topology | None = None,
     ) -> None:
         self.templates = templates
         self.nodes = nodes
@@ -54,10 +56,10 @@ class Placing:
         """Pods that found a place only after they had given up what they would have liked."""
         self.introduce: Introduce = _known
         self._classes = classes
-        self.topology: Topology | None = None
-        if classes.registry.groups:
-            self.topology = Topology(classes.registry, templates, nodes, table, self.stock)
-            self.topology.decide = self._decide
+        self._fit: Fit = fit
+        self.topology = topology
+        if topology is not None:
+            topology.decide = self._decide
 
     def place(self, pod: Pod, group: PodClass) -> Found:
         """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
@@ -177,7 +179,7 @@ class Placing:
             left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
             while left:
                 draft = choice(left)
-                change = fit(draft, wish)
+                change = self._fit(draft, wish)
                 if change is not None:
                     self._apply(pod, group, wish, draft, change)
                     return True
@@ -219,7 +221,7 @@ class Placing:
                 or ask.terms[draft.template.number] is None
             ):
                 continue
-            change = fit(draft, wish)
+            change = self._fit(draft, wish)
             if change is not None:
                 self._apply(pod, group, wish, draft, change)
                 return True

@@ -25,9 +25,10 @@ def plan(
     nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
     on_offer = free_slots(template.index for template in templates)
     free = without_promised(on_offer, snapshot.nodes)
-    placeable = [pod for pod in snapshot.pods if _is_placeable(pod)]
+    placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
     solution = solve(placeable, templates, nodes, free, options)
-    made = claims(solution.rounds.table.drafts, solution.classes.resources)
+    taken = {node.name for node in snapshot.nodes}
+    made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
     homes = placements(nodes)
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
@@ -41,5 +42,6 @@ def plan(
     )
 
 
-def _is_placeable(pod: Pod) -> bool:
+def is_placeable(pod: Pod) -> bool:
+    """Whether there is any sense in looking for a place."""
     return bool(pod.alternatives) and not pod.unsupported and pod.volume_problem is None

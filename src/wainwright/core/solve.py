@@ -13,6 +13,7 @@ from wainwright.core.rounds import Rounds
 from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
 from wainwright.core.topology.registry import Registry
+from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import Ask, Classes, Context
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
@@ -42,12 +43,14 @@ def solve(
     """Places the pods; `free` says how many slots each reservation has."""
     registry = Registry()
     registry.introduce(pods, (pod for node in nodes.nodes for pod in node.pods))
-    classes = Classes(pods, registry, _context(templates, nodes, options))
+    classes = Classes(pods, registry, context(templates, nodes, options))
     slack = Slack(classes.wishes, len(classes.resources))
-    stock = _stocked(templates, free, gate=options.capacity_reservations)
-    _introduce(classes, templates, nodes, slack)
+    stock = stocked(templates, free, gate=options.capacity_reservations)
+    acquaint(classes, templates, nodes, slack)
     ladder = Ladder(templates, Openings(options.min_values_policy, stock))
-    placing = Placing(templates, nodes, DraftTable(templates, slack), ladder, classes)
+    table = DraftTable(templates, slack)
+    topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
+    placing = Placing(templates, nodes, table, ladder, classes, topology)
     placing.strict_weights = options.strict_weights
     placing.introduce = lambda ask: introduce(ask, templates)
     rounds = Rounds(placing, classes.resources)
@@ -61,7 +64,8 @@ def introduce(ask: Ask, templates: Sequence[Template]) -> None:
     ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
 
 
-def _context(templates: Sequence[Template], nodes: NodeTable, options: Options) -> Context:
+def context(templates: Sequence[Template], nodes: NodeTable, options: Options) -> Context:
+    """What the cluster and the options say about how pods come apart."""
     taints = [template.pool.taints for template in templates]
     taints += [node.lasting_taints for node in nodes.nodes]
     return Context(
@@ -75,14 +79,15 @@ def _asks_not_to_come(taints: Iterable[Taint]) -> bool:
     return any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
 
 
-def _stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
+def stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
+    """The slots of reservations, made known to the pools that may use them."""
     numbers = numbered(template.index for template in templates) if gate else {}
     for template in templates if gate else ():
         template.stock_up(numbers)
     return Stock({name: free[name] for name in numbers}, numbers)
 
 
-def _introduce(
+def acquaint(
     classes: Classes, templates: Sequence[Template], nodes: NodeTable, slack: Slack
 ) -> None:
     """Lets pools, nodes and the slack index know what will be asked of them."""

@@ -17,8 +17,8 @@ from wainwright.emulator.settings import Settings
 NAME: Final = "wain"
 ROLE: Final = f"KarpenterNodeRole-{NAME}"
 DISCOVERY: Final = {"karpenter.sh/discovery": NAME}
-NETWORK: Final = "192.168.0.0/16"
-PREFIX: Final = 19  # a subnet has 8,187 addresses, and there is room for one in each of 8 zones
+NETWORK: Final = IPv4Network("192.168.0.0/16")
+PREFIX: Final = 19  # a subnet has 8,187 addresses, and six zones leave room for more subnets
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 def furnish(parts: Parts, zones: Mapping[str, str], settings: Settings) -> Account:
     """Sets up what a new account lacks, and says what."""
     vpc = parts.network.create_vpc(
-        {"CidrBlock": NETWORK, "TagSpecifications": _tagged("vpc", "vpc")}
+        {"CidrBlock": str(NETWORK), "TagSpecifications": _tagged("vpc", "vpc")}
     )["Vpc"]["VpcId"]
     subnets = _subnets(parts, vpc, zones)
     parts.network.make_default(vpc)
@@ -77,7 +77,7 @@ def furnish(parts: Parts, zones: Mapping[str, str], settings: Settings) -> Accou
 
 def _subnets(parts: Parts, vpc: str, zones: Mapping[str, str]) -> dict[str, str]:
     """One private subnet in each zone."""
-    blocks = IPv4Network(NETWORK).subnets(new_prefix=PREFIX)
+    blocks = NETWORK.subnets(new_prefix=PREFIX)
     made = {}
     for zone, block in zip(zones, blocks, strict=False):
         answer = parts.network.create_subnet(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.cloud import Cloud
+from wainwright.catalogue.remarks import Remark
 from wainwright.clock import Clock
 from wainwright.emulator import changes, saving
 from wainwright.emulator.account import NAME, Account, furnish
@@ -72,6 +73,11 @@ class EmulatedCloud:
     def _resume(self, saved: saving.Saved) -> Account:
         saving.restore(saved, self.world, self._keepers())
         return saved.account
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What whoever wrote the Cloud should know; nothing of it stands in the way."""
+        return self._goods.remarks
 
     def answer(self, service: str, operation: str, params: Params) -> Answer:
         """What the operation gives, at once; AwsError where it does not."""

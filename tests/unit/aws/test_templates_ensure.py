@@ -8,6 +8,7 @@ import pytest
 from tests.support.seams import Checked, on_time
 
 from wainwright.aws.ec2 import Ec2
+from wainwright.aws.seam import Answer, Params
 from wainwright.aws.templates.content import Template
 from wainwright.aws.templates.ensure import KNOWN, UNUSED, Templates
 from wainwright.clock import VirtualClock
@@ -24,13 +25,25 @@ def written(number: int = 1, node_class: str = "default") -> Template:
     return Template(data={"ImageId": f"ami-{number}"}, tags=tags)
 
 
+class Dawdling:
+    """A way to an account on which deletions are overtaken by what was asked after them."""
+
+    def __init__(self, cloud: EmulatedCloud) -> None:
+        self._cloud = cloud
+
+    async def call(self, service: str, operation: str, params: Params) -> Answer:
+        if operation.startswith("Delete"):
+            await self._cloud.clock.sleep(5)
+        return await self._cloud.call(service, operation, params)
+
+
 class World:
     """An emulated account, where every call takes a second, and the templates under test."""
 
     def __init__(self, clock: VirtualClock, settings: Settings) -> None:
         self.clock = clock
         self.cloud = EmulatedCloud(clock=clock, settings=settings)
-        self.seam = Checked(self.cloud)
+        self.seam = Checked(Dawdling(self.cloud))
         self.ec2 = Ec2(self.seam)
         self.templates = Templates(self.ec2, clock)
 

@@ -41,10 +41,11 @@ WITH_TERMS = msgspec.structs.replace(
     SPEC, capacityReservationSelectorTerms=[ReservationTerm(id="cr-0123456789abcdef0")]
 )
 FAMILIES = {
-    AmiFamily.AL2023: "/aws/service/eks/optimized-ami/{}/amazon-linux-2023/x86_64/standard/recommended",
-    AmiFamily.BOTTLEROCKET: "/aws/service/bottlerocket/aws-k8s-{}/x86_64/latest",
-    AmiFamily.WINDOWS2022: "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-{}",
+    AmiFamily.AL2023: "eks/optimized-ami/{}/amazon-linux-2023/x86_64/standard/recommended",
+    AmiFamily.BOTTLEROCKET: "bottlerocket/aws-k8s-{}/x86_64/latest",
+    AmiFamily.WINDOWS2022: ("ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-{}"),
 }
+"""Where the ids of their images are found."""
 
 
 def known(*names: str, family: AmiFamily) -> dict[str, Kind]:
@@ -72,8 +73,9 @@ class World:
         self.cluster = self.cloud.answer("eks", "DescribeCluster", {"name": "wain"})["cluster"]
 
     def launch(self, names: tuple[str, ...], family: AmiFamily, **more: Any) -> Launch:
-        path = FAMILIES[family].format(self.cluster["version"]) + "/image_id"
-        found = self.cloud.answer("ssm", "GetParameter", {"Name": path})["Parameter"]["Value"]
+        path = FAMILIES[family].format(self.cluster["version"])
+        asked = {"Name": f"/aws/service/{path}/image_id"}
+        found = self.cloud.answer("ssm", "GetParameter", asked)["Parameter"]["Value"]
         common = Common(
             spec=more.pop("spec", SPEC),
             family=family,

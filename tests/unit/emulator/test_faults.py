@@ -127,10 +127,11 @@ def test_chance_is_the_worlds_and_falls_as_often_as_said(seed: int) -> None:
 
 
 def test_calls_that_no_rule_is_about_leave_chance_alone() -> None:
-    made = faults({"operation": "RunInstances", "probability": 0.5})
-    before = made._world.random.getstate()
-    strikes(made)
-    assert made._world.random.getstate() == before
+    world = World(Moments().now, region="us-east-1")
+    made = Faults(world, [Fault(operation="RunInstances", probability=0.5)])
+    before = world.random.getstate()
+    assert not strikes(made)
+    assert world.random.getstate() == before
 
 
 def test_rules_can_be_replaced() -> None:

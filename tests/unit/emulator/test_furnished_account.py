@@ -25,7 +25,7 @@ def test_the_network_is_found_by_its_tag(account: Account) -> None:
     subnets = account.ask("DescribeSubnets", Filters=DISCOVERY)["Subnets"]
     assert {each["AvailabilityZone"]: each["SubnetId"] for each in subnets} == found.subnets
     assert set(found.subnets) == {"us-west-2a", "us-west-2c"}
-    assert all(each["AvailableIpAddressCount"] > 8000 for each in subnets)
+    assert all(each["AvailableIpAddressCount"] == 2**13 - 5 for each in subnets)
     assert not any(each["MapPublicIpOnLaunch"] for each in subnets)
     (group,) = account.ask("DescribeSecurityGroups", Filters=DISCOVERY)["SecurityGroups"]
     assert (group["GroupId"], group["VpcId"]) == (found.security_group, found.vpc)

@@ -119,3 +119,11 @@ def test_pages_and_filters_are_real(account: Account) -> None:
     assert set(pages[:-1]) == {100}
     wrong = [{"Name": "colour", "Values": ["red"]}]
     assert account.refused("DescribeImages", Filters=wrong) == ("InvalidParameterValue", 400)
+
+
+def test_images_by_who_may_launch_them(account: Account) -> None:
+    identity = register(account, "mine")
+    own = images(account, ExecutableUsers=["self"])
+    public = images(account, ExecutableUsers=["all"], Filters=named(STANDARD))
+    assert [each["ImageId"] for each in own] == [identity]
+    assert len(public) == 3

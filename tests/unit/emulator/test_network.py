@@ -206,3 +206,26 @@ def test_the_network_of_a_new_account_is_its_default_one(account: Account) -> No
     assert network.default_group(vpc_id).name == "default"
     group = account.ask("CreateSecurityGroup", GroupName="more", Description="d")["GroupId"]
     assert network.group(group).vpc_id == vpc_id
+
+
+def test_groups_by_name_must_exist(account: Account) -> None:
+    (row,) = account.ask("DescribeSecurityGroups", GroupNames=["wain-nodes"])["SecurityGroups"]
+    assert row["GroupId"] == account.cloud.account.security_group
+    assert account.refused("DescribeSecurityGroups", GroupNames=["wain-nodes", "other"]) == (
+        "InvalidGroup.NotFound",
+        400,
+    )
+
+
+def test_a_subnet_can_be_made_public(account: Account) -> None:
+    identity = account.cloud.account.subnets["us-west-2a"]
+    account.ask("ModifySubnetAttribute", SubnetId=identity, MapPublicIpOnLaunch={"Value": True})
+    filters = [{"Name": "map-public-ip-on-launch", "Values": ["true"]}]
+    assert subnets(account, Filters=filters) == [identity]
+    wrong = account.refused("ModifySubnetAttribute", SubnetId=identity, EnableDns64={"Value": True})
+    assert wrong == ("UnsupportedOperation", 400)
+
+
+def test_what_is_not_emulated_is_refused(account: Account) -> None:
+    asked = {"CidrBlock": "10.0.0.0/16", "AmazonProvidedIpv6CidrBlock": True}
+    assert account.refused("CreateVpc", **asked) == ("UnsupportedOperation", 400)

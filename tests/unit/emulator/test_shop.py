@@ -101,6 +101,20 @@ def test_prices_of_the_cloud_go_before_the_list() -> None:
     assert spot == {"us-west-2a": "1.000000", "us-west-2b": "2.000000"}
 
 
+def test_a_price_or_shortage_of_nothing_is_remarked_upon() -> None:
+    spec = CloudSpec(
+        region="us-west-2",
+        instanceTypes=["m5.*", "m6.*"],
+        prices=[CloudPrice(instanceType="c5.large", capacityType="spot", price=1)],
+        unavailable=[Unavailable(instanceType="p5.*")],
+    )
+    remarks = [str(each) for each in Account(spec).cloud.remarks]
+    assert len(remarks) == 3
+    for remark, place in zip(remarks, ("instanceTypes", "prices", "unavailable"), strict=True):
+        assert place in remark
+    assert Account(SMALL).cloud.remarks == ()
+
+
 def test_what_is_not_sold_has_no_price() -> None:
     shop = Account(SMALL).cloud.parts.shop
     assert shop.price("c5.large", "us-west-2a", "on-demand") is None

@@ -26,8 +26,7 @@ def sqs(**attributes: str) -> tuple[One[Sqs], str]:
 
 
 def received(one: One[Sqs], url: str, **params: Any) -> list[Any]:
-    answer = one.ask("ReceiveMessage", QueueUrl=url, **params)
-    return answer.get("Messages", [])
+    return list(one.ask("ReceiveMessage", QueueUrl=url, **params).get("Messages", ()))
 
 
 def bodies(one: One[Sqs], url: str, **params: Any) -> list[str]:

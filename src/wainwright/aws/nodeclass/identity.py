@@ -1,9 +1,9 @@
 """Identity: one number for everything about a class that its nodes got at their launch.
 
 A node whose class has another number today was launched from settings that no longer hold. The hash
-is ours: the first 16 hex digits of SHA-256 over the JSON of the static fields, keys sorted, fields
-at their default left out, lists as sets, together with the image family in force and the cluster's
-CA. Its version is written beside it, and hashes of different versions say nothing about each other:
+is ours: the first 16 hex digits of SHA-256 over the JSON of the static fields, keys sorted, what is
+empty or at its default left out, lists as sets, together with the image family in force and the
+cluster's CA. Its version is written beside it, and hashes of different versions say nothing about each other:
 a claim that another controller hashed, or an older one of ours, is given the new hash instead of
 being replaced.
 
@@ -60,7 +60,7 @@ def rewritten(claim: Mapping[str, str], current: Mapping[str, str]) -> dict[str,
 
 def _unordered(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _unordered(item) for key, item in value.items()}
+        return {key: _unordered(item) for key, item in value.items() if item not in ({}, [])}
     if isinstance(value, list):
         return sorted(map(_unordered, value), key=msgspec.json.encode)
     return value

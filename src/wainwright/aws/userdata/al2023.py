@@ -4,9 +4,9 @@ The order at boot, which the script relies on: `nodeadm-config` reads the NodeCo
 writes the kubelet's configuration; then cloud-init runs the scripts; then `nodeadm-run` starts the
 kubelet. The script can therefore still say how many pods its machine takes. It does so in a file of
 its own beside the one of nodeadm, where later files win (kubelet 1.29 and later; the directory is
-there because our NodeConfig always sets something), and older kubelets have the number changed in
-their only file. A drop-in for nodeadm itself would be ignored by images that know no such
-directory, and a script that runs before `nodeadm-config` would be overwritten by it.
+there because our NodeConfig always sets something), and which outlives a reboot. Older kubelets
+have the number changed in their only file. A drop-in for nodeadm itself would be ignored by images
+that know no such directory, and a script that runs before `nodeadm-config` would be overwritten.
 
 What the user has written comes first. nodeadm merges NodeConfigs in order, so that ours wins where
 both speak, and the user's settings stay where we say nothing.

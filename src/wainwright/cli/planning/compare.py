@@ -10,6 +10,7 @@ from wainwright.cli.planning.timings import Timings
 from wainwright.cli.supplies import moment
 from wainwright.errors import Usage
 from wainwright.manifests.yamlout import dump
+from wainwright.report import jsonout
 from wainwright.report.diff import difference, lines, verdict
 from wainwright.report.document import document
 
@@ -41,7 +42,7 @@ def _text(made: Document) -> None:
 
 
 def _json(made: Document) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+    click.echo(jsonout.dump(made))
 
 
 def _markdown(made: Document) -> None:

@@ -1,6 +1,6 @@
 """Bounds: the groups that have a say in where pods of a class may go."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from wainwright.core.relax import Degree
@@ -44,10 +44,33 @@ class Bound:
         )
         self.labels = tuple(each for each in self.groups if isinstance(each, LabelGroup))
 
+    def through(self, forks: Mapping[int, AnyGroup]) -> "Bound":
+        """The same with forks in the place of the groups that they came from."""
+        if not any(group.number in forks for group in self.groups):
+            return self
+        return Bound(
+            [(_label(forks, group), itself) for group, itself in self.spreads],
+            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.near],
+            [_label(forks, group) for group in self.away],
+            [_host(forks, group) for group in self.full],
+        )
+
     @property
     def version(self) -> int:
         """Changes whenever any of its groups does."""
         return sum(group.version for group in self.groups)
+
+
+def _label(forks: Mapping[int, AnyGroup], group: LabelGroup) -> LabelGroup:
+    fork = forks.get(group.number, group)
+    assert isinstance(fork, LabelGroup)
+    return fork
+
+
+def _host(forks: Mapping[int, AnyGroup], group: HostGroup) -> HostGroup:
+    fork = forks.get(group.number, group)
+    assert isinstance(fork, HostGroup)
+    return fork
 
 
 def bound(pod: Pod, degree: Degree, registry: Registry, standing: Standing) -> Bound | None:

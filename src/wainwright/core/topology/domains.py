@@ -1,6 +1,7 @@
 """Domains: which value of a label each draft has settled on, as sets of drafts."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -34,6 +35,15 @@ class Domains:
         self.unlabelled: dict[str, Rows] = {key: _without(key, nodes) for key in keys}
         self._values: dict[int, dict[str, Value]] = {}
         self._known: dict[Narrowing, tuple[Value, ...]] = {}
+
+    def fork(self) -> "Domains":
+        """The same nodes, and no drafts."""
+        twin = copy(self)
+        twin.of_drafts = {key: {} for key in self.keys}
+        twin.undecided = dict.fromkeys(self.keys, 0)
+        twin.lacking = dict.fromkeys(self.keys, 0)
+        twin._values = {}
+        return twin
 
     def enter(self, draft: Draft) -> None:
         """A draft was opened."""

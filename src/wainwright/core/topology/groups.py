@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from wainwright.model.columns import Rows
 from wainwright.model.requirements import Requirements
-from wainwright.model.selector import Selector
 from wainwright.model.taints import Toleration
 from wainwright.model.topology import Company, Spread
 
@@ -68,15 +67,14 @@ class Group:
     def speaks_of(self, namespace: str, labels: dict[str, str]) -> bool:
         return all(term.means(namespace, labels) for term in self.meaning)
 
-    @property
-    def selector(self) -> Selector:
-        return self.meaning[0].selector
+    def _copied(self, twin: "Group") -> None:
+        twin.spread, twin.filter, twin.nodes = self.spread, self.filter, self.nodes
 
 
 class LabelGroup(Group):
     """Counts by the values of a node label."""
 
-    __slots__ = ("counts", "domains", "pending", "stamp", "stuck", "undecided")
+    __slots__ = ("counts", "domains", "launchable", "pending", "stamp", "stuck", "undecided")
 
     def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int) -> None:
         super().__init__(kind, key, meaning, number)
@@ -89,7 +87,17 @@ class LabelGroup(Group):
         """Those that cannot settle before their round is over."""
         self.domains: tuple[str, ...] = ()
         """The values over which pods are spread."""
+        self.launchable: frozenset[str] = frozenset()
+        """Those among them that a new node could have."""
         self.stamp: object = None
+
+    def fork(self) -> "LabelGroup":
+        """A copy to play with; only for a group without drafts."""
+        twin = LabelGroup(self.kind, self.key, self.meaning, self.number)
+        self._copied(twin)
+        twin.counts, twin.domains = dict(self.counts), self.domains
+        twin.launchable, twin.stamp = self.launchable, self.stamp
+        return twin
 
     def add(self, value: str, count: int = 1) -> None:
         self.counts[value] = self.counts.get(value, 0) + count
@@ -123,6 +131,18 @@ class HostGroup(Group):
         self.full: Rows = 0
         self.full_nodes: Rows = 0
         self.anywhere = False
+
+    def fork(self) -> "HostGroup":
+        """A copy to play with; only for a group without drafts."""
+        twin = HostGroup(self.kind, self.key, self.meaning, self.number, self.limit)
+        self._copied(twin)
+        twin.on_nodes, twin.full_nodes = dict(self.on_nodes), self.full_nodes
+        twin.anywhere = self.anywhere
+        return twin
+
+    def without_node(self, number: int) -> None:
+        self.on_nodes.pop(number, None)
+        self.anywhere = bool(self.on_nodes)
 
     def add_draft(self, number: int) -> None:
         count = self.on_drafts[number] = self.on_drafts.get(number, 0) + 1

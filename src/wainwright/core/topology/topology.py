@@ -32,13 +32,16 @@ class Topology:
         table: DraftTable,
         stock: Stock,
     ) -> None:
-        self._registry = registry
+        self.registry = registry
         self._templates = templates
         self._nodes = nodes
         self._table = table
         self._stock = stock
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: Decide = _cannot
+        self._era = -1
+        self._values: dict[tuple[Narrowing, str], list[str]] = {}
+        """What new nodes could have, worked out once a round."""
         self._prepare()
 
     def restriction(self, bound: Bound) -> Restriction | None:
@@ -47,8 +50,14 @@ class Topology:
             if group.undecided != group.stuck:
                 self._resolve(group)
             if group.spread is not None:
-                self._refresh(group)
+                self.refresh(group)
         return restriction(bound, self.domains)
+
+    def refresh_all(self) -> None:
+        """Works out beforehand over which values pods are spread."""
+        for group in self._labels():
+            if group.spread is not None:
+                self.refresh(group)
 
     def opened(self, draft: Draft) -> None:
         self.domains.enter(draft)
@@ -58,16 +67,7 @@ class Topology:
 
     def put_on_draft(self, group: PodClass, draft: Draft) -> None:
         for each in group.counted:
-            if not self._counts(each, draft):
-                continue
-            if isinstance(each, HostGroup):
-                each.add_draft(draft.number)
-                continue
-            value = self.domains.value(draft, each.key)
-            if isinstance(value, str):
-                each.add(value)
-            elif value is Open.UNDECIDED:
-                each.postpone(draft.number)
+            self._count_on_draft(each, draft)
 
     def put_on_node(self, group: PodClass, number: int) -> None:
         for each in group.counted:
@@ -80,12 +80,12 @@ class Topology:
             group.version += 1  # domains may have come or gone with the limits
 
     def _labels(self) -> Iterator[LabelGroup]:
-        for group in self._registry.groups.values():
+        for group in self.registry.groups.values():
             if isinstance(group, LabelGroup):
                 yield group
 
     def _prepare(self) -> None:
-        for group in self._registry.groups.values():
+        for group in self.registry.groups.values():
             if group.filter is not None and not group.filter.trivial:
                 group.nodes = self._matching_nodes(group.filter)
         for number, node in enumerate(self._nodes.nodes):
@@ -93,11 +93,11 @@ class Topology:
                 self._count_running(pod, number)
 
     def _count_running(self, pod: Pod, number: int) -> None:
-        for group in self._registry.standing(pod).counted:
+        for group in self.registry.standing(pod).counted:
             if not (pod.terminating and group.kind is Kind.SPREAD):
                 self._count_on_node(group, number)
         for term in dict.fromkeys(pod.bonds.anti_affinity):
-            self._count_on_node(self._registry.shunned(term), number)
+            self._count_on_node(self.registry.shunned(term), number)
 
     def _count_on_node(self, group: AnyGroup, number: int) -> None:
         if not group.nodes >> number & 1:
@@ -108,6 +108,18 @@ class Topology:
         value = self._nodes.nodes[number].labels.get(group.key)
         if value is not None:
             group.add(value)
+
+    def _count_on_draft(self, group: AnyGroup, draft: Draft) -> None:
+        if not self._counts(group, draft):
+            return
+        if isinstance(group, HostGroup):
+            group.add_draft(draft.number)
+            return
+        value = self.domains.value(draft, group.key)
+        if isinstance(value, str):
+            group.add(value)
+        elif value is Open.UNDECIDED:
+            group.postpone(draft.number)
 
     def _counts(self, group: AnyGroup, draft: Draft) -> bool:
         """Whether nodes like the draft are among those that count."""
@@ -135,7 +147,7 @@ class Topology:
                 self.domains.decide(draft, group.key, value)
             group.settle(number, value if isinstance(value, str) else None)
 
-    def _refresh(self, group: LabelGroup) -> None:
+    def refresh(self, group: LabelGroup) -> None:
         """The values that count for a spread: of standing nodes, and of what could be launched."""
         drafts = self.domains.of_drafts[group.key]
         stamp = (self._stock.era, len(drafts))
@@ -145,10 +157,21 @@ class Topology:
         standing = self.domains.of_nodes[group.key].items()
         found = {value for value, rows in standing if rows & group.nodes}
         found |= {value for value, rows in drafts.items() if rows & self._matching_drafts(group)}
-        for narrowing, template in self._launchable(group):
-            found.update(_values(template, narrowing, group.key, self._stock))
-        group.domains = tuple(sorted(found | group.counts.keys()))
+        group.launchable = self._launchable_values(group)
+        group.domains = tuple(sorted(found | group.launchable))
         group.version += 1
+
+    def _launchable_values(self, group: LabelGroup) -> frozenset[str]:
+        if self._era != self._stock.era:
+            self._era, self._values = self._stock.era, {}
+        found: set[str] = set()
+        for narrowing, template in self._launchable(group):
+            values = self._values.get((narrowing, group.key))
+            if values is None:
+                values = _values(template, narrowing, group.key, self._stock)
+                self._values[narrowing, group.key] = values
+            found.update(values)
+        return frozenset(found)
 
     def _launchable(self, group: LabelGroup) -> Iterator[tuple[Narrowing, Template]]:
         wanted = group.filter or Filter(None, None)

@@ -12,7 +12,7 @@ import yaml
 
 from wainwright.emulator.boot import flags
 from wainwright.emulator.boot.density import lookup
-from wainwright.emulator.boot.facts import Facts, Family
+from wainwright.emulator.boot.facts import Family
 from wainwright.emulator.boot.parts import NODE_CONFIG, SHELL, Part
 from wainwright.emulator.boot.reasons import Reason, Unbootable
 from wainwright.emulator.boot.settings import Settings
@@ -30,7 +30,7 @@ NUMBERS: Final = {"maxPods": "max_pods", "podsPerCore": "pods_per_core"}
 CLUSTER: Final = ("name", "apiServerEndpoint", "certificateAuthority", "cidr")
 
 
-def read(parts: Sequence[Part], facts: Facts) -> Settings:
+def read(parts: Sequence[Part], instance_type: str) -> Settings:
     spec = _merged(_spec(part.text) for part in parts if part.type == NODE_CONFIG)
     settings = _cluster(_map(spec, "cluster"))
     kubelet = _map(spec, "kubelet")
@@ -39,7 +39,7 @@ def read(parts: Sequence[Part], facts: Facts) -> Settings:
     strategy = _map(_map(spec, "instance"), "localStorage").get("strategy")
     settings.local_disks = strategy == "RAID0"
     for part in parts:
-        found = lookup(part.text, facts.machine.name) if part.type == SHELL else None
+        found = lookup(part.text, instance_type) if part.type == SHELL else None
         if found is not None:
             settings.max_pods = flags.number("maxPods", found)
     return settings
@@ -47,7 +47,7 @@ def read(parts: Sequence[Part], facts: Facts) -> Settings:
 
 def _spec(text: str) -> dict[str, Any]:
     try:
-        found = next(iter(yaml.safe_load_all(text)), None)
+        found = next(iter(yaml.load_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         raise Unbootable(Reason.UNREADABLE, f"a NodeConfig is not YAML: {error}") from error
     if (

@@ -10,7 +10,7 @@ from typing import Final
 
 from wainwright.emulator.boot import flags
 from wainwright.emulator.boot.density import lookup
-from wainwright.emulator.boot.facts import Facts, Family
+from wainwright.emulator.boot.facts import Family
 from wainwright.emulator.boot.reasons import Reason, Unbootable
 from wainwright.emulator.boot.settings import Settings
 
@@ -26,12 +26,12 @@ def is_powershell(text: str) -> bool:
     return SCRIPT.search(text) is not None
 
 
-def read(text: str, facts: Facts) -> Settings:
+def read(text: str, instance_type: str) -> Settings:
     script = "\n".join(SCRIPT.findall(text)).replace("`\r\n", " ").replace("`\n", " ")
     call = CALL.search(script)
     if call is None:
         raise Unbootable(Reason.NO_BOOTSTRAP, "nothing calls Start-EKSBootstrap.ps1")
-    known = variables(script[: call.end()], facts.machine.name)
+    known = variables(script[: call.end()], instance_type)
     given = Reader(script, call.end(), known).arguments()
     if not given.get("eksclustername"):
         raise Unbootable(Reason.NO_CLUSTER, "-EKSClusterName is empty")

@@ -11,7 +11,7 @@ from typing import Final
 
 from wainwright.emulator.boot import flags
 from wainwright.emulator.boot.density import lookup
-from wainwright.emulator.boot.facts import Facts, Family
+from wainwright.emulator.boot.facts import Family
 from wainwright.emulator.boot.parts import SHELL, Part
 from wainwright.emulator.boot.reasons import Reason, Unbootable
 from wainwright.emulator.boot.settings import Settings
@@ -52,10 +52,10 @@ def calls(part: Part) -> bool:
     return part.type == SHELL and CALL.search(part.text) is not None
 
 
-def read(parts: Sequence[Part], facts: Facts) -> Settings:
+def read(parts: Sequence[Part], instance_type: str) -> Settings:
     script = next(part.text for part in reversed(parts) if calls(part))
     last = list(CALL.finditer(script))[-1]
-    known = variables(script[: last.end("before")], facts.machine.name)
+    known = variables(script[: last.end("before")], instance_type)
     words = [_expanded(word, known) for word in _words(script[last.end() :])]
     options, names = _options(words)
     if not names or not names[0]:

@@ -8,10 +8,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from wainwright.api.cloud import Cloud, CloudPrice
-from wainwright.catalogue import builtin
+from wainwright.catalogue import builtin, cloud_prices, shortage
 from wainwright.catalogue.lots import Lot
 from wainwright.catalogue.machine import Machine
-from wainwright.catalogue.stock import stock
+from wainwright.catalogue.remarks import Remark
+from wainwright.catalogue.stock import Stock, stock
 from wainwright.catalogue.supply import Supply
 
 Pool: TypeAlias = tuple[str, str, str]
@@ -33,6 +34,8 @@ class Goods(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """By type, the names of the zones that have it."""
     prices: Mapping[Pool, float]
     """USD per hour; a pool that nobody knows a price of is not in it."""
+    remarks: tuple[Remark, ...] = ()
+    """What of the Cloud is probably not meant as it is written."""
 
     @cached_property
     def pools(self) -> frozenset[Pool]:
@@ -71,7 +74,16 @@ def goods(cloud: Cloud | None) -> Goods:
             for lot in lots
             if lot.price is not None
         },
+        remarks=(*found.remarks, *_doubts(cloud, found)),
     )
+
+
+def _doubts(cloud: Cloud | None, found: Stock) -> list[Remark]:
+    """Prices and shortages of things that there are none of."""
+    if cloud is None or not (cloud.spec.prices or cloud.spec.unavailable):
+        return []
+    lots, unpriced = cloud_prices.priced(cloud, found.lots)
+    return [*unpriced, *shortage.out_of_stock(cloud, lots, found.zones)[1]]
 
 
 def _zones(lots: Iterable[Lot]) -> tuple[str, ...]:

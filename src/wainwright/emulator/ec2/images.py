@@ -118,6 +118,9 @@ class Images:
         owners = params.get("Owners")
         if owners and not self._owned_by(image, owners):
             return False
+        users = params.get("ExecutableUsers")
+        if users and not ("all" in users if image.public else "self" in users):
+            return False
         if image.deprecated is None or image.deprecated > self._world.now() or self._own(image):
             return True
         return bool(params.get("IncludeDeprecated") or params.get("ImageIds"))

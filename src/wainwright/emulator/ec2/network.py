@@ -9,6 +9,7 @@ from wainwright.emulator import ids
 from wainwright.emulator.ec2.cidr import addresses, subnet_block, vpc_block
 from wainwright.emulator.ec2.goods import Goods
 from wainwright.emulator.ec2.lookup import GROUP, SUBNET, VPC, named, only
+from wainwright.emulator.ec2.netchecks import emulated, in_use
 from wainwright.emulator.ec2.netviews import Views
 from wainwright.emulator.ec2.state import SecurityGroup, Subnet, Vpc
 from wainwright.emulator.filters import matching
@@ -44,6 +45,7 @@ class Network:
             "DeleteVpc": self.delete_vpc,
             "CreateSubnet": self.create_subnet,
             "DescribeSubnets": self.describe_subnets,
+            "ModifySubnetAttribute": self.modify_subnet,
             "DeleteSubnet": self.delete_subnet,
             "CreateSecurityGroup": self.create_group,
             "DescribeSecurityGroups": self.describe_groups,
@@ -94,6 +96,7 @@ class Network:
 
     def create_vpc(self, params: Params) -> Answer:
         only_for(params, "vpc")
+        emulated(params)
         vpc = Vpc(
             id=ids.new(self._world, "vpc"),
             cidr=vpc_block(params.get("CidrBlock")),
@@ -113,7 +116,7 @@ class Network:
         vpc = only(self.state.vpcs, params.get("VpcId"), VPC)
         own = [each for each in self.state.groups.values() if each.vpc_id == vpc.id]
         if len(own) > 1 or any(each.vpc_id == vpc.id for each in self.state.subnets.values()):
-            raise _in_use("vpc", vpc.id)
+            raise in_use("vpc", vpc.id)
         for group in own:
             del self.state.groups[group.id]
         del self.state.vpcs[vpc.id]
@@ -121,6 +124,7 @@ class Network:
 
     def create_subnet(self, params: Params) -> Answer:
         only_for(params, "subnet")
+        emulated(params)
         vpc = only(self.state.vpcs, params.get("VpcId"), VPC)
         taken = [each.cidr for each in self.state.subnets.values() if each.vpc_id == vpc.id]
         block = subnet_block(params.get("CidrBlock"), vpc.cidr, taken)
@@ -145,10 +149,18 @@ class Network:
         found, token = page(rows, params, most=MOST)
         return {"Subnets": [self._views.subnet(row) for row in found], **token}
 
+    def modify_subnet(self, params: Params) -> Answer:
+        """Whether machines get public addresses is all that can be said of a subnet here."""
+        subnet, public = self.subnet(params.get("SubnetId")), params.get("MapPublicIpOnLaunch")
+        if public is None:
+            raise AwsError("UnsupportedOperation", "Only MapPublicIpOnLaunch can be changed here.")
+        subnet.public = bool(public.get("Value"))
+        return {}
+
     def delete_subnet(self, params: Params) -> Answer:
         subnet = self.subnet(params.get("SubnetId"))
         if subnet.free < addresses(subnet.cidr):
-            raise _in_use("subnet", subnet.id)
+            raise in_use("subnet", subnet.id)
         del self.state.subnets[subnet.id]
         return {}
 
@@ -167,9 +179,11 @@ class Network:
 
     def describe_groups(self, params: Params) -> Answer:
         rows = named(self.state.groups, params.get("GroupIds"), GROUP)
-        names = params.get("GroupNames")
+        names = params.get("GroupNames") or ()
         if names:
             rows = [row for row in rows if row.name in names]
+        for name in set(names) - {row.name for row in rows}:
+            raise AwsError(GROUP.missing, f"The security group '{name}' does not exist")
         rows = matching(rows, params.get("Filters"), self._views.group_fields, lambda row: row.tags)
         found, token = page(rows, params, most=MOST)
         return {"SecurityGroups": [self._views.group(row) for row in found], **token}
@@ -220,8 +234,3 @@ class Network:
         )
         self.state.groups[group.id] = group
         return group
-
-
-def _in_use(what: str, identity: str) -> AwsError:
-    message = f"The {what} '{identity}' has dependencies and cannot be deleted."
-    return AwsError("DependencyViolation", message)

@@ -135,7 +135,7 @@ class Templates:
 
     def modify(self, params: Params) -> Answer:
         template = self.template(params)
-        asked = params.get("DefaultVersion") or params.get("SetDefaultVersion")
+        asked = params.get("DefaultVersion")
         if asked:
             template.default = self._version(template, str(asked)).number
         return {"LaunchTemplate": self._view(template)}

@@ -128,7 +128,8 @@ SPACES = (space("front", tier="front"), space("back", tier="back"), space("shop"
     ],
 )
 def test_of_which_namespaces_it_speaks(fields: Value, expected: set[str] | None) -> None:
-    assert company(*SPACES, **fields).namespaces == (expected if expected is None else {*expected})
+    wanted = None if expected is None else frozenset(expected)
+    assert company(*SPACES, **fields).namespaces == wanted
 
 
 def test_a_namespace_that_is_not_in_the_input_has_only_its_name_for_a_label() -> None:
@@ -136,8 +137,8 @@ def test_a_namespace_that_is_not_in_the_input_has_only_its_name_for_a_label() ->
     absent = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
     named = {"matchLabels": {"kubernetes.io/metadata.name": "lost"}}
     found = company(stranger, space("front", tier="front"), namespaceSelector=absent)
-    assert found.namespaces == {"shop", "lost"}
-    assert company(stranger, namespaceSelector=named).namespaces == {"lost"}
+    assert found.namespaces == frozenset({"shop", "lost"})
+    assert company(stranger, namespaceSelector=named).namespaces == frozenset({"lost"})
 
 
 def test_an_old_name_of_the_label_that_says_what_is_near() -> None:

@@ -188,7 +188,8 @@ def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> Non
         for name in ("shop", "shop", "bank")
     )
     assert shop is again
-    assert [each.anti_affinity[0].namespaces for each in (shop, bank)] == [{"shop"}, {"bank"}]
+    shops, banks = shop.anti_affinity[0], bank.anti_affinity[0]
+    assert (shops.namespaces, banks.namespaces) == (frozenset({"shop"}), frozenset({"bank"}))
 
 
 def test_pods_of_equal_spec_but_for_a_volume_have_bonds_of_their_own() -> None:
