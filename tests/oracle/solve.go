@@ -87,13 +87,14 @@ func (w *World) options() []scheduling.Options {
 
 // cluster is the state that the controller would have gathered by watching.
 func (w *World) cluster(ctx context.Context, cloud *Cloud) (*state.Cluster, client.Client, error) {
-	kube := fake.NewClientBuilder().
+	stored := fake.NewClientBuilder().
 		WithScheme(scheme.Scheme).
 		WithObjects(w.objects...).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(object client.Object) []string {
 			return []string{object.(*corev1.Pod).Spec.NodeName}
 		}).
 		Build()
+	kube := unscoped{stored}
 	cluster := state.NewCluster(clock.RealClock{}, kube, cloud)
 	for _, claim := range all[*v1.NodeClaim](w.objects) {
 		cluster.UpdateNodeClaim(claim)
@@ -115,6 +116,17 @@ func (w *World) cluster(ctx context.Context, cloud *Cloud) (*state.Cluster, clie
 		}
 	}
 	return cluster, kube, nil
+}
+
+// unscoped forgives a namespace in the name of a volume, which has none: the API server does, and
+// the scheduler relies on it.
+type unscoped struct{ client.WithWatch }
+
+func (u unscoped) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if _, is := into.(*corev1.PersistentVolume); is {
+		key.Namespace = ""
+	}
+	return u.WithWatch.Get(ctx, key, into, options...)
 }
 
 func uids(pods []*corev1.Pod) sets.Set[types.UID] {

@@ -22,6 +22,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     region: str
     kubernetes_version: str = ""
     """As 1.33; empty: as EKS says."""
+    service_cidr: str = ""
+    """The addresses of services; empty: as EKS says."""
     ca_bundle: str = ""
     isolated_vpc: bool = False
     """Without a way to IAM and the price list: profiles are then the user's own affair."""
@@ -67,16 +69,25 @@ class Facts:
         self._known: Remembered[ClusterFacts] = Remembered(clock, FACTS_KEPT)
 
     async def get(self) -> ClusterFacts:
+        """All of them; what is stated goes before what EKS says."""
         return await self._known.get("cluster", self._ask)
+
+    async def version(self) -> str:
+        """Of Kubernetes; EKS is not asked where it is stated, as the cluster may not be its."""
+        return self._cluster.kubernetes_version or (await self.get()).version
+
+    async def service_cidr(self) -> str:
+        return self._cluster.service_cidr or (await self.get()).service_cidr
 
     async def _ask(self) -> ClusterFacts:
         found = await self._eks.describe_cluster(self._cluster.name)
         network = found.get("kubernetesNetworkConfig") or {}
         ipv6 = network.get("ipFamily") == "ipv6"
+        cidr = network.get("serviceIpv6Cidr" if ipv6 else "serviceIpv4Cidr")
         return ClusterFacts(
             version=self._cluster.kubernetes_version or found.get("version", ""),
             endpoint=found.get("endpoint", ""),
             certificate=(found.get("certificateAuthority") or {}).get("data", ""),
-            service_cidr=network.get("serviceIpv6Cidr" if ipv6 else "serviceIpv4Cidr") or "",
+            service_cidr=self._cluster.service_cidr or cidr or "",
             ipv6=ipv6,
         )

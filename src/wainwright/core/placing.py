@@ -98,19 +98,29 @@ class Placing:
         limits = self.topology.restriction(stage.bound)
         if limits is None:
             return None
-        options = [self._within(stage, extra) for extra in limits.options]
-        new = options if limits.new else []
         for number, wish in enumerate(stage.wishes):
             if limits.nodes and self._take(pod, group, wish, limits.nodes):
                 return Found.PLACE
-            step = self._best(new, number) if self.strict_weights else None
-            among = [option.wishes[number] for option in options]
-            if self._join_tied(pod, group, wish, among, limits, self._forbidden(new, step)):
+            step = self._best(self._new(stage, limits), number) if self.strict_weights else None
+            forbidden = self._barred(stage, limits, step)
+            if self._join_tied(pod, group, (stage, number), limits, forbidden):
                 return Found.PLACE
-            step = step or self._best(new, number)
+            step = step or self._best(self._new(stage, limits), number)
             if step is not None:
                 return self._opened(pod, group, step)
         return None
+
+    def _options(self, stage: Stage, limits: Restriction) -> list[Stage]:
+        return [self._within(stage, extra) for extra in limits.options]
+
+    def _new(self, stage: Stage, limits: Restriction) -> list[Stage]:
+        """As what the pod may ask for a node of its own."""
+        return [] if limits.near_a_node else self._options(stage, limits)
+
+    def _barred(self, stage: Stage, limits: Restriction, step: Step | None) -> Rows:
+        if not (self.stock.live and self.table.unreserved) and step is None:
+            return 0
+        return self._forbidden(self._new(stage, limits), step)
 
     def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
         if step.answer.kind is Kind.WAIT:
@@ -192,19 +202,21 @@ class Placing:
         self,
         pod: Pod,
         group: PodClass,
-        wish: Wish,
-        among: Sequence[Wish],
+        asked: tuple[Stage, int],
         limits: Restriction,
         forbidden: Rows,
     ) -> bool:
         """As above, where drafts that have not settled have to for the sake of the pod."""
-        table = self.table
+        table, (stage, number) = self.table, asked
+        wish = stage.wishes[number]
         for drafts, choice in ((table.settled, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
             decided = table.candidates(wish, free & limits.drafts)
-            left, maybe = decided, free & limits.undecided
-            for option in among if maybe else ():
-                left |= table.candidates(option, maybe)
+            left, maybe, among = decided, free & limits.undecided, [wish]
+            if maybe:
+                among = [option.wishes[number] for option in self._options(stage, limits)]
+                for option in among:
+                    left |= table.candidates(option, maybe)
             while left:
                 draft = choice(left)
                 tried = (wish,) if draft.bit & decided else among

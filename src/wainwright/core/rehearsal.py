@@ -143,7 +143,7 @@ class Forked(Topology):
             return
         fork = self._fork(group)
         if isinstance(fork, HostGroup):
-            fork.without_node(number)
+            fork.forget()
             return
         value = self._nodes.nodes[number].labels.get(fork.key)
         if value is not None:

@@ -88,9 +88,9 @@ def stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: boo
 
 
 def acquaint(
-    classes: Classes, templates: Sequence[Template], nodes: NodeTable, slack: Slack
+    classes: Classes, templates: Sequence[Template], nodes: NodeTable, slack: Slack | None
 ) -> None:
-    """Lets pools, nodes and the slack index know what will be asked of them."""
+    """Lets pools, nodes and the slack index of drafts know what will be asked of them."""
     resources = classes.resources
     for template in templates:
         template.number_resources(resources)
@@ -100,5 +100,5 @@ def acquaint(
         introduce(ask, templates)
         ask.nodes = nodes.admitting(ask)
     for wish in classes.wishes:
-        wish.short = slack.places(wish.amounts)
+        wish.short = slack.places(wish.amounts) if slack is not None else ()
         wish.short_nodes = node_slack.places(wish.amounts) if nodes.nodes else ()

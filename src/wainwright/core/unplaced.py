@@ -155,7 +155,7 @@ class _Judge:
         topology = self.solution.placing.topology
         if stage.bound is not None and topology is not None:
             limits = topology.restriction(stage.bound)
-            options = limits.options if limits is not None and limits.new else []
+            options = limits.options if limits is not None and not limits.near_a_node else []
             places = tuple(dict.fromkeys(p.narrow(o) for p in places for o in options)) or places
         return msgspec.structs.replace(
             pod, alternatives=places, tolerations=stage.wishes[0].ask.tolerations

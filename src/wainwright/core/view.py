@@ -70,7 +70,7 @@ class View:
         on_offer = free_slots(template.index for template in self._templates)
         stock = stocked(self._templates, without_promised(on_offer, snapshot.nodes), gate=gate)
         stock.begin_round()
-        acquaint(self._classes, self._templates, self._nodes, self._no_slack())
+        acquaint(self._classes, self._templates, self._nodes, None)
         self._ladder = Ladder(self._templates, Openings(options.min_values_policy, stock))
         self._topology = self._counted(registry)
         self._ranks, self._groups = self._in_order()

@@ -173,6 +173,9 @@ def test_without_the_cidr_of_services_no_node_with_nodeadm_can_join() -> None:
     lost = Fault(service="eks", code="AccessDeniedException", status=403)
     found, _ = resolved(None, lost, kubernetes_version="1.33")
     assert told(found, VALIDATION) == ("Unknown", "ClusterCIDRNotFound")
+    assert told(found, "AMIsReady")[0] == "True"
+    stated, _ = resolved(None, lost, kubernetes_version="1.33", service_cidr="10.100.0.0/16")
+    assert (stated.ready, stated.cluster_cidr) == (True, "10.100.0.0/16")
     other, _ = resolved(
         node_class(amiFamily="Bottlerocket", amiSelectorTerms=[{"name": "bottlerocket-*"}]), lost
     )

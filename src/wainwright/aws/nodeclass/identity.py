@@ -3,9 +3,9 @@
 A node whose class has another number today was launched from settings that no longer hold. The hash
 is ours: the first 16 hex digits of SHA-256 over the JSON of the static fields, keys sorted, what is
 empty or at its default left out, lists as sets, together with the image family in force and the
-cluster's CA. Its version is written beside it, and hashes of different versions say nothing about each other:
-a claim that another controller hashed, or an older one of ours, is given the new hash instead of
-being replaced.
+cluster's CA. Its version is written beside it, and hashes of different versions say nothing about
+each other: a claim that another controller hashed, or an older one of ours, is given the new hash
+instead of being replaced.
 
 Not in it is what selects (subnets, security groups, images, reservations, the placement group):
 what these find is compared with the instance itself.

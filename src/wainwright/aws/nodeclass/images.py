@@ -71,7 +71,7 @@ class Images:
 
     async def _version(self, terms: Iterable[ImageTerm]) -> str:
         """Of Kubernetes, which only an alias hangs on."""
-        return (await self._facts.get()).version if _aliases(terms) else ""
+        return await self._facts.version() if _aliases(terms) else ""
 
     async def _ask(
         self, terms: Sequence[ImageTerm], family: AmiFamily, version: str

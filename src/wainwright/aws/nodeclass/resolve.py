@@ -62,10 +62,10 @@ class Resolver:
     ) -> None:
         ec2 = account.ec2
         self._clock = clock
-        self._facts = Facts(account.eks, cluster, clock)
+        self.facts = Facts(account.eks, cluster, clock)
         self._subnets = Subnets(ec2, clock)
         self._groups = SecurityGroups(ec2, clock)
-        self._images = Images(ec2, Parameters(account.ssm, clock), self._facts, clock)
+        self._images = Images(ec2, Parameters(account.ssm, clock), self.facts, clock)
         self._reservations = Reservations(
             ec2, clock, availability, enabled=cluster.capacity_reservations
         )
@@ -136,7 +136,7 @@ class Resolver:
         if ami_family(node_class.spec) is not AmiFamily.AL2023:
             return ""
         try:
-            return (await self._facts.get()).service_cidr
+            return await self.facts.service_cidr()
         except AwsError:
             return ""
 

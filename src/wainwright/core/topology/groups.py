@@ -7,12 +7,14 @@ A group of the hostname counts by node and draft, and only how many are full mat
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from wainwright.model.columns import Rows
 from wainwright.model.requirements import Requirements
 from wainwright.model.taints import Toleration
 from wainwright.model.topology import Company, Spread
+
+NONE: Final[Mapping[int, int]] = {}
 
 
 class Kind(Enum):
@@ -120,7 +122,7 @@ class LabelGroup(Group):
 class HostGroup(Group):
     """Counts by node and by draft."""
 
-    __slots__ = ("anywhere", "full", "full_nodes", "limit", "on_drafts", "on_nodes")
+    __slots__ = ("_before", "full", "full_nodes", "limit", "on_drafts", "on_nodes", "total")
 
     def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int, limit: int) -> None:
         super().__init__(kind, key, meaning, number)
@@ -128,34 +130,44 @@ class HostGroup(Group):
         """From so many on a node or draft is among the full ones."""
         self.on_drafts: dict[int, int] = {}
         self.on_nodes: dict[int, int] = {}
+        self._before: Mapping[int, int] = NONE
+        """Of a fork: what the group counted that it came from."""
         self.full: Rows = 0
         self.full_nodes: Rows = 0
-        self.anywhere = False
+        self.total = 0
+
+    @property
+    def anywhere(self) -> bool:
+        return self.total > 0
 
     def fork(self) -> "HostGroup":
-        """A copy to play with; only for a group without drafts."""
+        """A copy to play with; only for a group that is no fork itself and has no drafts."""
         twin = HostGroup(self.kind, self.key, self.meaning, self.number, self.limit)
         self._copied(twin)
-        twin.on_nodes, twin.full_nodes = dict(self.on_nodes), self.full_nodes
-        twin.anywhere = self.anywhere
+        twin._before, twin.full_nodes, twin.total = self.on_nodes, self.full_nodes, self.total
         return twin
 
-    def without_node(self, number: int) -> None:
-        self.on_nodes.pop(number, None)
-        self.anywhere = bool(self.on_nodes)
+    def forget(self) -> None:
+        """One pod less, on a node that goes and will not be asked again."""
+        self.total -= 1
 
     def add_draft(self, number: int) -> None:
         count = self.on_drafts[number] = self.on_drafts.get(number, 0) + 1
-        self.anywhere = True
+        self.total += 1
         if count == self.limit:
             self.full |= 1 << number
+        if count == self.limit or self.total == 1:
             self.version += 1
 
     def add_node(self, number: int) -> None:
-        count = self.on_nodes[number] = self.on_nodes.get(number, 0) + 1
-        self.anywhere = True
+        known = self.on_nodes.get(number)
+        count = self.on_nodes[number] = (
+            self._before.get(number, 0) if known is None else known
+        ) + 1
+        self.total += 1
         if count == self.limit:
             self.full_nodes |= 1 << number
+        if count == self.limit or self.total == 1:
             self.version += 1
 
 

@@ -24,26 +24,32 @@ OPTIONS: Final = 64  # combinations of values that are tried at most
 class Restriction:
     """Where one more pod of the bound may go."""
 
-    __slots__ = ("drafts", "new", "nodes", "options", "undecided")
+    __slots__ = ("_keys", "_options", "drafts", "near_a_node", "nodes", "undecided")
 
-    def __init__(self) -> None:
+    def __init__(self, keys: "_Keys") -> None:
+        self._keys = keys
+        self._options: list[Requirements] | None = None
         self.nodes: Rows = -1
         self.drafts: Rows = -1
         """Of the drafts that have settled on all labels in question."""
         self.undecided: Rows = 0
         """Those that have not, and might do."""
-        self.options: list[Requirements] = [NO_REQUIREMENTS]
-        """What such drafts, and new nodes, have to be narrowed to: any of these."""
-        self.new = True
-        """Whether a new node could do at all."""
+        self.near_a_node = False
+        """Whether only a node or draft that is there already will do."""
+
+    @property
+    def options(self) -> list[Requirements]:
+        """What undecided drafts, and new nodes, have to be narrowed to: any of these."""
+        if self._options is None:
+            self._options = list(islice(self._keys.options(), OPTIONS))
+        return self._options
 
 
 def restriction(bound: Bound, domains: Domains) -> Restriction | None:
     """None where no place will do, whatever is there."""
-    found = Restriction()
     per_key = _Keys(domains)
-    if not _near(bound, found, per_key):
-        return None
+    found = Restriction(per_key)
+    _near(bound, found, per_key)
     for group in bound.full:
         found.nodes &= ~group.full_nodes
         found.drafts &= ~group.full
@@ -54,7 +60,7 @@ def restriction(bound: Bound, domains: Domains) -> Restriction | None:
     return found if per_key.settle(found) else None
 
 
-def _near(bound: Bound, found: Restriction, per_key: "_Keys") -> bool:
+def _near(bound: Bound, found: Restriction, per_key: "_Keys") -> None:
     for groups, itself in bound.near:
         if itself and not any(map(_somewhere, groups)):
             # The first of its kind may go anywhere, as long as there is a label to stick to.
@@ -66,10 +72,9 @@ def _near(bound: Bound, found: Restriction, per_key: "_Keys") -> bool:
             if isinstance(group, HostGroup):
                 found.nodes &= group.full_nodes
                 found.drafts &= group.full
-                found.new = False
+                found.near_a_node = True
             else:
                 per_key.near(group)
-    return True
 
 
 def _somewhere(group: LabelGroup | HostGroup) -> bool:
@@ -108,18 +113,19 @@ class _Keys:
         self._optional[key] = self._optional.get(key, True) and optional
 
     def settle(self, found: Restriction) -> bool:
-        undecided = 0
+        """Whether anything is left."""
+        undecided, possible = 0, True
         for key, allowed in self._allowed.items():
             optional = self._optional[key]
             found.nodes &= self._nodes(key, allowed, optional=optional)
             settled, maybe = self._drafts(key, allowed, optional=optional)
             found.drafts &= settled | maybe
             undecided |= maybe
+            possible = possible and (optional or not allowed.empty)
         found.undecided = undecided & found.drafts
         found.drafts &= ~undecided
-        found.options = list(islice(self._options(), OPTIONS))
-        found.new = found.new and bool(found.options)
-        return bool(found.nodes or found.drafts or found.undecided or found.new)
+        new = possible and not found.near_a_node
+        return bool(new or found.nodes or found.drafts or found.undecided)
 
     def _nodes(self, key: str, allowed: ValueSet, *, optional: bool) -> Rows:
         columns = self._domains.of_nodes[key]
@@ -133,7 +139,8 @@ class _Keys:
             fine |= self._domains.lacking[key]
         return fine, 0 if allowed.empty else self._domains.undecided[key]
 
-    def _options(self) -> Iterable[Requirements]:
+    def options(self) -> Iterable[Requirements]:
+        """All combinations that keep every spread even, the emptiest places first."""
         keys = list(self._allowed)
         choices = [self._choices(key) for key in keys]
         for values in _emptiest_first(choices):

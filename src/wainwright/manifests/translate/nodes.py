@@ -65,7 +65,7 @@ def _labels(machine: Machine, pool: NodePool | None) -> dict[str, str]:
         found = _claimed(machine.claim, pool)
         if machine.pool is not None:
             found[NODEPOOL] = machine.pool
-    if machine.is_managed and not machine.is_initialized:
+    if not machine.is_initialized:
         # It ends up with these, and until then counts as if it had them, like a node to be made.
         found |= dict.fromkeys(ON_EVERY_NODE, TRUE)
     if machine.node is not None:

@@ -80,9 +80,8 @@ class Volumes:
             name = claim_name(volume, pod)
             reach = self._reach(volume, pod) if name else Reach(attachment=inline(volume))
             attached.add(reach.attachment)
-            together = _together(places, reach.places)
-            why = reach.problem or (None if together else APART)
-            places = together or places
+            places = _together(places, reach.places)
+            why = reach.problem or (None if places else APART)
             problem = problem or (VolumeProblem(claim=name, why=why) if why else None)
         return Held(attachments=_ordered(attached), places=places, problem=problem)
 

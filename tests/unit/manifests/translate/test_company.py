@@ -118,6 +118,10 @@ SPACES = (space("front", tier="front"), space("back", tier="back"), space("shop"
         ),
         ({"namespaceSelector": {"matchLabels": {"tier": "none"}}}, set()),
         (
+            {"namespaceSelector": {"matchLabels": {"tier": "no value"}}, "namespaces": ["front"]},
+            {"front"},
+        ),
+        (
             {"namespaceSelector": {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}},
             {"front", "back"},
         ),

@@ -7,6 +7,7 @@ from tests.unit.manifests.translate.disks import (
     bound,
     claim,
     claimed,
+    placed,
     storage_class,
     volume,
 )
@@ -39,6 +40,7 @@ DISKS: dict[str, tuple[Value, list[tuple[str, str]]]] = {
     "Cinder": ({"cinder": {"volumeID": "c"}}, [("cinder.csi.openstack.org", "c")]),
     "vSphere": ({"vsphereVolume": {"volumePath": "p"}}, [("csi.vsphere.vmware.com", "p")]),
     "Portworx": ({"portworxVolume": {"volumeID": "x"}}, [("pxd.portworx.com", "x")]),
+    "a disk without a name": ({"cinder": {}}, []),
     "NFS": ({"nfs": {"server": "s", "path": "/"}}, []),
     "a folder of the node": ({"hostPath": {"path": "/"}}, []),
 }
@@ -92,13 +94,16 @@ def test_claims_of_different_namespaces_are_different() -> None:
 
 def test_attachments_are_in_order_and_each_is_there_once() -> None:
     found = attached(
-        bound("x", "pv-x"),
-        bound("y", "pv-y"),
-        volume("pv-x"),
-        volume("pv-y"),
-        spec=claimed("y", "x", "y"),
+        *(bound(name, f"pv-{name}") for name in "abcdef"),
+        *(volume(f"pv-{name}") for name in "abcdef"),
+        spec=claimed(*"fdbace", "a"),
     )
-    assert found == [(EBS, "vol-pv-x"), (EBS, "vol-pv-y")]
+    assert found == [(EBS, f"vol-pv-{name}") for name in "abcdef"]
+
+
+def test_nobody_attaches_what_a_class_does_not_make() -> None:
+    by_hand = storage_class(provisioner="kubernetes.io/no-provisioner")
+    assert placed(claim(), by_hand).bonds.attachments == ()
 
 
 def csi_node(name: str, **counts: int | None) -> Value:

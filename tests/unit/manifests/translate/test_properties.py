@@ -102,6 +102,11 @@ SPECS: list[Value] = [
     },
     {"affinity": {"podAffinity": {REQUIRED: [NEAR]}}},
     {"affinity": {"podAffinity": {REQUIRED: [{**NEAR, "namespaces": ["bank"]}]}}},
+    {
+        "affinity": {
+            "podAffinity": {REQUIRED: [{**NEAR, "namespaces": ["x"], "matchLabelKeys": ["b"]}]}
+        }
+    },
     {"affinity": {"podAntiAffinity": {REQUIRED: [{**NEAR, "mismatchLabelKeys": ["a"]}]}}},
     {
         "volumes": [

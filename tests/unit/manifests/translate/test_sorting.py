@@ -145,7 +145,8 @@ def test_a_pod_that_is_leaving_already_needs_no_budgets_leave() -> None:
 )
 def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed: bool) -> None:
     blocking = budget(maxUnavailable=0, unhealthyPodEvictionPolicy=policy)
-    status = {"conditions": [{"type": "Ready", "status": ready}]}
+    scheduled = {"type": "PodScheduled", "status": "False"}
+    status = {"conditions": [scheduled, {"type": "Ready", "status": ready}]}
     assert is_placed(blocking, spec=ON_LEAVING, metadata=WEB, status=status) is placed
 
 

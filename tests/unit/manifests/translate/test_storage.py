@@ -6,16 +6,16 @@ import pytest
 from tests.unit.manifests.translate.disks import (
     DEFAULT,
     ZONE,
-    attached,
     bonds,
     claim,
+    claimed,
     ephemeral,
     places,
     problem,
     storage_class,
     topology,
 )
-from tests.unit.manifests.translate.objects import Value, thing, translated
+from tests.unit.manifests.translate.objects import Value, owned, pod, thing, translated
 
 from wainwright.model.pod import ANYWHERE, Pod
 
@@ -135,7 +135,19 @@ def test_a_stateful_set_whose_name_is_yet_to_be_chosen_makes_claims_too() -> Non
     assert [each.volume_problem for each in found] == [None, None]
 
 
-def test_claims_of_its_templates_are_owed_by_a_stateful_set_only() -> None:
-    without_class = stateful_pods()
-    assert [each.volume_problem is None for each in without_class] == [False, False]
-    assert attached(claim(), storage_class()) == [("ebs.csi.aws.com", "shop/data")]
+def test_nobody_but_a_stateful_set_makes_claims_of_templates() -> None:
+    namesake = pod("db-x", metadata=owned("ReplicaSet", "db"), spec=claimed("data-db-x"))
+    found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), namesake)}
+    assert found["db-0"] is None
+    assert found["db-x"] is not None
+
+
+def test_claims_of_templates_need_a_class_as_well() -> None:
+    assert [each.volume_problem is None for each in stateful_pods()] == [False, False]
+
+
+def test_a_template_may_name_its_class_by_annotation() -> None:
+    annotated = {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}
+    template = {"volumeClaimTemplate": {"metadata": annotated, "spec": {}}}
+    spec = {"volumes": [{"name": "scratch", "ephemeral": template}]}
+    assert places(in_zone("fast", "b"), spec=spec) == [f"{ZONE} In [b]"]

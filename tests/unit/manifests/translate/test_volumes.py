@@ -52,6 +52,7 @@ def test_other_names_of_the_zone_mean_the_zone(key: str) -> None:
     [
         ({"failure-domain.beta.kubernetes.io/zone": "a"}, [f"{ZONE} In [a]"]),
         ({ZONE: "a__b"}, [f"{ZONE} In [a b]"]),
+        ({ZONE: "", "rack": "7"}, [""]),
         (
             {"topology.kubernetes.io/region": "r", ZONE: "a"},
             [f"topology.kubernetes.io/region In [r], {ZONE} In [a]"],
