@@ -4,8 +4,9 @@ The commands and `import wainwright` both go through here, so that a notebook an
 give the same answer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -20,9 +21,13 @@ from wainwright.collector import without_collector
 from wainwright.core.plan import plan
 from wainwright.manifests.translate.snapshot import snapshot
 from wainwright.manifests.world import World
-from wainwright.model.options import DEFAULT_OPTIONS, Options
+from wainwright.model.index import TypeIndex
+from wainwright.model.options import DEFAULT_OPTIONS, Options, PreferencePolicy
 from wainwright.model.plan import Plan
+from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Reservation, Snapshot
+
+NOTABLE: Final = 0.01  # preferences that cost less than this share of the plan go unmentioned
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +130,39 @@ def _reservation(selected: Selected) -> Reservation:
 def planned(prepared: Prepared) -> Planned:
     """The plan for what has been prepared."""
     indexes = {name: built.index for name, built in prepared.built.items()}
+    options = prepared.conditions.options
     with without_collector():
-        made = plan(prepared.snapshot, indexes, prepared.conditions.options)
+        made = plan(prepared.snapshot, indexes, options)
+        warnings = _dear_preferences(prepared.snapshot, indexes, options, made)
+    made = msgspec.structs.replace(made, warnings=(*made.warnings, *warnings))
     return Planned(prepared=prepared, plan=made)
+
+
+def _dear_preferences(
+    snapshot: Snapshot, indexes: Mapping[str, TypeIndex], options: Options, made: Plan
+) -> tuple[str, ...]:
+    """What respecting preferences costs, where it costs anything: nothing weighs them otherwise."""
+    if options.preference_policy is PreferencePolicy.IGNORE or not any(
+        map(_prefers, snapshot.pods)
+    ):
+        return ()
+    ignoring = msgspec.structs.replace(options, preference_policy=PreferencePolicy.IGNORE)
+    other = plan(snapshot, indexes, ignoring)
+    dearer = made.price + made.fees - other.price - other.fees
+    if other.scheduled < made.scheduled or dearer < NOTABLE * (other.price + other.fees):
+        return ()
+    pods = sum(map(_prefers, snapshot.pods))
+    return (
+        f"preferences of {pods:,} pods cost ${dearer:.3f}/h: {len(made.claims):,} nodes where "
+        f"{len(other.claims):,} would do without them (--preference-policy Ignore)",
+    )
+
+
+def _prefers(pod: Pod) -> bool:
+    bonds = pod.bonds
+    return bool(
+        bonds.preferred_affinity
+        or bonds.preferred_anti_affinity
+        or bonds.preferred_nodes
+        or any(not spread.required for spread in bonds.spreads)
+    )

@@ -6,6 +6,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 from tests.support.oracleworlds import World
 
+from wainwright.model.labels import CAPACITY_TYPE, ZONE
+
 Wrong = Callable[[World], bool]
 
 KEPT: Final = frozenset(

@@ -41,7 +41,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def index(self) -> TypeIndex:
         """Compiled for the planner, once."""
         with without_collector():
-            return TypeIndex(self.types)
+            return TypeIndex(self.types, zones=self.zones)
 
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:

@@ -204,7 +204,7 @@ def _leaving_open(index: TypeIndex, key: str) -> Markets:
 
 
 def _by_value(index: TypeIndex, key: str) -> list[tuple[str, Markets]]:
-    found: dict[str, Markets] = {}
+    found: dict[str, Markets] = dict.fromkeys(index.zones if key == ZONE else (), 0)
     for number, market in enumerate(index.markets):
         allowed = market.requirements.allowed(key)
         for value in () if allowed.open else allowed.values:

@@ -24,6 +24,7 @@ from wainwright.model.reason import (
     LabelConflict,
     LimitReached,
     NearestMiss,
+    NewNodeWontDo,
     NodeVerdict,
     NoPoolFits,
     NoPools,
@@ -127,7 +128,7 @@ class _Judge:
             return Unschedulable(pods=keys, reason=reason)
         kept = self._kept(group) if group is not None else ()
         bounded = self._bounded(pod, group) if group is not None else pod
-        verdicts = [self._verdict(pool, bounded) for pool in self.pools]
+        verdicts = [self._verdict(pool, bounded, tied=bool(kept)) for pool in self.pools]
         refused = [
             (self.templates[one.pool], one.reason) for one in verdicts if one.pool in self.templates
         ]
@@ -135,7 +136,7 @@ class _Judge:
             pods=keys,
             reason=Kept(by=kept) if kept else NoPoolFits() if self.pools else NoPools(),
             pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
-            suggestion=fix(bounded, refused, self.state),
+            suggestion=None if kept else fix(bounded, refused, self.state),
             nodes=self._nodes(group),
         )
 
@@ -170,13 +171,14 @@ class _Judge:
             return Contradictory(keys=pod.contradictory)
         return None
 
-    def _verdict(self, pool: Pool, pod: Pod) -> PoolVerdict:
+    def _verdict(self, pool: Pool, pod: Pod, *, tied: bool) -> PoolVerdict:
         template = self.templates.get(pool.name)
         if template is None:
             why = pool.unusable or "there is nothing that it could buy"
             return PoolVerdict(pool=pool.name, reason=PoolUnusable(why=why), funnel=NO_TYPES)
         found = descent(template, pod, self.state)
-        reason = found.reason or PoolUnusable(why="what it could buy is promised to other pods")
+        promised = PoolUnusable(why="what it could buy is promised to other pods")
+        reason = found.reason or (NewNodeWontDo() if tied else promised)
         return PoolVerdict(
             pool=pool.name, reason=reason, funnel=found.funnel, nearest_miss=_miss(reason)
         )

@@ -43,10 +43,14 @@ class TypeIndex:
         "metal",
         "own_thresholds",
         "types",
+        "zones",
     )
 
     def __init__(
-        self, types: Iterable[InstanceType], described: AbstractSet[str] = DESCRIBED_BY_TYPES
+        self,
+        types: Iterable[InstanceType],
+        described: AbstractSet[str] = DESCRIBED_BY_TYPES,
+        zones: Iterable[str] = (),
     ) -> None:
         self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_cost_then_name))
         self.everything: Rows = (1 << len(self.types)) - 1
@@ -55,6 +59,8 @@ class TypeIndex:
         self._columns = {key: self._column(key, sets) for key, sets in held.items()}
         self.keys = self._markets.keys | {key for key, sets in held.items() if sets}
         """The labels that types or offerings name: well known to all who use this catalogue."""
+        self.zones: tuple[str, ...] = tuple(sorted({*zones, *self._markets.zones}))
+        """All that are known; an offering that names none can be had in each of them."""
         self._allocatable = [kind.allocatable for kind in self.types]
         self.own_thresholds = Thresholds(self._allocatable)
         """Room before any daemonset takes its share."""
@@ -117,11 +123,6 @@ class TypeIndex:
     def spot_for(self, capacity_types: ValueSet) -> Markets:
         """The markets in which who may have these capacity types buys spot capacity."""
         return self._markets.spot_for(capacity_types)
-
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """All zones that some offering names; one that names none can be had in each of them."""
-        return self._markets.zones
 
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""

@@ -65,7 +65,7 @@ class MarketTable:
         self._columns = _columns(self.markets, self.everywhere)
         self.keys = frozenset(self._columns)
         self.zones: tuple[str, ...] = tuple(self.values(ZONE, ANYTHING, self.everywhere))
-        """All that any market names; a market that names none stands for each of them."""
+        """All that any market names."""
         self._spot, self._perhaps_spot = _spot(self.markets)
         self._reserved: Markets = union(
             1 << n for n, market in enumerate(self.markets) if market.reservation_id is not None

@@ -150,8 +150,13 @@ class LimitReached(Reason, frozen=True, kw_only=True, tag="LimitReached"):
     instance_type: str
 
 
+class NewNodeWontDo(Reason, frozen=True, kw_only=True, tag="NewNodeWontDo"):
+    """It could launch one, but the pod has to be where others are, or may not be near them."""
+
+
 PoolReason: TypeAlias = (
     PoolUnusable
+    | NewNodeWontDo
     | Untolerated
     | RestrictedLabel
     | LabelConflict

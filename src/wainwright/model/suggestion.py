@@ -1,4 +1,8 @@
-"""Fixes that would give a pod its place; each is checked by planning with it before it is shown."""
+"""Fixes that would give a pod its place, each tried before it is shown.
+
+It is tried for one pod. Of several that fail alike it may not help all: a limit that was raised for
+one more node is reached again with the next.
+"""
 
 from typing import TypeAlias
 

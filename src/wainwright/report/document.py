@@ -106,10 +106,16 @@ def _pod(pod: str, group: Unschedulable) -> Document:
     return {
         "pod": pod,
         "reason": words.pod(group.reason),
-        "suggestion": words.suggestion(group.suggestion) if group.suggestion else None,
+        "suggestion": _suggestion(group),
         "pools": [_verdict(verdict) for verdict in group.pools],
         "nodes": [{"nodes": each.nodes, "reason": words.node(each.reason)} for each in group.nodes],
     }
+
+
+def _suggestion(group: Unschedulable) -> str | None:
+    if group.suggestion is None:
+        return None
+    return words.suggestion(group.suggestion, len(group.pods))
 
 
 def _verdict(verdict: PoolVerdict) -> Document:

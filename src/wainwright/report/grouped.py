@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from wainwright.report.money import hourly
+
 Document = dict[str, Any]
 
 
@@ -35,6 +37,8 @@ class FailureRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     suggestion: str | None
     pools: tuple[Document, ...]
+    nodes: tuple[str, ...] = ()
+    """Why nodes of the input do not take them."""
 
 
 def node_rows(claims: Iterable[Document]) -> list[NodeRow]:
@@ -76,6 +80,7 @@ def _failure_row(group: list[Document]) -> FailureRow:
         reason=group[0]["reason"],
         suggestion=group[0]["suggestion"],
         pools=tuple(group[0]["pools"]),
+        nodes=tuple(map(nodes_said, group[0]["nodes"])),
     )
 
 
@@ -84,3 +89,19 @@ def some(names: Iterable[str], most: int = 3) -> str:
     listed = list(names)
     rest = len(listed) - most
     return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def nodes_said(verdict: Document) -> str:
+    """312 nodes: too little memory, best 1.2Gi short."""
+    count = verdict["nodes"]
+    return f"{count:,} {'node' if count == 1 else 'nodes'}: {verdict['reason']}"
+
+
+def relaxed_said(relaxed: Document) -> str:
+    """Who gave up what, and what it would have taken to keep it."""
+    given = "; ".join(relaxed["givenUp"])
+    price = relaxed["keptPricePerHour"]
+    cost = (
+        f"a node that keeps it costs {hourly(price)}" if price is not None else "none could be had"
+    )
+    return f"given up by {some(relaxed['pods'])}: {given} ({cost})"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wainwright.report.grouped import failure_rows, node_rows, some
+from wainwright.report.grouped import failure_rows, node_rows, relaxed_said, some
 from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
@@ -19,6 +19,7 @@ def markdown(plan: Document) -> str:
         *_existing(plan),
         *_reservations(summary),
         *_failures(plan),
+        *_relaxed(plan),
         *_warnings(plan),
     ]
     return "\n".join(lines).rstrip() + "\n"
@@ -55,10 +56,16 @@ def _failures(plan: Document) -> list[str]:
     for row in failure_rows(plan["unschedulable"]):
         lines.append(f"**No place for {some(row.pods)}**: {row.reason}")
         lines.extend(f"- {pool['nodePool']}: {pool['reason']}" for pool in row.pools)
+        lines.extend(f"- {said}" for said in row.nodes)
         if row.suggestion:
             lines.append(f"- try: {row.suggestion}")
         lines.append("")
     return lines
+
+
+def _relaxed(plan: Document) -> list[str]:
+    rows = [f"- {relaxed_said(each)}" for each in plan["relaxed"]]
+    return [*rows, ""] if rows else []
 
 
 def _warnings(plan: Document) -> list[str]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from wainwright.api.fault import did_you_mean
 from wainwright.errors import Usage
+from wainwright.report.grouped import nodes_said
 from wainwright.report.money import hourly
 
 Document = dict[str, Any]
@@ -86,9 +87,7 @@ def _without_place(row: Document) -> list[str]:
     for pool in row["pools"]:
         told.append(f"  {pool['nodePool']}: {pool['reason']}")
         told.extend(f"    {pool['funnel'][step]:>6,} {words}" for step, words in STEPS.items())
-    for each in row["nodes"]:
-        nodes = "1 node" if each["nodes"] == 1 else f"{each['nodes']:,} nodes"
-        told.append(f"  {nodes}: {each['reason']}")
+    told.extend(f"  {nodes_said(each)}" for each in row["nodes"])
     if row["suggestion"]:
         told.append(f"  try: {row['suggestion']}")
     return told

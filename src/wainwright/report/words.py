@@ -14,6 +14,7 @@ from wainwright.model.reason import (
     Kept,
     LabelConflict,
     LimitReached,
+    NewNodeWontDo,
     NodeReason,
     NoPoolFits,
     NoPools,
@@ -128,6 +129,8 @@ def pool(reason: PoolReason) -> str:
     match reason:
         case PoolUnusable(why=why):
             return f"it launches nothing: {why}"
+        case NewNodeWontDo():
+            return "it could launch a node, but a new one would not do"
         case Untolerated(taint=taint):
             return f"the pod does not tolerate the taint {taint}"
         case RestrictedLabel(key=key):
@@ -185,8 +188,13 @@ def _limited(reason: LimitReached) -> str:
     )
 
 
-def suggestion(fix: Suggestion) -> str:
-    """What would give the pod its place; it has been tried."""
+def suggestion(fix: Suggestion, pods: int = 1) -> str:
+    """What would give the pod its place; it has been tried, of pods that are alike for one."""
+    tried = f" (tried for one of these {pods:,} pods)" if pods > 1 else ""
+    return f"{_fix(fix)}{tried}"
+
+
+def _fix(fix: Suggestion) -> str:
     match fix:
         case LowerRequest(resource=name, now=now, to=to):
             return f"ask for {_change(name, now, to)} {name}"

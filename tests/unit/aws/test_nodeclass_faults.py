@@ -14,7 +14,7 @@ from wainwright.aws.nodeclass.resolve import Resolver
 from wainwright.aws.nodeclass.resolved import Resolved
 from wainwright.aws.reservations import Availability
 from wainwright.aws.templates.ensure import Templates
-from wainwright.clock import VirtualClock
+from wainwright.clock import EPOCH, VirtualClock
 from wainwright.emulator.faults import Fault, When
 from wainwright.emulator.settings import Settings
 from wainwright.metrics import Registry
@@ -27,7 +27,7 @@ faults = st.builds(
         status=0 if when is When.AFTER else answer[1],
         probability=probability,
         when=when,
-        end=1767225600.0 + 600,
+        end=EPOCH + 600,
     ),
     st.sampled_from(ANSWERS),
     st.floats(min_value=0.05, max_value=0.6),
@@ -46,7 +46,7 @@ def test_once_things_are_quiet_the_class_is_ready(rules: list[Fault], seed: int)
         for _ in range(12):
             found = await resolver.resolve(node_class())
             await clock.sleep(found.again)
-            if clock.now() > 1767225600.0 + 700:
+            if clock.now() > EPOCH + 700:
                 break
         return await resolver.resolve(node_class()), bench
 

@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 from tests.support.awsclasses import ROLE, Bench, message, node_class, told
-from tests.support.seams import on_time
+from tests.support.seams import Scripted, on_time
 
+from wainwright.aws.cluster import Cluster
+from wainwright.aws.iam import Iam
 from wainwright.aws.nodeclass.conditions import INSTANCE_PROFILE
 from wainwright.aws.nodeclass.resolved import Resolved
+from wainwright.aws.profile import Profiles
+from wainwright.aws.seam import Answer
 from wainwright.clock import VirtualClock
 from wainwright.emulator.settings import Settings
+from wainwright.errors import AwsError
 
 TRUST = "{}"
 HOUR = 3600.0
@@ -169,6 +174,42 @@ def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
     assert on_time(main) == ("False", "NotManaged")
 
 
+@pytest.mark.parametrize("held", [[], [ROLE]])
+def test_a_profile_that_iam_did_not_show_yet_is_no_obstacle(held: list[str]) -> None:
+    """IAM answers from several places, and the one asked first may lag behind."""
+    missing = AwsError("NoSuchEntity", "Instance Profile cannot be found.", 404)
+    shown: Answer = {
+        "InstanceProfile": {
+            "Path": "/karpenter/us-east-1/wain/uid-default/",
+            "Roles": [{"RoleName": role} for role in held],
+        }
+    }
+    full = AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerProfile: 1", 409)
+    seam = Scripted(
+        {
+            "GetInstanceProfile": [missing, shown],
+            "CreateInstanceProfile": AwsError("EntityAlreadyExists", "exists", 409),
+            "AddRoleToInstanceProfile": full if held else {},
+        }
+    )
+
+    async def main(clock: VirtualClock) -> bool:
+        cluster = Cluster(name="wain", region="us-east-1")
+        return (await Profiles(Iam(seam), cluster, clock).find(node_class())).finding.good
+
+    assert on_time(main)
+
+
+def test_a_class_without_uid_has_no_profiles_to_delete() -> None:
+    async def main(clock: VirtualClock) -> int:
+        bench = Bench(clock)
+        await bench.resolve(node_class())
+        assert await bench.resolver.profiles.delete("") == []
+        return len(profiles(bench))
+
+    assert on_time(main) == 1
+
+
 async def crowd(bench: Bench, clock: VirtualClock) -> tuple[str, str]:
     """Two profiles of ours, of which the first is old, and two of other people."""
     old = (await bench.resolve(node_class())).profile
@@ -228,7 +269,6 @@ def test_a_list_that_is_not_filtered_does_not_cost_others_their_profiles() -> No
         await clock.sleep(2 * HOUR)
         await bench.resolver.profiles.collect([])
         await bench.resolver.profiles.delete("uid-default")
-        await bench.resolver.profiles.delete("")
         return set(profiles(bench))
 
     assert on_time(main) == {"theirs", "neighbour"}

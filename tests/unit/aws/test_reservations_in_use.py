@@ -70,6 +70,10 @@ def counted(*steps: tuple[float, str, int]) -> list[int]:
         ([(0, "learn", 3), (1, "launched", 0), (1, "terminated", 0)], [3, 2, 3]),
         ([(0, "learn", 3), (1, "exceeded", 0), (1, "terminated", 0)], [3, 0, 1]),
         ([(0, "learn", 3), (1, "exceeded", 0), (1, "learn", 2)], [3, 0, 2]),
+        (
+            [(0, "learn", 3), (1, "launched", 0), (1, "exceeded", 0), (1, "terminated", 0)],
+            [3, 2, 0, 1],
+        ),
         ([(0, "learn", 3), (1, "launched", 0), (1, "learn", 2), (1, "", 0)], [3, 2, 2, 2]),
         ([(0, "exceeded", 0), (1, "learn", 2)], [0, 2]),
         ([(0, "launched", 0), (1, "learn", 2)], [0, 2]),

@@ -217,6 +217,15 @@ def zone(what: Left) -> str | None:
     return zone_of(what, choose(what, lambda _: 1))
 
 
+def test_zones_that_no_offering_names_may_be_known_all_the_same() -> None:
+    anywhere = kind("m5.large", offering(zone=None))
+    index = TypeIndex([anywhere], zones=["zone-b", "zone-a"])
+    pods = (Pod(namespace="d", name="a", requests={"cpu": 100}),)
+    [claim] = plan(Snapshot(pods=pods, pools=(Pool(name="p"),)), {"p": index}).claims
+    assert claim.choices.zones == ("zone-a", "zone-b")
+    assert claim.launch.zone == "zone-a"
+
+
 def test_a_type_may_say_in_which_zone_its_offerings_are() -> None:
     pinned = kind("m5.large", offering(zone=None), requirements=asking(ZONE, "In", "b", "c"))
     elsewhere = kind("m5.xlarge", offering(zone="a", price=2.0))

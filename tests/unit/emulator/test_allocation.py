@@ -64,9 +64,7 @@ POOL = st.builds(
 )
 
 
-@given(
-    st.lists(POOL), st.sampled_from([*ON_DEMAND_ORDERS.values(), *SPOT_ORDERS.values()])
-)
+@given(st.lists(POOL), st.sampled_from([*ON_DEMAND_ORDERS.values(), *SPOT_ORDERS.values()]))
 def test_no_pool_is_lost(pools: list[Pool], order: object) -> None:
     assert callable(order)
     found = order(pools)

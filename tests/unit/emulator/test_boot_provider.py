@@ -4,7 +4,7 @@ import string
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.machines import joined
 
@@ -16,16 +16,13 @@ from wainwright.catalogue.ami import AmiFamily
 from wainwright.catalogue.settings import InstanceStorePolicy
 from wainwright.model.taints import UNREGISTERED, Taint
 
-FAMILIES = [family for family in AmiFamily if family is not AmiFamily.CUSTOM]
-FLAGS = {AmiFamily.AL2, AmiFamily.WINDOWS2019, AmiFamily.WINDOWS2022, AmiFamily.WINDOWS2025}
 IMAGES = {
     AmiFamily.AL2: "amazon-eks-node-1.32-v20251120",
     AmiFamily.AL2023: "amazon-eks-node-al2023-x86_64-standard-1.36-v20251218",
     AmiFamily.BOTTLEROCKET: "bottlerocket-aws-k8s-1.36-x86_64-v1.51.0-abcdef01",
-    AmiFamily.WINDOWS2019: "Windows_Server-2019-English-Core-EKS_Optimized-1.36-2025.12.18",
     AmiFamily.WINDOWS2022: "Windows_Server-2022-English-Core-EKS_Optimized-1.36-2025.12.18",
-    AmiFamily.WINDOWS2025: "Windows_Server-2025-English-Core-EKS_Optimized-1.36-2025.12.18",
 }
+FAMILIES = list(IMAGES)
 TYPES = ("m5.large", "m5.xlarge", "c5.2xlarge", "m5d.xlarge")
 
 letters = string.ascii_letters + string.digits
@@ -43,8 +40,15 @@ taints = st.builds(
     value=st.one_of(st.just(""), words),
     effect=st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
 )
-quantities = st.sampled_from(["10m", "1", "128Mi", "0.1Gi", "64M"])
-reserved = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), quantities)
+sizes = st.sampled_from(["128Mi", "0.1Gi", "64M"])
+reserved = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["10m", "0.5"]),
+        "memory": sizes,
+        "ephemeral-storage": sizes,
+    },
+)
 thresholds = st.dictionaries(
     st.sampled_from(["memory.available", "nodefs.available", "imagefs.available"]),
     st.sampled_from(["5%", "7.5%", "200Mi"]),
@@ -92,6 +96,7 @@ def boot(family: AmiFamily, bootstrap: Bootstrap, kind: str = "m5.xlarge") -> An
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=40)
 @given(written=bootstraps, kind=st.sampled_from(TYPES))
 def test_every_setting_comes_through(family: AmiFamily, written: Bootstrap, kind: str) -> None:
     node = boot(family, written, kind)
@@ -108,11 +113,12 @@ def test_every_setting_comes_through(family: AmiFamily, written: Bootstrap, kind
     assert node.eviction_soft_grace == kubelet.evictionSoftGracePeriod
     if kubelet.clusterDNS:
         assert node.dns == ("10.100.0.10",)
-    if family not in FLAGS - {AmiFamily.AL2}:
+    if family is not AmiFamily.WINDOWS2022:
         assert node.local_disks == (written.instance_store is not None)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=40)
 @given(written=bootstraps, kind=st.sampled_from(TYPES))
 def test_a_machine_takes_the_pods_of_its_type(
     family: AmiFamily, written: Bootstrap, kind: str

@@ -25,7 +25,7 @@ from wainwright.emulator.ec2.quota import Limits
 from wainwright.emulator.settings import Settings
 
 PRIORITIES = {"AllocationStrategy": "prioritized"}
-SPOT = {"market": "spot"}
+SPOT: dict[str, Any] = {"market": "spot"}
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def test_an_empty_pool_is_reported_and_the_next_one_used() -> None:
     entry = answer["Errors"][0]
     assert entry["Lifecycle"] == "on-demand"
     assert entry["LaunchTemplateAndOverrides"]["Overrides"]["SubnetId"] == yard.subnets[A]
-    assert f"c5.large capacity in the Availability Zone you requested ({A})" in (
-        entry["ErrorMessage"]
+    assert (
+        f"c5.large capacity in the Availability Zone you requested ({A})" in (entry["ErrorMessage"])
     )
 
 
@@ -146,9 +146,7 @@ def test_a_pool_named_twice_fails_the_whole_call(yard: Yard) -> None:
 
 def test_two_subnets_of_a_zone_are_the_same_pool(yard: Yard) -> None:
     vpc = yard.cloud.account.vpc
-    made = yard.ask(
-        "CreateSubnet", VpcId=vpc, CidrBlock="192.168.240.0/24", AvailabilityZone=A
-    )
+    made = yard.ask("CreateSubnet", VpcId=vpc, CidrBlock="192.168.240.0/24", AvailabilityZone=A)
     second = {"InstanceType": "m5.large", "SubnetId": made["Subnet"]["SubnetId"]}
     request = yard.request(yard.config(("m5.large", A), second))
     assert yard.refused("CreateFleet", **request) == ("InvalidFleetConfig", 400)
@@ -202,11 +200,14 @@ def test_what_is_wrong_with_one_pool_stands_among_the_errors(
     assert codes(answer) == {code}
     assert pools(answer) == [("m5.large", C, 1)]
     (entry,) = answer["Errors"]
-    assert entry["LaunchTemplateAndOverrides"]["Overrides"].items() >= {
-        "InstanceType": wrong["InstanceType"],
-        "AvailabilityZone": wrong["AvailabilityZone"],
-        "SubnetId": wrong["SubnetId"],
-    }.items()
+    assert (
+        entry["LaunchTemplateAndOverrides"]["Overrides"].items()
+        >= {
+            "InstanceType": wrong["InstanceType"],
+            "AvailabilityZone": wrong["AvailabilityZone"],
+            "SubnetId": wrong["SubnetId"],
+        }.items()
+    )
 
 
 def test_a_subnet_runs_out_of_addresses(yard: Yard) -> None:
@@ -416,7 +417,7 @@ POOLS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(POOLS, st.integers(1, 6), st.sampled_from(["spot", "on-demand"]), st.integers(0, 3))
 def test_a_fleet_never_answers_nothing(
     asked: list[tuple[str, str]], count: int, market: str, free: int

@@ -121,7 +121,7 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_the_table(row: Row) -> None:
-    more = {"total": 1, "instanceMatchCriteria": row.criteria}
+    more: dict[str, Any] = {"total": 1, "instanceMatchCriteria": row.criteria}
     held = [reservation(1, *CHEAP, **more), reservation(2, *DEAR, **more)]
     yard = Yard(*held)
     configs = []
@@ -135,8 +135,8 @@ def test_the_table(row: Row) -> None:
     assert (len(inside), len(machines) - len(inside)) == (row.reserved, row.outside)
     assert codes(answer) == (set() if row.code is None else {row.code})
     assert sum(yard.free(each.id) for each in held) == 2 - row.reserved
-    for each in machines:
-        said = each["CapacityReservationSpecification"]
+    for machine in machines:
+        said = machine["CapacityReservationSpecification"]
         assert said["CapacityReservationPreference"] == (row.preference or "open")
 
 
@@ -258,8 +258,8 @@ HOUR = 3600.0
 
 def block(**more: Any) -> Yard:
     """A block of two machines, from one hour from now until five."""
-    window = {"startTime": iso(EPOCH + HOUR), "endTime": iso(EPOCH + 5 * HOUR)}
-    return Yard(reservation(1, *BLOCK, reservationType="capacity-block", **window, **more))
+    window: dict[str, Any] = {"startTime": iso(EPOCH + HOUR), "endTime": iso(EPOCH + 5 * HOUR)}
+    return Yard(reservation(1, *BLOCK, **{"reservationType": "capacity-block", **window, **more}))
 
 
 def block_template(yard: Yard, market: str | None = "capacity-block") -> str:

@@ -1,7 +1,17 @@
 """Quotas of vCPUs: per group of families, apart for spot."""
 
 import pytest
-from tests.support.launches import OPEN_ONES, A, B, Yard, codes, errors, launched, pools, reservation
+from tests.support.launches import (
+    OPEN_ONES,
+    A,
+    B,
+    Yard,
+    codes,
+    errors,
+    launched,
+    pools,
+    reservation,
+)
 
 from wainwright.emulator.ec2.quota import Limits
 from wainwright.emulator.settings import Settings

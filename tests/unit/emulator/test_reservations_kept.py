@@ -2,9 +2,15 @@
 
 from collections.abc import Callable
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 from tests.support.launches import FIRST, A, B, Yard, launched, reservation, stock
 
 from wainwright.clock import EPOCH
@@ -18,10 +24,33 @@ STOCK = 6  # machines that there are of each pool beside what the first reservat
 PREFERENCES = (None, "open", "none", "capacity-reservations-only")
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet."""
+
+    kind: str
+    zones: tuple[str, ...]
+    count: int
+    aim: int | None
+    """Which reservation its template names."""
+    preference: str | None
+    first: bool
+    market: str
+
+
+WISHES = st.builds(
+    Wish,
+    kind=st.sampled_from(KINDS),
+    zones=st.sampled_from([(A,), (B,), ZONES]),
+    count=st.integers(1, 4),
+    aim=st.none() | st.integers(0, 9),
+    preference=st.sampled_from(PREFERENCES),
+    first=st.booleans(),
+    market=st.sampled_from(["on-demand", "on-demand", "spot"]),
+)
+
+
 class Life(RuleBasedStateMachine):
     """An account with few machines and many who want them."""
-
-    reservations: Bundle[str] = Bundle("reservations")
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,39 +61,25 @@ class Life(RuleBasedStateMachine):
             settings=Settings(stock=rules),
         )
         self.templates = 0
-        self.wanted: dict[str, int] = {}
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        zones=st.sampled_from([(A,), (B,), ZONES]),
-        count=st.integers(1, 4),
-        aim=st.none() | st.integers(0, 9),
-        preference=st.sampled_from(PREFERENCES),
-        first=st.booleans(),
-        market=st.sampled_from(["on-demand", "on-demand", "spot"]),
-    )
-    def launch(
-        self,
-        kind: str,
-        zones: tuple[str, ...],
-        count: int,
-        aim: int | None,
-        preference: str | None,
-        first: bool,
-        market: str,
-    ) -> None:
+    @rule(wish=WISHES)
+    def launch(self, wish: Wish) -> None:
         self.templates += 1
         known = list(self.yard.cloud.parts.reservations.state.reservations)
-        target = None if aim is None else known[aim % len(known)]
-        name = self.yard.aiming(f"template-{self.templates}", target, preference)
-        config = self.yard.config(*((kind, zone) for zone in zones), template=name)
-        options = FIRST if first else {}
-        answer = self.yard.fleet(config, count=count, market=market, OnDemandOptions=options)
+        target = None if wish.aim is None else known[wish.aim % len(known)]
+        name = self.yard.aiming(f"template-{self.templates}", target, wish.preference)
+        config = self.yard.config(*((wish.kind, zone) for zone in wish.zones), template=name)
+        answer = self.yard.fleet(
+            config,
+            count=wish.count,
+            market=wish.market,
+            OnDemandOptions=FIRST if wish.first else {},
+        )
         got = launched(answer)
-        assert len(got) == count or answer["Errors"]
-        if target is not None and preference != "none":
+        assert len(got) == wish.count or answer["Errors"]
+        if target is not None and wish.preference != "none":
             assert all(self.yard.inside(each) == target for each in got)
-        if preference == "none":
+        if wish.preference == "none":
             assert all(self.yard.inside(each) is None for each in got)
 
     @rule(
@@ -108,9 +123,7 @@ class Life(RuleBasedStateMachine):
         known = list(self.yard.cloud.parts.instances.state.instances)
         if known:
             self.attempt(
-                lambda: self.yard.ask(
-                    "TerminateInstances", InstanceIds=[known[which % len(known)]]
-                )
+                lambda: self.yard.ask("TerminateInstances", InstanceIds=[known[which % len(known)]])
             )
 
     @rule(which=st.integers(0, 30), aim=st.none() | st.integers(0, 9))
@@ -152,10 +165,10 @@ class Life(RuleBasedStateMachine):
         for each in parts.instances.alive():
             if each.reservation is not None:
                 inside[each.reservation] = inside.get(each.reservation, 0) + 1
-        for each in parts.reservations.state.reservations.values():
-            assert each.used == inside.pop(each.id, 0)
-            assert 0 <= each.used + each.others <= each.total or not each.used
-            assert each.active or not each.used
+        for held in parts.reservations.state.reservations.values():
+            assert held.used == inside.pop(held.id, 0)
+            assert 0 <= held.used + held.others <= held.total
+            assert held.active or not held.used
         assert not inside
 
     @invariant()
@@ -180,12 +193,12 @@ class Life(RuleBasedStateMachine):
 
 
 def test_no_reservation_is_ever_overcommitted() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Life, settings=settings(max_examples=12, stateful_step_count=20, deadline=None)
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(0, 6))
 def test_as_many_run_inside_as_there_is_room(launches: list[int], room: int) -> None:
     yard = Yard(reservation(1, total=6, available=room, instanceMatchCriteria="open"))

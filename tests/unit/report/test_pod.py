@@ -43,6 +43,7 @@ PLAN: dict[str, Any] = {
                     },
                 }
             ],
+            "nodes": [{"nodes": 312, "reason": "too little memory, best 1Gi short (node-a)"}],
         }
     ],
 }
@@ -82,5 +83,6 @@ def test_a_pod_without_a_place_shows_the_funnel_and_the_fix() -> None:
     told = lines(PLAN, "whale")
     assert told[0] == "shop/whale has no place: no pool can launch a node for it"
     assert "         5 after requirements" in told
+    assert told[-2] == "  312 nodes: too little memory, best 1Gi short (node-a)"
     assert told[-1] == "  try: ask for less"
     assert not has_place(PLAN, "whale")

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wainwright.report.grouped import FailureRow, failure_rows, node_rows, some
+from wainwright.report.grouped import FailureRow, failure_rows, node_rows, relaxed_said, some
 from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
@@ -27,6 +27,8 @@ def _parts(plan: Document) -> list[RenderableType]:
     parts.append(Text(cost_line(nodes, price, fees), style="bold"))
     parts.extend(_existing(plan))
     parts.extend(_reservations(summary))
+    parts.extend(_packing(summary))
+    parts.extend(Text(relaxed_said(each), style="yellow") for each in plan["relaxed"])
     for row in failure_rows(plan["unschedulable"]):
         parts.extend(_failure(row))
     parts.append(Text(f"{summary['scheduled']:,} of {summary['pods']:,} pods have a place"))
@@ -67,11 +69,20 @@ def _reservations(summary: Document) -> list[Text]:
     ]
 
 
+def _packing(summary: Document) -> list[Text]:
+    packing = summary["packing"]
+    if packing is None:
+        return []
+    saved, above = hourly(packing["savedPerHour"]), packing["aboveBound"] * 100
+    return [Text(f"packed by cost: {saved} less than first-fit, {above:.1f} % above the bound")]
+
+
 def _failure(row: FailureRow) -> list[Text]:
     lines = [Text(f"no place for {some(row.pods)}: {row.reason}", style="red")]
     for pool in row.pools:
         steps = " → ".join(f"{count:,}" for count in pool["funnel"].values())
         lines.append(Text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
+    lines.extend(Text(f"  {said}") for said in row.nodes)
     if row.suggestion:
         lines.append(Text(f"  try: {row.suggestion}", style="cyan"))
     return lines

@@ -109,7 +109,8 @@ class _Keys:
         self._spread[key] = values if before is None else [v for v in before if v in values]
 
     def _narrow(self, key: str, allowed: ValueSet, *, optional: bool) -> None:
-        self._allowed[key] = self._allowed.get(key, ANYTHING) & allowed
+        before = self._allowed.get(key)
+        self._allowed[key] = allowed if before is None else before & allowed
         self._optional[key] = self._optional.get(key, True) and optional
 
     def settle(self, found: Restriction) -> bool:

@@ -108,11 +108,6 @@ class Instances:
     def alive(self) -> list[Instance]:
         return [each for each in self.state.instances.values() if each.alive]
 
-    def tags_of(self, instance: str) -> dict[str, str]:
-        """To read and to change."""
-        self.changed()
-        return self.named([instance])[0].tags
-
     def changed(self) -> None:
         """To be said by whoever has changed something about a machine."""
         self._listing = None

@@ -154,7 +154,8 @@ class Launcher:
         wanted = self.wanted(order, batch.build)
         reservation = ground.reservations.joining.find(wanted)
         if reservation is None:
-            ground.quota.check(order.type, order.lifecycle)
+            # None of this order counts as running yet.
+            ground.quota.check(order.type, order.lifecycle, index + 1)
         ground.network.take(order.subnet.id, len(batch.build.interfaces))
         ground.reservations.joining.take(wanted, reservation)
         return self._made(batch, index, None if reservation is None else reservation.id)

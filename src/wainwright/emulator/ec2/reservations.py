@@ -72,10 +72,6 @@ class Reservations:
             else:
                 self.book.replace(known, described)
 
-    def tags_of(self, reservation: str) -> dict[str, str]:
-        """To read and to change."""
-        return self._known(reservation).tags
-
     def create(self, params: Params) -> Answer:
         tokens.check(params)
         made = self._tokens.once(params, lambda: self._create(params))
