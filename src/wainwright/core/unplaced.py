@@ -37,6 +37,7 @@ from wainwright.model.reason import (
     PoolVerdict,
     TooFewValues,
     Unsupported,
+    VolumesElsewhere,
     VolumeUnusable,
 )
 from wainwright.model.resources import Resources, add, signature
@@ -124,6 +125,8 @@ class _Judge:
     def judged(self, pods: Sequence[Pod], group: PodClass | None) -> Unschedulable:
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
         reason = self._outright(pod)
+        if reason is None and group is not None and not group.stages:
+            reason = VolumesElsewhere()
         if reason is not None:
             return Unschedulable(pods=keys, reason=reason)
         kept = self._kept(group) if group is not None else ()

@@ -32,6 +32,10 @@ class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
     why: str
 
 
+class VolumesElsewhere(Reason, frozen=True, kw_only=True, tag="VolumesElsewhere"):
+    """Where its volumes can be reached the pod does not want to be."""
+
+
 class Count(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the pods in question are in one place."""
 
@@ -167,7 +171,9 @@ PoolReason: TypeAlias = (
     | LimitReached
 )
 Keeping: TypeAlias = Uneven | NotNear | TooNear
-PodReason: TypeAlias = Unsupported | Contradictory | VolumeUnusable | Kept | NoPools | NoPoolFits
+PodReason: TypeAlias = (
+    Unsupported | Contradictory | VolumeUnusable | VolumesElsewhere | Kept | NoPools | NoPoolFits
+)
 
 
 class TooLittle(Reason, frozen=True, kw_only=True, tag="TooLittle"):

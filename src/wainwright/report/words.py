@@ -36,6 +36,7 @@ from wainwright.model.reason import (
     Uneven,
     Unsupported,
     Untolerated,
+    VolumesElsewhere,
     VolumeUnusable,
 )
 from wainwright.model.resources import quantity_text
@@ -60,6 +61,8 @@ def pod(reason: PodReason) -> str:
             return f"it asks {what}what no node can have"
         case VolumeUnusable(claim=claim, why=why):
             return f"its volume {claim} cannot be had: {why}"
+        case VolumesElsewhere():
+            return "its volumes can be reached only where its selectors do not let it go"
         case Kept(by=by):
             return "; ".join(map(keeping, by))
         case NoPools():

@@ -15,6 +15,7 @@ from wainwright.errors import AwsError
 
 LOG: Final = logging.getLogger(__name__)
 UNSIGNED: Final = AwsError("MissingAuthenticationToken", "Request is missing its signature", 403)
+TOO_LARGE: Final = AwsError("RequestEntityTooLarge", "The request is too large", 413)
 BROKEN: Final = AwsError("InternalError", "An internal error has occurred", 500)
 
 
@@ -34,8 +35,7 @@ class Door:
 
     async def answer(self, incoming: Incoming) -> Reply | None:
         """None where no answer comes: the connection ends, and whoever asked may wonder."""
-        asked = _Asked()
-        request_id = str(UUID(int=self._chance.getrandbits(128), version=4))
+        asked, request_id = _Asked(), self._request_id()
         begin = self._cloud.clock.now()
         speech, reply, error = None, None, None
         try:
@@ -51,6 +51,13 @@ class Door:
             reply = (speech or Guess(error, incoming)).refusal(error, request_id)
         self._note(asked, begin, reply, error)
         return reply
+
+    def too_large(self, incoming: Incoming) -> Reply:
+        """To a request whose body nobody will read."""
+        return Guess(TOO_LARGE, incoming).refusal(TOO_LARGE, self._request_id())
+
+    def _request_id(self) -> str:
+        return str(UUID(int=self._chance.getrandbits(128), version=4))
 
     def _speech(self, incoming: Incoming, asked: "_Asked") -> Speech:
         service = signed_for(incoming)

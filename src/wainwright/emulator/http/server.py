@@ -5,7 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -15,7 +15,7 @@ from wainwright.emulator.http.journal import Entry, Journal
 from wainwright.emulator.http.keeping import StateFile
 from wainwright.emulator.http.own import PREFIX, Own
 from wainwright.emulator.http.wire import Incoming, Reply
-from wainwright.errors import AwsError, Usage
+from wainwright.errors import Usage
 
 LOOPBACK: Final = "127.0.0.1"
 SERVED: Final = ("ec2", "iam", "eks", "ssm", "pricing", "sqs")
@@ -69,6 +69,7 @@ class Server:
         server = web.Server(
             self._handle,
             handler_cancellation=True,  # a poll whose client is gone must not take messages
+            request_factory=_request,
             access_log=None,
             max_line_size=LONGEST_LINE,
         )
@@ -96,17 +97,26 @@ class Server:
             self._touch()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        incoming = await _incoming(request)
-        reply = await self._reply(incoming)
+        reply = await self._reply(request)
         if reply is None:
             if request.transport is not None:
                 request.transport.close()
             return web.Response()  # which nobody will see
         return web.Response(status=reply.status, body=reply.body, headers=reply.headers)
 
-    async def _reply(self, incoming: Incoming | AwsError) -> Reply | None:
-        if isinstance(incoming, AwsError):
-            ...
-        if incoming.path.startswith(PREFIX):
+    async def _reply(self, request: web.BaseRequest) -> Reply | None:
+        address, headers = request.rel_url, request.headers
+        path, query = address.raw_path, address.raw_query_string
+        try:
+            body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return self._door.too_large(Incoming(request.method, path, query, headers, b""))
+        incoming = Incoming(request.method, path, query, headers, body)
+        if path.startswith(PREFIX):
             return self._own.answer(incoming)
         return await self._door.answer(incoming)
+
+
+def _request(*parts: Any) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(*parts, loop, client_max_size=MOST_BYTES)
