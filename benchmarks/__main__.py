@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks import catalogue, planner, reading
+from benchmarks import catalogue, planner, reading, tied
 
-ALL = {"reading": reading.run, "catalogue": catalogue.run, "planner": planner.run}
+ALL = {"reading": reading.run, "catalogue": catalogue.run, "planner": planner.run, "tied": tied.run}
 
 
 def main() -> None:

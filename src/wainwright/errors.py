@@ -4,10 +4,18 @@ WainError
 ├── BadInput           something the user wrote must change; never retried
 │   └── Usage          the command line itself is wrong
 ├── Stale              a generated file is not what the code makes today
-└── AwsError           what AWS answered instead of what was asked for
+├── AwsError           what AWS answered instead of what was asked for
+└── CloudError         what a cloud could not do; each kind is followed by something else
+    ├── NoCapacity     not to be had now: the claim goes, and its pods are planned anew
+    ├── Refused        will be refused every time: the claim waits until somebody mends the reason
+    ├── Unavailable    not just now, or not clear yet: the same is asked again later
+    ├── ClassNotReady  the class cannot be launched from: the claim goes, and its pods wait for it
+    └── NotFound       there is no such machine any more: whatever was to be done to it is done
 
 A pod that fits nowhere is not an error: it is a reason in the plan.
 """
+
+from typing import ClassVar
 
 
 class WainError(Exception):
@@ -44,3 +52,53 @@ class AwsError(WainError):
         self.code = code
         self.text = message
         self.status = status
+
+
+class CloudError(WainError):
+    """What a cloud could not do. `reason` is one word for conditions and metrics."""
+
+    what_next: ClassVar[str]
+    """What whoever catches it does, as the rest of a sentence."""
+
+    def __init__(self, message: str, hint: str = "", *, reason: str = "") -> None:
+        super().__init__(message, hint)
+        self.reason = reason or type(self).__name__
+
+
+class NoCapacity(CloudError):
+    """Nothing of what the claim may buy can be had now."""
+
+    what_next = "the claim is deleted, and its pods are planned anew with what is left"
+
+
+class Refused(CloudError):
+    """The cloud will not do it, however often it is asked."""
+
+    what_next = "the claim says why, and is tried again only after a long while"
+
+
+class Unavailable(CloudError):
+    """The cloud cannot do it now, or has not said yet whether it did.
+
+    `after` is how many seconds to wait before asking again; 0 leaves it to the caller.
+    """
+
+    what_next = "the same is tried again later"
+
+    def __init__(
+        self, message: str, hint: str = "", *, reason: str = "", after: float = 0.0
+    ) -> None:
+        super().__init__(message, hint, reason=reason)
+        self.after = after
+
+
+class ClassNotReady(CloudError):
+    """The node class cannot be launched from, at least not as it stands."""
+
+    what_next = "the claim is deleted, and its pods wait until the class is ready"
+
+
+class NotFound(CloudError):
+    """There is no such machine, or there is none any more."""
+
+    what_next = "whatever was to be done to it counts as done"

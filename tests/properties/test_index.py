@@ -240,16 +240,24 @@ def test_rows_are_in_the_order_of_cost_and_name(types: list[InstanceType]) -> No
     assert sorted(kind.name for kind in index.types) == sorted(kind.name for kind in types)
 
 
-def values_of(kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet) -> set[str]:
+def values_of(
+    kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet, zones: ValueSet | None
+) -> set[str]:
     """The values of a label that a type still has, by the definition of `values_left`."""
-    if any(label_of_offering(kind, each, key) is not None for each in kind.offerings):
+    if any(label_of_offering(kind, each, key) is not None for each in kind.offerings) or zones:
         sold = open_offers(kind, asked)
-        said = [label_of_offering(kind, each, key) or ANYTHING for each in sold]
+        said = [label_of_offering(kind, each, key) or zones or ANYTHING for each in sold]
     else:
         own = one_of([kind.name]) if key == INSTANCE_TYPE else NOTHING
         said = [kind.requirements[key].allowed if key in kind.requirements else own]
     listed = {value for each in said if not each.open for value in each.values}
     return {value for value in listed if wanted_of.admits(value)}
+
+
+def zones_of(types: Sequence[InstanceType]) -> set[str]:
+    """All that offerings name; one that names none is to be had in each of them."""
+    said = [label_of_offering(kind, each, ZONE) for kind in types for each in kind.offerings]
+    return {value for zones in said if zones is not None for value in zones.values}
 
 
 @quick
@@ -260,7 +268,8 @@ def test_the_values_left_are_those_that_a_loop_would_collect(
     index = TypeIndex(types)
     rows, markets = some & index.everything, index.markets_admitted_by(asked)
     allowed = asked.allowed(key)
-    each = [values_of(kind, key, asked, allowed) for kind in index.members(rows)]
+    zones = one_of(zones_of(types)) if key == ZONE and zones_of(types) else None
+    each = [values_of(kind, key, asked, allowed, zones) for kind in index.members(rows)]
     expected = sorted(set().union(*each))
     assert index.values_left(key, rows, markets, allowed) == expected
     assert index.has_values(key, len(expected), rows, markets, allowed)

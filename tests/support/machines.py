@@ -7,7 +7,8 @@ from wainwright.emulator.boot.booted import Booted, boot
 from wainwright.emulator.boot.facts import Cluster, Facts
 from wainwright.emulator.boot.reasons import NeverJoins, Reason
 
-CLUSTER = Cluster(name="prod", endpoint="https://api.example.com", certificate="Q0E=")
+CLUSTER = Cluster(endpoint="https://api.example.com", certificate="Q0E=")
+CLUSTERS = {"prod": CLUSTER}
 
 
 def facts(kind: str = "m5.xlarge", **more: Any) -> Facts:

@@ -16,7 +16,7 @@ from tests.support.oracleworlds import World
 
 from wainwright.core.launch import Buy, choose, left_to
 from wainwright.model.index import TypeIndex
-from wainwright.model.labels import HOSTNAME, REGISTERED, RESERVATION_ID
+from wainwright.model.labels import HOSTNAME, INSTANCE_TYPE, REGISTERED, RESERVATION_ID
 from wainwright.model.plan import Choices, Launch, PlannedClaim
 from wainwright.model.requirements import Entry, Requirements
 
@@ -194,6 +194,7 @@ def _labels(claim: Manifest, kind: Manifest, buy: Buy) -> dict[str, str]:
     asked = buy.offering.requirements
     bought = {key: value for key in asked if (value := asked.only(key)) is not None}
     found: dict[str, str] = claim["metadata"]["labels"] | of_type | bought
+    found[INSTANCE_TYPE] = kind["name"]
     if buy.offering.reservation_id is not None:
         found[RESERVATION_ID] = buy.offering.reservation_id
     return found

@@ -117,6 +117,13 @@ class Shop:
             self.known.update(kind.requirements)
             for offering in kind.offerings:
                 self.known.update(offering.requirements)
+        self.zones = {
+            value
+            for kind in self.types
+            for offering in kind.offerings
+            for value in getattr(stated(kind, offering, ZONE), "values", ())
+        }
+        """All zones that some offering names; one that names none is to be had in each of them."""
         self.minimums = {
             key: found.min_values for key, found in self.node.items() if found.min_values
         }
@@ -215,12 +222,13 @@ class Shop:
     ) -> set[str]:
         found: set[str] = set()
         for kind in types:
-            if any(stated(kind, each, key) is not None for each in kind.offerings):
+            if key == ZONE or any(stated(kind, o, key) is not None for o in kind.offerings):
                 said = [stated(kind, each, key) for each in sold(kind, asked, slots)]
             else:
                 said = [self._said(kind, key)]
             for values in said:
-                found |= set() if values is None or values.open else values.values
+                unsaid = self.zones if key == ZONE else set()
+                found |= unsaid if values is None else set() if values.open else values.values
         return {value for value in found if asked.allowed(key).admits(value)}
 
 

@@ -12,6 +12,7 @@ from wainwright.manifests.refused import InputRefused
 
 COMMANDS: Final = {
     "catalog": "instance types, offerings and prices",
+    "emulator": "an EC2 on this machine for any AWS client, without an account",
     "explain": "why a pod is where it is, a number what it is, a price what it is",
     "convert": "old kinds into v1",
     "crds": "the CustomResourceDefinitions",

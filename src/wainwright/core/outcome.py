@@ -9,7 +9,7 @@ from typing import Final
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
 from wainwright.core.nodes import NodeTable
-from wainwright.model.columns import Rows, union
+from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Markets
@@ -33,7 +33,7 @@ class Names:
         self._ids = [market.reservation_id for market in index.markets]
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
-        self._open = {key: _leaving_open(index, key) for key in (ZONE, CAPACITY_TYPE)}
+        self._open = {ZONE: index.zoneless, CAPACITY_TYPE: 0}
 
     def types(self, rows: Rows) -> tuple[str, ...]:
         found = self._known.get(rows)
@@ -193,14 +193,6 @@ def _with_minimums(draft: Draft) -> Requirements:
 def _asked(allowed: ValueSet) -> tuple[str, ...]:
     """What is asked for, where nobody who sells names a value."""
     return () if allowed.open else tuple(sorted(allowed.values))
-
-
-def _leaving_open(index: TypeIndex, key: str) -> Markets:
-    return union(
-        1 << number
-        for number, market in enumerate(index.markets)
-        if market.requirements.allowed(key).open
-    )
 
 
 def _by_value(index: TypeIndex, key: str) -> list[tuple[str, Markets]]:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 import msgspec
 
-from wainwright.api.builtin.pod import Pod, PodTemplate
+from wainwright.api.builtin.pod import Pod
 from wainwright.api.builtin.volume import ClaimVolume, Volume
 from wainwright.api.builtin.workloads import Deployment, Job, ReplicaSet, StatefulSet
 from wainwright.api.wire import Metadata, OwnerReference, Wire
@@ -22,12 +23,25 @@ def expanded(objects: Iterable[Wire]) -> list[Pod]:
     workloads = [item for item in given if isinstance(item, Workload)]
     owners = _owners(workloads)
     have = Counter(_root(pod.metadata, owners) for pod in pods if _counts(pod))
-    names = {(namespace(pod.metadata), pod.metadata.name) for pod in pods}
+    names = Names(pods)
     for workload in workloads:
         if _owner(workload.metadata) is None:
             lacking = _wanted(workload) - have[_identity(workload)]
             pods.extend(_made(workload, lacking, names))
     return pods
+
+
+class Names:
+    """Namespace and name of the pods that are there, and of those that stay."""
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self.taken: set[tuple[str, str]] = set()
+        self.standing: set[tuple[str, str]] = set()
+        for pod in pods:
+            name = (namespace(pod.metadata), pod.metadata.name)
+            self.taken.add(name)
+            if _counts(pod):
+                self.standing.add(name)
 
 
 def namespace(metadata: Metadata) -> str:
@@ -77,16 +91,21 @@ def _wanted(workload: Workload) -> int:
     return max(0, min(parallel, workload.spec.completions - workload.status.succeeded))
 
 
-def _made(workload: Workload, count: int, names: set[tuple[str, str]]) -> Iterator[Pod]:
-    space, number = namespace(workload.metadata), _first(workload)
-    beginning = name_of(workload.metadata)
-    while count > 0:
+def _made(workload: Workload, lacking: int, names: Names) -> Iterator[Pod]:
+    """A pod in place of one on its way out gets the claims of that, but not its name yet."""
+    free, due = _numbered(workload, names.taken), _numbered(workload, names.standing)
+    for _ in range(lacking):
+        yield _pod(workload, next(free), _claims(workload, next(due)))
+
+
+def _numbered(workload: Workload, known: set[tuple[str, str]]) -> Iterator[str]:
+    """Names of its pods that are not known yet; each then is."""
+    space, beginning = namespace(workload.metadata), name_of(workload.metadata)
+    for number in count(_first(workload)):
         name = f"{beginning}-{number}"
-        if (space, name) not in names:
-            names.add((space, name))
-            count -= 1
-            yield _pod(workload, workload.spec.template, name)
-        number += 1
+        if (space, name) not in known:
+            known.add((space, name))
+            yield name
 
 
 def _first(workload: Workload) -> int:
@@ -94,7 +113,8 @@ def _first(workload: Workload) -> int:
     return ordinals.start if ordinals is not None else 0
 
 
-def _pod(workload: Workload, template: PodTemplate, name: str) -> Pod:
+def _pod(workload: Workload, name: str, claims: list[Volume]) -> Pod:
+    template = workload.spec.template
     owner = OwnerReference(
         apiVersion=workload.apiVersion,
         kind=workload.kind,
@@ -109,7 +129,6 @@ def _pod(workload: Workload, template: PodTemplate, name: str) -> Pod:
         annotations=template.metadata.annotations,
         ownerReferences=[owner],
     )
-    claims = _claims(workload, name)
     spec = template.spec
     if claims:
         kept = [one for one in spec.volumes or () if one.name not in {c.name for c in claims}]

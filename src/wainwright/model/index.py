@@ -16,7 +16,7 @@ from math import inf
 
 from wainwright.model.columns import Column, Rows, row_numbers, union
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import DECIDED_BY_OFFERING, DESCRIBED_BY_TYPES, INSTANCE_TYPE
+from wainwright.model.labels import DECIDED_BY_OFFERING, DESCRIBED_BY_TYPES, INSTANCE_TYPE, ZONE
 from wainwright.model.markets import Market, Markets, MarketTable
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, subtract
@@ -43,7 +43,6 @@ class TypeIndex:
         "metal",
         "own_thresholds",
         "types",
-        "zones",
     )
 
     def __init__(
@@ -54,13 +53,11 @@ class TypeIndex:
     ) -> None:
         self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_cost_then_name))
         self.everything: Rows = (1 << len(self.types)) - 1
-        self._markets = MarketTable(self.types)
+        self._markets = MarketTable(self.types, zones)
         held = _labels_of(self.types, described)
         self._columns = {key: self._column(key, sets) for key, sets in held.items()}
         self.keys = self._markets.keys | {key for key, sets in held.items() if sets}
         """The labels that types or offerings name: well known to all who use this catalogue."""
-        self.zones: tuple[str, ...] = tuple(sorted({*zones, *self._markets.zones}))
-        """All that are known; an offering that names none can be had in each of them."""
         self._allocatable = [kind.allocatable for kind in self.types]
         self.own_thresholds = Thresholds(self._allocatable)
         """Room before any daemonset takes its share."""
@@ -124,6 +121,16 @@ class TypeIndex:
         """The markets in which who may have these capacity types buys spot capacity."""
         return self._markets.spot_for(capacity_types)
 
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """All that are known; an offering that names none can be had in each of them."""
+        return self._markets.zones
+
+    @property
+    def zoneless(self) -> Markets:
+        """The markets that name no zone."""
+        return self._markets.zoneless
+
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""
         return (self.types[row] for row in row_numbers(rows))
@@ -133,8 +140,11 @@ class TypeIndex:
     ) -> list[str]:
         """The wanted values of a label that the types left still have, in order.
 
-        A type whose offerings name the label has the values of those left in these markets.
+        A type whose offerings name the label has the values of those left in these markets; if one
+        of them leaves the zone open it has all zones.
         """
+        if key == ZONE and self.sold_in(self.zoneless & markets) & rows:
+            return list(filter(wanted.admits, self.zones))
         bought = rows & self._markets.naming(key)
         traded = self._markets.values(key, wanted, self._trading(bought, markets))
         column = self._columns.get(key)

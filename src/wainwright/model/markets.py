@@ -53,19 +53,22 @@ class MarketTable:
         "everywhere",
         "keys",
         "markets",
+        "zoneless",
         "zones",
     )
 
-    def __init__(self, types: Sequence[InstanceType]) -> None:
+    def __init__(self, types: Sequence[InstanceType], zones: Iterable[str] = ()) -> None:
         books = _Books(_numbered(types))
         self._offers = [books.enter(row, kind) for row, kind in enumerate(types)]
         self.markets = books.markets()
         self._names = [kind.name for kind in types]
         self.everywhere: Markets = (1 << len(self.markets)) - 1
         self._columns = _columns(self.markets, self.everywhere)
-        self.keys = frozenset(self._columns)
-        self.zones: tuple[str, ...] = tuple(self.values(ZONE, ANYTHING, self.everywhere))
-        """All that any market names."""
+        named = self.values(ZONE, ANYTHING, self.everywhere)
+        self.zones: tuple[str, ...] = tuple(sorted({*zones, *named}))
+        """All that are known; a market that names none is in each of them."""
+        self.zoneless: Markets = _leaving_open(self.markets, ZONE)
+        self.keys = frozenset(self._columns) | (frozenset({ZONE}) if self.zones else frozenset())
         self._spot, self._perhaps_spot = _spot(self.markets)
         self._reserved: Markets = union(
             1 << n for n, market in enumerate(self.markets) if market.reservation_id is not None
@@ -192,6 +195,14 @@ def _spot(markets: Sequence[Market]) -> tuple[Markets, Markets]:
     return (
         union(1 << number for number, kinds in enumerate(sold) if kinds == spot),
         union(1 << number for number, kinds in enumerate(sold) if kinds.admits(SPOT)),
+    )
+
+
+def _leaving_open(markets: Sequence[Market], key: str) -> Markets:
+    return union(
+        1 << number
+        for number, market in enumerate(markets)
+        if market.requirements.allowed(key).open
     )
 
 

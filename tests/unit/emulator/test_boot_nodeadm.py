@@ -2,49 +2,17 @@
 
 import gzip
 from base64 import b64encode
-from typing import Any
 
 import pytest
-import yaml
-from tests.support.machines import CLUSTER, facts, joined, why_not
+from tests.support.machines import CLUSTER, CLUSTERS, joined, why_not
+from tests.support.nodeconfigs import TARGET, config, configs, document, mime, table
 
-from wainwright.emulator.boot.booted import boot
 from wainwright.emulator.boot.encoding import decoded
 from wainwright.emulator.boot.facts import Family
-from wainwright.emulator.boot.reasons import NeverJoins, Reason, Unbootable
+from wainwright.emulator.boot.reasons import Reason, Unbootable
 from wainwright.model.taints import Taint
 
 MIB, GIB = 2**20, 2**30
-TARGET = {
-    "name": "prod",
-    "apiServerEndpoint": "https://api.example.com",
-    "certificateAuthority": "Q0E=",
-    "cidr": "10.100.0.0/16",
-}
-
-
-def config(
-    kubelet: dict[str, Any] | None = None, flags: list[str] | None = None, **spec: Any
-) -> str:
-    whole = {"cluster": TARGET, "kubelet": {"config": kubelet or {}, "flags": flags or []}} | spec
-    return document(whole)
-
-
-def document(spec: dict[str, Any]) -> str:
-    return yaml.safe_dump(
-        {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-    )
-
-
-def mime(*parts: tuple[str, str]) -> str:
-    lines = ["MIME-Version: 1.0", 'Content-Type: multipart/mixed; boundary="//"', ""]
-    for kind, text in parts:
-        lines += ["--//", f"Content-Type: {kind}", "", text]
-    return "\n".join([*lines, "--//--", ""])
-
-
-def configs(*texts: str) -> str:
-    return mime(*(("application/node.eks.aws", text) for text in texts))
 
 
 def test_everything_comes_out_of_the_user_data() -> None:
@@ -141,11 +109,6 @@ def test_flags_go_before_the_configuration() -> None:
     assert joined(config({"maxPods": 3}, ["--max-pods=4"])).max_pods == 4
 
 
-def table(*rows: str) -> str:
-    lines = ["#!/bin/bash", "done <<'T'", "# wain:max-pods begin", *rows, "# wain:max-pods end"]
-    return "\n".join([*lines, "T", "echo done"])
-
-
 @pytest.mark.parametrize(
     ("kind", "pods"),
     [("m5.xlarge", 17), ("c5.xlarge", 30), ("m5.large", 8), ("m5.2xlarge", 110)],
@@ -164,62 +127,6 @@ def test_a_table_in_which_the_machine_is_not_breaks_the_kubelet() -> None:
     assert why_not(text) is Reason.REFUSED
 
 
-@pytest.mark.parametrize("missing", list(TARGET))
-def test_a_config_without_its_cluster_joins_nothing(missing: str) -> None:
-    cluster = {key: value for key, value in TARGET.items() if key != missing}
-    assert why_not(configs(config(cluster=cluster))) is Reason.NO_CLUSTER
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", Reason.NOTHING),
-        (" \n", Reason.NOTHING),
-        ("hello", Reason.NO_BOOTSTRAP),
-        ("#!/bin/bash\necho hello\n", Reason.NO_BOOTSTRAP),
-        (mime(("text/x-shellscript", "#!/bin/bash\necho hello")), Reason.NO_BOOTSTRAP),
-        (configs("a: [b"), Reason.UNREADABLE),
-        (configs("just text"), Reason.UNREADABLE),
-        (configs(config().replace("NodeConfig", "Node")), Reason.UNREADABLE),
-        (configs(config())[:-6], Reason.UNREADABLE),
-        (configs(config()).replace('boundary="//"', 'boundary="=="'), Reason.UNREADABLE),
-        (configs(config(cluster=TARGET | {"cidr": "ten"})), Reason.NO_CLUSTER),
-        (config({"maxPods": "110"}), Reason.REFUSED),
-        (config({"maxPods": -1}), Reason.REFUSED),
-        (config({"kubeReserved": {"memory": 100}}), Reason.REFUSED),
-        (config({"kubeReserved": {"memory": "lots"}}), Reason.REFUSED),
-        (config({"kubeReserved": {"memory": "-1Gi"}}), Reason.REFUSED),
-        (config({"systemReserved": {"gpu": "1"}}), Reason.REFUSED),
-        (config({"evictionHard": {"memory.free": "1Gi"}}), Reason.REFUSED),
-        (config({"evictionSoft": {"memory.available": "1Gi"}}), Reason.REFUSED),
-        (
-            config(
-                {
-                    "evictionSoft": {"memory.available": "1Gi"},
-                    "evictionSoftGracePeriod": {"memory.available": "soon"},
-                }
-            ),
-            Reason.REFUSED,
-        ),
-        (config({}, ["--node-labels=kubernetes.io/role=x"]), Reason.REFUSED),
-        (config({}, ["--node-labels=node-restriction.kubernetes.io/a=b"]), Reason.REFUSED),
-        (config({}, ["--node-labels=a b"]), Reason.REFUSED),
-        (config({}, ["--node-labels=-a=b"]), Reason.UNREGISTERED),
-        (config({}, ["--max-pods=many"]), Reason.REFUSED),
-        (config({}, ['--node-labels="a=b']), Reason.UNREADABLE),
-        (config({"registerWithTaints": [{"key": "a", "effect": "Never"}]}), Reason.REFUSED),
-        (config({"registerWithTaints": ["a"]}), Reason.REFUSED),
-        (
-            config({"registerWithTaints": [{"key": "a", "effect": "NoSchedule"}] * 2}),
-            Reason.UNREGISTERED,
-        ),
-        (config({"systemReserved": {"memory": "1Ti"}}), Reason.TOO_SMALL),
-    ],
-)
-def test_bad_user_data_makes_a_machine_that_never_joins(text: str, reason: Reason) -> None:
-    assert why_not(text) is reason
-
-
 @pytest.mark.parametrize(
     "label",
     ["node.kubernetes.io/mine", "kubelet.kubernetes.io/mine", "topology.kubernetes.io/zone"],
@@ -229,14 +136,14 @@ def test_a_kubelet_may_set_a_few_labels_of_kubernetes(label: str) -> None:
 
 
 def test_the_cluster_must_be_the_one_that_is_there() -> None:
-    assert joined(config(), cluster=CLUSTER).endpoint == CLUSTER.endpoint
+    assert joined(config(), clusters=CLUSTERS).endpoint == CLUSTER.endpoint
     for field, value in (
         ("name", "test"),
         ("apiServerEndpoint", "https://nowhere"),
         ("certificateAuthority", "QkI="),
     ):
         text = config(cluster=TARGET | {field: value})
-        assert why_not(text, cluster=CLUSTER) is Reason.OTHER_CLUSTER
+        assert why_not(text, clusters=CLUSTERS) is Reason.OTHER_CLUSTER
 
 
 def test_an_image_reads_its_own_language_only() -> None:
@@ -267,8 +174,3 @@ def test_taints_are_values() -> None:
         Taint(key="a", value="b", effect="NoSchedule"),
         Taint(key="c", effect="NoExecute"),
     )
-
-
-def test_the_reason_comes_with_words() -> None:
-    outcome = boot(config({"maxPods": "x"}), facts())
-    assert outcome == NeverJoins(Reason.REFUSED, "maxPods is 'x', which is no number")

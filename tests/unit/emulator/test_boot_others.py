@@ -102,9 +102,9 @@ def windows(arguments: str = "", before: str = "") -> str:
 def test_everything_comes_out_of_the_arguments() -> None:
     node = joined(
         windows(
-            """-DNSClusterIP '10.100.0.10' -KubeletExtraArgs '--node-labels="a=b,c=it''s" """
+            """-DNSClusterIP '10.100.0.10' -KubeletExtraArgs '--node-labels="a=b,c=its" """
             """--register-with-taints="os=windows:NoSchedule" --max-pods=50'"""
-        ).replace("it''s", "its")
+        )
     )
     assert node.family is Family.WINDOWS
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
@@ -113,6 +113,11 @@ def test_everything_comes_out_of_the_arguments() -> None:
     assert node.max_pods == 50
     assert node.dns == ("10.100.0.10",)
     assert node.kube_reserved["memory"] == (255 + 11 * 50) * MIB
+
+
+def test_a_quote_within_quotes_is_written_twice() -> None:
+    node = joined(windows('-KubeletExtraArgs "--x=""a b"" --max-pods=9"'))
+    assert (node.max_pods, node.rest) == (9, {"x": "a b"})
 
 
 def test_windows_takes_110_pods_on_a_larger_disk() -> None:

@@ -1,7 +1,7 @@
 """AL2: the call of bootstrap.sh in the last script, and its arguments."""
 
 import pytest
-from tests.support.machines import CLUSTER, joined, why_not
+from tests.support.machines import CLUSTER, CLUSTERS, joined, why_not
 
 from wainwright.emulator.boot.facts import Family
 from wainwright.emulator.boot.reasons import Reason
@@ -85,6 +85,7 @@ def test_flags_with_a_blank_and_flags_given_twice() -> None:
     [
         mime("#!/bin/bash\necho first", script("--use-max-pods true")),
         mime(script("--use-max-pods false"), script()),
+        script(before="/etc/eks/bootstrap.sh other --use-max-pods false\n"),
         script("\\\n  --use-max-pods \\\n  true"),
         script("--use-max-pods true || echo failed"),
         script("--use-max-pods true; echo --use-max-pods false"),
@@ -156,9 +157,9 @@ def test_bad_user_data_makes_a_machine_that_never_joins(text: str, reason: Reaso
 
 
 def test_a_script_that_is_told_only_the_name_asks_eks_for_the_rest() -> None:
-    node = joined("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n", cluster=CLUSTER)
+    node = joined("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n", clusters=CLUSTERS)
     assert node.endpoint == CLUSTER.endpoint
-    assert why_not("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n", cluster=CLUSTER) is (
+    assert why_not("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n", clusters=CLUSTERS) is (
         Reason.OTHER_CLUSTER
     )
 

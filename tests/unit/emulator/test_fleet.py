@@ -9,7 +9,6 @@ from tests.support.launches import (
     A,
     B,
     C,
-    D,
     Yard,
     codes,
     errors,
@@ -17,14 +16,12 @@ from tests.support.launches import (
     pools,
     spot_price,
     stock,
-    tagged,
-    tags_of,
 )
 
-from wainwright.emulator.ec2.quota import Limits
 from wainwright.emulator.settings import Settings
 
 PRIORITIES = {"AllocationStrategy": "prioritized"}
+
 SPOT: dict[str, Any] = {"market": "spot"}
 
 
@@ -136,131 +133,6 @@ def test_what_a_dry_pool_lacks_of_its_share_comes_from_the_others() -> None:
     assert errors(answer) == [("m5.large", A, "InsufficientInstanceCapacity")]
 
 
-def test_a_pool_named_twice_fails_the_whole_call(yard: Yard) -> None:
-    other = yard.template("other", KeyName="another")
-    for second in (yard.config(("m5.large", A), template=other), yard.config(("m5.large", A))):
-        request = yard.request(yard.config(("m5.large", A), ("m5.large", B)), second)
-        assert yard.refused("CreateFleet", **request) == ("InvalidFleetConfig", 400)
-    assert yard.describe() == []
-
-
-def test_two_subnets_of_a_zone_are_the_same_pool(yard: Yard) -> None:
-    vpc = yard.cloud.account.vpc
-    made = yard.ask("CreateSubnet", VpcId=vpc, CidrBlock="192.168.240.0/24", AvailabilityZone=A)
-    second = {"InstanceType": "m5.large", "SubnetId": made["Subnet"]["SubnetId"]}
-    request = yard.request(yard.config(("m5.large", A), second))
-    assert yard.refused("CreateFleet", **request) == ("InvalidFleetConfig", 400)
-
-
-@pytest.mark.parametrize(
-    ("specification", "code"),
-    [
-        ({"LaunchTemplateName": "absent"}, "InvalidLaunchTemplateName.NotFoundException"),
-        ({"LaunchTemplateId": "lt-0123456789abcdef0"}, "InvalidLaunchTemplateId.NotFound"),
-        (
-            {"LaunchTemplateName": "plain", "Version": "7"},
-            "InvalidLaunchTemplateId.VersionNotFound",
-        ),
-        ({}, "MissingParameter"),
-    ],
-)
-@pytest.mark.parametrize("dry", [False, True])
-def test_a_missing_template_fails_the_whole_call(
-    yard: Yard, specification: dict[str, str], code: str, dry: bool
-) -> None:
-    config = {**yard.config(("m5.large", A)), "LaunchTemplateSpecification": specification}
-    request = yard.request(config, DryRun=dry)
-    assert yard.refused("CreateFleet", **request) == (code, 400)
-
-
-def test_a_zone_that_does_not_have_the_type_is_unsupported(yard: Yard) -> None:
-    first = yard.override("c6in.large", D, Priority=1.0)
-    answer = yard.fleet(yard.config(first, ("m5.large", A)), OnDemandOptions=PRIORITIES)
-    assert errors(answer) == [("c6in.large", D, "Unsupported")]
-    assert f"choosing {A}, {B}, {C}" in answer["Errors"][0]["ErrorMessage"]
-    assert pools(answer) == [("m5.large", A, 1)]
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"InstanceType": "m5.8xhuge"}, "InvalidParameterValue"),
-        ({"SubnetId": "subnet-0123456789abcdef0"}, "InvalidSubnetID.NotFound"),
-        ({"AvailabilityZone": B}, "InvalidParameterValue"),
-        ({"ImageId": "ami-0123456789abcdef0"}, "InvalidAMIID.NotFound"),
-        ({"InstanceType": "m6g.large"}, "InvalidParameterValue"),
-        ({"IamInstanceProfile": {"Name": "absent"}}, "InvalidParameterValue"),
-    ],
-)
-def test_what_is_wrong_with_one_pool_stands_among_the_errors(
-    yard: Yard, change: dict[str, Any], code: str
-) -> None:
-    wrong = {**yard.override("m5.large", A, Priority=1.0), **change}
-    answer = yard.fleet(yard.config(wrong, ("m5.large", C)), OnDemandOptions=PRIORITIES)
-    assert codes(answer) == {code}
-    assert pools(answer) == [("m5.large", C, 1)]
-    (entry,) = answer["Errors"]
-    assert (
-        entry["LaunchTemplateAndOverrides"]["Overrides"].items()
-        >= {
-            "InstanceType": wrong["InstanceType"],
-            "AvailabilityZone": wrong["AvailabilityZone"],
-            "SubnetId": wrong["SubnetId"],
-        }.items()
-    )
-
-
-def test_a_subnet_runs_out_of_addresses(yard: Yard) -> None:
-    made = yard.ask(
-        "CreateSubnet",
-        VpcId=yard.cloud.account.vpc,
-        CidrBlock="192.168.240.0/28",
-        AvailabilityZone=A,
-    )
-    small = {"InstanceType": "m5.large", "SubnetId": made["Subnet"]["SubnetId"]}
-    answer = yard.fleet(yard.config(small, ("m5.large", B)), count=13)
-    assert {zone: count for _, zone, count in pools(answer)} == {A: 11, B: 2}
-    assert errors(answer) == [("m5.large", A, "InsufficientFreeAddressesInSubnet")]
-    addresses = {each["PrivateIpAddress"] for each in yard.describe(*launched(answer)[:11])}
-    assert addresses == {f"192.168.240.{last}" for last in range(4, 15)}
-    shown = yard.ask("DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
-    assert shown[0]["AvailableIpAddressCount"] == 0
-    yard.ask("TerminateInstances", InstanceIds=launched(answer)[:2])
-    yard.wait(60)
-    shown = yard.ask("DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
-    assert shown[0]["AvailableIpAddressCount"] == 2
-    again = yard.fleet(yard.config(small), count=2)
-    assert len({each["PrivateIpAddress"] for each in yard.describe(*launched(again))}) == 2
-
-
-def test_a_spot_machine_has_a_request(yard: Yard) -> None:
-    (found,) = yard.launch(**SPOT)
-    machine = yard.machine(found)
-    assert machine["InstanceLifecycle"] == "spot"
-    assert machine["SpotInstanceRequestId"].startswith("sir-")
-    (plain,) = yard.launch()
-    assert not {"InstanceLifecycle", "SpotInstanceRequestId"} & yard.machine(plain).keys()
-
-
-def test_spot_needs_a_role_that_may_have_to_be_created() -> None:
-    yard = Yard(settings=Settings(quota=Limits(spotRole=False)))
-    yard.launch(**SPOT)  # the role is there
-    yard.ask_of("iam", "DeleteServiceLinkedRole", {"RoleName": "AWSServiceRoleForEC2Spot"})
-    answer = yard.fleet(yard.config(("m5.large", A), ("m5.large", B)), **SPOT)
-    assert codes(answer) == {"AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
-    assert {each["Lifecycle"] for each in answer["Errors"]} == {"spot"}
-    yard.launch()
-
-
-def test_a_spot_price_above_the_limit_is_not_paid() -> None:
-    yard = Yard(prices=[spot_price(0.05, "m5.large", A), spot_price(0.03, "m5.large", B)])
-    cheap = yard.override("m5.large", A, MaxPrice="0.04")
-    answer = yard.fleet(yard.config(cheap), **SPOT)
-    assert codes(answer) == {"SpotMaxPriceTooLow"}
-    answer = yard.fleet(yard.config(yard.override("m5.large", B, MaxPrice="0.04")), **SPOT)
-    assert len(launched(answer)) == 1
-
-
 def test_a_fleet_can_be_mixed(yard: Yard) -> None:
     target = {
         "TotalTargetCapacity": 6,
@@ -278,135 +150,6 @@ def test_weights_count_towards_the_target(yard: Yard) -> None:
     heavy = yard.override("m5.large", A, WeightedCapacity=3.0)
     answer = yard.fleet(yard.config(heavy), count=7)
     assert pools(answer) == [("m5.large", A, 3)]
-
-
-def test_without_overrides_the_template_says_it_all(yard: Yard) -> None:
-    interface = {"DeviceIndex": 0, "Groups": [yard.group], "SubnetId": yard.subnets[D]}
-    name = yard.template("whole", InstanceType="c5.large", NetworkInterfaces=[interface])
-    answer = yard.fleet(yard.config(template=name))
-    assert pools(answer) == [("c5.large", D, 1)]
-    assert yard.refused("CreateFleet", **yard.request(yard.config())) == ("MissingParameter", 400)
-
-
-def test_zones_alone_need_a_default_network(yard: Yard) -> None:
-    bare = {"InstanceType": "m5.large", "AvailabilityZone": B}
-    home = yard.cloud.parts.network.state.vpcs[yard.cloud.account.vpc]
-    home.default = False
-    assert errors(yard.fleet(yard.config(bare))) == [("m5.large", B, "VPCIdNotSpecified")]
-    home.default = True
-    assert pools(yard.fleet(yard.config(bare))) == [("m5.large", B, 1)]
-
-
-def test_tags_come_from_template_fleet_and_ec2(yard: Yard) -> None:
-    name = yard.template("tagged", TagSpecifications=tagged("instance", a="template", b="template"))
-    answer = yard.fleet(
-        yard.config(("m5.large", A), template=name),
-        TagSpecifications=tagged("instance", b="fleet", empty="") + tagged("volume", c="no"),
-    )
-    (machine,) = yard.describe(*launched(answer))
-    found = tags_of(machine)
-    assert {key: found[key] for key in ("a", "b", "empty")} == {
-        "a": "template",
-        "b": "fleet",
-        "empty": "",
-    }
-    assert "c" not in found
-    assert found["aws:ec2:fleet-id"] == answer["FleetId"]
-    assert found["aws:ec2launchtemplate:version"] == "1"
-
-
-def test_the_machine_is_made_from_template_and_override(yard: Yard) -> None:
-    yard.ask_of("iam", "CreateInstanceProfile", {"InstanceProfileName": "nodes"})
-    name = yard.template(
-        "full",
-        IamInstanceProfile={"Name": "nodes"},
-        MetadataOptions={"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
-        Monitoring={"Enabled": True},
-        BlockDeviceMappings=[
-            {"DeviceName": "/dev/xvdb", "Ebs": {"VolumeSize": 9, "DeleteOnTermination": False}}
-        ],
-    )
-    override = yard.override("m6g.large", C, ImageId=yard.arm_image)
-    (found,) = launched(yard.fleet(yard.config(override, template=name)))
-    machine = yard.machine(found)
-    groups = [{"GroupId": yard.group, "GroupName": "wain-nodes"}]
-    (interface,) = machine["NetworkInterfaces"]
-    assert machine["SecurityGroups"] == interface["Groups"] == groups
-    assert machine["IamInstanceProfile"]["Arn"].endswith(":instance-profile/nodes")
-    assert machine["MetadataOptions"]["HttpTokens"] == "required"
-    assert machine["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
-    assert machine["MetadataOptions"]["HttpEndpoint"] == "enabled"
-    assert machine["Monitoring"]["State"] == "enabled"
-    assert (machine["ImageId"], machine["Architecture"]) == (yard.arm_image, "arm64")
-    assert machine["SubnetId"] == interface["SubnetId"] == yard.subnets[C]
-    assert machine["Placement"]["AvailabilityZoneId"] == "usw2-az3"
-    disks = {
-        each["DeviceName"]: each["Ebs"]["DeleteOnTermination"]
-        for each in machine["BlockDeviceMappings"]
-    }
-    assert disks == {"/dev/xvda": True, "/dev/xvdb": False}
-    assert interface["InterfaceType"] == "interface"
-
-
-def test_a_dry_run_launches_nothing(yard: Yard) -> None:
-    request = yard.request(yard.config(("m5.large", A)), DryRun=True)
-    assert yard.refused("CreateFleet", **request) == ("DryRunOperation", 412)
-    assert yard.describe() == []
-
-
-def test_a_token_makes_the_call_happen_once(yard: Yard) -> None:
-    request = yard.request(yard.config(("m5.large", A)), count=2, ClientToken="once")
-    first = yard.ask("CreateFleet", **request)
-    assert yard.ask("CreateFleet", **request) == first
-    assert len(yard.describe()) == 2
-    other = {**request, "Context": "another"}
-    assert yard.refused("CreateFleet", **other) == ("IdempotentParameterMismatch", 400)
-    first["Instances"].clear()  # what a caller does to an answer stays with the caller
-    assert launched(yard.ask("CreateFleet", **request))
-
-
-def test_a_refused_call_may_be_repeated_with_its_token(yard: Yard) -> None:
-    config = yard.config(("m5.large", A), template="later")
-    request = yard.request(config, ClientToken="again")
-    assert yard.refused("CreateFleet", **request)[0] == (
-        "InvalidLaunchTemplateName.NotFoundException"
-    )
-    yard.template("later")
-    assert len(launched(yard.ask("CreateFleet", **request))) == 1
-
-
-def test_a_token_is_forgotten_after_a_day(yard: Yard) -> None:
-    request = yard.request(yard.config(("m5.large", A)), ClientToken="once")
-    first = yard.ask("CreateFleet", **request)
-    yard.wait(24 * 3600 + 1)
-    assert yard.ask("CreateFleet", **request)["FleetId"] != first["FleetId"]
-
-
-@pytest.mark.parametrize(
-    ("params", "code"),
-    [
-        ({"Type": "maintain"}, "UnsupportedOperation"),
-        ({"OnDemandOptions": {"SingleInstanceType": True}}, "UnsupportedOperation"),
-        ({"OnDemandOptions": {"MinTargetCapacity": 1}}, "UnsupportedOperation"),
-        ({"OnDemandOptions": {"AllocationStrategy": "fairest"}}, "InvalidParameterValue"),
-        ({"LaunchTemplateConfigs": []}, "MissingParameter"),
-        ({"TargetCapacitySpecification": {"TotalTargetCapacity": 0}}, "InvalidParameterValue"),
-        (
-            {"TargetCapacitySpecification": {"TotalTargetCapacity": 1, "SpotTargetCapacity": 2}},
-            "InvalidParameterValue",
-        ),
-        ({"ClientToken": "x" * 65}, "InvalidParameterValue"),
-    ],
-)
-def test_what_is_not_understood_is_refused(yard: Yard, params: dict[str, Any], code: str) -> None:
-    request = {**yard.request(yard.config(("m5.large", A))), **params}
-    assert yard.refused("CreateFleet", **request) == (code, 400)
-    assert yard.describe() == []
-
-
-def test_more_than_300_overrides_are_refused(yard: Yard) -> None:
-    config = yard.config(*[("m5.large", A)] * 301)
-    assert yard.refused("CreateFleet", **yard.request(config)) == ("InvalidParameterValue", 400)
 
 
 POOLS = st.lists(

@@ -183,6 +183,16 @@ def test_a_missing_profile_is_told_as_clients_expect(yard: Yard) -> None:
     assert one(yard, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
 
 
+def test_a_group_of_another_network_does_not_count(yard: Yard) -> None:
+    vpc = yard.ask("CreateVpc", CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    group = yard.ask(
+        "CreateSecurityGroup", GroupName="elsewhere", Description="elsewhere", VpcId=vpc
+    )["GroupId"]
+    for named_by in ({"SecurityGroupIds": [group]}, {"SecurityGroups": ["elsewhere"]}):
+        refused = yard.refused("RunInstances", **asked(yard, **named_by))
+        assert refused == ("InvalidGroup.NotFound", 400)
+
+
 def test_groups_can_be_named(yard: Yard) -> None:
     machine = one(yard, SecurityGroups=["wain-nodes"])
     assert [each["GroupId"] for each in machine["SecurityGroups"]] == [yard.group]

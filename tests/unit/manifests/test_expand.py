@@ -75,6 +75,20 @@ def test_pods_of_a_stateful_set_hang_on_their_own_claims() -> None:
     assert volume.persistentVolumeClaim.claimName == "data-web-0"
 
 
+def test_a_stateful_pod_in_place_of_another_hangs_on_the_claims_of_that() -> None:
+    going = owned("web-0", "StatefulSet", "web", status={"phase": "Failed"})
+    there = owned("web-1", "StatefulSet", "web")
+    spec = {"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}
+    made = expanded([decode(one) for one in (going, there, workload("StatefulSet", spec=spec))])
+    claims = [
+        (pod.metadata.name, volume.persistentVolumeClaim.claimName)
+        for pod in made[2:]
+        for volume in pod.spec.volumes or []
+        if volume.persistentVolumeClaim is not None
+    ]
+    assert claims == [("web-2", "data-web-0"), ("web-3", "data-web-2")]
+
+
 def test_made_pods_carry_the_templates_labels_and_their_owner() -> None:
     [pod] = expanded([decode(workload("Deployment"))])
     assert pod.metadata.labels == {"app": "web"}

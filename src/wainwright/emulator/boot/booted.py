@@ -104,10 +104,10 @@ def _joined(settings: Settings, facts: Facts) -> Booted:
 
 def _endpoint(settings: Settings, facts: Facts) -> str:
     """Scripts that are not told it ask EKS; whatever is told must be right."""
-    known = facts.cluster
-    if known is None:
+    if facts.clusters is None:
         return settings.endpoint
-    if settings.cluster != known.name:
+    known = facts.clusters.get(settings.cluster)
+    if known is None:
         raise Unbootable(Reason.OTHER_CLUSTER, f"there is no cluster {settings.cluster!r}")
     if settings.endpoint not in ("", known.endpoint):
         raise Unbootable(Reason.OTHER_CLUSTER, f"nobody answers at {settings.endpoint}")

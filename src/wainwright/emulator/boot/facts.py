@@ -40,7 +40,6 @@ PREFIXES = {
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster that can be joined."""
 
-    name: str
     endpoint: str
     certificate: str
 
@@ -57,8 +56,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Tells the family where it is the name of a public image; the user data tells it else."""
     disks: Mapping[str, int] = {}
     """Device names with GiB."""
-    cluster: Cluster | None = None
-    """The one that the machine can reach; None takes whatever the user data says."""
+    clusters: Mapping[str, Cluster] | None = None
+    """Those that the machine can reach, by name; None takes whatever the user data says."""
 
     @property
     def family(self) -> Family | None:

@@ -6,6 +6,8 @@ import msgspec
 
 
 class Reason(StrEnum):
+    DUD = "dud"
+    """The machine never comes up, whatever it was told."""
     NOTHING = "nothing"
     """There is no user data."""
     UNREADABLE = "unreadable"

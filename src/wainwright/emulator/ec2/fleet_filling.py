@@ -37,9 +37,6 @@ class Tally:
     def fail(self, choice: Choice, lifecycle: str, error: AwsError) -> None:
         self._failed[choice.index, lifecycle] = (choice, error)
 
-    def failed(self, choice: Choice, lifecycle: str) -> bool:
-        return (choice.index, lifecycle) in self._failed
-
     def answer(self) -> Answer:
         return {
             "FleetId": self.fleet,
@@ -140,8 +137,7 @@ class Filling:
         for each in ordered:
             if wanted <= 0:
                 break
-            if not self.tally.failed(each, way.lifecycle):
-                wanted = self._try(way, each, wanted)
+            wanted = self._try(way, each, wanted)
         return wanted
 
     def _try(self, way: Way, choice: Choice, wanted: float, most: float = inf) -> float:

@@ -15,7 +15,6 @@ from wainwright.errors import AwsError
 
 MOST_CONFIGS: Final = 50
 MOST_OVERRIDES: Final = 300
-PLACES: Final = ("SubnetId", "AvailabilityZone", "AvailabilityZoneId")
 ECHOED: Final = (
     "MaxPrice",
     "WeightedCapacity",
@@ -144,20 +143,20 @@ class Pools:
 
     def _site(self, source: Source, override: Mapping[str, Any], seen: dict[Any, Site]) -> Site:
         """Overrides have many types and few places: each of these is looked up once."""
-        placement = override.get("Placement")
-        key = None
-        if not placement:
-            key = tuple(override.get(name) for name in PLACES)
-            if key in seen:
-                return seen[key]
+        said = override.get
+        if said("Placement"):
+            return self._found(source, override)
+        key = (said("SubnetId"), said("AvailabilityZone"), said("AvailabilityZoneId"))
+        if key not in seen:
+            seen[key] = self._found(source, override)
+        return seen[key]
+
+    def _found(self, source: Source, override: Mapping[str, Any]) -> Site:
         try:
             subnet = self._places.subnet(override, source.version.data)
-            site = Site(subnet.zone, subnet, None)
         except AwsError as flaw:
-            site = Site(override.get("AvailabilityZone") or "", None, flaw)
-        if key is not None:
-            seen[key] = site
-        return site
+            return Site(override.get("AvailabilityZone") or "", None, flaw)
+        return Site(subnet.zone, subnet, None)
 
 
 def _choice(index: int, source: Source, override: Mapping[str, Any], site: Site) -> Choice:
@@ -192,7 +191,8 @@ def _check_size(configs: Any) -> None:
 
 def _check_distinct(choices: list[Choice]) -> None:
     """EC2 takes a type in a zone only once, even from templates that differ."""
-    if len({(each.type, each.zone) for each in choices}) < len(choices):
+    placed = [(each.type, each.zone) for each in choices if each.subnet is not None]
+    if len(set(placed)) < len(placed):
         raise AwsError(
             "InvalidFleetConfig", "The fleet configuration contains duplicate instance pools."
         )

@@ -8,7 +8,7 @@ from uuid import UUID
 from wainwright.emulator.cloud import EmulatedCloud
 from wainwright.emulator.http.journal import Entry, Journal
 from wainwright.emulator.http.protocols import Speech
-from wainwright.emulator.http.services import Guess, Services, signed_for
+from wainwright.emulator.http.services import Guess, signed_for, speech
 from wainwright.emulator.http.wire import Incoming, Reply
 from wainwright.emulator.world import Params
 from wainwright.errors import AwsError
@@ -25,22 +25,16 @@ class Door:
     def __init__(self, cloud: EmulatedCloud, journal: Journal, *, seed: int = 0) -> None:
         self._cloud = cloud
         self._journal = journal
-        self._services = Services()
         self._chance = Random(seed)
-
-    def prepare(self, *services: str) -> None:
-        """Loads what would otherwise be loaded while the first to ask is waiting."""
-        for service in services:
-            self._services.speech(service)
 
     async def answer(self, incoming: Incoming) -> Reply | None:
         """None where no answer comes: the connection ends, and whoever asked may wonder."""
         asked, request_id = _Asked(), self._request_id()
         begin = self._cloud.clock.now()
-        speech, reply, error = None, None, None
+        spoken, reply, error = None, None, None
         try:
-            speech = self._speech(incoming, asked)
-            reply = await self._answered(speech, incoming, asked, request_id)
+            spoken = _spoken(incoming, asked)
+            reply = await self._answered(spoken, incoming, asked, request_id)
         except AwsError as refused:
             error = refused
         except Exception:
@@ -48,7 +42,7 @@ class Door:
             LOG.exception("%s %s failed", asked.service, asked.operation)
             error = BROKEN
         if error is not None and error.status:
-            reply = (speech or Guess(error, incoming)).refusal(error, request_id)
+            reply = (spoken or Guess(error, incoming)).refusal(error, request_id)
         self._note(asked, begin, reply, error)
         return reply
 
@@ -59,24 +53,13 @@ class Door:
     def _request_id(self) -> str:
         return str(UUID(int=self._chance.getrandbits(128), version=4))
 
-    def _speech(self, incoming: Incoming, asked: "_Asked") -> Speech:
-        service = signed_for(incoming)
-        if service is None:
-            return Guess(UNSIGNED, incoming)
-        asked.service = service
-        speech = self._services.speech(service)
-        if speech is None:
-            unknown = AwsError("InvalidAction", f"There is no service {service} here.")
-            return Guess(unknown, incoming)
-        return speech
-
     async def _answered(
-        self, speech: Speech, incoming: Incoming, asked: "_Asked", request_id: str
+        self, spoken: Speech, incoming: Incoming, asked: "_Asked", request_id: str
     ) -> Reply:
-        asked.operation = speech.operation(incoming)
-        asked.params = speech.params(asked.operation, incoming)
+        asked.operation = spoken.operation(incoming)
+        asked.params = spoken.params(asked.operation, incoming)
         answer = await self._cloud.call(asked.service, asked.operation, asked.params)
-        return speech.answer(asked.operation, answer, request_id)
+        return spoken.answer(asked.operation, answer, request_id)
 
     def _note(
         self, asked: "_Asked", begin: float, reply: Reply | None, error: AwsError | None
@@ -101,3 +84,15 @@ class _Asked:
         self.service = ""
         self.operation = ""
         self.params: Params = {}
+
+
+def _spoken(incoming: Incoming, asked: _Asked) -> Speech:
+    """How to speak to whom the request is for, or how to say that nobody knows."""
+    service = signed_for(incoming)
+    if service is None:
+        return Guess(UNSIGNED, incoming)
+    asked.service = service
+    found = speech(service)
+    if found is not None:
+        return found
+    return Guess(AwsError("InvalidAction", f"There is no service {service} here."), incoming)

@@ -52,33 +52,14 @@ class Forms:
         known = self._structures.get(shape.name)
         if known is not None:
             return known
-        members: dict[str, tuple[str, Reader]] = {}
-        required = () if not self._ec2 else tuple(shape.required_members)
-        strict = self._ec2
-
-        def read(node: Node) -> dict[str, Any]:
-            found: dict[str, Any] = {}
-            for step, inner in _branches(node):
-                member = members.get(step)
-                if member is None:
-                    if strict:
-                        raise Misfit(Fault.UNKNOWN).under(step)
-                    continue
-                name, reader = member
-                try:
-                    found[name] = reader(inner)
-                except Misfit as misfit:
-                    raise misfit.under(step) from None
-            for name in required:
-                if name not in found:
-                    raise Misfit(Fault.MISSING).under(wired[name])
-            return found
-
-        self._structures[shape.name] = read  # before its members, which may have it as theirs
+        made = _Structure(strict=self._ec2)
+        self._structures[shape.name] = made.read  # before its members, which may have it as theirs
         for name, member in shape.members.items():
-            members[self._wire_name(member, name)] = name, self.reader(member)
-        wired = {name: step for step, (name, _) in members.items()}
-        return read
+            step = self._wire_name(member, name)
+            made.members[step] = name, self.reader(member)
+            if self._ec2 and name in shape.required_members:
+                made.required[name] = step
+        return made.read
 
     def _wire_name(self, shape: Any, name: str) -> str:
         written = shape.serialization
@@ -121,6 +102,29 @@ class Forms:
         return read
 
 
+class _Structure:
+    """How one structure is read: names on the wire to names in boto3, and how each goes on."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.members: dict[str, tuple[str, Reader]] = {}
+        self.required: dict[str, str] = {}
+        self._strict = strict
+
+    def read(self, node: Node) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        members = self.members
+        for step, inner in _branches(node):
+            if step in members:
+                name, reader = members[step]
+                found[name] = _at(step, inner, reader)
+            elif self._strict:
+                raise Misfit(Fault.UNKNOWN).under(step)
+        for name, step in self.required.items():
+            if name not in found:
+                raise Misfit(Fault.MISSING).under(step)
+        return found
+
+
 def _flat(shape: Any) -> bool:
     return shape.type_name == "list" and bool(shape.serialization.get("flattened"))
 
@@ -139,16 +143,16 @@ def _numbered(node: Node) -> list[tuple[str, Node]]:
     try:
         found.sort(key=lambda each: int(each[0]))
     except ValueError:
-        wrong = next(step for step, _ in found if not step.isdigit())
+        wrong = next((step for step, _ in found if not step.isdecimal()), found[0][0])
         raise Misfit(Fault.UNKNOWN).under(wrong) from None
     return found
 
 
-def _at(number: str, node: Node, read: Reader) -> Any:
+def _at(step: str, node: Node, read: Reader) -> Any:
     try:
         return read(node)
     except Misfit as misfit:
-        raise misfit.under(number) from None
+        raise misfit.under(step) from None
 
 
 def _scalar(convert: Callable[[str], Any] | None) -> Reader:

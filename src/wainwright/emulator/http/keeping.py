@@ -1,6 +1,7 @@
 """Keeping an account in a file: read at the start, written soon after a change and at the end."""
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from wainwright.emulator import saving
 from wainwright.emulator.cloud import EmulatedCloud
 from wainwright.errors import BadInput
 
+LOG: Final = logging.getLogger(__name__)
 PAUSE: Final = 1.0  # seconds in which changes gather before they are written together
 
 
@@ -50,7 +52,10 @@ class StateFile:
             await self._touched.wait()
             await self._cloud.clock.sleep(PAUSE)
             self._touched.clear()
-            self.write()
+            try:
+                self.write()
+            except BadInput as error:
+                LOG.error("%s", error.message)  # a full disk may have room again next time
 
     def write(self) -> None:
         scratch = self._file.with_name(f"{self._file.name}.{os.getpid()}.new")

@@ -74,7 +74,8 @@ class Writing:
                 return _time_writer(shape.serialization.get("timestampFormat"))
             case "blob":
                 return WRITE["blob"]
-        return _as_it_is
+            case _:
+                return _as_it_is
 
     def _structure(self, shape: Any) -> Convert:
         known = self._structures.get(shape.name)

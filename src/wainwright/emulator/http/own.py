@@ -1,9 +1,9 @@
 """A path of our own beside those of AWS: what the account is, what it was asked, what to change.
 
-    GET  /_wain/account   names and ids, and how to point a client at it
-    GET  /_wain/state     what runs, what is reserved, what stands in the way
-    GET  /_wain/log       the latest requests; ?count=N for fewer
-    POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `changes`)
+GET  /_wain/account   names and ids, and how to point a client at it
+GET  /_wain/state     what runs, what is reserved, what stands in the way
+GET  /_wain/log       the latest requests; ?count=N for fewer
+POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `changes`)
 """
 
 from collections.abc import Callable

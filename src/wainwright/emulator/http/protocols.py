@@ -82,7 +82,9 @@ class Query:
             text = f"<requestId>{request_id}</requestId>{done}"
         else:
             result = f"<{operation}Result>{inner}</{operation}Result>" if writer else ""
-            text = f"{result}<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
+            text = (
+                f"{result}<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
+            )
         root = f"{operation}Response"
         return refusals.xml(200, f'<{root} xmlns="{self._namespace}">{text}</{root}>', request_id)
 
@@ -105,7 +107,7 @@ class Json:
         self._model = model
         self._version = model.metadata["jsonVersion"]
         self._compatible = "awsQueryCompatible" in model.metadata
-        self._targets = {
+        self._targets: dict[str, str] = {
             f"{model.metadata['targetPrefix']}.{name}": name for name in model.operation_names
         }
         self._reading = Reading()

@@ -14,6 +14,7 @@ from wainwright.emulator.http.door import Door
 from wainwright.emulator.http.journal import Entry, Journal
 from wainwright.emulator.http.keeping import StateFile
 from wainwright.emulator.http.own import PREFIX, Own
+from wainwright.emulator.http.services import speech
 from wainwright.emulator.http.wire import Incoming, Reply
 from wainwright.errors import Usage
 
@@ -60,12 +61,15 @@ class Server:
         journal = Journal()
         journal.listeners += [self._noted] if log is None else [self._noted, log]
         self._door = Door(cloud, journal)
-        self._door.prepare(*SERVED)
+        for service in SERVED:
+            speech(service)  # now, and not while the first who asks is waiting
         self._own = Own(cloud, journal, endpoint_of(sock), self._touch)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Serves until the block ends; then the account is written, if it has a file."""
+        """Serves until the block ends. An account that has a file is written before and after."""
+        if self._file is not None:
+            self._file.write()
         server = web.Server(
             self._handle,
             handler_cancellation=True,  # a poll whose client is gone must not take messages
@@ -117,6 +121,10 @@ class Server:
         return await self._door.answer(incoming)
 
 
-def _request(*parts: Any) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(*parts, loop, client_max_size=MOST_BYTES)
+def _request(
+    message: Any, payload: Any, protocol: Any, writer: Any, task: "asyncio.Task[None]"
+) -> web.BaseRequest:
+    loop = task.get_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MOST_BYTES
+    )

@@ -1,7 +1,8 @@
 """Services by the credentials of a request: the only thing that tells them apart on one port."""
 
 import re
-from functools import cached_property
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from wainwright.errors import AwsError
 
 SCOPE: Final = re.compile(r"Credential=[^/\s,]+/\d{8}/[^/\s,]*/([^/\s,]+)/aws4_request")
 PRESIGNED: Final = "X-Amz-Credential"
-SPEECHES: Final[dict[str, Any]] = {
+SPEECHES: Final[dict[str, Callable[[Any], Speech]]] = {
     "ec2": Query,
     "query": Query,
     "json": Json,
@@ -38,33 +39,19 @@ def signed_for(incoming: Incoming) -> str | None:
     return None
 
 
-class Services:
-    """Every service that botocore has a model of, each loaded when it is first asked for."""
+@lru_cache(maxsize=512)
+def speech(service: str) -> Speech | None:
+    """How a service is spoken to, whichever botocore has a model of; None where it has none.
 
-    def __init__(self) -> None:
-        self._known: dict[str, Speech] = {}
-
-    def speech(self, service: str) -> Speech | None:
-        """How the service is spoken to; None where nobody knows."""
-        if service not in self._known:
-            made = self._made(service)
-            if made is None:
-                return None
-            self._known[service] = made
-        return self._known[service]
-
-    @cached_property
-    def _loader(self) -> Any:
-        return Loader()
-
-    def _made(self, service: str) -> Speech | None:
-        try:
-            described = self._loader.load_service_model(service, "service-2")
-        except (UnknownServiceError, DataNotFoundError):
-            return None
-        model = ServiceModel(described, service)
-        speech = SPEECHES.get(model.metadata["protocol"])
-        return None if speech is None else speech(model)
+    Loaded once and for all servers of the process: half a second for the largest.
+    """
+    try:
+        described = Loader().load_service_model(service, "service-2")
+    except (UnknownServiceError, DataNotFoundError):
+        return None
+    model = ServiceModel(described, service)
+    made = SPEECHES.get(model.metadata["protocol"])
+    return None if made is None else made(model)
 
 
 class Guess:

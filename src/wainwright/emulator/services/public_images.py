@@ -87,20 +87,26 @@ class _Release(msgspec.Struct, frozen=True):
     def minor(self) -> int:
         return int(self.version.partition(".")[2])
 
-    def image(self, name: str, architecture: str, owner: str, **facts: Any) -> PublicImage:
-        """`folders` in the facts are the paths below which the image's parameters lie."""
+    def image(
+        self,
+        name: str,
+        architecture: str,
+        *,
+        folders: tuple[str, ...],
+        figures: Mapping[str, str],
+        **facts: Any,
+    ) -> PublicImage:
+        """Below each of the folders lie the id of the image and the figures."""
         identity = _id(self.region, name)
-        named = {"image_id": identity, **facts.pop("figures")}
-        folders = facts.pop("folders")
+        named = {"image_id": identity, **figures}
         return PublicImage(
             id=identity,
             name=name,
             architecture=architecture,
-            owner=owner,
             created=self.day.timestamp(),
             deprecated=(self.day + LIFE).timestamp(),
             parameters=tuple(
-                (f"{at}/{key}", value) for at in folders for key, value in named.items()
+                (f"{folder}/{key}", value) for folder in folders for key, value in named.items()
             ),
             **facts,
         )
@@ -127,7 +133,7 @@ def _al2023(release: _Release) -> Iterator[PublicImage]:
         yield release.image(
             name,
             architecture,
-            EKS,
+            owner=EKS,
             description=f"EKS node, Amazon Linux 2023, {variant}, Kubernetes {release.version}",
             figures={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
@@ -145,7 +151,7 @@ def _al2(release: _Release) -> Iterator[PublicImage]:
         yield release.image(
             name,
             architecture,
-            EKS,
+            owner=EKS,
             description=f"EKS node, Amazon Linux 2, Kubernetes {release.version}",
             figures={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
@@ -161,7 +167,7 @@ def _bottlerocket(release: _Release) -> Iterator[PublicImage]:
             yield release.image(
                 f"bottlerocket-{variant}-{architecture}-v{number}-{build}",
                 architecture,
-                BOTTLEROCKET_TEAM,
+                owner=BOTTLEROCKET_TEAM,
                 description=f"Bottlerocket {number}, {variant}",
                 disks=(("/dev/xvda", 2), ("/dev/xvdb", 20)),
                 figures={"image_version": f"{number}-{build}"},
@@ -178,7 +184,7 @@ def _windows(release: _Release) -> Iterator[PublicImage]:
             yield release.image(
                 f"{name}-{release.day:%Y.%m.%d}",
                 "x86_64",
-                WINDOWS_TEAM,
+                owner=WINDOWS_TEAM,
                 description=f"EKS node, Windows Server {year} {edition}, {release.version}",
                 platform="windows",
                 root_device="/dev/sda1",

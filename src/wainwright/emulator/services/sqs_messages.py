@@ -117,5 +117,5 @@ def received(handle: str) -> tuple[str, int]:
         return identity, int(count)
     except (binascii.Error, UnicodeError, ValueError):
         raise AwsError(
-            "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not valid.', 404
+            "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not valid.'
         ) from None

@@ -45,7 +45,8 @@ class Claims:
         for owner in pod.metadata.ownerReferences or ():
             templates = self._templates.get((namespace(pod.metadata), owner.name))
             for template in (templates or ()) if owner.kind == "StatefulSet" else ():
-                if name == f"{template.metadata.name}-{pod.metadata.name}":
+                number = name.removeprefix(f"{template.metadata.name}-{owner.name}-")
+                if number != name and number.isdecimal():
                     return _made(template, name)
         return None
 

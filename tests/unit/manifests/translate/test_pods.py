@@ -177,6 +177,20 @@ def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
     assert first != second
 
 
+@pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -> None:
+    translating = pods()
+    term = {"topologyKey": "zone", "labelSelector": {}, "namespaces": ["x"], field: ["hash"]}
+    weighted = [{"weight": 1, "podAffinityTerm": term}]
+    spec = {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
+    one, other = (
+        translating.pod(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).bonds
+        for each in "12"
+    )
+    assert one != other
+
+
 def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> None:
     translating = pods()
     term = {"topologyKey": "zone", "labelSelector": {}}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.manifests.translate.disks import (
     DEFAULT,
+    GONE,
     ZONE,
     bonds,
     claim,
@@ -135,8 +136,24 @@ def test_a_stateful_set_whose_name_is_yet_to_be_chosen_makes_claims_too() -> Non
     assert [each.volume_problem for each in found] == [None, None]
 
 
+def test_a_pod_in_place_of_one_on_its_way_out_gets_the_claim_of_that() -> None:
+    going = pod("db-0", metadata={**owned("StatefulSet", "db"), **GONE}, spec=claimed("data-db-0"))
+    found = stateful_pods(in_zone("gp3", "a"), going)
+    assert [(each.name, each.bonds.attachments[0].volume) for each in found] == [
+        ("db-1", "shop/data-db-0"),
+        ("db-2", "shop/data-db-1"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["data-db", "data-db-", "data-db-x", "other-db-0", "data-dba-0"])
+def test_a_stateful_set_makes_no_other_claims(name: str) -> None:
+    stranger = pod("x", metadata=owned("StatefulSet", "db"), spec=claimed(name))
+    found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), stranger)}
+    assert found["x"] is not None
+
+
 def test_nobody_but_a_stateful_set_makes_claims_of_templates() -> None:
-    namesake = pod("db-x", metadata=owned("ReplicaSet", "db"), spec=claimed("data-db-x"))
+    namesake = pod("db-x", metadata=owned("ReplicaSet", "db"), spec=claimed("data-db-7"))
     found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), namesake)}
     assert found["db-0"] is None
     assert found["db-x"] is not None

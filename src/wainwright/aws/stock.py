@@ -1,0 +1,66 @@
+"""Stock: what EC2 has run out of, so that nobody asks for it again before it may have more.
+
+A pool is a type in a zone, bought in one way. What is marked counts as out of stock for three
+minutes: time enough to buy something else, and short enough to come back when it is over.
+"""
+
+from typing import Final, NamedTuple
+
+from wainwright.api.cloud import Unavailable
+from wainwright.clock import Clock
+
+KEPT: Final = 180.0  # seconds
+
+
+class Pool(NamedTuple):
+    """A type in a zone by a capacity type; None stands for all of them."""
+
+    instance_type: str | None
+    zone: str | None
+    capacity_type: str | None
+
+
+class Stock:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pools: dict[Pool, float] = {}
+        self._subnets: dict[str, float] = {}
+
+    def mark(self, instance_type: str, zone: str, capacity_type: str) -> None:
+        self._pools[Pool(instance_type, zone, capacity_type)] = self._until()
+
+    def mark_capacity_type(self, capacity_type: str) -> None:
+        """Nothing at all can be bought this way."""
+        self._pools[Pool(None, None, capacity_type)] = self._until()
+
+    def mark_subnet(self, subnet: str) -> None:
+        """Has no address left; others of the same zone may have."""
+        self._subnets[subnet] = self._until()
+
+    def out(self, instance_type: str, zone: str, capacity_type: str) -> bool:
+        named = Pool(instance_type, zone, capacity_type)
+        return self._marked(named) or self._marked(Pool(None, None, capacity_type))
+
+    def full(self, subnet: str) -> bool:
+        return self._subnets.get(subnet, 0.0) > self._clock.now()
+
+    def pools(self) -> tuple[Pool, ...]:
+        """All that are out of stock now, in a fixed order."""
+        now = self._clock.now()
+        self._pools = {pool: until for pool, until in self._pools.items() if until > now}
+        return tuple(sorted(self._pools, key=lambda pool: [part or "" for part in pool]))
+
+    def entries(self) -> list[Unavailable]:
+        """The same as a Cloud has it, for the layers of the catalogue."""
+        return [
+            Unavailable(
+                instanceType=pool.instance_type, zone=pool.zone, capacityType=pool.capacity_type
+            )
+            for pool in self.pools()
+        ]
+
+    def _marked(self, pool: Pool) -> bool:
+        return self._pools.get(pool, 0.0) > self._clock.now()
+
+    def _until(self) -> float:
+        return self._clock.now() + KEPT

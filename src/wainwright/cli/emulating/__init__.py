@@ -1,0 +1,1 @@
+"""What `wain emulator` is made of: serving, and changing what is served."""
