@@ -50,11 +50,14 @@ class _Loop:
 
     def took(self, answer: Answer) -> bool:
         """Lets the answer come true; False where there is nothing in it."""
-        bound = {pod: home.providerID for home in answer.existing for pod in home.pods}
+        joining = {pod: home.providerID for home in answer.existing for pod in home.pods}
+        opening: dict[str, str] = {}
         for claim in answer.claims:
-            bound |= dict.fromkeys(claim.pods, self._launch(claim))
-        self._bind(bound)
-        return bool(bound)
+            opening |= dict.fromkeys(claim.pods, self._launch(claim))
+        self._bind(opening | joining)
+        for pod in opening.keys() | joining.keys():
+            self._enter(pod, opening.get(pod) or joining[pod], joined=pod in joining)
+        return bool(opening or joining)
 
     def outcome(self, last: Answer, loops: int) -> Outcome:
         return Outcome(
@@ -63,6 +66,7 @@ class _Loop:
             launched=tuple(self._launched),
             errors={each.pod: each.message for each in last.errors},
             loops=loops,
+            final=self.world,
         )
 
     def _launch(self, claim: Claim) -> str:
@@ -142,12 +146,15 @@ class _Loop:
         homes = {pod: names[provider] for pod, provider in bound.items()}
         objects = tuple(_bound(each, homes) for each in self.world.objects)
         self.world = replace(self.world, objects=objects)
-        self._placed |= set(bound)
-        for pod, provider in bound.items():
-            number = self._homes.get(provider)
-            if number is not None:
-                old = self._launched[number]
-                self._launched[number] = replace(old, pods=(*old.pods, pod))
+
+    def _enter(self, pod: str, provider: str, *, joined: bool) -> None:
+        """Remembers where the pod went, if that was launched here."""
+        self._placed.add(pod)
+        number = self._homes.get(provider)
+        if number is not None:
+            old = self._launched[number]
+            came = (*old.joined, pod) if joined else old.joined
+            self._launched[number] = replace(old, pods=(*old.pods, pod), joined=came)
 
 
 def _planned(claim: Claim) -> PlannedClaim:

@@ -24,6 +24,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, str] = {}
     """Why a pod has no place, by its name."""
     loops: int = 1
+    final: World | None = None
+    """The cluster at the end, where somebody has kept it: nodes as launched, pods bound."""
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     reservation_id: str | None = None
     instance_types: tuple[str, ...] = ()
     """All that were left to choose from."""
+    joined: tuple[str, ...] = ()
+    """Those of the pods that came when it was under way already."""
 
 
 def prepared(world: World) -> Prepared:

@@ -11,9 +11,9 @@ from wainwright.model.labels import CAPACITY_TYPE, ZONE
 Wrong = Callable[[World], bool]
 
 KEPT: Final = frozenset(
-    "apiVersion kind metadata name namespace uid creationTimestamp spec template containers nodeClassRef"
-    " requirements matchExpressions key operator values offerings labels price available reservationID"
-    f" capacity overhead cpu memory {ZONE} {CAPACITY_TYPE}".split()
+    "apiVersion kind metadata name namespace uid creationTimestamp spec template containers"
+    " nodeClassRef requirements matchExpressions key operator values volumeBindingMode offerings"
+    f" labels price available reservationID capacity overhead cpu memory {ZONE} {CAPACITY_TYPE}".split()
 )
 """Without these a document is not a smaller one but a wrong one."""
 NEVER_EMPTY: Final = frozenset({"matchExpressions", "nodeSelectorTerms", "values"})

@@ -1,7 +1,7 @@
 """The live catalogue: instance types, zones and prices of the account, kept up to date.
 
-Each part is asked for every twelve hours. Where that fails, what is known goes on being used and the
-part is asked for again soon; until it was there once, the built-in catalogue stands in.
+Each part is asked for every twelve hours. Where that fails, what is known goes on being used, and
+the part is asked for again soon; until it was there once, the built-in catalogue stands in.
 """
 
 import asyncio

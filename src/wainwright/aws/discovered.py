@@ -1,7 +1,7 @@
 """Discovered: the memory that nodes turn out to have, which no API tells before they run.
 
-How much of a machine's memory the kubelet finds depends on the type and on the image. The first node
-of each says it, and from then on it is reckoned with, until the class boots another image.
+How much of a machine's memory the kubelet finds depends on the type and on the image. The first
+node of each says it, and from then on it is reckoned with, until the class boots another image.
 """
 
 from collections.abc import Iterable, Mapping

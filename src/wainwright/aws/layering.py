@@ -1,4 +1,4 @@
-"""Layering: the usual layers of a catalogue, on what the account sells instead of the built-in list.
+"""Layering: the usual layers of a catalogue, on what the account sells in place of the built-in.
 
 Overlays, InstanceType objects, reservations, shortages and the rules of the class work as they do
 offline. What real nodes have shown of their memory takes the place of the estimate.
@@ -112,7 +112,7 @@ class LiveCatalogues(Catalogues):
         return made
 
     def _special(self, name: str, settings: ClassSettings | None, goods: Goods) -> Size:
-        """An InstanceType object wins over an overlay, resource by resource, and both over nodes."""
+        """An InstanceType object wins over an overlay by resource, and both over real nodes."""
         item = self._shelf.declarations.get(name)
         own = NO_OVERRIDE if item is None else override(item)
         machine, seen = self._ground.machine(name), self._ground.seen(name, own)

@@ -106,7 +106,10 @@ def test_a_config_alone_needs_no_mime() -> None:
 
 
 def test_flags_go_before_the_configuration() -> None:
-    assert joined(config({"maxPods": 3}, ["--max-pods=4"])).max_pods == 4
+    flags = ["--max-pods=4", "--system-reserved=memory=1Mi", "--system-reserved=cpu=5m"]
+    node = joined(config({"maxPods": 3, "systemReserved": {"ephemeral-storage": "1Gi"}}, flags))
+    assert node.max_pods == 4
+    assert node.system_reserved == {"memory": MIB, "cpu": 5}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ A group of the hostname counts by node and draft, and only how many are full mat
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from wainwright.model.columns import Rows
 from wainwright.model.requirements import Requirements
@@ -30,7 +30,7 @@ class Kind(Enum):
 class Filter:
     """The nodes that count for a spread; None means that all do."""
 
-    __slots__ = ("alternatives", "tolerations")
+    __slots__ = ("alternatives", "launchable", "takes", "tolerations")
 
     def __init__(
         self,
@@ -39,6 +39,10 @@ class Filter:
     ) -> None:
         self.alternatives = alternatives
         self.tolerations = tolerations
+        self.launchable: list[Any] | None = None
+        """What pools could launch that counts, once somebody has worked it out."""
+        self.takes: dict[Any, bool] = {}
+        """Whether drafts count, by what they are narrowed to."""
 
     @property
     def trivial(self) -> bool:

@@ -6,6 +6,8 @@ from typing import TypeAlias
 from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
+from wainwright.model.requirements import Requirements
+from wainwright.model.taints import Toleration
 from wainwright.model.topology import Company, Spread
 
 Look: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
@@ -34,6 +36,7 @@ class Registry:
         self.groups: dict[object, AnyGroup] = {}
         self._anchored: dict[tuple[str, str], list[AnyGroup]] = {}
         self._other: list[AnyGroup] = []
+        self._filters: dict[object, Filter] = {}
         self._standings: dict[Look, Standing] = {}
         self._equal: dict[tuple[int, ...], Standing] = {}
 
@@ -56,7 +59,18 @@ class Registry:
             # A new node is always possible, so that the emptiest counts as empty.
             limit = spread.max_skew + (not itself)
             found = self._new(name, Kind.SPREAD, (means,), limit)
-            found.spread, found.filter = spread, Filter(alternatives, tolerations)
+            found.spread, found.filter = spread, self._filter(alternatives, tolerations)
+        return found
+
+    def _filter(
+        self,
+        alternatives: tuple[Requirements, ...] | None,
+        tolerations: tuple[Toleration, ...] | None,
+    ) -> Filter:
+        key = (alternatives, tolerations)
+        found = self._filters.get(key)
+        if found is None:
+            found = self._filters[key] = Filter(alternatives, tolerations)
         return found
 
     def near(self, terms: tuple[Company, ...]) -> tuple[AnyGroup, ...]:

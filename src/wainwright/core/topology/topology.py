@@ -126,12 +126,10 @@ class Topology:
         wanted = group.filter
         if wanted is None or wanted.trivial:
             return True
-        if not _tolerated(draft.template, wanted):
-            return False
-        return any(
-            draft.narrowing.joined(draft.template.decided_here(each)) is not None
-            for each in wanted.alternatives or ANYWHERE
-        )
+        known = wanted.takes.get(draft.narrowing)
+        if known is None:
+            known = wanted.takes[draft.narrowing] = _takes(wanted, draft)
+        return known
 
     def _resolve(self, group: LabelGroup) -> None:
         """Has every draft with pods of the group settle on a value, so that they can be counted."""
@@ -156,7 +154,8 @@ class Topology:
         group.stamp = stamp
         standing = self.domains.of_nodes[group.key].items()
         found = {value for value, rows in standing if rows & group.nodes}
-        found |= {value for value, rows in drafts.items() if rows & self._matching_drafts(group)}
+        matching = self._matching_drafts(group) if drafts else 0
+        found |= {value for value, rows in drafts.items() if rows & matching}
         group.launchable = self._launchable_values(group)
         group.domains = tuple(sorted(found | group.launchable))
         group.version += 1
@@ -173,16 +172,11 @@ class Topology:
             found.update(values)
         return frozenset(found)
 
-    def _launchable(self, group: LabelGroup) -> Iterator[tuple[Narrowing, Template]]:
+    def _launchable(self, group: LabelGroup) -> Sequence[tuple[Narrowing, Template]]:
         wanted = group.filter or Filter(None, None)
-        for template in self._templates:
-            if not _tolerated(template, wanted):
-                continue
-            for each in wanted.alternatives or ANYWHERE:
-                if template.base.requirements.compatible(each, template.well_known):
-                    narrowing = template.base.joined(template.decided_here(each))
-                    if narrowing is not None:
-                        yield narrowing, template
+        if wanted.launchable is None:
+            wanted.launchable = list(_launchable(self._templates, wanted))
+        return wanted.launchable
 
     def _matching_drafts(self, group: LabelGroup) -> int:
         found = 0
@@ -197,6 +191,29 @@ class Topology:
         if wanted.tolerations is not None:
             found &= self._nodes.tolerated(wanted.tolerations)
         return found
+
+
+def _launchable(
+    templates: Sequence[Template], wanted: Filter
+) -> Iterator[tuple[Narrowing, Template]]:
+    """What pools could launch of the nodes that count."""
+    for template in templates:
+        if not _tolerated(template, wanted):
+            continue
+        for each in wanted.alternatives or ANYWHERE:
+            if template.base.requirements.compatible(each, template.well_known):
+                narrowing = template.base.joined(template.decided_here(each))
+                if narrowing is not None:
+                    yield narrowing, template
+
+
+def _takes(wanted: Filter, draft: Draft) -> bool:
+    if not _tolerated(draft.template, wanted):
+        return False
+    return any(
+        draft.narrowing.joined(draft.template.decided_here(each)) is not None
+        for each in wanted.alternatives or ANYWHERE
+    )
 
 
 def _cannot(_draft: Draft, _key: str) -> Open:
