@@ -1,14 +1,13 @@
 """Both schedulers on one world: who places which pods, and at what cost."""
 
+from collections.abc import Iterable
 from statistics import median
 
 import msgspec
-from tests.support.oracle import Oracle, Unanswered
-from tests.support.oracleloop import Quarrel, theirs
+from tests.support.oracle import Oracle
+from tests.support.oracleloop import theirs
 from tests.support.oracleours import Outcome, ours, prepared
 from tests.support.oracleworlds import World
-
-from wainwright.manifests.refused import InputRefused
 
 RUNS = 3  # the reference is not repeatable, so it is asked several times
 
@@ -23,7 +22,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def missing(self) -> frozenset[str]:
         """What every run of theirs places, and we do not."""
-        return frozenset.intersection(*(run.placed for run in self.runs)) - self.ours.placed
+        return always(self.runs) - self.ours.placed
 
     @property
     def extra(self) -> frozenset[str]:
@@ -37,6 +36,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return (self.ours.cost, median(same)) if same else None
 
 
+def always(runs: Iterable[Outcome]) -> frozenset[str]:
+    """The pods that every run places."""
+    return frozenset.intersection(*(run.placed for run in runs))
+
+
 def compare(oracle: Oracle, world: World, runs: int = RUNS) -> Case:
     """Both, the reference several times."""
     ready = prepared(world)
@@ -46,11 +50,3 @@ def compare(oracle: Oracle, world: World, runs: int = RUNS) -> Case:
         ours=ours(ready),
         runs=tuple(theirs(oracle, world, indexes) for _ in range(runs)),
     )
-
-
-def misses(oracle: Oracle, world: World) -> bool:
-    """Whether we miss pods in this world; a world that is no valid input is no case of it."""
-    try:
-        return bool(compare(oracle, world).missing)
-    except (InputRefused, Quarrel, Unanswered):
-        return False

@@ -13,7 +13,8 @@ Wrong = Callable[[World], bool]
 KEPT: Final = frozenset(
     "apiVersion kind metadata name namespace uid creationTimestamp spec template containers"
     " nodeClassRef requirements matchExpressions key operator values volumeBindingMode offerings"
-    f" labels price available reservationID capacity overhead cpu memory {ZONE} {CAPACITY_TYPE}".split()
+    f" labels price available reservationID capacity overhead {ZONE} {CAPACITY_TYPE}"
+    " cpu memory".split()
 )
 """Without these a document is not a smaller one but a wrong one."""
 NEVER_EMPTY: Final = frozenset({"matchExpressions", "nodeSelectorTerms", "values"})

@@ -1,4 +1,4 @@
-"""Launching: what is bought for a claim: one way to pay, and the types and zones EC2 may choose from.
+"""Launching: what is bought for a claim: one way to pay, and the types and zones that would do.
 
 The choice itself is `core.launch`, the same as in plans. Here it is made of what the claim asks for
 and what the catalogue of its class has at this moment.
@@ -78,7 +78,7 @@ def choose(claim: Claim, built: Built, free: Free) -> Choice:
         market,
         wares=wares,
         tenancy=tenancy,
-        prioritised=not left.held and any(_overlaid(built, ware.kind) for ware in wares),
+        prioritised=_prioritised(built, market.capacity_type, wares),
         notes=_notes(claim, market.capacity_type, kinds),
     )
 
@@ -180,10 +180,15 @@ def _rank(ware: Ware) -> tuple[float, str, str, str]:
     return ware.price, ware.kind, ware.zone, ware.reservation
 
 
-def _overlaid(built: Built, name: str) -> bool:
-    """Whether an overlay or an InstanceType object has set a price of the type."""
-    layers = (Layer.OVERLAY, Layer.INSTANCE_TYPE)
-    return any(step.layer in layers for lot in built.lots[name] for step in lot.steps)
+def _prioritised(built: Built, capacity_type: str, wares: Iterable[Ware]) -> bool:
+    """Whether an overlay or an InstanceType object has set a price that counts here."""
+    return any(
+        step.layer in (Layer.OVERLAY, Layer.INSTANCE_TYPE)
+        for name in sorted({ware.kind for ware in wares})
+        for lot in built.lots[name]
+        if not lot.reserved and lot.capacity_type in (None, capacity_type)
+        for step in lot.steps
+    )
 
 
 def _notes(claim: Claim, capacity_type: str, kinds: tuple[InstanceType, ...]) -> tuple[str, ...]:

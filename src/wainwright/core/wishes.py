@@ -5,7 +5,7 @@ has one wish for each alternative that pods put up with, and a class has a stage
 to which they give up what they would like.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -169,6 +169,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """Whether any node takes only so many volumes."""
 
 
+_Degree: TypeAlias = tuple[tuple[Ask, ...], Bound | None, tuple[GivenUp, ...]]
+
+
+class _Mould(msgspec.Struct, frozen=True, kw_only=True):
+    """What classes have in common that differ only in the room they need."""
+
+    number: int
+    degrees: tuple[_Degree, ...]
+    counted: tuple[AnyGroup, ...]
+    attachments: tuple[Attachment, ...]
+
+
 class Classes:
     """Sorts pods into classes."""
 
@@ -182,6 +194,7 @@ class Classes:
         self.asks: dict[AskKey, Ask] = {}
         self.registry = registry or Registry()
         self._context = context
+        self._moulds: dict[object, _Mould] = {}
         self._by_value: dict[object, PodClass] = {}
         self._by_looks: dict[tuple[object, ...], PodClass] = {}
         self._numbers: dict[str, int] = {}
@@ -229,14 +242,27 @@ class Classes:
         return found
 
     def _equal_to(self, pod: Pod, standing: Standing) -> PodClass:
-        requests, bonds = _requests(pod), self._bonds(pod)
-        namespace = pod.namespace if bonds is not NO_BONDS else ""
-        asked = (pod.alternatives, pod.tolerations, bonds, id(standing), namespace)
-        value = (tuple(requests.items()), *asked)
+        requests, mould = _requests(pod), self._mould(pod, standing)
+        value = (tuple(requests.items()), mould.number)
         found = self._by_value.get(value)
         if found is None:
-            found = self._by_value[value] = self._made(pod, bonds, standing, requests)
+            found = self._by_value[value] = self._cast(mould, requests)
             self.all.append(found)
+        return found
+
+    def _mould(self, pod: Pod, standing: Standing) -> "_Mould":
+        bonds = self._bonds(pod)
+        namespace = pod.namespace if bonds is not NO_BONDS else ""
+        asked = (pod.alternatives, pod.tolerations, bonds, id(standing), namespace)
+        found = self._moulds.get(asked)
+        if found is None:
+            owned = tuple(map(self.registry.shunned, dict.fromkeys(bonds.anti_affinity)))
+            found = self._moulds[asked] = _Mould(
+                number=len(self._moulds),
+                degrees=tuple(self._degrees(pod, bonds, standing)),
+                counted=standing.counted + owned,
+                attachments=bonds.attachments,
+            )
         return found
 
     def _bonds(self, pod: Pod) -> Bonds:
@@ -246,51 +272,28 @@ class Classes:
         bare = msgspec.structs.replace(pod.bonds, attachments=())
         return NO_BONDS if bare == NO_BONDS else bare
 
-    def _made(
-        self, pod: Pod, bonds: Bonds, standing: Standing, requests: dict[str, int]
-    ) -> PodClass:
+    def _cast(self, mould: "_Mould", requests: dict[str, int]) -> PodClass:
         amounts = tuple([(self._number(name), amount) for name, amount in requests.items()])
         columns = tuple(map(FIRST, amounts))
         columns = self._columns.setdefault(columns, columns)
-        if bonds is NO_BONDS and not self._context.tainted and not standing.shunned:
-            stages: tuple[Stage, ...] = (
-                Stage(self._wishes(pod, pod.alternatives, (amounts, columns)), None, ()),
-            )
-        else:
-            stages = tuple(self._stages(pod, bonds, standing, (amounts, columns)))
-        made = PodClass(len(self.all), stages, requests)
-        made.attachments = bonds.attachments
-        owned = tuple(self.registry.shunned(term) for term in dict.fromkeys(bonds.anti_affinity))
-        made.counted = standing.counted + owned
+        stages = [
+            Stage(tuple([Wish(ask, amounts, columns) for ask in asks]), tied, given_up)
+            for asks, tied, given_up in mould.degrees
+        ]
+        made = PodClass(len(self.all), tuple(stages), requests)
+        made.attachments, made.counted = mould.attachments, mould.counted
         return made
 
-    def _stages(
-        self,
-        pod: Pod,
-        bonds: Bonds,
-        standing: Standing,
-        room: tuple[Amounts, tuple[int, ...]],
-    ) -> Iterable[Stage]:
+    def _degrees(self, pod: Pod, bonds: Bonds, standing: Standing) -> Iterator["_Degree"]:
         policy = self._context.options.preference_policy
         for degree in degrees(bonds, policy, tainted=self._context.tainted):
-            places = tuple(_places(pod.alternatives, bonds.volume_places, degree))
-            wishes = self._wishes(pod, places, room, bonds.ports, degree)
-            if wishes:
-                tied = bound(pod, degree, self.registry, standing)
-                yield Stage(wishes, tied, degree.given_up)
-
-    def _wishes(
-        self,
-        pod: Pod,
-        places: tuple[Requirements, ...],
-        room: tuple[Amounts, tuple[int, ...]],
-        ports: tuple[HostPort, ...] = (),
-        degree: Degree | None = None,
-    ) -> tuple[Wish, ...]:
-        tolerations = pod.tolerations
-        if degree is not None and degree.tolerates_preferences:
-            tolerations = (*tolerations, TOLERATE_PREFERENCES)
-        return tuple([Wish(self.ask(each, tolerations, ports), *room) for each in places])
+            tolerations = pod.tolerations
+            if degree.tolerates_preferences:
+                tolerations = (*tolerations, TOLERATE_PREFERENCES)
+            places = _places(pod.alternatives, bonds.volume_places, degree)
+            asks = tuple([self.ask(each, tolerations, bonds.ports) for each in places])
+            if asks:
+                yield asks, bound(pod, degree, self.registry, standing), degree.given_up
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))

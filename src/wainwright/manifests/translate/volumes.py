@@ -70,6 +70,7 @@ class Volumes:
         self._places = Places(hostnames)
         # Data on the disk of a node is lost with it: the pod may begin anew on another.
         self._off_hosts = Places(hostnames, without={HOSTNAME})
+        self._known: dict[tuple[Requirements, ...], tuple[Requirements, ...]] = {}
 
     def held(self, volumes: Iterable[Volume], pod: Pod) -> Held:
         """What these volumes of the pod come to; of several problems the first is told."""
@@ -111,7 +112,9 @@ class Volumes:
         required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
         places = self._off_hosts if local else self._places
         wanted = places.among(_labelled(volume.metadata.labels or {}), required)
-        return _simplest(wanted.alternatives)
+        found = _simplest(wanted.alternatives)
+        # Thousands of volumes are in a few zones: equal places are one object.
+        return self._known.setdefault(found, found)
 
 
 def _labelled(labels: Mapping[str, str]) -> list[Entry]:

@@ -1,0 +1,155 @@
+"""Networks: VPCs, subnets and security groups."""
+
+from itertools import count
+from typing import Any
+
+from tests.contract.case import case, fresh_name
+from tests.contract.doors import Door, refusal
+
+from wainwright.errors import AwsError
+
+_blocks = count(1)
+
+
+def vpc(door: Door) -> str:
+    block = f"10.{next(_blocks)}.0.0/16"
+    return str(door.ask("ec2", "CreateVpc", CidrBlock=block)["Vpc"]["VpcId"])
+
+
+def subnet(door: Door, home: str, third: int = 0, zone: str = "us-east-1a", **tags: str) -> Any:
+    block = door.ask("ec2", "DescribeVpcs", VpcIds=[home])["Vpcs"][0]["CidrBlock"]
+    pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+    more = {"TagSpecifications": [{"ResourceType": "subnet", "Tags": pairs}]} if tags else {}
+    inside = f"{block.rsplit('.', 2)[0]}.{third}.0/24"
+    return door.ask(
+        "ec2", "CreateSubnet", VpcId=home, CidrBlock=inside, AvailabilityZone=zone, **more
+    )["Subnet"]
+
+
+def group(door: Door, home: str, name: str) -> str:
+    answer = door.ask(
+        "ec2", "CreateSecurityGroup", GroupName=name, Description="for tests", VpcId=home
+    )
+    return str(answer["GroupId"])
+
+
+@case()
+def a_subnet_has_all_its_addresses_but_five(door: Door) -> None:
+    made = subnet(door, vpc(door), zone="us-east-1b")
+    (found,) = door.ask("ec2", "DescribeSubnets", SubnetIds=[made["SubnetId"]])["Subnets"]
+    assert found["AvailableIpAddressCount"] == 251
+    assert found["AvailabilityZone"] == "us-east-1b"
+    assert found["AvailabilityZoneId"].startswith("use1-az")
+    assert found["State"] == "available"
+
+
+@case()
+def filters_of_subnets_are_joined_by_and_their_values_by_or(door: Door) -> None:
+    home, team = vpc(door), fresh_name("team")
+    first = subnet(door, home, 1, team=team, role="web")["SubnetId"]
+    second = subnet(door, home, 2, team=team, role="db")["SubnetId"]
+    third = subnet(door, home, 3, team=team)["SubnetId"]
+    mine = {"Name": "tag:team", "Values": [team]}
+
+    def found(*filters: Any) -> set[str]:
+        answer = door.ask("ec2", "DescribeSubnets", Filters=list(filters))
+        return {each["SubnetId"] for each in answer["Subnets"]}
+
+    assert found(mine) == {first, second, third}
+    assert found(mine, {"Name": "tag:role", "Values": ["web", "db"]}) == {first, second}
+    assert found(mine, {"Name": "tag-key", "Values": ["role"]}) == {first, second}
+    assert found(mine, {"Name": "subnet-id", "Values": [third]}) == {third}
+    assert found(mine, {"Name": "tag:role", "Values": ["w*"]}) == {first}
+    assert found(mine, {"Name": "vpc-id", "Values": [home]}) == {first, second, third}
+    assert found(mine, {"Name": "tag:role", "Values": ["none"]}) == set()
+
+
+@case()
+def an_unknown_subnet_is_an_error(door: Door) -> None:
+    code, status = refusal(door, "ec2", "DescribeSubnets", SubnetIds=["subnet-0123456789abcdef0"])
+    assert (code, status) == ("InvalidSubnetID.NotFound", 400)
+
+
+@case(moto_wrong="a filter that it does not know ends in a page of HTML")
+def an_unknown_filter_is_an_error(door: Door) -> None:
+    wrong = [{"Name": "no-such-filter", "Values": ["x"]}]
+    for operation in ("DescribeSubnets", "DescribeSecurityGroups"):
+        code, status = refusal(door, "ec2", operation, Filters=wrong)
+        assert (code, status) == ("InvalidParameterValue", 400)
+
+
+@case()
+def two_subnets_cannot_share_addresses(door: Door) -> None:
+    home = vpc(door)
+    subnet(door, home, 1)
+    try:
+        subnet(door, home, 1)
+    except AwsError as error:
+        assert (error.code, error.status) == ("InvalidSubnet.Conflict", 400)
+    else:
+        raise AssertionError("there are two of them now")
+
+
+@case()
+def a_deleted_subnet_is_gone(door: Door) -> None:
+    made = subnet(door, vpc(door))["SubnetId"]
+    door.ask("ec2", "DeleteSubnet", SubnetId=made)
+    code, _ = refusal(door, "ec2", "DescribeSubnets", SubnetIds=[made])
+    assert code == "InvalidSubnetID.NotFound"
+
+
+@case()
+def groups_are_found_by_name_and_by_tag(door: Door) -> None:
+    home, name = vpc(door), fresh_name("group")
+    made = group(door, home, name)
+    door.ask("ec2", "CreateTags", Resources=[made], Tags=[{"Key": "of", "Value": name}])
+    for wanted in (
+        {"Name": "group-name", "Values": [name]},
+        {"Name": "group-id", "Values": [made]},
+        {"Name": "tag:of", "Values": [name]},
+    ):
+        (found,) = door.ask("ec2", "DescribeSecurityGroups", Filters=[wanted])["SecurityGroups"]
+        assert (found["GroupId"], found["GroupName"], found["VpcId"]) == (made, name, home)
+
+
+@case()
+def a_network_has_each_group_once(door: Door) -> None:
+    home, name = vpc(door), fresh_name("group")
+    group(door, home, name)
+    try:
+        group(door, home, name)
+    except AwsError as error:
+        assert (error.code, error.status) == ("InvalidGroup.Duplicate", 400)
+    else:
+        raise AssertionError("there are two of them now")
+
+
+@case()
+def an_unknown_group_is_an_error(door: Door) -> None:
+    wrong = "sg-0123456789abcdef0"
+    code, status = refusal(door, "ec2", "DescribeSecurityGroups", GroupIds=[wrong])
+    assert (code, status) == ("InvalidGroup.NotFound", 400)
+
+
+@case(moto_wrong="it gives everything in one page")
+def subnets_come_in_pages(door: Door) -> None:
+    home = vpc(door)
+    for third in range(6):
+        subnet(door, home, third)
+    mine = [{"Name": "vpc-id", "Values": [home]}]
+    first = door.ask("ec2", "DescribeSubnets", Filters=mine, MaxResults=5)
+    assert len(first["Subnets"]) == 5
+    rest = door.ask(
+        "ec2", "DescribeSubnets", Filters=mine, MaxResults=5, NextToken=first["NextToken"]
+    )
+    assert len(rest["Subnets"]) == 1
+    assert not rest.get("NextToken")
+
+
+@case()
+def zones_have_names_and_ids(door: Door) -> None:
+    found = door.ask("ec2", "DescribeAvailabilityZones")["AvailabilityZones"]
+    zones = {each["ZoneName"]: each["ZoneId"] for each in found}
+    assert len(zones) == 6
+    assert zones["us-east-1a"] == "use1-az6"
+    assert {each["State"] for each in found} == {"available"}

@@ -1,0 +1,43 @@
+"""One server of each kind for all tests here, started when the first of them asks."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.contract.doors import InProcess, OverHttp
+from tests.contract.servers import Emulator, emulator, moto
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Emulator]:
+    """An emulated account for tests that leave those of others alone."""
+    with emulator() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def over_http(served: Emulator) -> Iterator[OverHttp]:
+    door = OverHttp(served.endpoint)
+    yield door
+    door.close()
+
+
+@pytest.fixture(scope="session")
+def in_process() -> InProcess:
+    return InProcess()
+
+
+@pytest.fixture(scope="session")
+def by_moto() -> Iterator[OverHttp]:
+    with moto() as endpoint:
+        door = OverHttp(endpoint)
+        yield door
+        door.close()
+
+
+@pytest.fixture
+def fresh() -> Iterator[OverHttp]:
+    """A new account, for tests that change how it behaves."""
+    with emulator() as running:
+        door = OverHttp(running.endpoint)
+        yield door
+        door.close()

@@ -1,0 +1,101 @@
+"""The doors to an account, all alike: a service, an operation, parameters in, an answer out."""
+
+from typing import Any, Protocol
+
+import boto3
+import botocore.exceptions
+from botocore import xform_name
+from botocore.config import Config
+from botocore.validate import ParamValidator
+from tests.support.emulated import misfits, service_model
+
+from wainwright.clock import VirtualClock
+from wainwright.emulator.cloud import EmulatedCloud
+from wainwright.errors import AwsError
+
+REGION = "us-east-1"
+UNREADABLE = "Unreadable"
+"""The code of an answer that boto3 cannot read."""
+
+
+class Door(Protocol):
+    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+        """The answer; AwsError where there is none."""
+        ...
+
+
+class InProcess:
+    """The emulator by its seam, on virtual time. Questions and answers must fit the API."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.cloud = EmulatedCloud(clock=self.clock)
+
+    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+        model = service_model(service).operation_model(operation)
+        report = ParamValidator().validate(params, model.input_shape)
+        assert not report.has_errors(), report.generate_report()
+        answer = self.clock.run(self.cloud.call(service, operation, params))
+        if model.output_shape is not None:
+            wrong = list(misfits(answer, model.output_shape))
+            assert not wrong, wrong
+        return answer
+
+
+class OverHttp:
+    """Real boto3 against an endpoint."""
+
+    def __init__(self, endpoint: str, region: str = REGION) -> None:
+        self.endpoint = endpoint
+        self.region = region
+        self._session = boto3.session.Session(
+            aws_access_key_id="none", aws_secret_access_key="none", region_name=region
+        )
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self._session.client(
+                service,
+                endpoint_url=self.endpoint,
+                config=Config(retries={"total_max_attempts": 1}, max_pool_connections=20),
+            )
+        return self._clients[service]
+
+    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = getattr(self.client(service), xform_name(operation))(**params)
+        except botocore.exceptions.ClientError as error:
+            said = error.response["Error"]
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            raise AwsError(said["Code"], said["Message"], status) from error
+        except botocore.parsers.ResponseParserError as error:
+            raise AwsError(UNREADABLE, str(error), 500) from error
+        return {key: value for key, value in answer.items() if key != "ResponseMetadata"}
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
+def refusal(door: Door, service: str, operation: str, /, **params: Any) -> tuple[str, int]:
+    """Code and status of the error that the question must end with."""
+    try:
+        answer = door.ask(service, operation, **params)
+    except AwsError as error:
+        return error.code, error.status
+    raise AssertionError(f"{operation} was not refused but answered {answer}")
+
+
+def pages(
+    door: Door, service: str, operation: str, key: str, /, **params: Any
+) -> list[list[dict[str, Any]]]:
+    """All pages of an answer, one after the other as a paginator asks for them."""
+    found: list[list[dict[str, Any]]] = []
+    token: dict[str, str] = {}
+    while True:
+        answer = door.ask(service, operation, **params, **token)
+        found.append(answer[key])
+        if not answer.get("NextToken"):
+            return found
+        token = {"NextToken": answer["NextToken"]}

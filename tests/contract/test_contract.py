@@ -1,0 +1,38 @@
+"""The contract: every case ends in the same way through every door, but for moto's known errors."""
+
+import botocore.exceptions
+import pytest
+from tests.contract.case import CASES, Case
+from tests.contract.cases import ALL
+from tests.contract.doors import InProcess, OverHttp
+
+from wainwright.errors import AwsError
+
+assert ALL
+NAMES = sorted(CASES)
+AGREED = [name for name in NAMES if not CASES[name].moto_wrong]
+DISPUTED = [name for name in NAMES if CASES[name].moto_wrong]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_process(name: str, in_process: InProcess) -> None:
+    CASES[name].story(in_process)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_over_http(name: str, over_http: OverHttp) -> None:
+    CASES[name].story(over_http)
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_moto_agrees(name: str, by_moto: OverHttp) -> None:
+    CASES[name].story(by_moto)
+
+
+@pytest.mark.parametrize("name", DISPUTED)
+def test_moto_is_still_wrong(name: str, by_moto: OverHttp) -> None:
+    """Fails when moto is mended: then the case need not excuse it any longer."""
+    case: Case = CASES[name]
+    wrong = (AssertionError, AwsError, KeyError, ValueError, botocore.exceptions.BotoCoreError)
+    with pytest.raises(wrong):
+        case.story(by_moto)

@@ -1,0 +1,202 @@
+"""A plan carried out: its claims join as nodes, and its pods are bound there one by one."""
+
+from collections.abc import Iterable, Iterator
+from math import inf
+
+import msgspec
+from tests.support.kubefilter import Host, is_selected, is_tolerated, refusal
+from tests.support.randomworlds import World
+
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    WELL_KNOWN,
+    ZONE,
+)
+from wainwright.model.node import Node
+from wainwright.model.plan import Plan, PlannedClaim
+from wainwright.model.pod import Bonds, DaemonSet, Pod
+
+
+class Cluster:
+    """What stands, what the plan adds round by round, and who is to be bound where."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        pods = {pod.key: pod for pod in world.snapshot.pods}
+        daemonsets = world.snapshot.daemonsets
+        standing = [node for node in world.snapshot.nodes if not node.deleting]
+        self.joined = {node.name: _standing(node, daemonsets) for node in standing}
+        self.coming: dict[int, list[Host]] = {}
+        self.waiting: list[tuple[Pod, Host]] = []
+        for placement in plan.placements:
+            self.waiting += [(pods[key], self.joined[placement.node]) for key in placement.pods]
+        for claim in plan.claims:
+            host = _launched(world, claim)
+            self.coming.setdefault(claim.round, []).append(host)
+            self.waiting += [(pods[key], host) for key in claim.pods]
+        self.waiting.sort(key=lambda each: _large_and_old_first(each[0]))
+
+    def refused(self) -> list[str]:
+        """Who cannot be bound in any order, and why not; nobody if the plan is sound."""
+        rounds = [list(self.joined.values())]
+        rounds += [self.coming[number] for number in sorted(self.coming)]
+        search = _Search(rounds, self.waiting)
+        return [] if search.succeeds(frozenset(), 1) else sorted(search.stuck)
+
+
+class _Search:
+    """An order in which everybody can be bound, looked for by trying."""
+
+    def __init__(self, rounds: list[list[Host]], waiting: list[tuple[Pod, Host]]) -> None:
+        self._rounds = rounds
+        self._waiting = waiting
+        self._failed: set[tuple[frozenset[int], int]] = set()
+        self.stuck: list[str] = []
+        """Of the attempt that got furthest."""
+        self._furthest = -1
+
+    def succeeds(self, bound: frozenset[int], joined: int) -> bool:
+        """Whether the rest can be bound, with the nodes of so many rounds there already."""
+        if len(bound) == len(self._waiting):
+            return True
+        if (bound, joined) in self._failed:
+            return False
+        if any(self.succeeds(bound | {number}, joined) for number in self._bindable(bound, joined)):
+            return True
+        if joined < len(self._rounds) and self.succeeds(bound, joined + 1):
+            return True
+        self._failed.add((bound, joined))
+        return False
+
+    def _bindable(self, bound: frozenset[int], joined: int) -> list[int]:
+        hosts = [host for group in self._rounds[:joined] for host in group]
+        reasons: dict[int, str] = {}
+        with _Bound([self._waiting[number] for number in bound]):
+            for number, (pod, host) in enumerate(self._waiting):
+                if number not in bound:
+                    here = host in hosts
+                    why = refusal(pod, host, hosts) if here else "the node has not joined"
+                    reasons[number] = why or ""
+        found = [number for number, why in reasons.items() if not why]
+        if not found and len(bound) > self._furthest:
+            told = ((self._waiting[number], why) for number, why in reasons.items())
+            self._furthest = len(bound)
+            self.stuck = [f"{pod.key} on {host.name}: {why}" for (pod, host), why in told]
+        return found
+
+
+class _Bound:
+    """Pods on their hosts for a while."""
+
+    def __init__(self, pairs: list[tuple[Pod, Host]]) -> None:
+        self._pairs = pairs
+
+    def __enter__(self) -> None:
+        for pod, host in self._pairs:
+            host.pods.append(pod)
+
+    def __exit__(self, *_: object) -> None:
+        for pod, host in self._pairs:
+            host.pods.remove(pod)
+
+
+def _large_and_old_first(pod: Pod) -> tuple[float, float, float, str, str]:
+    """As the planner goes about it, so that a good order is found soon."""
+    age = inf if pod.created is None else pod.created
+    return -pod.requests.get("cpu", 0), -pod.requests.get("memory", 0), age, pod.uid, pod.key
+
+
+def _standing(node: Node, daemonsets: Iterable[DaemonSet]) -> Host:
+    labels = {HOSTNAME: node.name, **node.labels}
+    host = Host(node.name, labels, node.lasting_taints, dict(node.allocatable))
+    host.attach_limits = node.attach_limits
+    host.pods = [*node.pods, *_still_to_come(host, node.pods, daemonsets)]
+    return host
+
+
+def _still_to_come(
+    host: Host, running: Iterable[Pod], daemonsets: Iterable[DaemonSet]
+) -> Iterator[Pod]:
+    """What of the daemonsets' pods does not run yet; nobody can tell which runs for which."""
+    agents = [each for each in running if each.daemonset]
+    for daemonset in daemonsets:
+        pod = _agent(daemonset, host)
+        if pod is not None:
+            missing = {n: max(0, a - _sum(agents, n)) for n, a in pod.requests.items()}
+            yield msgspec.structs.replace(pod, requests=missing)
+
+
+def _sum(pods: Iterable[Pod], name: str) -> int:
+    return sum(pod.requests.get(name, 0) for pod in pods)
+
+
+def _agent(daemonset: DaemonSet, host: Host) -> Pod | None:
+    """The pod that a daemonset runs on the host, if it does."""
+    pod = Pod(
+        namespace=daemonset.namespace,
+        name=f"{daemonset.name}-on-{host.name}",
+        requests=daemonset.requests,
+        alternatives=tuple(each.without({HOSTNAME}) for each in daemonset.alternatives),
+        tolerations=daemonset.tolerations,
+        bonds=Bonds(ports=daemonset.ports),
+        daemonset=True,
+    )
+    wanted = is_selected(host.labels, pod.alternatives) and is_tolerated(host.taints, pod)
+    return pod if wanted else None
+
+
+def _launched(world: World, claim: PlannedClaim) -> Host:
+    pool = next(each for each in world.snapshot.pools if each.name == claim.pool)
+    kinds = world.types[pool.name]
+    kind = next(each for each in kinds if each.name == claim.launch.instance_type)
+    labels = _bought(kind, claim) | _promised(kinds, claim) | {HOSTNAME: claim.name}
+    host = Host(claim.name, labels, pool.taints, dict(kind.allocatable))
+    agents = (_agent(daemonset, host) for daemonset in world.snapshot.daemonsets)
+    host.pods = [agent for agent in agents if agent is not None]
+    return host
+
+
+def _bought(kind: InstanceType, claim: PlannedClaim) -> dict[str, str]:
+    """What the cloud and the kubelet write on the node."""
+    launch, found = claim.launch, {INSTANCE_TYPE: kind.name}
+    for said in (kind.requirements, _offering(kind, claim).requirements):
+        for key, requirement in said.items():
+            both = requirement.allowed & claim.requirements.allowed(key)
+            found |= {} if both.open or both.empty else {key: both.any()}
+    found |= {CAPACITY_TYPE: launch.capacity_type}
+    found |= {} if launch.zone is None else {ZONE: launch.zone}
+    return found | (
+        {} if launch.reservation_id is None else {RESERVATION_ID: launch.reservation_id}
+    )
+
+
+def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering:
+    launch = claim.launch
+    return next(
+        each
+        for each in kind.offerings
+        if each.available > 0
+        and (each.price, each.reservation_id) == (launch.price, launch.reservation_id)
+        and each.zone in (None, launch.zone)
+        and each.capacity_type in (None, launch.capacity_type)
+    )
+
+
+def _promised(kinds: Iterable[InstanceType], claim: PlannedClaim) -> dict[str, str]:
+    """What the claim writes on the node: what it has settled on, and any value of its own labels.
+
+    Labels that machines bring with them are as they are.
+    """
+    brought = set(WELL_KNOWN)
+    for kind in kinds:
+        brought.update(kind.requirements)
+        brought.update(key for each in kind.offerings for key in each.requirements)
+    found = {}
+    for key, requirement in claim.requirements.items():
+        allowed = requirement.allowed
+        if allowed.length == 1 or (key not in brought and not allowed.admits_absence):
+            found[key] = allowed.any()
+    return found

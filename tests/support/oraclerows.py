@@ -1,0 +1,190 @@
+"""Why we do not place a pod that the reference places: each known reason, recognised by itself.
+
+The numbers are those of docs/differences.md. A reason must account for every pod that is missing;
+what none accounts for is a bug, of ours until shown otherwise.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any, Final
+
+from msgspec.structs import replace
+from tests.support.oracle import Oracle
+from tests.support.oraclecatalogue import Manifest
+from tests.support.oraclecompare import Case, always, compare
+from tests.support.oraclelegal import breaks_skew, name_of
+from tests.support.oracleours import Launched, Outcome
+from tests.support.oracleworlds import World
+
+from wainwright.api.quantity import parse
+from wainwright.model.labels import NODEPOOL
+
+MORE_RUNS: Final = 7
+Reason = Callable[[Case, Oracle], bool]
+
+
+def theirs_depends_on_map_order(case: Case, oracle: Oracle) -> bool:
+    """Row 1: asked more often, the reference leaves these pods out now and then."""
+    return not case.missing & always(compare(oracle, case.world, MORE_RUNS).runs)
+
+
+def theirs_is_over_a_limit(case: Case, _: Oracle) -> bool:
+    """Row 5: in every run some pool ends up with more than its limits allow."""
+    return all(_over_limits(case.world, run) for run in case.runs)
+
+
+def min_domains_are_shared(case: Case, _: Oracle) -> bool:
+    """Row 6: constraints that differ in minDomains alone are one to the reference."""
+    found: dict[str, set[int | None]] = {}
+    for pod in case.world.kinds("Pod"):
+        for key, least in _spreads(pod):
+            found.setdefault(key, set()).add(least)
+    shared = {key for key, values in found.items() if len(values) > 1}
+    return all(any(key in shared for key, _ in _spreads(pod)) for pod in _missing(case))
+
+
+def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
+    """Row 7: with the pools of one weight in another order, the reference decides as we do."""
+    return any(
+        not always(compare(oracle, tried).runs) - case.ours.placed
+        for tried in _told_apart(case.world)
+    )
+
+
+def soft_taints_of_nodes(case: Case, _: Oracle) -> bool:
+    """Row 27: a node asks pods softly not to come, and no pool does."""
+    pools = any(_soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
+    return not pools and any(_soft(node["spec"]) for node in case.world.kinds("Node"))
+
+
+def ports_of_daemonsets(case: Case, _: Oracle) -> bool:
+    """Row 28: the missing pods want a port that a daemonset takes on every node it runs on."""
+    taken = {
+        port
+        for each in case.world.kinds("DaemonSet")
+        for port in _ports(each["spec"]["template"]["spec"])
+    }
+    return all(_ports(pod["spec"]) & taken for pod in _missing(case))
+
+
+def skew_is_broken(case: Case, _: Oracle) -> bool:
+    """Row 26: where the reference puts the missing pods, their own spread does not hold."""
+    return all(
+        any(
+            breaks_skew(run.final, pod)
+            for pod in run.final.kinds("Pod")
+            if name_of(pod) in case.missing
+        )
+        for run in case.runs
+        if run.final is not None
+    )
+
+
+def joined_in_spite_of_min_values(case: Case, _: Oracle) -> bool:
+    """Row 29: the pods joined machines under way, whose claims they would have made too narrow."""
+    choosy = {
+        pool["metadata"]["name"]
+        for pool in case.world.kinds("NodePool")
+        if any("minValues" in each for each in pool["spec"]["template"]["spec"]["requirements"])
+    }
+    return all(
+        any(name in each.joined and each.pool in choosy for each in run.launched)
+        for run in case.runs
+        for name in case.missing
+    )
+
+
+REASONS: Final[dict[int, Reason]] = {
+    5: theirs_is_over_a_limit,
+    6: min_domains_are_shared,
+    27: soft_taints_of_nodes,
+    28: ports_of_daemonsets,
+    29: joined_in_spite_of_min_values,
+    26: skew_is_broken,
+    7: equal_weights_the_other_way,
+    1: theirs_depends_on_map_order,
+}
+"""By the number of the row; those that ask the oracle again come last."""
+
+
+def reason(case: Case, oracle: Oracle) -> int | None:
+    """The row that accounts for what is missing; None where none does."""
+    return next((row for row, explains in REASONS.items() if explains(case, oracle)), None)
+
+
+def _missing(case: Case) -> list[Manifest]:
+    return [pod for pod in case.world.kinds("Pod") if name_of(pod) in case.missing]
+
+
+def _over_limits(world: World, run: Outcome) -> bool:
+    capacity = {kind["name"]: kind["capacity"] for kind in world.types}
+    for pool in world.kinds("NodePool"):
+        limits = pool["spec"].get("limits") or {}
+        bought = [each for each in run.launched if each.pool == pool["metadata"]["name"]]
+        for resource, limit in limits.items():
+            used = sum(_amounts(world, pool["metadata"]["name"], bought, capacity, resource))
+            if bought and used > parse(limit).nano:
+                return True
+    return False
+
+
+def _amounts(
+    world: World,
+    pool: str,
+    bought: list[Launched],
+    capacity: dict[str, Any],
+    resource: str,
+) -> Iterator[int]:
+    """What each machine of the pool counts for, those that stood before among them."""
+    standing = [
+        node["status"]["capacity"]
+        for node in world.kinds("Node")
+        if node["metadata"]["labels"].get(NODEPOOL) == pool
+    ]
+    for each in [*standing, *(capacity[machine.instance_type] for machine in bought)]:
+        yield parse("1" if resource == "nodes" else each.get(resource, "0")).nano
+
+
+def _spreads(pod: Manifest) -> list[tuple[str, int | None]]:
+    """Each constraint without its minDomains, and those."""
+    return [
+        (
+            repr(sorted((k, repr(v)) for k, v in each.items() if k != "minDomains")),
+            each.get("minDomains"),
+        )
+        for each in pod["spec"].get("topologySpreadConstraints") or ()
+    ]
+
+
+def _soft(spec: Manifest) -> bool:
+    return any(taint["effect"] == "PreferNoSchedule" for taint in spec.get("taints") or ())
+
+
+def _ports(spec: Manifest) -> set[int]:
+    return {
+        port["hostPort"]
+        for container in spec["containers"]
+        for port in container.get("ports") or ()
+        if "hostPort" in port
+    }
+
+
+def _told_apart(world: World) -> Iterator[World]:
+    """The world with pools of one weight given different ones, in every order there is."""
+    by_weight: dict[int, list[str]] = {}
+    for pool in world.kinds("NodePool"):
+        by_weight.setdefault(pool["spec"].get("weight", 0), []).append(pool["metadata"]["name"])
+    tied = max(by_weight.values(), key=len)
+    if len(tied) == 1:
+        return
+    for order in permutations(tied):
+        objects = tuple(_weighed(each, order) for each in world.objects)
+        yield replace(world, objects=objects)
+
+
+def _weighed(item: Manifest, order: tuple[str, ...]) -> Manifest:
+    if item["kind"] != "NodePool":
+        return item
+    name, weight = item["metadata"]["name"], item["spec"].get("weight", 0)
+    rank = order.index(name) if name in order else 0
+    return item | {"spec": item["spec"] | {"weight": min(100, weight + 1 + rank)}}
