@@ -22,8 +22,10 @@ def over_http(served: Emulator) -> Iterator[OverHttp]:
 
 
 @pytest.fixture(scope="session")
-def in_process() -> InProcess:
-    return InProcess()
+def in_process() -> Iterator[InProcess]:
+    door = InProcess()
+    yield door
+    door.clock.close()
 
 
 @pytest.fixture(scope="session")

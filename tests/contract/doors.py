@@ -1,5 +1,6 @@
 """The doors to an account, all alike: a service, an operation, parameters in, an answer out."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import boto3
@@ -80,11 +81,15 @@ class OverHttp:
 
 def refusal(door: Door, service: str, operation: str, /, **params: Any) -> tuple[str, int]:
     """Code and status of the error that the question must end with."""
+    return refused(lambda: door.ask(service, operation, **params))
+
+
+def refused(act: Callable[[], object]) -> tuple[str, int]:
     try:
-        answer = door.ask(service, operation, **params)
+        answer = act()
     except AwsError as error:
         return error.code, error.status
-    raise AssertionError(f"{operation} was not refused but answered {answer}")
+    raise AssertionError(f"this was not refused but answered: {answer}")
 
 
 def pages(

@@ -1,4 +1,4 @@
-"""Ordering: a claim with everything that its launch follows from, ready to be put into a request."""
+"""Ordering: a claim with everything that its launch follows from, ready for a request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property

@@ -5,12 +5,13 @@ that each is held for all of them; `Availability` is told once it is known.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 from wainwright.aws.reservations import Availability
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Places that a launch holds while it is under way."""
 
     number: int
@@ -31,7 +32,7 @@ class Slots:
     def hold(self, reservations: Iterable[str], count: int) -> Held:
         """`release` must follow, whatever happens."""
         self._number += 1
-        held = Held(self._number, frozenset(reservations), count)
+        held = Held(number=self._number, reservations=frozenset(reservations), count=count)
         self._held[held.number] = held
         return held
 
