@@ -6,12 +6,13 @@ kind are counted with those of others.
 
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from wainwright.model.labels import HOSTNAME, ZONE
-from wainwright.model.pod import NO_BONDS, Bonds, Pod
-from wainwright.model.selector import selector
-from wainwright.model.topology import Company, Spread
+from wainwright.model.pod import NO_BONDS, Bonds, Pod, PreferredNodes
+from wainwright.model.requirements import Requirements, requirement
+from wainwright.model.selector import Selector, selector
+from wainwright.model.topology import Company, Preferred, Spread
 
 MIB: Final = 2**20
 LABEL: Final = "my-label"
@@ -74,3 +75,94 @@ def _kind(kind: int, value: str) -> tuple[dict[str, str], Bonds]:
 
 def _small_set(dice: Random) -> dict[str, int]:
     return {"cpu": dice.choice(CPU), "memory": dice.choice(MEMORY) * MIB}
+
+
+def wishful(count: int, dice: Random, zone: str) -> list[Pod]:
+    """Pods of one size with three wishes, as the leader's benchmark has them.
+
+    A zone, which they get; a zone without any other of them, which cannot be; a node without any
+    other of them, which is one node for each.
+    """
+    size = _small_set(dice)
+    others = selector({"app": "nginx"})
+    bonds = Bonds(
+        preferred_nodes=(
+            PreferredNodes(weight=1, requirements=Requirements([requirement(ZONE, "In", (zone,))])),
+        ),
+        preferred_anti_affinity=(
+            Preferred(weight=10, term=Company(key=ZONE, selector=others, namespaces=OWN)),
+            Preferred(weight=1, term=Company(key=HOSTNAME, selector=others, namespaces=OWN)),
+        ),
+    )
+    labels = {"app": "nginx"}
+    return [
+        Pod(namespace="default", name=f"pod-{n}", labels=labels, requests=size, bonds=bonds)
+        for n in range(count)
+    ]
+
+
+def manifest(pod: Pod) -> dict[str, Any]:
+    """The same pod as Kubernetes knows it; what the pods of this module do not use is left out."""
+    requests = {"cpu": f"{pod.requests['cpu']}m", "memory": str(pod.requests["memory"])}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": requests}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.key,
+            "labels": pod.labels,
+        },
+        "spec": {"containers": [container], **_tied(pod.bonds)},
+        "status": {"phase": "Pending"},
+    }
+
+
+def _tied(bonds: Bonds) -> dict[str, Any]:
+    spreads = [_spread(each) for each in bonds.spreads]
+    affinity = {
+        "nodeAffinity": {_RATHER: [_nodes(each) for each in bonds.preferred_nodes]},
+        "podAffinity": {_ALWAYS: [_term(each) for each in bonds.affinity]},
+        "podAntiAffinity": {
+            _ALWAYS: [_term(each) for each in bonds.anti_affinity],
+            _RATHER: [
+                {"weight": each.weight, "podAffinityTerm": _term(each.term)}
+                for each in bonds.preferred_anti_affinity
+            ],
+        },
+    }
+    said = {side: terms for side, terms in affinity.items() if any(terms.values())}
+    return {
+        **({"topologySpreadConstraints": spreads} if spreads else {}),
+        **({"affinity": said} if said else {}),
+    }
+
+
+_ALWAYS: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_RATHER: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {
+        "maxSkew": spread.max_skew,
+        "topologyKey": spread.key,
+        "whenUnsatisfiable": "DoNotSchedule" if spread.required else "ScheduleAnyway",
+        "labelSelector": _selector(spread.selector),
+    }
+
+
+def _term(term: Company) -> dict[str, Any]:
+    return {"topologyKey": term.key, "labelSelector": _selector(term.selector)}
+
+
+def _nodes(wanted: PreferredNodes) -> dict[str, Any]:
+    asked = [
+        {"key": key, "operator": operator, "values": list(values)}
+        for key, operator, values, _ in wanted.requirements.entries()
+    ]
+    return {"weight": wanted.weight, "preference": {"matchExpressions": asked}}
+
+
+def _selector(wanted: Selector) -> dict[str, Any]:
+    return {"matchLabels": {each.key: next(iter(each.values)) for each in wanted.clauses}}

@@ -244,7 +244,7 @@ def values_of(
     kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet, zones: ValueSet | None
 ) -> set[str]:
     """The values of a label that a type still has, by the definition of `values_left`."""
-    if any(label_of_offering(kind, each, key) is not None for each in kind.offerings) or zones:
+    if any(zones or label_of_offering(kind, each, key) is not None for each in kind.offerings):
         sold = open_offers(kind, asked)
         said = [label_of_offering(kind, each, key) or zones or ANYTHING for each in sold]
     else:

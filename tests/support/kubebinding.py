@@ -1,9 +1,8 @@
 """A plan carried out: its claims join as nodes, and its pods are bound there one by one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import inf
 
-import msgspec
 from tests.support.kubefilter import Host, is_selected, is_tolerated, refusal
 from tests.support.randomworlds import World
 
@@ -113,24 +112,22 @@ def _standing(node: Node, daemonsets: Iterable[DaemonSet]) -> Host:
     labels = {HOSTNAME: node.name, **node.labels}
     host = Host(node.name, labels, node.lasting_taints, dict(node.allocatable))
     host.attach_limits = node.attach_limits
-    host.pods = [*node.pods, *_still_to_come(host, node.pods, daemonsets)]
+    host.pods = list(node.pods)
+    _await(host, [pod for pod in (_agent(each, host) for each in daemonsets) if pod is not None])
     return host
 
 
-def _still_to_come(
-    host: Host, running: Iterable[Pod], daemonsets: Iterable[DaemonSet]
-) -> Iterator[Pod]:
-    """What of the daemonsets' pods does not run yet; nobody can tell which runs for which."""
-    agents = [each for each in running if each.daemonset]
-    for daemonset in daemonsets:
-        pod = _agent(daemonset, host)
-        if pod is not None:
-            missing = {n: max(0, a - _sum(agents, n)) for n, a in pod.requests.items()}
-            yield msgspec.structs.replace(pod, requests=missing)
+def _await(host: Host, agents: list[Pod]) -> None:
+    """Keeps what daemonsets will need beside what their pods have; who runs for whom is unknown."""
+    running = [pod for pod in host.pods if pod.daemonset]
+    host.kept_ports = [port for agent in agents for port in agent.bonds.ports]
+    for name in {"pods", *(name for agent in agents for name in agent.requests)}:
+        missing = _sum(agents, name) - _sum(running, name)
+        host.allocatable[name] = host.allocatable.get(name, 0) - max(0, missing)
 
 
 def _sum(pods: Iterable[Pod], name: str) -> int:
-    return sum(pod.requests.get(name, 0) for pod in pods)
+    return sum(1 if name == "pods" else pod.requests.get(name, 0) for pod in pods)
 
 
 def _agent(daemonset: DaemonSet, host: Host) -> Pod | None:

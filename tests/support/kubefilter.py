@@ -33,6 +33,8 @@ class Host:
         self.taints = taints
         self.allocatable = allocatable
         self.attach_limits: dict[str, int] = {}
+        self.kept_ports: list[HostPort] = []
+        """Taken by pods that are still to come."""
         self.pods: list[Pod] = []
 
 
@@ -88,7 +90,7 @@ def _resources(pod: Pod, host: Host, _: Sequence[Host]) -> str | None:
 
 
 def _ports(pod: Pod, host: Host, _: Sequence[Host]) -> str | None:
-    taken = [port for each in host.pods for port in each.bonds.ports]
+    taken = [*host.kept_ports, *(port for each in host.pods for port in each.bonds.ports)]
     clash = any(_clash(port, other) for port in pod.bonds.ports for other in taken)
     return "a port is taken" if clash else None
 

@@ -3,8 +3,8 @@
 Only as much as is needed to tell whether a placement of the reference breaks a rule.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from tests.support.oraclecatalogue import Manifest
 from tests.support.oracleworlds import World
@@ -12,6 +12,15 @@ from tests.support.oracleworlds import World
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 
 Labels = Mapping[str, str]
+
+OPERATORS: Final[dict[str, Callable[[str | None, list[str]], bool]]] = {
+    "In": lambda have, values: have in values,
+    "NotIn": lambda have, values: have not in values,
+    "Exists": lambda have, _: have is not None,
+    "DoesNotExist": lambda have, _: have is None,
+    "Gt": lambda have, values: have is not None and int(have) > int(values[0]),
+    "Lt": lambda have, values: have is not None and int(have) < int(values[0]),
+}
 
 
 def name_of(pod: Manifest) -> str:
@@ -21,20 +30,7 @@ def name_of(pod: Manifest) -> str:
 def meets(labels: Labels, expression: Mapping[str, Any]) -> bool:
     """Whether labels satisfy one expression of a node selector or label selector."""
     have, values = labels.get(expression["key"]), expression.get("values") or []
-    match expression["operator"]:
-        case "In":
-            return have in values
-        case "NotIn":
-            return have not in values
-        case "Exists":
-            return have is not None
-        case "DoesNotExist":
-            return have is None
-        case "Gt":
-            return have is not None and int(have) > int(values[0])
-        case "Lt":
-            return have is not None and int(have) < int(values[0])
-    raise ValueError(expression)
+    return OPERATORS[expression["operator"]](have, values)
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
@@ -61,6 +57,12 @@ def tolerates(pod: Manifest, taints: list[dict[str, str]]) -> bool:
     return None in tolerated or all(key in tolerated for key in binding)
 
 
+def is_misplaced(world: World, pod: Manifest) -> bool:
+    """Whether the node that the pod is bound to in this world is not what it requires."""
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in world.kinds("Node")}
+    return not may_use(pod, labels[pod["spec"]["nodeName"]])
+
+
 def breaks_skew(world: World, pod: Manifest) -> bool:
     """Whether the pod, where it is bound in this world, breaks a spread constraint of its own."""
     return any(
@@ -82,7 +84,8 @@ def _breaks(world: World, pod: Manifest, spread: Mapping[str, Any]) -> bool:
     home = nodes[pod["spec"]["nodeName"]]["metadata"]["labels"].get(key)
     few = len(counts) < spread.get("minDomains", 1) or key == HOSTNAME
     least = 0 if few else min(counts.values(), default=0)
-    return counts.get(home or "", 0) - least > spread["maxSkew"]
+    most: int = spread["maxSkew"]
+    return counts.get(home or "", 0) - least > most
 
 
 def _counts(pod: Manifest, node: Manifest, spread: Mapping[str, Any]) -> bool:

@@ -51,7 +51,7 @@ class Nodes:
         requests = {"cpu": f"{dice.choice((50, 200, 400))}m", "memory": "128Mi"}
         container: dict[str, Any] = {"name": "main", "image": "agent:1"}
         container["resources"] = {"requests": requests}
-        if dice.chance(self._profile.ports):
+        if dice.chance(self._profile.ports // 5):
             container["ports"] = [{"containerPort": 80, "hostPort": 9090}]
         spec: dict[str, Any] = {"containers": [container]}
         if dice.chance(60):

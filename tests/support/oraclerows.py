@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.support.oracle import Oracle
 from tests.support.oraclecatalogue import Manifest
 from tests.support.oraclecompare import Case, always, compare
-from tests.support.oraclelegal import breaks_skew, name_of
+from tests.support.oraclelegal import breaks_skew, is_misplaced, name_of
 from tests.support.oracleours import Launched, Outcome
 from tests.support.oracleworlds import World
 
@@ -69,15 +69,12 @@ def ports_of_daemonsets(case: Case, _: Oracle) -> bool:
 
 def skew_is_broken(case: Case, _: Oracle) -> bool:
     """Row 26: where the reference puts the missing pods, their own spread does not hold."""
-    return all(
-        any(
-            breaks_skew(run.final, pod)
-            for pod in run.final.kinds("Pod")
-            if name_of(pod) in case.missing
-        )
-        for run in case.runs
-        if run.final is not None
-    )
+    return all(any(breaks_skew(end, pod) for pod in pods) for end, pods in _ends(case))
+
+
+def required_label_is_forgotten(case: Case, _: Oracle) -> bool:
+    """Row 30: the nodes that the reference gives the missing pods are not what they require."""
+    return all(all(is_misplaced(end, pod) for pod in pods) for end, pods in _ends(case))
 
 
 def joined_in_spite_of_min_values(case: Case, _: Oracle) -> bool:
@@ -101,6 +98,7 @@ REASONS: Final[dict[int, Reason]] = {
     28: ports_of_daemonsets,
     29: joined_in_spite_of_min_values,
     26: skew_is_broken,
+    30: required_label_is_forgotten,
     7: equal_weights_the_other_way,
     1: theirs_depends_on_map_order,
 }
@@ -110,6 +108,14 @@ REASONS: Final[dict[int, Reason]] = {
 def reason(case: Case, oracle: Oracle) -> int | None:
     """The row that accounts for what is missing; None where none does."""
     return next((row for row, explains in REASONS.items() if explains(case, oracle)), None)
+
+
+def _ends(case: Case) -> Iterator[tuple[World, list[Manifest]]]:
+    """How each run of theirs ends, with the missing pods as they are there."""
+    for run in case.runs:
+        if run.final is not None:
+            pods = run.final.kinds("Pod")
+            yield run.final, [pod for pod in pods if name_of(pod) in case.missing]
 
 
 def _missing(case: Case) -> list[Manifest]:

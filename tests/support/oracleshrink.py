@@ -14,7 +14,7 @@ KEPT: Final = frozenset(
     "apiVersion kind metadata name namespace uid creationTimestamp spec template containers"
     " nodeClassRef requirements matchExpressions key operator values volumeBindingMode offerings"
     f" labels price available reservationID capacity overhead {ZONE} {CAPACITY_TYPE}"
-    " cpu memory".split()
+    " cpu memory ownerReferences".split()
 )
 """Without these a document is not a smaller one but a wrong one."""
 NEVER_EMPTY: Final = frozenset({"matchExpressions", "nodeSelectorTerms", "values"})

@@ -79,7 +79,7 @@ class Puzzle(msgspec.Struct, frozen=True, kw_only=True):
         world, ours, theirs = self.case.world, self.case.ours, self.case.runs[0]
         told = [each for each in world.objects if each["kind"] != "Namespace"]
         return [
-            f"{world.profile}/{world.seed}: without a place only with us: {sorted(self.case.missing)}",
+            f"{world.profile}/{world.seed}: we alone miss: {sorted(self.case.missing)}",
             f"options: {world.options}",
             *(msgspec.json.encode(each).decode() for each in [*told, *world.types]),
             *(f"ours launches   {each}" for each in ours.launched),

@@ -1,51 +1,36 @@
-"""Buying: orders that are alike go into one request, which is written down before it is made.
+"""Buying: orders that come at nearly the same time and are alike go into one request."""
 
-The order of things is what makes a crash harmless: templates, then the marks on the claims, then the
-request, then its answer dealt out. Whatever is lost on the way, the marks and the tags lead back to
-the machines.
-"""
-
-import asyncio
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias
-
-import msgspec
+from collections.abc import Sequence
 
 from wainwright.aws.batch import FLEETS, Batcher, counted
-from wainwright.aws.by_id import ById
-from wainwright.aws.codes import NO_ADDRESSES, RESERVATION_FULL, SPOT_ROLE, shortage, typed
-from wainwright.aws.codes import CAPACITY as CAPACITY_CODES
-from wainwright.aws.ec2 import Ec2
-from wainwright.aws.fleet import Bought, Failure, Reading, request
-from wainwright.aws.instance import Instance
-from wainwright.aws.nodeclass.resolved import Subnet
-from wainwright.aws.operations import Failure as Kind
-from wainwright.aws.operations import failure
+from wainwright.aws.codes import RESERVATION_FULL
+from wainwright.aws.lots import lot
 from wainwright.aws.ordering import Order
-from wainwright.aws.recovery import Recovery
-from wainwright.aws.reservations import Availability
-from wainwright.aws.seam import Answer
-from wainwright.aws.slots import Slots
-from wainwright.aws.stock import Stock
-from wainwright.aws.subnets import Addresses
-from wainwright.aws.templates.ensure import Templates
-from wainwright.aws.templates.split import Config
-from wainwright.aws.tokens import marks
-from wainwright.clock import Clock
-from wainwright.cloud import Ledger
-from wainwright.errors import AwsError, BadInput, CloudError, NoCapacity, Unavailable, WainError
-from wainwright.metrics import Kind as MetricKind
-from wainwright.metrics import Metric, Registry
-from wainwright.model.claim import Claim, Mark
-from wainwright.model.labels import RESERVED, SPOT
+from wainwright.aws.purchase import Bargain, Means, Purchase
+from wainwright.errors import NoCapacity, WainError
 
-LAUNCH_FAILURES: Final = Metric(
-    name="karpenter_cloudprovider_instance_launch_failures_total",
-    about="Pools that EC2 could not launch from, by its reason.",
-    kind=MetricKind.COUNTER,
-    labels=("zone", "zone_id", "capacity_type", "reason"),
-)
 
-Got: TypeAlias = Instance | WainError
-"""What came of one order."""
+class Buyer:
+    """Collects orders for a moment, and has those bought together that are alike."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._batcher: Batcher[Order, Bargain] = Batcher(
+            means.clock,
+            FLEETS,
+            self._buy,
+            key=lambda order: order.key,
+            watch=counted(means.metrics, "create_fleet"),
+        )
+
+    async def buy(self, order: Order) -> Bargain:
+        return await self._batcher.add(order)
+
+    async def _buy(self, orders: Sequence[Order]) -> list[Bargain | WainError]:
+        made = lot(orders, self._means.addresses, self._means.slots)
+        return [*await Purchase(self._means, made).run(), *map(_late, made.late)]
+
+
+def _late(order: Order) -> NoCapacity:
+    message = f"{order.claim.name}: the reservations that it may use are taken by other launches"
+    return NoCapacity(message, reason=RESERVATION_FULL)

@@ -7,6 +7,7 @@ import msgspec
 
 from wainwright.aws.instance import ONLY_RESERVATIONS, Instance
 from wainwright.aws.launching import Choice
+from wainwright.aws.lots import reservation_of
 from wainwright.aws.nodeclass.resolved import Subnet
 from wainwright.aws.ordering import Order
 from wainwright.aws.seam import Answer
@@ -25,9 +26,7 @@ LIKELIEST_TOLD: Final = "capacity-optimized-prioritized"
 INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 
 
-def request(
-    order: Order, configs: Iterable[Config], batch: str, count: int
-) -> dict[str, Any]:
+def request(order: Order, configs: Iterable[Config], batch: str, count: int) -> dict[str, Any]:
     """CreateFleet for so many machines like the one ordered.
 
     Nothing is said about how reservations are to be used: a template that names one is launched
@@ -138,8 +137,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         for config in self.configs:
             if any(_pool(each) == (kind, zone) for each in config.overrides):
-                said = config.template.data["CapacityReservationSpecification"]
-                return str(said["CapacityReservationTarget"]["CapacityReservationId"])
+                return reservation_of(config)
         return ""
 
     def _asked(self, kind: str, zone: str) -> Mapping[str, Any]:

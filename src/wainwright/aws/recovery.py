@@ -103,16 +103,17 @@ class Recovery:
             return None
         self._heard.setdefault(mark.batch, self._clock.now())
         async with self._locks[mark.batch]:
-            found = await self._look(claim, mark)
-        if found is None and not self._settled(mark.batch):
+            if claim.uid not in self._dealt and self._unanswered(mark.batch):
+                await self._deal(claim, mark)
+        dealt = self._dealt.get(claim.uid)
+        found = None if dealt is None else await self._by_id.describe(dealt)
+        if found is not None and found.state in SHOWING:
+            return found
+        if not self._certain(claim, mark.batch):
             raise self._unclear(claim, mark.batch)
-        return found
+        return None
 
-    async def _look(self, claim: Claim, mark: Mark) -> Instance | None:
-        if mark.batch in self._flying:
-            return None
-        if mark.batch in self._answered and claim.uid not in self._dealt:
-            return None
+    async def _deal(self, claim: Claim, mark: Mark) -> None:
         machines = await self._machines(mark.batch)
         entries = await self._entries(claim, mark)
         owned = {entry.instance for entry in entries} | set(self._dealt.values())
@@ -121,7 +122,6 @@ class Recovery:
         for entry, machine in zip(waiting, free, strict=False):
             self._dealt[entry.claim] = machine.id
         await self._end(free[len(waiting) :])
-        return next((each for each in machines if each.id == self._dealt.get(claim.uid)), None)
 
     async def _machines(self, batch: str) -> list[Instance]:
         """In the order of their launch."""
@@ -139,13 +139,20 @@ class Recovery:
         return bool(entry.instance) or entry.claim in self._dealt
 
     async def _end(self, surplus: Sequence[Instance]) -> None:
-        """Nobody waits for these any more."""
-        await asyncio.gather(*(self._by_id.terminate(each.id) for each in surplus))
+        """Nobody waits for these any more; those that will not go now are garbage later."""
+        going = (self._by_id.terminate(each.id) for each in surplus)
+        await asyncio.gather(*going, return_exceptions=True)
 
-    def _settled(self, batch: str) -> bool:
+    def _unanswered(self, batch: str) -> bool:
+        return batch not in self._flying and batch not in self._answered
+
+    def _certain(self, claim: Claim, batch: str) -> bool:
+        """Whether a machine that is not to be seen is not there."""
         if batch in self._flying:
             return False
-        return batch in self._answered or self._clear_at(batch) <= self._clock.now()
+        if batch in self._answered and claim.uid not in self._dealt:
+            return True
+        return self._clear_at(batch) <= self._clock.now()
 
     def _clear_at(self, batch: str) -> float:
         return self._heard[batch] + SETTLED

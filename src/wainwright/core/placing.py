@@ -51,6 +51,8 @@ class Placing:
         self.stock: Stock = ladder.stock
         self.patience = Patience(self.stock, table)
         self.strict_weights = False
+        self.hasty = True
+        """Whether drafts settle as soon as somebody must know, or only when their round is over."""
         self.round = 0
         self.given_up: list[tuple[Pod, tuple[GivenUp, ...]]] = []
         """Pods that found a place only after they had given up what they would have liked."""
@@ -265,6 +267,8 @@ class Placing:
 
     def _decide(self, draft: Draft, key: str) -> "str | Open | None":
         """Has the draft settle on what it would be launched with, as somebody must know."""
+        if not (self.hasty or draft.pinned):
+            return Open.UNDECIDED
         buy = draft.buy or choose(draft.left, self.stock.free)
         value = bought(draft, buy, key)
         if value is None:

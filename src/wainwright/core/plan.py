@@ -6,7 +6,7 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
 from wainwright.core.relaxed import relaxed
 from wainwright.core.reservations import free_slots, without_promised
-from wainwright.core.solve import solve
+from wainwright.core.solve import Solution, solve
 from wainwright.core.templates import compiled
 from wainwright.core.unplaced import unplaced
 from wainwright.model.index import TypeIndex
@@ -20,16 +20,10 @@ def plan(
     snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options = DEFAULT_OPTIONS
 ) -> Plan:
     """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
-    gate = options.capacity_reservations
-    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
-    nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
-    on_offer = free_slots(template.index for template in templates)
-    free = without_promised(on_offer, snapshot.nodes)
-    placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
-    solution = solve(placeable, templates, nodes, free, options)
+    solution = _solved(snapshot, catalogs, options)
     taken = {node.name for node in snapshot.nodes}
     made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    homes = placements(nodes)
+    homes = placements(solution.placing.nodes)
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
     left = [pod for pod in snapshot.pods if pod.key not in placed]
@@ -37,9 +31,38 @@ def plan(
         claims=made,
         placements=homes,
         unschedulable=unplaced(left, snapshot, catalogs, made, solution, options),
-        reservations=reservation_uses(snapshot.reservations, on_offer, made),
+        reservations=reservation_uses(snapshot.reservations, solution.on_offer, made),
         relaxed=relaxed(solution),
     )
+
+
+def _solved(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options) -> Solution:
+    """Where other pods left some out, another try in which drafts take their time to settle."""
+    solution = solved(snapshot, catalogs, options)
+    if solution.left_out_by_others:
+        other = solved(snapshot, catalogs, options, hasty=False)
+        if other.left_out < solution.left_out:
+            return other
+    return solution
+
+
+def solved(
+    snapshot: Snapshot,
+    catalogs: Mapping[str, TypeIndex],
+    options: Options,
+    *,
+    hasty: bool = True,
+) -> Solution:
+    """Every pod that can be placed, placed once."""
+    gate = options.capacity_reservations
+    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+    nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
+    placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
+    on_offer = free_slots(template.index for template in templates)
+    free = without_promised(on_offer, snapshot.nodes)
+    solution = solve(placeable, templates, nodes, free, options, hasty=hasty)
+    solution.on_offer = on_offer
+    return solution
 
 
 def is_placeable(pod: Pod) -> bool:

@@ -23,14 +23,26 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 class Solution:
     """Where every pod went, and what is left to those that found no place."""
 
-    __slots__ = ("classes", "free", "placing", "rounds")
+    __slots__ = ("classes", "free", "on_offer", "placing", "rounds")
 
     def __init__(self, classes: Classes, rounds: Rounds, free: Mapping[str, int]) -> None:
         self.classes = classes
         self.free = free
         """Slots of each reservation before anything was planned."""
+        self.on_offer: Mapping[str, int] = free
+        """The same with those that claims under way will take."""
         self.rounds = rounds
         self.placing = rounds.placing
+
+    @property
+    def left_out(self) -> int:
+        """How many pods found no place."""
+        return sum(len(run.pods) for run in self.rounds.failed)
+
+    @property
+    def left_out_by_others(self) -> bool:
+        """Whether any of them might have found one, had others gone elsewhere."""
+        return any(run.group.is_tied for run in self.rounds.failed)
 
 
 def solve(
@@ -39,6 +51,8 @@ def solve(
     nodes: NodeTable,
     free: Mapping[str, int],
     options: Options,
+    *,
+    hasty: bool = True,
 ) -> Solution:
     """Places the pods; `free` says how many slots each reservation has."""
     registry = Registry()
@@ -51,7 +65,7 @@ def solve(
     table = DraftTable(templates, slack)
     topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
     placing = Placing(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights = options.strict_weights
+    placing.strict_weights, placing.hasty = options.strict_weights, hasty
     placing.introduce = lambda ask: introduce(ask, templates)
     rounds = Rounds(placing, classes.resources)
     rounds.run(queue(classes.all))

@@ -21,6 +21,8 @@ def expanded(objects: Iterable[Wire]) -> list[Pod]:
     given = list(objects)
     pods = [item for item in given if isinstance(item, Pod)]
     workloads = [item for item in given if isinstance(item, Workload)]
+    if not workloads:
+        return pods
     owners = _owners(workloads)
     have = Counter(_root(pod.metadata, owners) for pod in pods if _counts(pod))
     names = Names(pods)

@@ -1,5 +1,20 @@
 """The cases, by subject."""
 
-from tests.contract.cases import eks, iam, network, sqs, tags, templates
+from tests.contract.cases import (
+    catalogue,
+    eks,
+    fleets,
+    iam,
+    machines,
+    network,
+    parameters,
+    reservations,
+    sqs,
+    tags,
+    templates,
+)
 
-ALL = (eks, iam, network, sqs, tags, templates)
+ALL = (
+    *(catalogue, eks, fleets, iam, machines, network),
+    *(parameters, reservations, sqs, tags, templates),
+)

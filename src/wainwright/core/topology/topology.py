@@ -153,11 +153,10 @@ class Topology:
             return
         group.stamp = stamp
         standing = self.domains.of_nodes[group.key].items()
-        found = {value for value, rows in standing if rows & group.nodes}
-        matching = self._matching_drafts(group) if drafts else 0
-        found |= {value for value, rows in drafts.items() if rows & matching}
         group.launchable = self._launchable_values(group)
-        group.domains = tuple(sorted(found | group.launchable))
+        found = {value for value, rows in standing if rows & group.nodes} | group.launchable
+        found |= {value for value in drafts if value not in found and self._stands(group, value)}
+        group.domains = tuple(sorted(found))
         group.version += 1
 
     def _launchable_values(self, group: LabelGroup) -> frozenset[str]:
@@ -178,11 +177,10 @@ class Topology:
             wanted.launchable = list(_launchable(self._templates, wanted))
         return wanted.launchable
 
-    def _matching_drafts(self, group: LabelGroup) -> int:
-        found = 0
-        for _, template in self._launchable(group):
-            found |= self._table.of_template[template.number]
-        return found
+    def _stands(self, group: LabelGroup, value: str) -> bool:
+        """Whether a draft that counts has the value, although nothing more can be launched."""
+        rows = self.domains.of_drafts[group.key][value]
+        return any(self._counts(group, self._table.drafts[each]) for each in row_numbers(rows))
 
     def _matching_nodes(self, wanted: Filter) -> int:
         found = 0

@@ -1,6 +1,7 @@
 """The whole input as one snapshot: everything that a plan may look at, besides the catalogues."""
 
 from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,7 @@ from wainwright.api.builtin.workloads import DaemonSet, StatefulSet
 from wainwright.api.cloud import Fees
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.api.nodepool import NodePool
+from wainwright.api.wire import Wire
 from wainwright.manifests.expand import expanded, namespace
 from wainwright.manifests.translate.affinity import Places
 from wainwright.manifests.translate.bonds import Binding
@@ -41,6 +43,7 @@ from wainwright.model.node import Node as ModelNode
 from wainwright.model.pool import Pool
 from wainwright.model.snapshot import Reservation, Snapshot
 
+One = TypeVar("One", bound=Wire)
 DiskSize = Callable[[EC2NodeClass], float]
 """The GiB of disks that come with each node of a class."""
 
@@ -68,9 +71,12 @@ class _Translation:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.by_kind: dict[type[Wire], list[Any]] = {}
+        for each in world.objects:
+            self.by_kind.setdefault(type(each), []).append(each)
         self.written = named(expanded(world.objects))
-        self.machines, self.left_out = _counted(paired(world.all(Node), world.claims))
-        self.runtimes = Runtimes(world.all(RuntimeClass))
+        self.machines, self.left_out = _counted(paired(self._all(Node), world.claims))
+        self.runtimes = Runtimes(self._all(RuntimeClass))
         self.pods = self._translating()
         self.found = self._sorted()
 
@@ -85,24 +91,29 @@ class _Translation:
         notes = remarks(self.found, self.runtimes, self.left_out)
         return Translated(snapshot=made, warnings=tuple(notes))
 
+    def _all(self, kind: type[One]) -> list[One]:
+        """As the world has them, which takes a look at every object each time it is asked."""
+        return self.by_kind.get(kind, [])
+
     def _translating(self) -> Pods:
-        world, hosts = self.world, hostnames(self.machines)
+        hosts = hostnames(self.machines)
         places = Places(hosts)
-        spaces = Namespaces(world.all(Namespace), (namespace(pod.metadata) for pod in self.written))
-        claims = Claims(world.all(PersistentVolumeClaim), world.all(StatefulSet))
-        storage = Storage(world.all(StorageClass))
+        mentioned = (namespace(pod.metadata) for pod in self.written)
+        spaces = Namespaces(self._all(Namespace), mentioned)
+        claims = Claims(self._all(PersistentVolumeClaim), self._all(StatefulSet))
+        storage = Storage(self._all(StorageClass))
         return Pods(
             self.runtimes,
-            Priorities(world.all(PriorityClass)),
+            Priorities(self._all(PriorityClass)),
             places,
             Binding(places, spaces),
-            Volumes(claims, storage, world.all(PersistentVolume), hosts),
+            Volumes(claims, storage, self._all(PersistentVolume), hosts),
         )
 
     def _sorted(self) -> Sorted:
         deleting = {each.node_name for each in self.machines if each.is_deleting}
-        budgets = Budgets(self.world.all(PodDisruptionBudget))
-        sets = self.world.all(StatefulSet)
+        budgets = Budgets(self._all(PodDisruptionBudget))
+        sets = self._all(StatefulSet)
         named = {(namespace(each.metadata), each.metadata.name) for each in sets}
         return Sorter(deleting, budgets, named).sort(self.written)
 
@@ -127,7 +138,7 @@ class _Translation:
 
     def _nodes(self) -> tuple[ModelNode, ...]:
         pools = {each.metadata.name: each for each in self.world.pools}
-        limits = attach_limits(self.world.all(CSINode))
+        limits = attach_limits(self._all(CSINode))
         return tuple(
             node(
                 each,
@@ -144,7 +155,7 @@ class _Translation:
 
     def _daemonsets(self) -> tuple[model.DaemonSet, ...]:
         translating = DaemonSets(self.pods, self.runtimes, self.written)
-        made = map(translating.daemonset, self.world.all(DaemonSet))
+        made = map(translating.daemonset, self._all(DaemonSet))
         return tuple(sorted(made, key=lambda each: (each.namespace, each.name)))
 
 

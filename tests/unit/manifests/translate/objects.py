@@ -7,12 +7,23 @@ import msgspec
 from wainwright.api.builtin import KINDS, decode
 from wainwright.api.builtin.node import Node
 from wainwright.api.builtin.pod import Pod, PodSpec
+from wainwright.api.builtin.policy import PriorityClass, RuntimeClass
+from wainwright.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from wainwright.api.kinds import known
 from wainwright.api.nodeclaim import NodeClaim
 from wainwright.api.nodepool import NodePool
 from wainwright.api.wire import Wire
 from wainwright.manifests.translate import Translated, snapshot
+from wainwright.manifests.translate.affinity import Places
+from wainwright.manifests.translate.bonds import Binding
+from wainwright.manifests.translate.claims import Claims
 from wainwright.manifests.translate.machines import Machine, paired
+from wainwright.manifests.translate.namespaces import Namespaces
+from wainwright.manifests.translate.pods import Pods
+from wainwright.manifests.translate.priorities import Priorities
+from wainwright.manifests.translate.runtimes import Runtimes
+from wainwright.manifests.translate.storage import Storage
+from wainwright.manifests.translate.volumes import Volumes
 from wainwright.manifests.world import World
 
 Value = dict[str, Any]
@@ -117,3 +128,16 @@ def condition(kind: str, status: str = "True", message: str = "") -> Value:
 
 def requirement(key: str, *values: str, operator: str = "In") -> Value:
     return {"key": key, "operator": operator, "values": list(values)}
+
+
+def pods(*around: Value) -> Pods:
+    """Translates pods in the midst of these objects."""
+    objects = [typed(value) for value in around]
+    runtimes = Runtimes(each for each in objects if isinstance(each, RuntimeClass))
+    priorities = Priorities(each for each in objects if isinstance(each, PriorityClass))
+    claims = Claims((each for each in objects if isinstance(each, PersistentVolumeClaim)), ())
+    storage = Storage(each for each in objects if isinstance(each, StorageClass))
+    disks = [each for each in objects if isinstance(each, PersistentVolume)]
+    places = Places({})
+    binding = Binding(places, Namespaces(()))
+    return Pods(runtimes, priorities, places, binding, Volumes(claims, storage, disks, {}))
