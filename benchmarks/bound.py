@@ -12,7 +12,7 @@ from wainwright.model.instance_type import InstanceType
 from wainwright.model.pod import Pod
 
 RESOURCES: Final = ("cpu", "memory", "pods")
-STEPS: Final = 40
+STEPS: Final = 25
 NARROWER: Final = 0.618
 
 

@@ -176,6 +176,6 @@ class Cloud(Protocol):
         """
         ...
 
-    async def tidy(self) -> None:
-        """Removes what nobody has used for long. To be called every few minutes."""
+    async def tidy(self, claims: Iterable[Claim]) -> None:
+        """Removes what nobody has used for long. To be called every half an hour."""
         ...

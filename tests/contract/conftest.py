@@ -3,9 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-
-pytest.register_assert_rewrite("tests.contract.cases", "tests.contract.lines")
-
 from tests.contract.doors import InProcess, OverHttp
 from tests.contract.servers import Emulator, emulator, moto
 

@@ -75,6 +75,10 @@ class Bargain(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Unmarked(WainError):
+    """Not one claim could be marked, and so nothing was asked for."""
+
+
 class Purchase:
     """One request, from its first preparation to the last machine dealt out."""
 
@@ -92,6 +96,8 @@ class Purchase:
         """What came of each order, in their order."""
         try:
             bought = await self._held()
+        except Unmarked:
+            return [self._refused[order.claim.uid] for order in self._lot.orders]
         except AwsError as error:
             return await self._failed(error)
         finally:
@@ -140,7 +146,7 @@ class Purchase:
                 self._marks[uid] = named[uid]
         if not self._marks:
             self._end({})
-            raise Unavailable("no claim of the launch could be marked", reason="NotRecorded")
+            raise Unmarked("no claim of the launch could be marked")
 
     def _reading(self) -> Reading:
         made = self._lot

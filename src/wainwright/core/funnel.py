@@ -38,6 +38,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     free: Mapping[str, int]
     """Slots left of each reservation."""
+    users: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The claims of the plan that take a slot of each."""
     strict: bool = True
     """Whether minValues must be kept."""
     reservations: bool = True
@@ -192,8 +194,10 @@ class _Steps:
             if market.reservation_id is not None and market.listed & rows
         }
         first = next(iter(self.index.members(rows)))
+        used_up = tuple(sorted(name for name in names if name))
+        users = [user for name in used_up for user in self.state.users.get(name, ())]
         return NothingOffered(
-            instance_type=first.name, reservations=tuple(sorted(n for n in names if n))
+            instance_type=first.name, reservations=used_up, users=tuple(dict.fromkeys(users))
         )
 
     def _too_uniform(self, rows: Rows, markets: Markets) -> TooFewValues | None:

@@ -77,11 +77,15 @@ def _looks(pod: Pod, group: PodClass | None) -> object:
 
 def _state(claims: Sequence[PlannedClaim], free: Mapping[str, int], options: Options) -> State:
     left = dict(free)
+    users: dict[str, tuple[str, ...]] = {}
     for claim in claims:
-        if claim.launch.reservation_id is not None:
-            left[claim.launch.reservation_id] -= 1
+        name = claim.launch.reservation_id
+        if name is not None:
+            left[name] -= 1
+            users[name] = (*users.get(name, ()), claim.name)
     return State(
         free=left,
+        users=users,
         strict=options.min_values_policy is MinValuesPolicy.STRICT,
         reservations=options.capacity_reservations,
     )

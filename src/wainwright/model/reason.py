@@ -135,6 +135,8 @@ class NothingOffered(Reason, frozen=True, kw_only=True, tag="NothingOffered"):
     instance_type: str
     reservations: tuple[str, ...] = ()
     """Reservations that would serve, but are used up."""
+    users: tuple[str, ...] = ()
+    """Claims of the same plan that have their slots."""
 
 
 class TooFewValues(Reason, frozen=True, kw_only=True, tag="TooFewValues"):

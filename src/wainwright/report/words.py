@@ -160,13 +160,21 @@ def _amount(
     match reason:
         case NothingBigEnough():
             return _too_big(reason)
-        case NothingOffered(instance_type=kind, reservations=used_up):
-            full = f"; {_and(used_up)} used up" if used_up else ""
-            return f"nothing can be bought now, such as {kind}{full}"
+        case NothingOffered(instance_type=kind):
+            return f"nothing can be bought now, such as {kind}{_used_up(reason)}"
         case TooFewValues(key=key, needed=needed, found=found):
             return f"minValues asks for {needed} values of {key}, and {found} are left"
         case LimitReached():
             return _limited(reason)
+
+
+def _used_up(reason: NothingOffered) -> str:
+    if not reason.reservations:
+        return ""
+    users = reason.users
+    others = f" and {len(users) - 2:,} more" if len(users) > 2 else ""
+    by = f" by {', '.join(users[:2])}{others}, free again if that goes elsewhere" if users else ""
+    return f"; {_and(reason.reservations)} used up{by}"
 
 
 def _too_big(reason: NothingBigEnough) -> str:

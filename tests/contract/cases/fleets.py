@@ -103,7 +103,7 @@ def a_pool_can_be_named_once(door: Door) -> None:
 
 @case(moto_wrong="it has no capacity reservations, and answers with a page of HTML")
 def a_full_reservation_is_an_error_within_the_answer(door: Door) -> None:
-    identity = reserve(door, 1, InstanceMatchCriteria="targeted")
+    identity = reserve(door, 1)
     ground = Ground(
         door,
         CapacityReservationSpecification={

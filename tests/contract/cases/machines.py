@@ -1,5 +1,6 @@
 """Machines: launched, described, tagged, terminated."""
 
+from functools import cache
 from typing import Any
 
 from tests.contract.case import case, fresh_name
@@ -9,6 +10,7 @@ from tests.contract.doors import Door, pages, refusal
 NOT_FOUND = ("InvalidInstanceID.NotFound", 400)
 
 
+@cache
 def image(door: Door) -> str:
     """Any that the account knows."""
     found = door.ask(
@@ -22,6 +24,7 @@ def image(door: Door) -> str:
 
 def run(door: Door, number: int = 1, **tags: str) -> list[Any]:
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+    more = {"TagSpecifications": [{"ResourceType": "instance", "Tags": pairs}]} if tags else {}
     return list(
         door.ask(
             "ec2",
@@ -31,7 +34,7 @@ def run(door: Door, number: int = 1, **tags: str) -> list[Any]:
             MinCount=number,
             MaxCount=number,
             SubnetId=subnet(door, vpc(door))["SubnetId"],
-            TagSpecifications=[{"ResourceType": "instance", "Tags": pairs}],
+            **more,
         )["Instances"]
     )
 
