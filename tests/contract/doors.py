@@ -20,6 +20,8 @@ UNREADABLE = "Unreadable"
 
 
 class Door(Protocol):
+    def __hash__(self) -> int: ...
+
     def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
         """The answer; AwsError where there is none."""
         ...

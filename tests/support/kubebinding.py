@@ -113,12 +113,16 @@ def _standing(node: Node, daemonsets: Iterable[DaemonSet]) -> Host:
     host = Host(node.name, labels, node.lasting_taints, dict(node.allocatable))
     host.attach_limits = node.attach_limits
     host.pods = list(node.pods)
-    _await(host, [pod for pod in (_agent(each, host) for each in daemonsets) if pod is not None])
+    _await(host, daemonsets)
     return host
 
 
-def _await(host: Host, agents: list[Pod]) -> None:
-    """Keeps what daemonsets will need beside what their pods have; who runs for whom is unknown."""
+def _await(host: Host, daemonsets: Iterable[DaemonSet]) -> None:
+    """Keeps what daemonsets will need beside what their pods have; who runs for whom is unknown.
+
+    What labels those pods will have is unknown as well, so that no selector sees them.
+    """
+    agents = [agent for each in daemonsets if (agent := _agent(each, host)) is not None]
     running = [pod for pod in host.pods if pod.daemonset]
     host.kept_ports = [port for agent in agents for port in agent.bonds.ports]
     for name in {"pods", *(name for agent in agents for name in agent.requests)}:
@@ -151,8 +155,7 @@ def _launched(world: World, claim: PlannedClaim) -> Host:
     kind = next(each for each in kinds if each.name == claim.launch.instance_type)
     labels = _bought(kind, claim) | _promised(kinds, claim) | {HOSTNAME: claim.name}
     host = Host(claim.name, labels, pool.taints, dict(kind.allocatable))
-    agents = (_agent(daemonset, host) for daemonset in world.snapshot.daemonsets)
-    host.pods = [agent for agent in agents if agent is not None]
+    _await(host, world.snapshot.daemonsets)
     return host
 
 

@@ -1,7 +1,7 @@
 """A smaller world in which the same is wrong, and that world in a few lines of text."""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ def shrunk(world: World, is_wrong: Callable[[World], bool], most: int = 5000) ->
     """Leaves out what does not matter, one thing at a time, until everything left does."""
     tries = 0
     while tries < most:
-        for smaller in islice(_smaller(world), most):
+        for smaller in islice(chain(_fewer_types(world), _smaller(world)), most):
             tries += 1
             if _is_sound(smaller) and is_wrong(smaller):
                 world = smaller
@@ -29,6 +29,17 @@ def shrunk(world: World, is_wrong: Callable[[World], bool], most: int = 5000) ->
 
 def _is_sound(world: World) -> bool:
     return set(world.types) >= {pool.name for pool in world.snapshot.pools}
+
+
+def _fewer_types(world: World) -> Iterator[World]:
+    """Without a type in any pool, or without a catalogue that nobody buys from."""
+    pools = {pool.name for pool in world.snapshot.pools}
+    if set(world.types) - pools:
+        types = {name: kinds for name, kinds in world.types.items() if name in pools}
+        yield msgspec.structs.replace(world, types=types)
+    for gone in sorted({kind.name for kinds in world.types.values() for kind in kinds}):
+        types = {n: tuple(k for k in kinds if k.name != gone) for n, kinds in world.types.items()}
+        yield msgspec.structs.replace(world, types=types)
 
 
 def _smaller(value: Any) -> Iterator[Any]:

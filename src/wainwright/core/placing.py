@@ -5,6 +5,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from wainwright.core.answer import Kind
+from wainwright.core.classes import Classes
 from wainwright.core.drafts import Change, Draft, DraftTable
 from wainwright.core.fit import fit, restrict
 from wainwright.core.ladder import Ladder, Step
@@ -16,7 +17,7 @@ from wainwright.core.templates import Template
 from wainwright.core.topology.domains import Open, bought
 from wainwright.core.topology.restriction import Restriction
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Ask, Classes, PodClass, Stage, Wish
+from wainwright.core.wishes import Ask, PodClass, Stage, Wish
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp

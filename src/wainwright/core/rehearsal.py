@@ -7,6 +7,7 @@ draft that may be opened.
 
 from collections.abc import Iterable
 
+from wainwright.core.classes import Classes
 from wainwright.core.drafts import Draft, DraftTable
 from wainwright.core.fit import attempt
 from wainwright.core.ladder import Ladder, Step
@@ -19,7 +20,7 @@ from wainwright.core.topology.bound import Bound
 from wainwright.core.topology.groups import AnyGroup, HostGroup, Kind, LabelGroup
 from wainwright.core.topology.restriction import Restriction
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Classes, PodClass, Wish
+from wainwright.core.wishes import PodClass, Wish
 from wainwright.model.attachments import Attachment
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from wainwright.core.classes import Classes, Context
 from wainwright.core.drafts import DraftTable
 from wainwright.core.ladder import Ladder
 from wainwright.core.nodes import NodeTable
@@ -14,7 +15,7 @@ from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Ask, Classes, Context
+from wainwright.core.wishes import Ask
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint

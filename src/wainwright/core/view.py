@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from wainwright.core.classes import Classes
 from wainwright.core.drafts import DraftTable
 from wainwright.core.ladder import Ladder
 from wainwright.core.launch import choose
@@ -25,7 +26,7 @@ from wainwright.core.solve import acquaint, context, introduce, stocked
 from wainwright.core.templates import compiled
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Classes, PodClass
+from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.node import Node
 from wainwright.model.options import DEFAULT_OPTIONS, Options

@@ -1,7 +1,7 @@
 """Which pod comes first, and which pods are of one class."""
 
+from wainwright.core.classes import Classes
 from wainwright.core.order import queue
-from wainwright.core.wishes import Classes
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 
