@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench crds lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle crds lock clean
 
 ## demo: a folder of manifests with mistakes, and what `wain validate` says of it
 demo: $(VENV)/.run
@@ -44,6 +44,14 @@ format: $(VENV)/.dev
 ## bench: how fast, and how much memory
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
+
+## bench-karpenter: the same pods through Karpenter's own scheduler and through ours (needs Go)
+bench-karpenter: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.karpenter $(ARGS)
+
+## oracle: random worlds through Karpenter's own scheduler and ours (needs Go): SEEDS=200 PROFILE="spread mixed"
+oracle: $(VENV)/.dev
+	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),200) $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run

@@ -1,8 +1,9 @@
 """`make bench-karpenter`: Karpenter's scheduler and our planner on the same pods, in one run.
 
-By the clock on the wall, so let the machine be quiet. Theirs is the time of its solve alone, with one worker, which is its default, and with five, as in
-its own benchmark; the faster counts. Ours is all of `plan`: compiling the input, solving, and the
-plan with its reasons. The catalogue is that of its benchmark: 400 types of 1 to 400 cpus.
+Both by the clock on the wall, so let the machine be quiet. Theirs is its solve alone, with one
+worker, which is its default, and with five, as in its own benchmark; the faster counts. Ours is
+all of `plan`: compiling the input, solving, and the plan with its reasons. The catalogue is like
+that of its benchmark: 400 types of 1 to 400 cpus.
 """
 
 import os

@@ -44,9 +44,11 @@ def _compare(oracle: Oracle, profiles: Iterable[str], seeds: range) -> None:
         tallies.append(tally(oracle, profile, seeds))
         _say(_row(tallies[-1]))
     for each in tallies:
+        for seed, error in each.broken.items():
+            _say("", f"{each.profile}/{seed} broke down: {error}")
         for seed in each.unexplained[:SHOWN]:
             _say("", *puzzle(oracle, each.profile, seed).lines())
-    sys.exit(1 if any(each.unexplained for each in tallies) else 0)
+    sys.exit(1 if any(each.unexplained or each.broken for each in tallies) else 0)
 
 
 def _row(found: Tally) -> str:

@@ -5,7 +5,7 @@ what none accounts for is a bug, of ours until shown otherwise.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from wainwright.api.quantity import parse
 from wainwright.model.labels import NODEPOOL
 
 MORE_RUNS: Final = 7
-Reason = Callable[[Case, Oracle], bool]
 
 
 def theirs_depends_on_map_order(case: Case, oracle: Oracle) -> bool:
@@ -28,12 +27,12 @@ def theirs_depends_on_map_order(case: Case, oracle: Oracle) -> bool:
     return not case.missing & always(compare(oracle, case.world, MORE_RUNS).runs)
 
 
-def theirs_is_over_a_limit(case: Case, _: Oracle) -> bool:
+def theirs_is_over_a_limit(case: Case) -> bool:
     """Row 5: in every run some pool ends up with more than its limits allow."""
     return all(_over_limits(case.world, run) for run in case.runs)
 
 
-def min_domains_are_shared(case: Case, _: Oracle) -> bool:
+def min_domains_are_shared(case: Case) -> bool:
     """Row 6: constraints that differ in minDomains alone are one to the reference."""
     found: dict[str, set[int | None]] = {}
     for pod in case.world.kinds("Pod"):
@@ -51,13 +50,13 @@ def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
     )
 
 
-def soft_taints_of_nodes(case: Case, _: Oracle) -> bool:
+def soft_taints_of_nodes(case: Case) -> bool:
     """Row 27: a node asks pods softly not to come, and no pool does."""
     pools = any(_soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
     return not pools and any(_soft(node["spec"]) for node in case.world.kinds("Node"))
 
 
-def ports_of_daemonsets(case: Case, _: Oracle) -> bool:
+def ports_of_daemonsets(case: Case) -> bool:
     """Row 28: the missing pods want a port that a daemonset takes on every node it runs on."""
     taken = {
         port
@@ -67,17 +66,17 @@ def ports_of_daemonsets(case: Case, _: Oracle) -> bool:
     return all(_ports(pod["spec"]) & taken for pod in _missing(case))
 
 
-def skew_is_broken(case: Case, _: Oracle) -> bool:
+def skew_is_broken(case: Case) -> bool:
     """Row 26: where the reference puts the missing pods, their own spread does not hold."""
     return all(any(breaks_skew(end, pod) for pod in pods) for end, pods in _ends(case))
 
 
-def required_label_is_forgotten(case: Case, _: Oracle) -> bool:
+def required_label_is_forgotten(case: Case) -> bool:
     """Row 30: the nodes that the reference gives the missing pods are not what they require."""
     return all(all(is_misplaced(end, pod) for pod in pods) for end, pods in _ends(case))
 
 
-def joined_in_spite_of_min_values(case: Case, _: Oracle) -> bool:
+def joined_in_spite_of_min_values(case: Case) -> bool:
     """Row 29: the pods joined machines under way, whose claims they would have made too narrow."""
     choosy = {
         pool["metadata"]["name"]
@@ -91,7 +90,7 @@ def joined_in_spite_of_min_values(case: Case, _: Oracle) -> bool:
     )
 
 
-REASONS: Final[dict[int, Reason]] = {
+FROM_THE_CASE: Final[dict[int, Callable[[Case], bool]]] = {
     5: theirs_is_over_a_limit,
     6: min_domains_are_shared,
     27: soft_taints_of_nodes,
@@ -99,15 +98,18 @@ REASONS: Final[dict[int, Reason]] = {
     29: joined_in_spite_of_min_values,
     26: skew_is_broken,
     30: required_label_is_forgotten,
+}
+BY_ASKING_AGAIN: Final[dict[int, Callable[[Case, Oracle], bool]]] = {
     7: equal_weights_the_other_way,
     1: theirs_depends_on_map_order,
 }
-"""By the number of the row; those that ask the oracle again come last."""
 
 
 def reason(case: Case, oracle: Oracle) -> int | None:
     """The row that accounts for what is missing; None where none does."""
-    return next((row for row, explains in REASONS.items() if explains(case, oracle)), None)
+    seen = (row for row, explains in FROM_THE_CASE.items() if explains(case))
+    asked = (row for row, explains in BY_ASKING_AGAIN.items() if explains(case, oracle))
+    return next(chain(seen, asked), None)
 
 
 def _ends(case: Case) -> Iterator[tuple[World, list[Manifest]]]:

@@ -15,6 +15,8 @@ from tests.support.oracleworlds import World, world
 
 from wainwright.manifests.refused import InputRefused
 
+BREAKDOWNS: Final = (InputRefused, Quarrel, AssertionError, LookupError, TypeError, ValueError)
+"""What a world must never lead to, and the rest of a long run should survive."""
 NOBODY: Final = 0
 """The row of what no row accounts for."""
 
@@ -31,17 +33,25 @@ class Tally:
         self.further: Counter[str] = Counter()
         """Worlds in which we place pods that no run of theirs does, by what theirs says of them."""
         self.costs: list[tuple[float, float]] = []
+        self.broken: dict[int, str] = {}
+        """What went wrong, by the seed of the world that could not be compared at all."""
 
     @property
     def agreed(self) -> float:
         """The part of the worlds in which nothing is missing, or a row accounts for it."""
-        return 1 - len(self.unexplained) / self.worlds if self.worlds else 1.0
+        bad = len(self.unexplained) + len(self.broken)
+        return 1 - bad / self.worlds if self.worlds else 1.0
 
     @property
     def ratio(self) -> float | None:
         """What ours costs for each dollar of theirs, over worlds with the same pods placed."""
         theirs = fsum(their for _, their in self.costs)
         return fsum(our for our, _ in self.costs) / theirs if theirs else None
+
+    def give_up(self, seed: int, error: Exception) -> None:
+        """Counts a world that one side broke down over."""
+        self.worlds += 1
+        self.broken[seed] = f"{type(error).__name__}: {error}"
 
     def take(self, case: Case, row: int | None) -> None:
         """Counts a world; `row` accounts for what is missing in it, NOBODY if nothing does."""
@@ -60,8 +70,11 @@ def tally(oracle: Oracle, profile: str, seeds: Iterable[int]) -> Tally:
     """Compares the worlds of a profile."""
     made = Tally(profile)
     for seed in seeds:
-        case = compare(oracle, world(profile, seed))
-        made.take(case, accounted(case, oracle))
+        try:
+            case = compare(oracle, world(profile, seed))
+            made.take(case, accounted(case, oracle))
+        except BREAKDOWNS as error:
+            made.give_up(seed, error)
     return made
 
 
@@ -97,8 +110,8 @@ def puzzle(oracle: Oracle, profile: str, seed: int) -> Puzzle:
 def _puzzling(oracle: Oracle, tried: World) -> bool:
     try:
         return accounted(compare(oracle, tried), oracle) == NOBODY
-    except (InputRefused, Quarrel, Unanswered):
-        return False  # no valid world any more
+    except (*BREAKDOWNS, Unanswered):
+        return False  # another matter, or no valid world any more
 
 
 GISTS: Final = (

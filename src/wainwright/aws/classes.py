@@ -9,6 +9,7 @@ import msgspec
 from wainwright.api.cloud import Cloud, CloudSpec
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.api.overrides import InstanceType, NodeOverlay
+from wainwright.api.wire import Metadata
 from wainwright.aws.catalogue import LiveCatalogue
 from wainwright.aws.discovered import Discovered
 from wainwright.aws.layering import Ground, LiveCatalogues
@@ -31,13 +32,6 @@ from wainwright.errors import BadInput, ClassNotReady, NoCapacity
 Kept = TypeVar("Kept", bound=msgspec.Struct)
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for all classes."""
-
-    gates: Gates = Gates()
-    rules: Options = Options()
-
-
 class Shelves(msgspec.Struct, frozen=True, kw_only=True):
     """What catalogues are made of besides the class."""
 
@@ -47,7 +41,8 @@ class Shelves(msgspec.Struct, frozen=True, kw_only=True):
     availability: Availability
     discovered: Discovered
     clock: Clock
-    settings: Settings = Settings()
+    gates: Gates = Gates()
+    rules: Options = Options()
 
 
 class _Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +79,9 @@ class Classes:
         self._declared, self._overrides = classes, overrides
         self._scopes = {
             pool.name: Scope(
-                node_class=classes[pool.node_class], pool=pool.name, labels=dict(pool.labels)
+                node_class=_bare(classes[pool.node_class]),
+                pool=pool.name,
+                labels=dict(pool.labels),
             )
             for pool in declared.pools
             if pool.node_class in classes
@@ -105,11 +102,16 @@ class Classes:
             raise NoCapacity(f"the pool {pool} has no class", reason="NodeClassNotFound")
         return self._scopes[pool].node_class.metadata.name
 
-    async def resolve(self, name: str) -> Resolved:
+    def declared(self, name: str) -> EC2NodeClass:
+        """NoCapacity where there is no such class: pods are planned anew with those there are."""
         node_class = self._declared.get(name)
         if node_class is None:
             message = f"there is no EC2NodeClass {name}"
             raise NoCapacity(message, "create it, or name another", reason="NodeClassNotFound")
+        return node_class
+
+    async def resolve(self, name: str) -> Resolved:
+        node_class = self.declared(name)
         resolved = await self._resolver.resolve(node_class)
         until = self._shelves.clock.now() + resolved.again
         self._held[name] = _Held(node_class=node_class, resolved=resolved, until=until)
@@ -118,7 +120,8 @@ class Classes:
     async def current(self, name: str) -> tuple[EC2NodeClass, Resolved]:
         """As last resolved, unless the class has changed or it is time to look again."""
         held, declared = self._held.get(name), self._declared.get(name)
-        if held is None or held.until <= self._shelves.clock.now() or held.node_class != declared:
+        same = held is not None and declared is not None and _same(held.node_class, declared)
+        if held is None or not same or held.until <= self._shelves.clock.now():
             await self.resolve(name)
             held = self._held[name]
         return held.node_class, held.resolved
@@ -136,7 +139,7 @@ class Classes:
     def trial(self, node_class: EC2NodeClass, resolved: Resolved) -> Source:
         """The same for a class that is not ready yet, and without any pool."""
         made = self._layered(node_class, resolved)
-        built = made.of(Scope(node_class=node_class))
+        built = made.of(Scope(node_class=_bare(node_class)))
         known = kinds(built, self._shelves.live.market().listing.machines)
         return Source(node_class=node_class, resolved=resolved, built=built, kinds=known)
 
@@ -150,7 +153,7 @@ class Classes:
             made = self._layered(node_class, resolved)
             kept = self._catalogues[name] = _Catalogues(stamp=stamp, made=made)
         if pool not in kept.built:
-            scope = self._scopes.get(pool) or Scope(node_class=node_class)
+            scope = self._scopes.get(pool) or Scope(node_class=_bare(node_class))
             built = kept.made.of(scope)
             machines = self._shelves.live.market().listing.machines
             kept.built[pool] = (built, kinds(built, machines))
@@ -160,7 +163,7 @@ class Classes:
         shelves = self._shelves
         return (
             shelves.live.market(),
-            node_class,
+            _bare(node_class),
             tuple(self._scopes.items()),
             self._overrides,
             self._zones(resolved),
@@ -184,8 +187,8 @@ class Classes:
             instance_types=self._overrides[0],
             overlays=self._overrides[1],
             scopes=tuple(self._scopes.values()),
-            gates=shelves.settings.gates,
-            options=shelves.settings.rules,
+            gates=shelves.gates,
+            options=shelves.rules,
         )
         return LiveCatalogues(supply, ground)
 
@@ -207,6 +210,20 @@ class Classes:
         """Those in which the class has a subnet with addresses left."""
         usable = self._shelves.addresses.usable(resolved.subnets)
         return tuple(sorted({subnet.zone for subnet in usable}))
+
+
+def _bare(node_class: EC2NodeClass) -> EC2NodeClass:
+    """What catalogues depend on: they are not to be made anew whenever a status is written."""
+    metadata = Metadata(
+        name=node_class.metadata.name, annotations=node_class.metadata.annotations or None
+    )
+    return EC2NodeClass(metadata=metadata, spec=node_class.spec)
+
+
+def _same(one: EC2NodeClass, other: EC2NodeClass) -> bool:
+    """Whether both resolve to the same."""
+    ids = [(each.metadata.uid, each.metadata.deletionTimestamp) for each in (one, other)]
+    return ids[0] == ids[1] and one.spec == other.spec
 
 
 def why(resolved: Resolved) -> str:

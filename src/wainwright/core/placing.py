@@ -7,21 +7,18 @@ from typing import TypeAlias
 from wainwright.core.answer import Kind
 from wainwright.core.classes import Classes
 from wainwright.core.drafts import Change, Draft, DraftTable
-from wainwright.core.fit import fit, restrict
+from wainwright.core.fit import fit
 from wainwright.core.ladder import Ladder, Step
-from wainwright.core.launch import choose
 from wainwright.core.nodes import NodeTable
-from wainwright.core.patience import Patience
-from wainwright.core.reservations import Stock
+from wainwright.core.site import Site
 from wainwright.core.templates import Template
-from wainwright.core.topology.domains import Open, bought
 from wainwright.core.topology.restriction import Restriction
 from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import Ask, PodClass, Stage, Wish
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp
-from wainwright.model.requirements import Requirements, requirement
+from wainwright.model.requirements import Requirements
 
 Introduce: TypeAlias = Callable[[Ask], None]
 Fit: TypeAlias = Callable[[Draft, Wish], Change | None]
@@ -33,8 +30,8 @@ class Found(Enum):
     NOTHING_EVER = auto()
 
 
-class Placing:
-    """Where things stand, and what becomes of it when one more pod is put somewhere."""
+class Placing(Site):
+    """Tries one pod after the other."""
 
     def __init__(
         self,
@@ -45,24 +42,13 @@ class Placing:
         classes: Classes,
         topology: Topology | None = None,
     ) -> None:
-        self.templates = templates
-        self.nodes = nodes
-        self.table = table
-        self.ladder = ladder
-        self.stock: Stock = ladder.stock
-        self.patience = Patience(self.stock, table)
+        super().__init__(templates, nodes, table, ladder, topology)
         self.strict_weights = False
-        self.hasty = True
-        """Whether drafts settle as soon as somebody must know, or only when their round is over."""
-        self.round = 0
         self.given_up: list[tuple[Pod, tuple[GivenUp, ...]]] = []
         """Pods that found a place only after they had given up what they would have liked."""
         self.introduce: Introduce = _known
         self._classes = classes
         self._fit: Fit = fit
-        self.topology = topology
-        if topology is not None:
-            topology.decide = self._decide
 
     def place(self, pod: Pod, group: PodClass) -> Found:
         """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
@@ -145,30 +131,6 @@ class Placing:
                 return best  # nothing that comes later can be better
         return best
 
-    def _take(self, pod: Pod, group: PodClass, wish: Wish, among: Rows) -> bool:
-        number = self.nodes.take(pod, group, wish, among)
-        if number is None:
-            return False
-        if group.counted and self.topology is not None:
-            self.topology.put_on_node(group, number)
-        return True
-
-    def _open(self, pod: Pod, group: PodClass, step: Step) -> None:
-        draft = Draft(len(self.table.drafts), self.round, step.template, step.answer)
-        self.table.add(draft)
-        if draft.held:
-            self.stock.hold(step.template.shelf.ids(draft.held))
-        step.template.limits.charge(draft.rows)
-        self.stock.touch()
-        if self.topology is not None:
-            self.topology.opened(draft)
-        self._put(pod, group, step.wish, draft, narrowed=True)
-
-    def _put(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, *, narrowed: bool) -> None:
-        self.table.put(pod, wish, draft, narrowed=narrowed)
-        if group.counted and self.topology is not None:
-            self.topology.put_on_draft(group, draft)
-
     def _forbidden(self, stages: Sequence[Stage], step: Step | None) -> Rows:
         """The drafts that the pod must not join, although it might fit."""
         found = 0
@@ -241,45 +203,6 @@ class Placing:
                 self._apply(pod, group, wish, draft, change)
                 return True
         return False
-
-    def _apply(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, change: Change) -> None:
-        narrowed = self._change(draft, change)
-        self._put(pod, group, wish, draft, narrowed=narrowed)
-
-    def _change(self, draft: Draft, change: Change) -> bool:
-        """Leaves the draft what the change leaves; says whether it lost types."""
-        if change.held != draft.held:
-            self._let_go(draft, change)
-        fewer, before = change.rows != draft.rows, draft.narrowing
-        draft.rows, draft.narrowing = change.rows, change.narrowing
-        draft.reserved_rows, draft.witnesses = change.reserved_rows, change.witnesses
-        if self.topology is not None and before is not change.narrowing:
-            self.topology.narrowed(draft)
-        return fewer
-
-    def _let_go(self, draft: Draft, change: Change) -> None:
-        """Gives back the reservations that the draft can no longer use."""
-        if not draft.pinned:  # else all but the one that it is launched with were given back
-            shelf = draft.template.shelf
-            before, after = shelf.ids(draft.held), shelf.ids(change.held)
-            self.stock.release(before ^ (before & after))
-            self.patience.let_go(before ^ (before & after))
-        draft.held = change.held
-
-    def _decide(self, draft: Draft, key: str) -> "str | Open | None":
-        """Has the draft settle on what it would be launched with, as somebody must know."""
-        if not (self.hasty or draft.pinned):
-            return Open.UNDECIDED
-        buy = draft.buy or choose(draft.left, self.stock.free)
-        value = bought(draft, buy, key)
-        if value is None:
-            return None
-        change = restrict(draft, Requirements([requirement(key, "In", (value,))]))
-        if change is None:
-            return value if draft.pinned else Open.UNDECIDED
-        if self._change(draft, change) and not draft.pinned:
-            self.table.measure(draft)
-        return value
 
     def _within(self, stage: Stage, extra: Requirements) -> Stage:
         """The same stage where more is required of nodes."""
