@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.doors import InProcess, OverHttp
 from tests.contract.servers import Emulator, emulator, moto
+from tests.contract.wire import Wire
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +38,8 @@ def by_moto() -> Iterator[OverHttp]:
 
 
 @pytest.fixture
-def fresh() -> Iterator[OverHttp]:
-    """A new account, for tests that change how it behaves."""
-    with emulator() as running:
-        door = OverHttp(running.endpoint)
-        yield door
-        door.close()
+def wire(served: Emulator) -> Iterator[Wire]:
+    """A connection without an SDK."""
+    made = Wire(served.endpoint)
+    yield made
+    made.close()

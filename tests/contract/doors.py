@@ -1,6 +1,7 @@
 """The doors to an account, all alike: a service, an operation, parameters in, an answer out."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 import boto3
@@ -51,9 +52,7 @@ class OverHttp:
     def __init__(self, endpoint: str, region: str = REGION) -> None:
         self.endpoint = endpoint
         self.region = region
-        self._session = boto3.session.Session(
-            aws_access_key_id="none", aws_secret_access_key="none", region_name=region
-        )
+        self._session = _session(region)
         self._clients: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
@@ -81,6 +80,14 @@ class OverHttp:
             client.close()
 
 
+@cache
+def _session(region: str) -> Any:
+    """One for all, as it loads the models of the services only once."""
+    return boto3.session.Session(
+        aws_access_key_id="none", aws_secret_access_key="none", region_name=region
+    )
+
+
 def refusal(door: Door, service: str, operation: str, /, **params: Any) -> tuple[str, int]:
     """Code and status of the error that the question must end with."""
     return refused(lambda: door.ask(service, operation, **params))
@@ -91,6 +98,15 @@ def refused(act: Callable[[], object]) -> tuple[str, int]:
         answer = act()
     except AwsError as error:
         return error.code, error.status
+    raise AssertionError(f"this was not refused but answered: {answer}")
+
+
+def complaint(act: Callable[[], object]) -> str:
+    """Code and message of the error that this must end with."""
+    try:
+        answer = act()
+    except AwsError as error:
+        return error.message
     raise AssertionError(f"this was not refused but answered: {answer}")
 
 

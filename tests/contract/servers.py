@@ -24,11 +24,13 @@ class Emulator:
 
 
 @contextmanager
-def emulator(cloud: Cloud | None = None) -> Iterator[Emulator]:
+def emulator(
+    cloud: Cloud | None = None, made: type[EmulatedCloud] = EmulatedCloud
+) -> Iterator[Emulator]:
     """Serves an account on a free port for as long as the block lasts."""
     sock = listening(0)
     settings = Settings(queue_base=endpoint_of(sock))
-    account = EmulatedCloud(cloud, clock=SystemClock(), settings=settings)
+    account = made(cloud, clock=SystemClock(), settings=settings)
     with _serving(Server(account, sock)):
         yield Emulator(account, endpoint_of(sock))
 

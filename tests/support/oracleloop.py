@@ -86,6 +86,8 @@ class _Loop:
                 pods=(),
                 reservation_id=buy.offering.reservation_id,
                 instance_types=claim.instanceTypes,
+                zones=tuple(sorted({each.zone for each in claim.offerings})),
+                capacity_types=tuple(sorted({each.capacityType for each in claim.offerings})),
             )
         )
         self._stand_up(f"launched-{number:03}", provider, claim, buy, kind)

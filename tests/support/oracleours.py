@@ -39,7 +39,9 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[str, ...]
     reservation_id: str | None = None
     instance_types: tuple[str, ...] = ()
-    """All that were left to choose from."""
+    """All that were left to choose from; the same for what follows."""
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
     """Those of the pods that came when it was under way already."""
 
@@ -71,6 +73,8 @@ def _outcome(made: Planned) -> Outcome:
             pods=claim.pods,
             reservation_id=claim.launch.reservation_id,
             instance_types=claim.choices.instance_types,
+            zones=claim.choices.zones,
+            capacity_types=claim.choices.capacity_types,
         )
         for claim in plan.claims
     )

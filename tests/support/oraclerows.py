@@ -6,18 +6,26 @@ what none accounts for is a bug, of ours until shown otherwise.
 
 from collections.abc import Callable, Iterator
 from itertools import chain, permutations
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 from tests.support.oracle import Oracle
 from tests.support.oraclecatalogue import Manifest
 from tests.support.oraclecompare import Case, always, compare
+from tests.support.oraclefacts import (
+    asked_for,
+    defined,
+    least,
+    over_limits,
+    ports,
+    soft,
+    spreads,
+    too_few,
+)
 from tests.support.oraclelegal import breaks_skew, is_misplaced, name_of
-from tests.support.oracleours import Launched, Outcome
 from tests.support.oracleworlds import World
 
-from wainwright.api.quantity import parse
-from wainwright.model.labels import NODEPOOL
+from wainwright.model.labels import WELL_KNOWN
 
 MORE_RUNS: Final = 7
 
@@ -29,17 +37,17 @@ def theirs_depends_on_map_order(case: Case, oracle: Oracle) -> bool:
 
 def theirs_is_over_a_limit(case: Case) -> bool:
     """Row 5: in every run some pool ends up with more than its limits allow."""
-    return all(_over_limits(case.world, run) for run in case.runs)
+    return all(over_limits(case.world, run) for run in case.runs)
 
 
 def min_domains_are_shared(case: Case) -> bool:
     """Row 6: constraints that differ in minDomains alone are one to the reference."""
     found: dict[str, set[int | None]] = {}
     for pod in case.world.kinds("Pod"):
-        for key, least in _spreads(pod):
-            found.setdefault(key, set()).add(least)
+        for key, domains in spreads(pod):
+            found.setdefault(key, set()).add(domains)
     shared = {key for key, values in found.items() if len(values) > 1}
-    return all(any(key in shared for key, _ in _spreads(pod)) for pod in _missing(case))
+    return all(any(key in shared for key, _ in spreads(pod)) for pod in _missing(case))
 
 
 def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
@@ -52,8 +60,8 @@ def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
 
 def soft_taints_of_nodes(case: Case) -> bool:
     """Row 27: a node asks pods softly not to come, and no pool does."""
-    pools = any(_soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
-    return not pools and any(_soft(node["spec"]) for node in case.world.kinds("Node"))
+    pools = any(soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
+    return not pools and any(soft(node["spec"]) for node in case.world.kinds("Node"))
 
 
 def ports_of_daemonsets(case: Case) -> bool:
@@ -61,9 +69,9 @@ def ports_of_daemonsets(case: Case) -> bool:
     taken = {
         port
         for each in case.world.kinds("DaemonSet")
-        for port in _ports(each["spec"]["template"]["spec"])
+        for port in ports(each["spec"]["template"]["spec"])
     }
-    return all(_ports(pod["spec"]) & taken for pod in _missing(case))
+    return all(ports(pod["spec"]) & taken for pod in _missing(case))
 
 
 def skew_is_broken(case: Case) -> bool:
@@ -74,6 +82,22 @@ def skew_is_broken(case: Case) -> bool:
 def required_label_is_forgotten(case: Case) -> bool:
     """Row 30: the nodes that the reference gives the missing pods are not what they require."""
     return all(all(is_misplaced(end, pod) for pod in pods) for end, pods in _ends(case))
+
+
+def values_out_of_reach_count(case: Case) -> bool:
+    """Row 18: the claims keep minValues only with zones that they could not be bought in."""
+    wanted = {pool["metadata"]["name"]: least(pool) for pool in case.world.kinds("NodePool")}
+    return all(
+        any(name in each.pods and too_few(each, wanted[each.pool]) for each in run.launched)
+        for run in case.runs
+        for name in case.missing
+    )
+
+
+def label_that_nobody_defines(case: Case) -> bool:
+    """Row 31: the missing pods ask for a label that they could only have from another pod."""
+    known = WELL_KNOWN | defined(case.world)
+    return all(asked_for(pod) - known for pod in _missing(case))
 
 
 def joined_in_spite_of_min_values(case: Case) -> bool:
@@ -98,6 +122,8 @@ FROM_THE_CASE: Final[dict[int, Callable[[Case], bool]]] = {
     29: joined_in_spite_of_min_values,
     26: skew_is_broken,
     30: required_label_is_forgotten,
+    18: values_out_of_reach_count,
+    31: label_that_nobody_defines,
 }
 BY_ASKING_AGAIN: Final[dict[int, Callable[[Case, Oracle], bool]]] = {
     7: equal_weights_the_other_way,
@@ -122,59 +148,6 @@ def _ends(case: Case) -> Iterator[tuple[World, list[Manifest]]]:
 
 def _missing(case: Case) -> list[Manifest]:
     return [pod for pod in case.world.kinds("Pod") if name_of(pod) in case.missing]
-
-
-def _over_limits(world: World, run: Outcome) -> bool:
-    capacity = {kind["name"]: kind["capacity"] for kind in world.types}
-    for pool in world.kinds("NodePool"):
-        limits = pool["spec"].get("limits") or {}
-        bought = [each for each in run.launched if each.pool == pool["metadata"]["name"]]
-        for resource, limit in limits.items():
-            used = sum(_amounts(world, pool["metadata"]["name"], bought, capacity, resource))
-            if bought and used > parse(limit).nano:
-                return True
-    return False
-
-
-def _amounts(
-    world: World,
-    pool: str,
-    bought: list[Launched],
-    capacity: dict[str, Any],
-    resource: str,
-) -> Iterator[int]:
-    """What each machine of the pool counts for, those that stood before among them."""
-    standing = [
-        node["status"]["capacity"]
-        for node in world.kinds("Node")
-        if node["metadata"]["labels"].get(NODEPOOL) == pool
-    ]
-    for each in [*standing, *(capacity[machine.instance_type] for machine in bought)]:
-        yield parse("1" if resource == "nodes" else each.get(resource, "0")).nano
-
-
-def _spreads(pod: Manifest) -> list[tuple[str, int | None]]:
-    """Each constraint without its minDomains, and those."""
-    return [
-        (
-            repr(sorted((k, repr(v)) for k, v in each.items() if k != "minDomains")),
-            each.get("minDomains"),
-        )
-        for each in pod["spec"].get("topologySpreadConstraints") or ()
-    ]
-
-
-def _soft(spec: Manifest) -> bool:
-    return any(taint["effect"] == "PreferNoSchedule" for taint in spec.get("taints") or ())
-
-
-def _ports(spec: Manifest) -> set[int]:
-    return {
-        port["hostPort"]
-        for container in spec["containers"]
-        for port in container.get("ports") or ()
-        if "hostPort" in port
-    }
 
 
 def _told_apart(world: World) -> Iterator[World]:

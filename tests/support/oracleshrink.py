@@ -11,13 +11,15 @@ from wainwright.model.labels import CAPACITY_TYPE, ZONE
 Wrong = Callable[[World], bool]
 
 KEPT: Final = frozenset(
-    "apiVersion kind metadata name namespace uid creationTimestamp spec template containers"
-    " nodeClassRef requirements matchExpressions key operator values volumeBindingMode offerings"
-    f" labels price available reservationID capacity overhead {ZONE} {CAPACITY_TYPE}"
-    " cpu memory ownerReferences".split()
+    "apiVersion kind metadata name namespace uid creationTimestamp ownerReferences spec template"
+    " containers cpu memory nodeClassRef requirements matchExpressions matchLabelExpressions key"
+    " operator values volumeBindingMode offerings labels price available reservationID capacity"
+    f" overhead {ZONE} {CAPACITY_TYPE}".split()
 )
 """Without these a document is not a smaller one but a wrong one."""
-NEVER_EMPTY: Final = frozenset({"matchExpressions", "nodeSelectorTerms", "values"})
+NEVER_EMPTY: Final = frozenset(
+    {"matchExpressions", "matchLabelExpressions", "nodeSelectorTerms", "values"}
+)
 """To ask for none of something is another thing than to ask for nothing."""
 
 

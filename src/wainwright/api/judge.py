@@ -13,6 +13,7 @@ from wainwright.api import cel, metadata, structural
 from wainwright.api.crd import root_schema
 from wainwright.api.fault import Fault, Path
 from wainwright.api.kinds import Family, Kind
+from wainwright.api.quick import is_fine
 from wainwright.api.schema import Schema
 from wainwright.api.sense import doubts
 
@@ -42,8 +43,10 @@ LONG_FORMS: Final[dict[tuple[str, Path], str]] = {
 def judge(kind: Kind, value: dict[str, Any], old: dict[str, Any] | None = None) -> list[Fault]:
     """All that is wrong with an object of one of our kinds; `old` is what it would replace."""
     root = root_schema(kind.type)
-    found = [*_metadata_faults(kind, value), *structural.unknown_fields(value, root)]
-    found.extend(_schema_faults(value, root, old))
+    found = list(_metadata_faults(kind, value))
+    if old is not None or not is_fine(kind.type, value):
+        found.extend(structural.unknown_fields(value, root))
+        found.extend(_schema_faults(value, root, old))
     if not any(fault for fault in found if not fault.warning):
         found.extend(doubts(kind.name, structural.defaulted(value, root)))
     return [_with_long_form(kind, fault) for fault in found]

@@ -21,6 +21,8 @@ TIME: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 UNQUOTED: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?|true|false")
+SCALARS: Final = (str, int, float)
+"""Values that no default is put into, or in the place of; bool is an int."""
 NAMES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -71,11 +73,14 @@ def defaulted(value: Any, schema: Schema) -> Any:
 
 def _defaulted_entries(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
-    made = {}
+    made = dict(value)
     for key, item in value.items():
-        filled = _default_for(item, properties.get(key, rest))
-        if filled is not None or not _is_null_meaningless(properties.get(key, rest)):
-            made[key] = filled
+        if isinstance(item, SCALARS):
+            continue  # most are, and stay as they are
+        inner = properties.get(key, rest)
+        made[key] = _default_for(item, inner)
+        if made[key] is None and _is_null_meaningless(inner):
+            del made[key]
     for key, inner in properties.items():
         if key not in made and "default" in inner:
             made[key] = defaulted(deepcopy(inner["default"]), inner)
@@ -88,6 +93,8 @@ def _is_null_meaningless(schema: Schema) -> bool:
 
 
 def _default_for(item: Any, schema: Schema) -> Any:
+    if isinstance(item, dict):
+        return _defaulted_entries(item, schema)
     if item is None and "default" in schema and not schema.get("nullable", False):
         return defaulted(deepcopy(schema["default"]), schema)
     return defaulted(item, schema)
@@ -174,10 +181,12 @@ def _text_faults(value: str, schema: Schema, path: Path) -> Iterator[Fault]:
 
 @lru_cache(maxsize=256)
 def _regex(pattern: str) -> "re.Pattern[str]":
+    return re.compile(anchored(pattern), re.ASCII)
+
+
+def anchored(pattern: str) -> str:
     """Go's `$` is the very end; Python's also stands before a last line break."""
-    return re.compile(
-        pattern.removesuffix("$") + (r"\Z" if pattern.endswith("$") else ""), re.ASCII
-    )
+    return pattern.removesuffix("$") + (r"\Z" if pattern.endswith("$") else "")
 
 
 def _number_faults(value: float, schema: Schema, path: Path) -> Iterator[Fault]:

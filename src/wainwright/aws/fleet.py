@@ -7,7 +7,7 @@ import msgspec
 
 from wainwright.aws.instance import ONLY_RESERVATIONS, Instance
 from wainwright.aws.launching import Choice
-from wainwright.aws.lots import reservation_of
+from wainwright.aws.lots import pool_of, reservation_of
 from wainwright.aws.nodeclass.resolved import Subnet
 from wainwright.aws.ordering import Order
 from wainwright.aws.seam import Answer
@@ -136,21 +136,17 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         if self.order.choice.capacity_type != RESERVED:
             return ""
         for config in self.configs:
-            if any(_pool(each) == (kind, zone) for each in config.overrides):
+            if any(pool_of(each) == (kind, zone) for each in config.overrides):
                 return reservation_of(config)
         return ""
 
     def _asked(self, kind: str, zone: str) -> Mapping[str, Any]:
         """What was asked for in that pool, where the answer does not repeat it."""
         every = (each for config in self.configs for each in config.overrides)
-        return next((each for each in every if _pool(each) == (kind, zone)), {})
+        return next((each for each in every if pool_of(each) == (kind, zone)), {})
 
     def _zone_of(self, subnet: str) -> str:
         return next((zone for zone, each in self.subnets.items() if each.id == subnet), "")
-
-
-def _pool(override: Mapping[str, Any]) -> tuple[str, str]:
-    return override["InstanceType"], override["AvailabilityZone"]
 
 
 def _override(row: Row) -> Row:

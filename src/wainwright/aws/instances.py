@@ -1,4 +1,4 @@
-"""Instances: the machines of this cluster: listed, looked up, tagged, ended, found without owner."""
+"""Instances: the machines of this cluster: listed, looked up, tagged, ended, found ownerless."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final

@@ -5,6 +5,7 @@ reservations without room, and orders for which no place of a reservation is lef
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +18,10 @@ from wainwright.aws.templates.content import Template
 from wainwright.aws.templates.split import Config, Split
 from wainwright.errors import BadInput, NoCapacity
 from wainwright.model.labels import RESERVED
+
+CONFIGS: Final = 50
+OVERRIDES: Final = 300
+"""What EC2 takes in one request."""
 
 
 class Lot(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,16 +62,56 @@ def lot(orders: Sequence[Order], addresses: Addresses, slots: Slots) -> Lot:
         raise typed(error, f"launching {first.claim.name}") from error
     if not made.configs:
         raise _nothing(first, subnets, made)
-    reservations = _reservations(made) if first.choice.capacity_type == RESERVED else ()
+    configs = trimmed(made.configs, first)
+    reservations = _reservations(configs) if first.choice.capacity_type == RESERVED else ()
     room = sum(map(slots.free, reservations)) if reservations else len(orders)
     return Lot(
         orders=tuple(orders[:room]),
         late=tuple(orders[room:]),
-        configs=made.configs,
+        configs=configs,
         subnets=subnets,
         reservations=reservations,
         notes=made.remarks,
     )
+
+
+def trimmed(configs: Sequence[Config], order: Order) -> tuple[Config, ...]:
+    """As much as EC2 takes in one request, the cheapest of it.
+
+    Every type and every zone keeps a place, as somebody may have asked for so many of them.
+    """
+    prices: dict[tuple[str, str], float] = {}
+    for ware in order.choice.wares:
+        known = prices.get((ware.kind, ware.zone), ware.price)
+        prices[ware.kind, ware.zone] = min(known, ware.price)
+    ordered = sorted(configs, key=lambda config: min(prices[pool_of(o)] for o in config.overrides))
+    few = ordered[:CONFIGS]
+    pools = sorted((pool_of(o) for config in few for o in config.overrides), key=prices.__getitem__)
+    kept = set(_spread(pools)[:OVERRIDES])
+    cut = (
+        Config(
+            template=config.template,
+            overrides=tuple(each for each in config.overrides if pool_of(each) in kept),
+        )
+        for config in configs
+        if config in few
+    )
+    return tuple(config for config in cut if config.overrides)
+
+
+def _spread(pools: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The first of every type, the first of every zone, then all in their order."""
+    types: dict[str, tuple[str, str]] = {}
+    zones: dict[str, tuple[str, str]] = {}
+    for pool in pools:
+        types.setdefault(pool[0], pool)
+        zones.setdefault(pool[1], pool)
+    return list(dict.fromkeys([*types.values(), *zones.values(), *pools]))
+
+
+def pool_of(override: Mapping[str, Any]) -> tuple[str, str]:
+    """The type and the zone that an override means."""
+    return override["InstanceType"], override["AvailabilityZone"]
 
 
 def reservation_of(config: Config) -> str:
@@ -75,8 +120,8 @@ def reservation_of(config: Config) -> str:
     return str((said.get("CapacityReservationTarget") or {}).get("CapacityReservationId", ""))
 
 
-def _reservations(made: Split) -> tuple[str, ...]:
-    return tuple(sorted({reservation_of(config) for config in made.configs}))
+def _reservations(configs: Sequence[Config]) -> tuple[str, ...]:
+    return tuple(sorted({reservation_of(config) for config in configs}))
 
 
 def _nothing(order: Order, subnets: Mapping[str, Subnet], made: Split) -> NoCapacity:

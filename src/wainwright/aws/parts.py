@@ -2,6 +2,7 @@
 
 import msgspec
 
+from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.aws.account import Account
 from wainwright.aws.beside import Sqs
 from wainwright.aws.buying import Buyer
@@ -14,7 +15,8 @@ from wainwright.aws.instances import Instances
 from wainwright.aws.interruption import Announcements
 from wainwright.aws.nodeclass.deletion import Deletion
 from wainwright.aws.nodeclass.resolve import Resolver
-from wainwright.aws.ordering import Site
+from wainwright.aws.nodeclass.resolved import Resolved
+from wainwright.aws.ordering import Site, Source
 from wainwright.aws.purchase import Means
 from wainwright.aws.recovery import Recovery
 from wainwright.aws.rehearsing import LaunchTemplates
@@ -84,9 +86,7 @@ class Parts:
         self.announcements = Announcements(queue, world.clock, world.metrics)
 
     def _add_classes(self, setup: Setup) -> None:
-        rehearsal = LaunchTemplates(
-            self.templates, self.site, lambda *about: self.classes.trial(*about)
-        )
+        rehearsal = LaunchTemplates(self.templates, self.site, self._trial)
         self.resolver = Resolver(
             self._account, setup.cluster, self.clock, self.availability, rehearsal
         )
@@ -124,6 +124,10 @@ class Parts:
                 availability=self.availability,
             )
         )
+
+    def _trial(self, node_class: EC2NodeClass, resolved: Resolved) -> Source:
+        """Classes are resolved before they can be launched from, and rehearsed in between."""
+        return self.classes.trial(node_class, resolved)
 
     async def site(self) -> Site:
         """The cluster that nodes are to join."""

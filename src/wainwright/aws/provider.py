@@ -4,7 +4,6 @@ Errors of AWS end here: what leaves is one of the few kinds in `errors`, with wh
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,7 +24,7 @@ from wainwright.aws.parts import Parts, Setup, World
 from wainwright.catalogue.nodeclass import ami_family
 from wainwright.catalogue.reservations import Standing
 from wainwright.cloud import Catalog, ClassState, Declared, Recovered
-from wainwright.errors import AwsError, BadInput, CloudError, Unavailable
+from wainwright.errors import AwsError, BadInput, CloudError
 from wainwright.model.claim import Claim
 from wainwright.model.instance import Instance
 from wainwright.model.interruption import Interruption
@@ -40,7 +39,7 @@ class AwsCloud:
         self._setup = setup
         self._parts = Parts(world, setup)
         self._adopted = False
-        self._launching: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._launching: dict[str, asyncio.Task[Instance]] = {}
 
     # Classes and what can be bought
 
@@ -98,16 +97,27 @@ class AwsCloud:
     # Machines
 
     async def launch(self, claim: Claim) -> Instance:
-        """Whoever asks for the same claim meanwhile waits, and gets the same machine."""
-        try:
-            async with self._launching[claim.uid]:
-                with _doing(f"launching {claim.name}"):
-                    return await self._launch(self._parts.recovery.known(claim))
-        finally:
-            if not self._launching[claim.uid].locked():
-                del self._launching[claim.uid]
+        """Whoever asks for the same claim meanwhile gets the same machine.
+
+        A launch goes on even if those who wait for it go away: they find the machine when they
+        come back.
+        """
+        task = self._launching.get(claim.uid)
+        if task is None:
+            task = self._launching[claim.uid] = asyncio.ensure_future(self._launch(claim))
+            task.add_done_callback(lambda done: self._launched(claim.uid, done))
+        return await asyncio.shield(task)
+
+    def _launched(self, uid: str, done: "asyncio.Task[Instance]") -> None:
+        del self._launching[uid]
+        if not done.cancelled():
+            done.exception()  # where nobody is left to be told, asyncio would complain
 
     async def _launch(self, claim: Claim) -> Instance:
+        with _doing(f"launching {claim.name}"):
+            return await self._bought(self._parts.recovery.known(claim))
+
+    async def _bought(self, claim: Claim) -> Instance:
         parts = self._parts
         found = await parts.recovery.find(claim)
         if found is not None:

@@ -25,8 +25,7 @@ from wainwright.aws.ec2 import Ec2
 from wainwright.aws.fleet import Bought, Failure, Reading, request
 from wainwright.aws.instance import Instance
 from wainwright.aws.lots import Lot
-from wainwright.aws.operations import Failure as Kind
-from wainwright.aws.operations import failure
+from wainwright.aws.operations import passing
 from wainwright.aws.recovery import Recovery
 from wainwright.aws.reservations import Availability
 from wainwright.aws.seam import Answer
@@ -187,11 +186,13 @@ class Purchase:
         return shortage(errors, f"launching {claim.name}")
 
     async def _failed(self, error: AwsError) -> list[Bargain | WainError]:
-        """Not carried out, and that is all; or nobody knows, and then machines are looked for."""
-        if not self._batch or failure(error) is not Kind.UNKNOWN:
-            self._end({})
-            return [typed(error, f"launching {each.claim.name}") for each in self._lot.orders]
+        """What the last try met says nothing about those before: their answers may have got lost.
+
+        So machines are looked for, unless EC2 was asked for none yet, or will not be again.
+        """
         self._end(None)
+        if not self._batch or not passing(error):
+            return [typed(error, f"launching {each.claim.name}") for each in self._lot.orders]
         for reservation in self._lot.reservations:
             for _ in self._marks:  # perhaps; EC2 says within a minute what it was
                 self._means.availability.launched(reservation)

@@ -10,7 +10,7 @@ from wainwright.core.relax import Degree, degrees
 from wainwright.core.topology.bound import Bound, bound
 from wainwright.core.topology.groups import AnyGroup
 from wainwright.core.topology.registry import NOBODY_CARES, Registry, Standing
-from wainwright.core.wishes import Ask, PodClass, Stage, Wish
+from wainwright.core.wishes import Ask, PodClass, Stage, Wish, both
 from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
@@ -172,19 +172,11 @@ def _places(
     found: dict[Requirements, None] = {}
     for alternative in alternatives:
         for volume in volumes:
-            both = alternative if volumes is ANYWHERE else _both(alternative, volume)
-            wanted = both if liked is None or both is None else _both(both, liked)
+            reached = alternative if volumes is ANYWHERE else both(alternative, volume)
+            wanted = reached if liked is None or reached is None else both(reached, liked)
             if wanted is not None:
                 found[wanted] = None
     return found
-
-
-def _both(one: Requirements, other: Requirements) -> Requirements | None:
-    """None where no node can be both."""
-    for key in other:
-        if key in one and not one.allowed(key).agrees_with(other.allowed(key)):
-            return None
-    return one.narrow(other)
 
 
 def _requests(pod: Pod) -> dict[str, int]:

@@ -14,11 +14,11 @@ from wainwright.core.site import Site
 from wainwright.core.templates import Template
 from wainwright.core.topology.restriction import Restriction
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Ask, PodClass, Stage, Wish
+from wainwright.core.wishes import Ask, PodClass, Stage, Wish, both
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 
 Introduce: TypeAlias = Callable[[Ask], None]
 Fit: TypeAlias = Callable[[Draft, Wish], Change | None]
@@ -214,9 +214,20 @@ class Placing(Site):
             found = stage.within[extra] = Stage(wishes, None, ())
         return found
 
+    def _impossible(self) -> Ask:
+        """What nobody can give."""
+        ask = Ask(NO_REQUIREMENTS, ())
+        ask.terms = [None] * len(self.templates)
+        ask.refused_by = tuple(range(len(self.templates)))
+        return ask
+
     def _narrowed(self, wish: Wish, extra: Requirements) -> Wish:
         asked = wish.ask
-        ask = self._classes.ask(asked.requirements.narrow(extra), asked.tolerations, asked.ports)
+        wanted = both(asked.requirements, extra)
+        if wanted is None:
+            ask = self._impossible()
+        else:
+            ask = self._classes.ask(wanted, asked.tolerations, asked.ports)
         if not ask.terms:
             self.introduce(ask)
         made = Wish(ask, wish.amounts, wish.columns)

@@ -40,6 +40,7 @@ class Slack:
             [
                 self._places[column][bisect_right(self._marks[column], amount) - 1]
                 for column, amount in amounts
+                if self._marks[column]  # of what nobody may have nobody is short
             ]
         )
 

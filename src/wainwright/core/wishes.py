@@ -148,3 +148,11 @@ class PodClass:
     def watched(self) -> int:
         """Changes whenever something does that keeps its pods from some place."""
         return sum(stage.bound.version for stage in self.stages if stage.bound is not None)
+
+
+def both(one: Requirements, other: Requirements) -> Requirements | None:
+    """Both at once; None where no node can be that."""
+    for key in other:
+        if key in one and not one.allowed(key).agrees_with(other.allowed(key)):
+            return None
+    return one.narrow(other)

@@ -83,7 +83,8 @@ def change(patch: Mapping[str, Any], region: str) -> Change:
 
 
 def apply(change: Change, parts: Parts, rules: Faults, buckets: Buckets) -> None:
-    """Makes it so; nothing of it where a machine is named that does not exist."""
+    """Makes it so; nothing of it where a machine or zone is named that does not exist."""
+    parts.reservations.check(change.reservations or ())
     for mishap in change.mishaps or ():
         check(mishap, parts)
     _given(change.reservations, parts.reservations.seed)

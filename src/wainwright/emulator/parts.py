@@ -9,6 +9,7 @@ from wainwright.emulator.ec2.building import Builder
 from wainwright.emulator.ec2.catalogue import Catalogue
 from wainwright.emulator.ec2.fleet import Fleets
 from wainwright.emulator.ec2.goods import Goods
+from wainwright.emulator.ec2.group_rules import GroupRules
 from wainwright.emulator.ec2.images import Images
 from wainwright.emulator.ec2.instances import Instances
 from wainwright.emulator.ec2.launching import Ground, Launcher
@@ -18,6 +19,7 @@ from wainwright.emulator.ec2.lookup import (
     INSTANCE,
     PLACEMENT,
     RESERVATION,
+    RULE,
     SUBNET,
     TEMPLATE,
     VPC,
@@ -74,6 +76,7 @@ class Parts:
         self.shop = Shop(world, goods, moving=settings.moving_prices)
         self.shop.set_stock(settings.stock)
         self.network = Network(world, goods)
+        self.group_rules = GroupRules(world, self.network)
         self.images = Images(world)
         self.templates = Templates(world)
         self.placement = Placement(world)
@@ -132,6 +135,7 @@ class Parts:
         holds(VPC, lambda: network.state.vpcs)
         holds(SUBNET, lambda: network.state.subnets)
         holds(GROUP, lambda: network.state.groups)
+        holds(RULE, self.group_rules.rules)
         holds(IMAGE, lambda: self.images.state.images)
         holds(TEMPLATE, lambda: self.templates.state.templates)
         holds(PLACEMENT, lambda: self.placement.state.groups)

@@ -60,7 +60,7 @@ def pod(reason: PodReason) -> str:
             what = f"of {_and(keys)} " if keys else ""
             return f"it asks {what}what no node can have"
         case VolumeUnusable(claim=claim, why=why):
-            return f"its volume {claim} cannot be had: {why}"
+            return f"its claim {claim} {why}"
         case VolumesElsewhere():
             return "its volumes can be reached only where its selectors do not let it go"
         case Kept(by=by):

@@ -138,6 +138,29 @@ def test_the_machine_takes_the_pods_of_its_type(
     assert kubelet(found).get("--max-pods") == pods
 
 
+KEPT = "cpu=80m,ephemeral-storage=1Gi,memory=475Mi"
+
+
+@pytest.mark.parametrize(
+    ("told", "own", "kept"),
+    [
+        ({"m5.xlarge": KEPT}, {}, [KEPT]),
+        ({"m5.xlarge": KEPT}, {"pid": "100"}, ["pid=100", KEPT]),
+        ({"m5.large": KEPT}, {"pid": "100"}, ["pid=100"]),
+        ({"m5.large": KEPT}, {}, []),
+        ({}, {}, []),
+    ],
+)
+def test_the_kubelet_keeps_what_its_type_is_told(
+    told: dict[str, str], own: dict[str, str], kept: list[str], tmp_path: Path
+) -> None:
+    text = written(densities=MIXED, reserved=told, kubelet=Kubelet(kubeReserved=own))
+    words = shlex.split(options(called(text, tmp_path))["--kubelet-extra-args"])
+    said = [each for each in words if each.startswith("--kube-reserved=")]
+    assert said == [f"--kube-reserved={each}" for each in kept]
+    assert "--max-pods=58" in words
+
+
 def test_scripts_of_the_user_run_first() -> None:
     assert scripts(written(text="#!/bin/sh\necho hi\n"))[0] == "#!/bin/sh\necho hi\n"
     own = (

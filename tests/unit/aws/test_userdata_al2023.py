@@ -199,6 +199,40 @@ def test_the_script_changes_the_only_file_of_older_kubelets(tmp_path: Path) -> N
     assert json.loads(file.read_text()) == expected
 
 
+def test_the_script_says_what_memory_the_kubelet_keeps(tmp_path: Path) -> None:
+    drop_ins = tmp_path / "config.json.d"
+    drop_ins.mkdir()
+    run_script(written(densities=MIXED, reserved={"m5.xlarge": "memory=475Mi"}), tmp_path)
+    pods, kept = (json.loads(each.read_text()) for each in sorted(drop_ins.glob("*.conf")))
+    assert pods["maxPods"] == 58
+    assert kept == {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "kubeReserved": {"memory": "475Mi"},
+    }
+
+
+def test_a_type_that_is_told_nothing_keeps_what_its_image_reckons(tmp_path: Path) -> None:
+    drop_ins = tmp_path / "config.json.d"
+    drop_ins.mkdir()
+    run_script(written(densities=MIXED, reserved={"t3.large": "memory=475Mi"}), tmp_path)
+    assert [each.name for each in drop_ins.iterdir()] == ["90-wain-max-pods.conf"]
+
+
+def test_of_older_kubelets_only_the_memory_of_kube_reserved_is_changed(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    before = {
+        "evictionHard": {"memory.available": "100Mi"},
+        "kubeReserved": {"cpu": "80m", "ephemeral-storage": "1Gi", "memory": "893Mi"},
+        "maxPods": 58,
+        "systemReserved": {"memory": "200Mi"},
+    }
+    file.write_text(json.dumps(before, indent=4))
+    run_script(written(densities=MIXED, reserved={"m5.xlarge": "memory=475Mi"}), tmp_path)
+    kept = before["kubeReserved"] | {"memory": "475Mi"}  # type: ignore[operator]
+    assert json.loads(file.read_text()) == before | {"kubeReserved": kept}
+
+
 def test_a_machine_that_knows_no_type_takes_the_fewest_pods() -> None:
     assert kubelet(written(densities=MIXED))["maxPods"] == 29
 

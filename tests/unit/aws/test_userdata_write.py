@@ -6,12 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from wainwright.aws.templates.kinds import kind
 from wainwright.aws.userdata.bootstrap import Bootstrap
 from wainwright.aws.userdata.write import LIMIT, TooLarge, UserData, user_data
 from wainwright.catalogue import builtin
 from wainwright.catalogue.ami import AmiFamily
 from wainwright.catalogue.density import pods
-from wainwright.catalogue.settings import ClassSettings
+from wainwright.catalogue.settings import ClassSettings, Override
+from wainwright.catalogue.shapes import shape, size
+from wainwright.model.requirements import Requirements
 
 PLAIN = Bootstrap(
     cluster="wain",
@@ -20,6 +23,8 @@ PLAIN = Bootstrap(
     cidr="10.100.0.0/16",
     labels={f"example.com/label-{n}": f"value-{n}" for n in range(20)},
 )
+
+NONE = Requirements.from_labels({})
 
 
 def changed(**changes: Any) -> Bootstrap:
@@ -66,3 +71,21 @@ def test_every_type_of_an_architecture_has_room(family: AmiFamily) -> None:
         if each.architecture == "amd64"
     }
     assert user_data(family, changed(densities=densities)).size < 11_000
+
+
+@pytest.mark.parametrize(("family", "objects"), [(AmiFamily.AL2, 90), (AmiFamily.AL2023, 180)])
+def test_so_many_instance_type_objects_leave_room_for_every_type(
+    family: AmiFamily, objects: int
+) -> None:
+    settings = ClassSettings(ami_family=family)
+    machines = [each for each in builtin.machines().values() if each.architecture == "amd64"]
+    made = {}
+    for number, each in enumerate(machines):
+        override = Override(resources={"pods": 5 + number} if number < objects else {})
+        made[each.name] = kind(each, size(shape(each, settings, override)), NONE, settings)
+    told = changed(
+        densities={name: each.density for name, each in made.items()},
+        reserved={name: each.reserved for name, each in made.items() if each.reserved},
+    )
+    assert len(told.reserved) == objects
+    assert user_data(family, told).size < LIMIT

@@ -11,6 +11,7 @@ from wainwright.emulator.boot.booted import Booted
 from wainwright.emulator.boot.machine import Nursery
 from wainwright.emulator.boot.reasons import NeverJoins, Reason
 from wainwright.emulator.ec2.lifecycle import Pace
+from wainwright.emulator.ec2.machines import Instance
 from wainwright.emulator.settings import Settings
 
 
@@ -43,13 +44,16 @@ def image(account: Account, folder: str = "amazon-linux-2023/x86_64/standard") -
     return str(account.ask_of("ssm", "GetParameter", {"Name": name})["Parameter"]["Value"])
 
 
-def launched(account: Account, text: str | None, folder: str | None = None) -> Any:
+def launched(
+    account: Account, text: str | None, folder: str | None = None, **more: Any
+) -> Instance:
     params: dict[str, Any] = {
         "ImageId": image(account) if folder is None else image(account, folder),
         "InstanceType": "m5.large",
         "MinCount": 1,
         "MaxCount": 1,
     }
+    params |= more
     if text is not None:
         params["UserData"] = b64encode(text.encode()).decode()
     (row,) = account.ask("RunInstances", **params)["Instances"]
@@ -66,9 +70,82 @@ def test_a_machine_joins_the_cluster_that_it_was_told() -> None:
     assert node.cluster_name == "wain"
     assert node.capacity["cpu"] == 2000
     assert node.capacity["ephemeral-storage"] == 20 * 2**30
-    larger = nursery(account).outcome(machine, {"/dev/xvda": 80})
-    assert isinstance(larger, Booted)
-    assert larger.capacity["ephemeral-storage"] == 80 * 2**30
+
+
+def disk(device: str = "/dev/xvda", **said: Any) -> dict[str, Any]:
+    return {"DeviceName": device, "Ebs": said}
+
+
+def storage(account: Account, machine: Instance) -> int:
+    node = nursery(account).outcome(machine)
+    assert isinstance(node, Booted), node
+    return node.capacity["ephemeral-storage"] // 2**30
+
+
+@pytest.mark.parametrize(
+    ("disks", "gib"),
+    [
+        ([disk(VolumeSize=80)], 80),
+        ([disk(VolumeSize=80), disk("/dev/xvdb", VolumeSize=500)], 80),
+        ([disk(Encrypted=True)], 20),
+        ([disk("/dev/xvdb", VolumeSize=500)], 20),
+    ],
+)
+def test_pods_have_the_disk_that_the_launch_asked_for(disks: list[Any], gib: int) -> None:
+    account = Account()
+    machine = launched(account, config(account), BlockDeviceMappings=disks)
+    assert storage(account, machine) == gib
+
+
+@pytest.mark.parametrize(
+    ("template", "override", "gib"),
+    [
+        (None, None, 20),
+        ([disk(VolumeSize=30)], None, 30),
+        ([disk(VolumeSize=30)], [disk(VolumeSize=90)], 90),
+        ([disk(VolumeSize=30)], [disk(Encrypted=True)], 30),
+        ([disk(VolumeSize=30)], [disk("/dev/xvdb", VolumeSize=90)], 30),
+        (None, [disk(VolumeSize=90)], 90),
+    ],
+)
+def test_an_override_changes_the_disks_of_its_template_one_by_one(
+    template: list[Any] | None, override: list[Any] | None, gib: int
+) -> None:
+    account = Account()
+    data: dict[str, Any] = {
+        "ImageId": image(account),
+        "UserData": b64encode(config(account).encode()).decode(),
+    }
+    data |= {} if template is None else {"BlockDeviceMappings": template}
+    account.ask("CreateLaunchTemplate", LaunchTemplateName="mine", LaunchTemplateData=data)
+    pool: dict[str, Any] = {"InstanceType": "m5.large", "AvailabilityZone": "us-east-1a"}
+    pool |= {} if override is None else {"BlockDeviceMappings": override}
+    named = {"LaunchTemplateName": "mine", "Version": "$Latest"}
+    answer = account.ask(
+        "CreateFleet",
+        Type="instant",
+        TargetCapacitySpecification={
+            "TotalTargetCapacity": 1,
+            "DefaultTargetCapacityType": "on-demand",
+        },
+        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": named, "Overrides": [pool]}],
+    )
+    machine = account.cloud.parts.instances.get(answer["Instances"][0]["InstanceIds"][0])
+    assert machine is not None
+    assert storage(account, machine) == gib
+
+
+def test_the_disk_of_a_machine_outlives_its_image() -> None:
+    account = Account()
+    mine = account.ask(
+        "RegisterImage",
+        Name="mine",
+        Architecture="x86_64",
+        BlockDeviceMappings=[disk(VolumeSize=44)],
+    )["ImageId"]
+    machine = launched(account, config(account), ImageId=mine)
+    account.ask("DeregisterImage", ImageId=mine)
+    assert storage(account, machine) == 44
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,15 @@ from tests.support.machines import joined
 
 from wainwright.api.kubelet import Kubelet
 from wainwright.api.quantity import parse
+from wainwright.aws.templates.kinds import kind
 from wainwright.aws.userdata.bootstrap import Bootstrap
 from wainwright.aws.userdata.write import LOOKS_UP_DENSITY, user_data
+from wainwright.catalogue import builtin
 from wainwright.catalogue.ami import AmiFamily
-from wainwright.catalogue.settings import InstanceStorePolicy
+from wainwright.catalogue.settings import ClassSettings, InstanceStorePolicy, Override
+from wainwright.catalogue.settings import Kubelet as Planned
+from wainwright.catalogue.shapes import shape, size
+from wainwright.model.requirements import Requirements
 from wainwright.model.taints import UNREGISTERED, Taint
 
 IMAGES = {
@@ -128,6 +133,38 @@ def test_a_machine_takes_the_pods_of_its_type(
         expected = written.max_pods
     if expected is not None:
         assert boot(family, written, kind).max_pods == expected
+
+
+@pytest.mark.parametrize("family", [AmiFamily.AL2, AmiFamily.AL2023])
+@pytest.mark.parametrize("pods", [8, 58, 200])
+@pytest.mark.parametrize("max_pods", [None, 20])
+@pytest.mark.parametrize("own", [{}, {"cpu": "300m"}, {"memory": "1Gi"}])
+def test_a_machine_keeps_what_was_planned_with(
+    family: AmiFamily, pods: int, max_pods: int | None, own: dict[str, str]
+) -> None:
+    """With an InstanceType object that says how many pods there are, or without."""
+    reserved = {name: parse(text) for name, text in own.items()}
+    planned = Planned(max_pods=max_pods, kube_reserved=reserved)
+    used = ClassSettings(ami_family=family, kubelet=planned)
+    machine = builtin.machines()["m5.xlarge"]
+    held = size(shape(machine, used, Override(resources={"pods": pods})))
+    made = kind(machine, held, Requirements.from_labels({}), used)
+    written = Bootstrap(
+        cluster="prod",
+        endpoint="https://api.example.com",
+        ca="Q0E=",
+        cidr="10.100.0.0/16",
+        kubelet=Kubelet(kubeReserved=own),
+        max_pods=max_pods,
+        densities={"m5.xlarge": made.density, "t3.nano": 4},
+        reserved={"m5.xlarge": made.reserved} if made.reserved else {},
+    )
+    node = boot(family, written)
+    expected = {name: each.amount for name, each in held.shape.overhead.kube_reserved.items()}
+    assert node.kube_reserved["memory"] == expected["memory"]
+    if family is AmiFamily.AL2023 or made.reserved:
+        assert node.kube_reserved == expected
+    assert node.max_pods == min(pods, max_pods or pods)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

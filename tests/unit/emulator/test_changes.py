@@ -135,6 +135,10 @@ def test_other_news_come_by_the_queue(account: Account, kind: str) -> None:
         ({"prices": "all"}, "prices"),
         ({"unavailable": [{"colour": "red"}]}, "colour"),
         ({"capacityReservations": [{**RESERVATION, "id": "mine"}]}, "id"),
+        (
+            {"capacityReservations": [{**RESERVATION, "availabilityZone": "us-west-2z"}]},
+            "cr-0a lies in us-west-2z",
+        ),
         ({"stock": [{"free": -1}]}, "stock"),
         ({"stock": [{"left": 1}]}, "stock"),
         ({"faults": [{"probability": 2}]}, "faults"),

@@ -6,6 +6,7 @@ import pytest
 from tests.support.emulated import Account
 
 from wainwright.api.cloud import CloudSpec, Reservation
+from wainwright.catalogue.remarks import Refused
 from wainwright.emulator.settings import Settings
 
 DISCOVERY = [{"Name": "tag:karpenter.sh/discovery", "Values": ["wain"]}]
@@ -166,6 +167,30 @@ def test_reservations_of_the_cloud_are_there() -> None:
     )
     (row,) = account.ask("DescribeCapacityReservations")["CapacityReservations"]
     assert (row["CapacityReservationId"], row["AvailableInstanceCount"]) == ("cr-0a", 2)
+
+
+def lying_in(zone: str, *zones: str) -> CloudSpec:
+    entry = Reservation(id="cr-0a", instanceType="m5.large", availabilityZone=zone, total=5)
+    return CloudSpec(
+        region="us-west-2",
+        zones=list(zones) or None,
+        instanceTypes=["m5.*"],
+        capacityReservations=[entry],
+    )
+
+
+def test_a_reservation_in_a_zone_that_the_region_lacks_is_refused() -> None:
+    with pytest.raises(Refused, match="cr-0a lies in us-west-2z") as raised:
+        Account(lying_in("us-west-2z"))
+    (remark,) = raised.value.remarks
+    assert remark.fault.path == ("spec", "capacityReservations", 0, "availabilityZone")
+
+
+def test_a_reservation_in_a_zone_that_the_cloud_leaves_out_is_left_out_too() -> None:
+    account = Account(lying_in("us-west-2b", "us-west-2a"))
+    assert account.ask("DescribeCapacityReservations")["CapacityReservations"] == []
+    assert ["cr-0a lies in us-west-2b" in str(each) for each in account.cloud.remarks] == [True]
+    assert Account(lying_in("us-west-2a", "us-west-2a")).cloud.remarks == ()
 
 
 def test_on_demand_prices_are_the_shops() -> None:

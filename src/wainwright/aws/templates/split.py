@@ -194,8 +194,12 @@ def _user_data(launch: Launch, key: Key, offers: Sequence[Offer]) -> UserData:
 def _written(launch: Launch, bootstrap: Bootstrap, wanted: Callable[[Kind], bool]) -> UserData:
     family = launch.common.family
     if family in LOOKS_UP_DENSITY:
-        densities = {each.name: each.density for each in launch.kinds.values() if wanted(each)}
-        bootstrap = msgspec.structs.replace(bootstrap, densities=densities)
+        found = [each for each in launch.kinds.values() if wanted(each)]
+        bootstrap = msgspec.structs.replace(
+            bootstrap,
+            densities={each.name: each.density for each in found},
+            reserved={each.name: each.reserved for each in found if each.reserved},
+        )
     return user_data(family, bootstrap)
 
 

@@ -10,6 +10,9 @@ from wainwright.aws.userdata.flags import flags
 from wainwright.aws.userdata.lookup import in_shell
 
 CALL: Final = "/etc/eks/bootstrap.sh"
+KEEP: Final = "${kube_reserved:+ --kube-reserved=$kube_reserved}"
+"""After the flag of the class, whose other resources stay: of two such flags the kubelet takes
+both, and the later where they speak of the same resource."""
 
 
 def al2(bootstrap: Bootstrap) -> str:
@@ -47,7 +50,7 @@ def _kubelet(bootstrap: Bootstrap) -> str:
         return quote(said)
     if found.uniform:
         return quote(f"{said} --max-pods={found.otherwise}")
-    return f'{quote(said)}" --max-pods=$max_pods"'
+    return f'{quote(said)}" --max-pods=$max_pods{KEEP if found.reserves else ""}"'
 
 
 def _of_user(text: str) -> Iterator[mime.Part]:

@@ -7,6 +7,8 @@ its own beside the one of nodeadm, where later files win (kubelet 1.29 and later
 there because our NodeConfig always sets something), and which outlives a reboot. Older kubelets
 have the number changed in their only file. A drop-in for nodeadm itself would be ignored by images
 that know no such directory, and a script that runs before `nodeadm-config` would be overwritten.
+In the same way it says what memory the kubelet keeps, where the image would reckon wrong; such
+files are merged key by key, so that nothing else of `kubeReserved` is touched.
 
 What the user has written comes first. nodeadm merges NodeConfigs in order, so that ours wins where
 both speak, and the user's settings stay where we say nothing.
@@ -35,13 +37,25 @@ else
   sed -i "s/\\"maxPods\\": *[0-9]*/\\"maxPods\\": $max_pods/" $config
 fi
 """
+SET_KUBE_RESERVED: Final = """\
+if [ -n "$kube_reserved" ]; then
+  memory=${kube_reserved#memory=}
+  if [ -d $config.d ]; then
+    echo '{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration",'\\
+"\\"kubeReserved\\":{\\"memory\\":\\"$memory\\"}}" > $config.d/91-wain-kube-reserved.conf
+  else
+    sed -i '/"kubeReserved"/,/}/s/"memory": *"[^"]*"/"memory": "'$memory'"/' $config
+  fi
+fi
+"""
 
 
 def al2023(bootstrap: Bootstrap) -> str:
     written = [*_of_user(bootstrap.text)]
     found = bootstrap.table
     if found is not None and not found.uniform:
-        written.append(mime.script(f"#!/bin/bash\n{in_shell(found)}{SET_MAX_PODS}"))
+        keep = SET_KUBE_RESERVED if found.reserves else ""
+        written.append(mime.script(f"#!/bin/bash\n{in_shell(found)}{SET_MAX_PODS}{keep}"))
     config = yaml.safe_dump(node_config(bootstrap), width=10_000)
     return mime.document([*written, mime.part(mime.NODE_CONFIG, config)])
 

@@ -51,10 +51,12 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What the class says; None leaves it to the densities, or else to the image."""
     densities: Mapping[str, int] = {}
     """The pods in force by instance type."""
+    reserved: Mapping[str, str] = {}
+    """What the kubelet must keep, as its flag takes it, by the types whose image would not know."""
 
     @cached_property
     def table(self) -> Table | None:
-        return table(self.densities, self.max_pods)
+        return table(self.densities, self.max_pods, self.reserved)
 
     @property
     def stripes_disks(self) -> bool:

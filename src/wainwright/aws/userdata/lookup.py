@@ -2,7 +2,8 @@
 
 The type comes from the instance metadata service, with a session token (IMDSv2). A machine that
 cannot reach it takes the last row. The number ends up in `max_pods` (shell) or `$MaxPods`
-(PowerShell).
+(PowerShell), and what the kubelet is to keep, if anything, in `kube_reserved` (shell only: Windows
+reckons with the pods that it is told).
 """
 
 from typing import Final
@@ -13,7 +14,7 @@ SHELL: Final = """\
 imds=http://169.254.169.254/latest
 token=$(curl -sf --retry 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' $imds/api/token)
 type=$(curl -sf --retry 5 -H "X-aws-ec2-metadata-token: $token" $imds/meta-data/instance-type)
-while IFS='=' read -r pattern pods; do
+while IFS='=' read -r pattern pods kube_reserved; do
   case "$type" in $pattern) max_pods=$pods; break ;; esac
 done <<'TABLE'
 {table}

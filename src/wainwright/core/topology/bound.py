@@ -107,5 +107,5 @@ def _shunning(degree: Degree, registry: Registry, standing: Standing) -> Iterato
     own = degree.anti_affinity
     yield from (registry.away(term) for term in own)
     yield from (registry.away(each.term) for each in degree.away)
-    # Whoever shuns its own kind is among those whom it avoids already.
-    yield from (each for each in standing.shunned if each.meaning[0] not in own)
+    # Those who shun their own kind are among those whom such a pod avoids already.
+    yield from (each for each in standing.shunned if each.alien or each.meaning[0] not in own)

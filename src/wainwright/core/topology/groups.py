@@ -55,7 +55,17 @@ Meaning: TypeAlias = tuple[Company, ...]
 class Group:
     """Common to both ways of counting."""
 
-    __slots__ = ("filter", "key", "kind", "meaning", "nodes", "number", "spread", "version")
+    __slots__ = (
+        "alien",
+        "filter",
+        "key",
+        "kind",
+        "meaning",
+        "nodes",
+        "number",
+        "spread",
+        "version",
+    )
 
     def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int) -> None:
         self.kind = kind
@@ -63,6 +73,8 @@ class Group:
         self.meaning = meaning
         """The pods it speaks of: those that all of these mean."""
         self.number = number
+        self.alien = False
+        """Of the shunned: whether some who shun them are not such pods themselves."""
         self.spread: Spread | None = None
         self.filter: Filter | None = None
         self.nodes: Rows = -1
@@ -188,7 +200,9 @@ def spread_over(group: LabelGroup, *, itself: bool) -> list[str]:
     taken = [counts.get(value, 0) for value in group.domains]
     wanted = group.spread.min_domains
     lowest = 0 if wanted is not None and len(taken) < wanted else min(taken, default=0)
-    most = lowest + group.spread.max_skew - itself
+    # Pods on drafts that cannot settle yet might be anywhere.
+    anywhere = sum(group.pending.values()) if group.stuck else 0
+    most = lowest + group.spread.max_skew - itself - anywhere
     pairs = zip(taken, group.domains, strict=True)
     return [value for count, value in sorted(pairs) if count <= most]
 

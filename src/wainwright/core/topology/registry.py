@@ -95,8 +95,7 @@ class Registry:
             if pod.bonds is not NO_BONDS:
                 self._register(pod, pod.bonds)
         for pod in running:
-            for term in pod.bonds.anti_affinity:
-                self.shunned(term)
+            self._shun(pod, pod.bonds)
 
     def standing(self, pod: Pod) -> Standing:
         if not self.groups:
@@ -114,11 +113,16 @@ class Registry:
             self.near(bonds.affinity)
         for term in bonds.anti_affinity:
             self.away(term)
-            self.shunned(term)
+        self._shun(pod, bonds)
         for preferred in bonds.preferred_affinity:
             self.near((preferred.term,))
         for preferred in bonds.preferred_anti_affinity:
             self.away(preferred.term)
+
+    def _shun(self, pod: Pod, bonds: Bonds) -> None:
+        for term in bonds.anti_affinity:
+            group = self.shunned(term)
+            group.alien = group.alien or not term.means(pod.namespace, pod.labels)
 
     def _new(
         self,

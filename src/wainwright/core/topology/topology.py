@@ -1,6 +1,6 @@
 """Topology: all groups of a plan in the making, kept up to date as pods find their places."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from wainwright.core.drafts import Draft, DraftTable
 from wainwright.core.narrowing import Narrowing
@@ -13,9 +13,9 @@ from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, L
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.restriction import Restriction, restriction
 from wainwright.core.wishes import PodClass
-from wainwright.model.columns import row_numbers
+from wainwright.model.columns import row_numbers, union
 from wainwright.model.pod import ANYWHERE, Pod
-from wainwright.model.taints import PREFER_NO_SCHEDULE, untolerated
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
 
 Decide = Callable[[Draft, str], "str | Open | None"]
 """Makes a draft settle on a value of a label; UNDECIDED where that must wait for its launch."""
@@ -187,7 +187,11 @@ class Topology:
         for each in wanted.alternatives or ANYWHERE:
             found |= self._nodes.labelled(each)
         if wanted.tolerations is not None:
-            found &= self._nodes.tolerated(wanted.tolerations)
+            found &= union(
+                rows
+                for taints, rows in self._nodes.by_taints.items()
+                if _admitted(taints, wanted.tolerations)
+            )
         return found
 
 
@@ -221,8 +225,13 @@ def _cannot(_draft: Draft, _key: str) -> Open:
 def _tolerated(template: Template, wanted: Filter) -> bool:
     if wanted.tolerations is None:
         return True
-    binding = [taint for taint in template.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
-    return untolerated(binding, wanted.tolerations) is None
+    return _admitted(template.pool.taints, wanted.tolerations)
+
+
+def _admitted(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether all taints that bind are tolerated."""
+    binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
+    return untolerated(binding, tolerations) is None
 
 
 def _values(template: Template, narrowing: Narrowing, key: str, stock: Stock) -> list[str]:

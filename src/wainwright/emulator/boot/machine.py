@@ -1,8 +1,4 @@
-"""A machine of the account as it boots: what EC2, the images and EKS know of it, put together.
-
-Volumes have the size that the image gives them. `volumes` changes that for devices that a launch
-has made larger or smaller, in GiB.
-"""
+"""A machine of the account as it boots: what EC2, the images and EKS know of it, put together."""
 
 from collections.abc import Mapping
 
@@ -17,7 +13,6 @@ from wainwright.emulator.ec2.images import Images
 from wainwright.emulator.ec2.instance_views import private_name
 from wainwright.emulator.ec2.instances import Instances
 from wainwright.emulator.ec2.machines import Instance
-from wainwright.emulator.ec2.state import Image
 from wainwright.emulator.services.eks import Eks
 
 
@@ -30,9 +25,7 @@ class Nursery(msgspec.Struct, frozen=True, kw_only=True):
     images: Images
     eks: Eks
 
-    def outcome(
-        self, instance: Instance, volumes: Mapping[str, int] | None = None
-    ) -> Booted | NeverJoins:
+    def outcome(self, instance: Instance) -> Booted | NeverJoins:
         """The node that becomes of it, or why none does."""
         if not instance.joins:
             return NeverJoins(Reason.DUD, "the machine never came up")
@@ -40,10 +33,11 @@ class Nursery(msgspec.Struct, frozen=True, kw_only=True):
             text = decoded(self.instances.build_of(instance).user_data)
         except Unbootable as failure:
             return NeverJoins(failure.reason, failure.detail)
-        return boot(text, self.facts(instance, volumes))
+        return boot(text, self.facts(instance))
 
-    def facts(self, instance: Instance, volumes: Mapping[str, int] | None = None) -> Facts:
-        image = self.images.state.images.get(self.instances.build_of(instance).image)
+    def facts(self, instance: Instance) -> Facts:
+        build = self.instances.build_of(instance)
+        image = self.images.state.images.get(build.image)
         return Facts(
             machine=self.machines[instance.type],
             instance_id=instance.id,
@@ -52,7 +46,7 @@ class Nursery(msgspec.Struct, frozen=True, kw_only=True):
             zone_id=instance.zone_id,
             private_dns=private_name(instance.address, self.region),
             image_name="" if image is None else image.name,
-            disks=_sizes(image) | dict(volumes or {}),
+            disks=build.sizes,
             clusters=self._clusters(),
         )
 
@@ -61,12 +55,3 @@ class Nursery(msgspec.Struct, frozen=True, kw_only=True):
             name: Cluster(endpoint=each.endpoint, certificate=each.certificate)
             for name, each in self.eks.state.clusters.items()
         }
-
-
-def _sizes(image: Image | None) -> dict[str, int]:
-    disks = [] if image is None else image.disks
-    return {
-        each["DeviceName"]: each["Ebs"]["VolumeSize"]
-        for each in disks
-        if "VolumeSize" in (each.get("Ebs") or {})
-    }

@@ -1,7 +1,8 @@
 """nodeadm: NodeConfigs of AL2023, merged in order, later ones over earlier ones.
 
 Maps are merged key by key, lists and plain values replaced; only the kubelet's flags add up. A
-script beside them may look up the pods of its machine, and what it finds goes before the others.
+script beside them may look up the pods of its machine and what its kubelet keeps; what it finds
+goes before what the NodeConfigs say.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +42,15 @@ def read(parts: Sequence[Part], instance_type: str) -> Settings:
     for part in parts:
         found = lookup(part.text, instance_type) if part.type == SHELL else None
         if found is not None:
-            settings.max_pods = flags.number("maxPods", found)
+            settings.max_pods = flags.number("maxPods", found.pods)
+            _keep(settings, found.reserved)
     return settings
+
+
+def _keep(settings: Settings, reserved: str) -> None:
+    """Goes into a file of settings, and so not before a flag."""
+    if "kube_reserved" not in settings.replaced:
+        settings.kube_reserved = settings.kube_reserved | flags.pairs("kubeReserved", reserved, "=")
 
 
 def _spec(text: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def variables(script: str, instance_type: str) -> dict[str, str]:
         name.lower(): Reader(value, 0, {}).value() for name, value in ASSIGNMENT.findall(script)
     }
     found = lookup(script, instance_type)
-    return known if found is None else known | {TABLE: found}
+    return known if found is None else known | {TABLE: found.pods}
 
 
 class Reader:

@@ -1,7 +1,8 @@
 """Shell: scripts of AL2, the last call of bootstrap.sh in them, and its arguments.
 
-No shell is run. Variables are those that the script sets to plain text, and `max_pods` where the
-script looks it up in its table; any other is empty, as it would be if it were never set.
+No shell is run. Variables are those that the script sets to plain text, and `max_pods` and
+`kube_reserved` where the script looks them up in its table; any other is empty, as it would be if
+it were never set. `${name:+text}` is the text unless the variable is empty.
 """
 
 import re
@@ -19,8 +20,9 @@ from wainwright.emulator.boot.settings import Settings
 CALL: Final = re.compile(r"^(?P<before>[^#\n]*?)/etc/eks/bootstrap\.sh(?=\s)", re.MULTILINE)
 ASSIGNMENT: Final = re.compile(r"^\s*(?:export\s+)?(\w+)=(\S.*)?$", re.MULTILINE)
 VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+UNLESS_EMPTY: Final = re.compile(r"\$\{(\w+):\+([^{}]*)\}")
 ENDS: Final = "();<>|&\n"
-TABLE: Final = "max_pods"
+TABLE: Final = ("max_pods", "kube_reserved")
 FIELDS: Final = {
     "--apiserver-endpoint": "endpoint",
     "--b64-cluster-ca": "certificate",
@@ -74,7 +76,7 @@ def read(parts: Sequence[Part], instance_type: str) -> Settings:
 def variables(script: str, instance_type: str) -> dict[str, str]:
     known = {name: _plain(value or "") for name, value in ASSIGNMENT.findall(script)}
     found = lookup(script, instance_type)
-    return known if found is None else known | {TABLE: found}
+    return known if found is None else known | dict(zip(TABLE, found, strict=True))
 
 
 def _plain(value: str) -> str:
@@ -103,6 +105,7 @@ def _words(text: str) -> list[str]:
 
 
 def _expanded(word: str, known: Mapping[str, str]) -> str:
+    word = UNLESS_EMPTY.sub(lambda found: found[2] if known.get(found[1]) else "", word)
     return VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), word)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,7 @@ class Builder:
     def build(self, data: Data, subnet: Subnet) -> Build:
         image = self._images.image(data.get("ImageId"))
         interfaces = self._interfaces(data, subnet.vpc_id)
+        disks = _disks(image, data)
         groups = {each for interface in interfaces for each in interface.groups}
         placement = data.get("Placement") or {}
         return Build(
@@ -56,7 +57,8 @@ class Builder:
             interfaces=tuple(interfaces),
             profile=self._profile(data.get("IamInstanceProfile")),
             metadata={**METADATA, **(data.get("MetadataOptions") or {})},
-            disks=_disks(image, data),
+            disks={device: each.fleeting for device, each in disks.items()},
+            sizes={device: each.gib for device, each in disks.items() if each.gib},
             root_device=image.root_device,
             key=data.get("KeyName"),
             monitored=bool((data.get("Monitoring") or {}).get("Enabled")),
@@ -98,13 +100,7 @@ class Builder:
             group = self._network.group(name_or_id)
             if group.vpc_id == vpc:
                 return group
-        for group in self._network.state.groups.values():
-            if group.vpc_id == vpc and group.name == name_or_id:
-                return group
-        raise AwsError(
-            "InvalidGroup.NotFound",
-            f"The security group '{name_or_id}' does not exist in VPC '{vpc}'",
-        )
+        return self._network.named_group(name_or_id, vpc)
 
     def _profile(self, asked: Mapping[str, str] | None) -> dict[str, str] | None:
         if not asked:
@@ -121,15 +117,25 @@ class Builder:
         return {"Arn": profile_arn(self._world, found), "Id": found.id}
 
 
-def _disks(image: Image, data: Data) -> dict[str, bool]:
-    """Those of the image, changed and added to by the launch."""
-    disks: dict[str, bool] = {}
+class Disk(NamedTuple):
+    fleeting: bool = True
+    """Whether it goes with the machine."""
+    gib: int = 0
+
+
+def _disks(image: Image, data: Data) -> dict[str, Disk]:
+    """Those of the image, changed and added to by the launch: what it leaves unsaid stays."""
+    disks: dict[str, Disk] = {}
     for each in [*image.disks, *(data.get("BlockDeviceMappings") or ())]:
-        device, disk = each.get("DeviceName"), each.get("Ebs")
+        device, said = each.get("DeviceName"), each.get("Ebs")
         if not device:
             continue
         if "NoDevice" in each:
             disks.pop(device, None)
-        elif disk is not None:
-            disks[device] = bool(disk.get("DeleteOnTermination", disks.get(device, True)))
+        elif said is not None:
+            known = disks.get(device, Disk())
+            disks[device] = Disk(
+                bool(said.get("DeleteOnTermination", known.fleeting)),
+                said.get("VolumeSize") or known.gib,
+            )
     return disks

@@ -26,7 +26,6 @@ ECHOED: Final = (
 """What answers repeat of an override, beside type and place."""
 OWN: Final = (
     "ImageId",
-    "BlockDeviceMappings",
     "KeyName",
     "IamInstanceProfile",
     "MetadataOptions",
@@ -75,6 +74,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
             **template,
             **{name: self.override[name] for name in OWN if name in self.override},
         }
+        if "BlockDeviceMappings" in self.override:
+            # Device by device: what the override does not say is the template's.
+            disks = template.get("BlockDeviceMappings") or ()
+            merged["BlockDeviceMappings"] = [*disks, *self.override["BlockDeviceMappings"]]
         if "Placement" in self.override:
             merged["Placement"] = {
                 **(template.get("Placement") or {}),

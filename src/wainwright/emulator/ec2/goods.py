@@ -1,6 +1,6 @@
 """Goods: what the emulated region has to offer: zones, machines, and list prices of all pools."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -8,10 +8,11 @@ from typing import Final, TypeAlias
 import msgspec
 
 from wainwright.api.cloud import Cloud, CloudPrice
+from wainwright.api.fault import did_you_mean
 from wainwright.catalogue import builtin, cloud_prices, shortage
 from wainwright.catalogue.lots import Lot
 from wainwright.catalogue.machine import Machine
-from wainwright.catalogue.remarks import Remark
+from wainwright.catalogue.remarks import Remark, refusal, warning
 from wainwright.catalogue.stock import Stock, stock
 from wainwright.catalogue.supply import Supply
 
@@ -74,7 +75,7 @@ def goods(cloud: Cloud | None) -> Goods:
             for lot in lots
             if lot.price is not None
         },
-        remarks=(*found.remarks, *_doubts(cloud, found)),
+        remarks=(*found.remarks, *_doubts(cloud, found), *_left_out(cloud, found)),
     )
 
 
@@ -84,6 +85,23 @@ def _doubts(cloud: Cloud | None, found: Stock) -> list[Remark]:
         return []
     lots, unpriced = cloud_prices.priced(cloud, found.lots)
     return [*unpriced, *shortage.out_of_stock(cloud, lots, found.zones)[1]]
+
+
+def _left_out(cloud: Cloud | None, found: Stock) -> Iterator[Remark]:
+    """Reservations in zones that the Cloud has left out; one of no zone at all is refused."""
+    entries = [] if cloud is None else cloud.spec.capacityReservations or []
+    for index, entry in enumerate(entries):
+        zone = entry.availabilityZone
+        if cloud is None or zone in found.zones:
+            continue
+        name = cloud.metadata.name
+        path = ("spec", "capacityReservations", index, "availabilityZone")
+        if zone not in found.all_zones:
+            message = f"{entry.id} lies in {zone}, which {found.region} does not have"
+            hint = did_you_mean(zone, list(found.zones)) or f"one of {', '.join(found.zones)}"
+            raise refusal("Cloud", name, path, message, hint)
+        message = f"{entry.id} lies in {zone}, which spec.zones leaves out: so is the reservation"
+        yield warning("Cloud", name, path, message)
 
 
 def _zones(lots: Iterable[Lot]) -> tuple[str, ...]:

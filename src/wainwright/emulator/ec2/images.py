@@ -1,6 +1,6 @@
 """Images: those that Amazon gives to everybody, and those of the account."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -50,7 +50,9 @@ class Images:
         if not identity:
             raise AwsError("MissingParameter", "The request must contain the parameter ImageId")
         _formed(identity)
-        found = _lookup(self.state.images, [identity])[0]
+        found = self.state.images.get(identity)
+        if found is None:
+            raise _lost([identity])
         if found.state != "available":
             message = f"The image ID '{identity}' is not available"
             raise AwsError("InvalidAMIID.Unavailable", message)
@@ -188,10 +190,13 @@ def _formed(identity: str) -> None:
 
 
 def _lookup(images: Mapping[str, Image], asked: Iterable[str] | None) -> list[Image]:
-    """EC2 words this one its own way."""
     lost = [each for each in dict.fromkeys(asked or ()) if each not in images]
     if lost:
-        said = "id '[{}]' does" if len(lost) == 1 else "ids '[{}]' do"
-        message = f"The image {said.format(', '.join(lost))} not exist"
-        raise AwsError(IMAGE.missing, message)
+        raise _lost(lost)
     return named(images, asked, IMAGE)
+
+
+def _lost(ids: Sequence[str]) -> AwsError:
+    """EC2 words this one its own way."""
+    said = "id '[{}]' does" if len(ids) == 1 else "ids '[{}]' do"
+    return AwsError(IMAGE.missing, f"The image {said.format(', '.join(ids))} not exist")

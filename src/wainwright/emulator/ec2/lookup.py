@@ -38,6 +38,12 @@ SUBNET: Final = Kind(
 GROUP: Final = Kind(
     prefix="sg", resource="security-group", words="security group", missing="InvalidGroup.NotFound"
 )
+RULE: Final = Kind(
+    prefix="sgr",
+    resource="security-group-rule",
+    words="security group rule",
+    missing="InvalidSecurityGroupRuleId.NotFound",
+)
 IMAGE: Final = Kind(prefix="ami", resource="image", words="image", missing="InvalidAMIID.NotFound")
 TEMPLATE: Final = Kind(
     prefix="lt",

@@ -48,6 +48,8 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     disks: dict[str, bool] = {}
     """Device to whether it goes with the machine."""
+    sizes: dict[str, int] = {}
+    """Device to GiB, as far as image or launch say it."""
     root_device: str = "/dev/xvda"
     key: str | None = None
     monitored: bool = False

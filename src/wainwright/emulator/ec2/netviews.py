@@ -3,6 +3,7 @@
 from typing import Final
 
 from wainwright.emulator.ec2.lookup import GROUP, SUBNET
+from wainwright.emulator.ec2.rule_words import permissions
 from wainwright.emulator.ec2.state import SecurityGroup, Subnet, Vpc
 from wainwright.emulator.filters import Fields, yes
 from wainwright.emulator.tags import to_list
@@ -94,8 +95,7 @@ class Views:
         }
 
     def group(self, group: SecurityGroup) -> Answer:
-        """Everything may go out; what may come in nobody asks here."""
-        out = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
+        rules = group.rules.values()
         return {
             "GroupId": group.id,
             "SecurityGroupArn": self.group_arn(group.id),
@@ -103,8 +103,12 @@ class Views:
             "Description": group.description,
             "VpcId": group.vpc_id,
             "OwnerId": self._account,
-            "IpPermissions": [],
-            "IpPermissionsEgress": [out],
+            "IpPermissions": permissions(
+                (each for each in rules if not each.egress), self._account
+            ),
+            "IpPermissionsEgress": permissions(
+                (each for each in rules if each.egress), self._account
+            ),
             "Tags": to_list(group.tags),
         }
 

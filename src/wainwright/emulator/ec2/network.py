@@ -11,6 +11,7 @@ from wainwright.emulator.ec2.goods import Goods
 from wainwright.emulator.ec2.lookup import GROUP, SUBNET, VPC, named, only
 from wainwright.emulator.ec2.netchecks import emulated, in_use
 from wainwright.emulator.ec2.netviews import Views
+from wainwright.emulator.ec2.rule_words import first_rules
 from wainwright.emulator.ec2.state import SecurityGroup, Subnet, Vpc
 from wainwright.emulator.filters import matching
 from wainwright.emulator.paging import page
@@ -58,10 +59,17 @@ class Network:
     def group(self, identity: str | None) -> SecurityGroup:
         return only(self.state.groups, identity, GROUP)
 
+    def named_group(self, name: str, vpc_id: str | None = None) -> SecurityGroup:
+        """By its name, in the network that is meant where none is named."""
+        vpc = vpc_id or self._default_vpc()
+        for group in self.state.groups.values():
+            if group.vpc_id == vpc and group.name == name:
+                return group
+        raise AwsError(GROUP.missing, f"The security group '{name}' does not exist in VPC '{vpc}'")
+
     def default_group(self, vpc_id: str) -> SecurityGroup:
         """What an instance gets that names no group."""
-        groups = self.state.groups.values()
-        return next(each for each in groups if each.vpc_id == vpc_id and each.name == "default")
+        return self.named_group("default", vpc_id)
 
     def default_subnet(self, zone: str | None = None) -> Subnet:
         """Where an instance goes that names no subnet: in the zone, or in the first of all."""
@@ -232,5 +240,6 @@ class Network:
             vpc_id=vpc_id,
             tags=tags,
         )
+        group.rules = first_rules(group)
         self.state.groups[group.id] = group
         return group

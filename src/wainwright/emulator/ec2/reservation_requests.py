@@ -64,7 +64,7 @@ def described(entry: Reservation, world: World, goods: Goods) -> CapacityReserva
         owner=entry.ownerID or world.account,
         type=entry.instanceType,
         zone=entry.availabilityZone,
-        zone_id=goods.zones.get(entry.availabilityZone, ""),
+        zone_id=goods.zones[entry.availabilityZone],
         total=entry.total,
         others=entry.total - free,
         platform=entry.platform,

@@ -26,7 +26,7 @@ from wainwright.emulator.ec2.reservation_views import FIELDS, shown
 from wainwright.emulator.filters import matching
 from wainwright.emulator.paging import page
 from wainwright.emulator.world import Answer, Handler, Params, World
-from wainwright.errors import AwsError
+from wainwright.errors import AwsError, BadInput
 
 MOST: Final = 1000
 
@@ -62,9 +62,24 @@ class Reservations:
             "ModifyInstanceCapacityReservationAttributes": self.attach,
         }
 
-    def seed(self, entries: Iterable[Reservation]) -> None:
-        """Reservations as the Cloud describes them, at the start or while the emulator runs."""
+    def check(self, entries: Iterable[Reservation]) -> None:
+        """BadInput where one lies in a zone that is not there."""
         for entry in entries:
+            if entry.availabilityZone not in self._goods.zones:
+                raise BadInput(
+                    f"capacityReservations: {entry.id} lies in {entry.availabilityZone}, which is "
+                    "not there",
+                    f"one of {', '.join(self._goods.zones)}",
+                )
+
+    def seed(self, entries: Iterable[Reservation]) -> None:
+        """Reservations as the Cloud describes them, at the start or while the emulator runs.
+
+        Those in zones that the Cloud leaves out are left out as well.
+        """
+        for entry in entries:
+            if entry.availabilityZone not in self._goods.zones:
+                continue
             described = requests.described(entry, self._world, self._goods)
             known = self.state.reservations.get(entry.id)
             if known is None:

@@ -1,5 +1,6 @@
 """What the emulated EC2 remembers of networks, images and launch templates: plain data."""
 
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -27,11 +28,35 @@ class Subnet(msgspec.Struct, kw_only=True):
     tags: dict[str, str] = {}
 
 
+class Peer(Enum):
+    """With whom a security group lets machines talk."""
+
+    IPV4 = "block of addresses"
+    IPV6 = "block of IPv6 addresses"
+    PREFIXES = "prefix list"
+    GROUP = "security group"
+
+
+class GroupRule(msgspec.Struct, kw_only=True):
+    id: str
+    egress: bool
+    protocol: str
+    """-1: all of them."""
+    first: int | None = None
+    last: int | None = None
+    """Ports; none where the protocol has none."""
+    kind: Peer
+    peer: str
+    description: str = ""
+    tags: dict[str, str] = {}
+
+
 class SecurityGroup(msgspec.Struct, kw_only=True):
     id: str
     name: str
     description: str
     vpc_id: str
+    rules: dict[str, GroupRule] = {}
     tags: dict[str, str] = {}
 
 

@@ -42,7 +42,9 @@ def structures(shape: Any, *, whole: bool, depth: int = 0) -> st.SearchStrategy[
     members = {
         name: values(member, whole=whole, depth=depth + 1)
         for name, member in shape.members.items()
-        if depth < DEEPEST or member.type_name not in ("structure", "list", "map")
+        if depth < DEEPEST
+        or name in shape.required_members
+        or member.type_name not in ("structure", "list", "map")
     }
     required = {name: each for name, each in members.items() if name in shape.required_members}
     others = sorted(members.keys() - required.keys())

@@ -145,7 +145,9 @@ def test_a_pod_in_place_of_one_on_its_way_out_gets_the_claim_of_that() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["data-db", "data-db-", "data-db-x", "other-db-0", "data-dba-0"])
+@pytest.mark.parametrize(
+    "name", ["data-db", "data-db-", "data-db-x", "other-db-0", "data-dba-0", "7"]
+)
 def test_a_stateful_set_makes_no_other_claims(name: str) -> None:
     stranger = pod("x", metadata=owned("StatefulSet", "db"), spec=claimed(name))
     found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), stranger)}

@@ -1,0 +1,39 @@
+"""Amounts of all resources in one integer: whether something fits is a single subtraction.
+
+Every resource has a field of bits with one to spare above it. As long as there is enough the spare
+bits stay clear; a field that goes below zero borrows, and its spare bit shows it.
+"""
+
+from collections.abc import Sequence
+
+
+class Gauge:
+    """Puts amounts into fields that are wide enough for the largest."""
+
+    __slots__ = ("_fields", "guard")
+
+    def __init__(self, largest: Sequence[int]) -> None:
+        self._fields: list[tuple[int, int]] = []
+        self.guard = 0
+        """The spare bits: what has one of them set did not fit."""
+        shift = 0
+        for amount in largest:
+            width = amount.bit_length()
+            self._fields.append((shift, (1 << width) - 1))
+            self.guard |= 1 << (shift + width)
+            shift += width + 1
+
+    def packed(self, amounts: Sequence[int]) -> int:
+        return sum(
+            amount << shift for amount, (shift, _) in zip(amounts, self._fields, strict=True)
+        )
+
+    def holds(self, room: int, amounts: int) -> bool:
+        return not room - amounts & self.guard
+
+    def copies(self, room: int, amounts: Sequence[int], most: int) -> int:
+        """How often the amounts fit into the room, up to so many times."""
+        for amount, (shift, mask) in zip(amounts, self._fields, strict=True):
+            if amount:
+                most = min(most, (room >> shift & mask) // amount)
+        return most

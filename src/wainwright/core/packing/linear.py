@@ -1,0 +1,166 @@
+"""A small linear program: what it would cost to cover demands if machines could be cut to measure.
+
+Its shadow prices say what one more unit of a resource is worth. Demands come in groups, as not
+every pod can be on every machine; a cut machine may give its cpu to one group and its memory to
+another. Any prices under which no machine is worth more than it costs give a lower bound, so that
+an answer that is not quite the best is still a true one.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from operator import mul
+from typing import Final, NamedTuple, TypeAlias
+
+STEPS: Final = 500  # more than are ever needed; rounding errors cannot make it go on for ever
+TINY: Final = 1e-9
+
+Prices: TypeAlias = list[list[float]]
+"""By group and resource: USD per hour for one unit."""
+
+Rated: TypeAlias = list[tuple[float, int]]
+"""For each resource the price that the best payer among some groups pays, and his row or -1."""
+
+
+class Supply(NamedTuple):
+    """A machine of which there are enough."""
+
+    price: float
+    room: tuple[int, ...]
+    """By resource."""
+    takers: int
+    """The groups that may use it, as bits."""
+
+
+class _Column(NamedTuple):
+    """How one unit of something covers the rows, and its price."""
+
+    entries: Mapping[int, float]
+    price: float
+
+
+def shadow_prices(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) -> Prices:
+    """What a unit of each resource is worth to each group; nothing where it demands nothing."""
+    program = _Program(demands, supplies)
+    program.solve()
+    return program.prices()
+
+
+def highest_prices(prices: Prices, takers: int) -> list[float]:
+    """For each resource what the best payer among the groups pays."""
+    among = [own for group, own in enumerate(prices) if takers >> group & 1]
+    return [max(column) for column in zip(*among, strict=True)]
+
+
+def worth(amounts: Sequence[int], prices: Sequence[float]) -> float:
+    return sum(map(mul, amounts, prices))
+
+
+class _Program:
+    """The revised simplex method; columns are made as they are needed.
+
+    A row is a demand, scaled to one. The start covers every row by the machine that does so most
+    cheaply, the rest of it thrown away.
+    """
+
+    def __init__(self, demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) -> None:
+        self._demands = demands
+        self._rows = [
+            (group, resource)
+            for group, own in enumerate(demands)
+            for resource, amount in enumerate(own)
+            if amount > 0
+        ]
+        self._at = {place: number for number, place in enumerate(self._rows)}
+        self._by_takers: dict[int, list[Supply]] = {}
+        for supply in supplies:
+            self._by_takers.setdefault(supply.takers, []).append(supply)
+        size = len(self._rows)
+        self._costs = [self._alone(*place) for place in self._rows]
+        self._amounts = [1.0] * size
+        self._inverse = [[float(i == j) for j in range(size)] for i in range(size)]
+        self._duals = list(self._costs)
+
+    def solve(self) -> None:
+        for _ in range(STEPS):
+            column = self._best_column()
+            if column is None or not self._enter(column):
+                return
+
+    def prices(self) -> Prices:
+        width = len(self._demands[0]) if self._demands else 0
+        found = [[0.0] * width for _ in self._demands]
+        for (group, resource), dual in zip(self._rows, self._duals, strict=True):
+            found[group][resource] = max(0.0, dual) / self._demands[group][resource]
+        return found
+
+    def _alone(self, group: int, resource: int) -> float:
+        """What the row costs where machines are bought for nothing else."""
+        per_unit = [
+            supply.price / supply.room[resource]
+            for takers, supplies in self._by_takers.items()
+            if takers >> group & 1
+            for supply in supplies
+            if supply.room[resource] > 0
+        ]
+        return min(per_unit, default=0.0) * self._demands[group][resource]
+
+    def _best_column(self) -> _Column | None:
+        best, found = TINY, None
+        for row, dual in enumerate(self._duals):
+            if -dual > best:
+                best, found = -dual, _Column({row: -1.0}, 0.0)
+        for takers, supplies in self._by_takers.items():
+            rated = self._rated(takers)
+            prices = [price for price, _ in rated]
+            for supply in supplies:
+                gain = worth(supply.room, prices) - supply.price
+                if gain > best * supply.price:
+                    best, found = gain / (supply.price or 1.0), self._column(supply, rated)
+        return found
+
+    def _rated(self, takers: int) -> Rated:
+        groups = [group for group in range(len(self._demands)) if takers >> group & 1]
+        return [self._rate(resource, groups) for resource in range(len(self._demands[0]))]
+
+    def _rate(self, resource: int, groups: Sequence[int]) -> tuple[float, int]:
+        best, found = 0.0, -1
+        for group in groups:
+            row = self._at.get((group, resource))
+            if row is not None:
+                price = self._duals[row] / self._demands[group][resource]
+                if price > best:
+                    best, found = price, row
+        return best, found
+
+    def _column(self, supply: Supply, rated: Rated) -> _Column:
+        entries = {}
+        for resource, (_, row) in enumerate(rated):
+            if row >= 0 and supply.room[resource]:
+                group, _ = self._rows[row]
+                entries[row] = supply.room[resource] / self._demands[group][resource]
+        return _Column(entries, supply.price)
+
+    def _enter(self, column: _Column) -> bool:
+        """Takes the column into the basis; False where there is nothing that it could replace."""
+        inverse, amounts = self._inverse, self._amounts
+        change = [
+            sum(line[row] * entry for row, entry in column.entries.items()) for line in inverse
+        ]
+        ratios = [
+            (amounts[n] / share if share > TINY else inf, n) for n, share in enumerate(change)
+        ]
+        most, out = min(ratios)
+        if most == inf:
+            return False
+        pivot = inverse[out] = [entry / change[out] for entry in inverse[out]]
+        for number, share in enumerate(change):
+            if number != out and share:
+                line = inverse[number]
+                inverse[number] = [a - share * b for a, b in zip(line, pivot, strict=True)]
+                amounts[number] -= share * most
+        amounts[out], self._costs[out] = most, column.price
+        self._duals = [
+            sum(cost * line[row] for cost, line in zip(self._costs, inverse, strict=True) if cost)
+            for row in range(len(inverse))
+        ]
+        return True

@@ -1,0 +1,109 @@
+"""Lots: pods that are alike, in groups that may be on the same machines."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from wainwright.core.packing.gauge import Gauge
+from wainwright.core.packing.linear import Supply
+from wainwright.core.packing.machines import Amounts, Machine
+
+GROUPS: Final = 8  # the demands that the linear program tells apart; the lightest are put together
+DIGITS: Final = 4  # binary digits of an amount that decide to which machines it is too large
+
+
+class Lot(NamedTuple):
+    """So many pods of one size that one customer has."""
+
+    amounts: Amounts
+    count: int
+    customer: int
+
+
+class Groups:
+    """Lots that fit the same machines, together."""
+
+    __slots__ = ("demands", "of_lot", "takers")
+
+    def __init__(
+        self, lots: Sequence[Lot], machines: Sequence[Machine], gauge: Gauge, most: int = GROUPS
+    ) -> None:
+        fitting = _Fitting(machines, gauge)
+        masks = [fitting.machines_for(lot) for lot in lots]
+        numbers, merged = _numbered(lots, masks, most)
+        self.of_lot: list[int] = [numbers[mask] for mask in masks]
+        self.demands: list[list[int]] = [
+            [0] * (len(lots[0].amounts) if lots else 0) for _ in merged
+        ]
+        for lot, group in zip(lots, self.of_lot, strict=True):
+            own = self.demands[group]
+            for resource, amount in enumerate(lot.amounts):
+                own[resource] += amount * lot.count
+        self.takers: list[int] = [
+            sum(1 << group for group, mask in enumerate(merged) if mask >> number & 1)
+            for number in range(len(machines))
+        ]
+        """For each machine the groups of which at least some lot may be on it."""
+
+    def supplies(self, machines: Sequence[Machine]) -> list[Supply]:
+        return [
+            Supply(machine.price, machine.room, takers)
+            for machine, takers in zip(machines, self.takers, strict=True)
+            if takers
+        ]
+
+
+class _Fitting:
+    """Which machines can take a lot; sizes that are nearly the same get the same answer.
+
+    An amount is rounded down for the question: to take a machine for larger than it is makes a
+    bound lower, never wrong.
+    """
+
+    def __init__(self, machines: Sequence[Machine], gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._machines = [
+            (1 << number, gauge.packed(machine.room), machine.takers)
+            for number, machine in enumerate(machines)
+        ]
+        self._known: dict[tuple[int, Amounts], int] = {}
+
+    def machines_for(self, lot: Lot) -> int:
+        size = tuple(_rounded(amount) for amount in lot.amounts)
+        found = self._known.get((lot.customer, size))
+        if found is None:
+            found = self._known[lot.customer, size] = self._find(lot.customer, size)
+        return found
+
+    def _find(self, customer: int, size: Amounts) -> int:
+        asked, guard = self._gauge.packed(size), self._gauge.guard
+        return sum(
+            bit
+            for bit, room, takers in self._machines
+            if takers >> customer & 1 and not room - asked & guard
+        )
+
+
+def _rounded(amount: int) -> int:
+    digits = max(0, amount.bit_length() - DIGITS)
+    return amount >> digits << digits
+
+
+def _numbered(
+    lots: Sequence[Lot], masks: Sequence[int], most: int
+) -> tuple[dict[int, int], list[int]]:
+    """A number for every set of machines, and the sets by number; the lightest share the last."""
+    totals = [sum(lot.amounts[r] * lot.count for lot in lots) for r in range(_width(lots))]
+    weights: dict[int, float] = {}
+    for lot, mask in zip(lots, masks, strict=True):
+        shares = [a * lot.count / t for a, t in zip(lot.amounts, totals, strict=True) if t]
+        weights[mask] = weights.get(mask, 0.0) + max(shares, default=0.0)
+    heaviest = sorted(weights, key=lambda mask: (-weights[mask], mask))
+    numbers = {mask: min(number, most - 1) for number, mask in enumerate(heaviest)}
+    merged = [0] * min(most, len(heaviest))
+    for mask, number in numbers.items():
+        merged[number] |= mask
+    return numbers, merged
+
+
+def _width(lots: Sequence[Lot]) -> int:
+    return len(lots[0].amounts) if lots else 0

@@ -1,0 +1,129 @@
+"""Machines: what can be bought for pods that may not all be on the same ones.
+
+A customer stands for pods that may be on the same machines. A machine is a type of some pool,
+bought where it is cheapest for the customers that may use it there. One that has no more room
+than another, is not cheaper and serves nobody else is left out: of a thousand types about one in
+ten is worth a look.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from wainwright.core.launch import cost
+from wainwright.core.packing.gauge import Gauge
+from wainwright.core.templates import Template
+from wainwright.model.columns import Rows, row_numbers, union
+from wainwright.model.markets import Markets
+
+Customers: TypeAlias = int
+"""A set of customers: bit i stands for the one with that number."""
+
+Amounts: TypeAlias = tuple[int, ...]
+"""By resource, in the order of names."""
+
+
+class Reach(NamedTuple):
+    """What a customer may buy of each template: which types, and where."""
+
+    rows: tuple[Rows, ...]
+    markets: tuple[Markets, ...]
+
+    def with_that_of(self, other: "Reach") -> "Reach":
+        """All that either may buy."""
+        return Reach(
+            tuple(a | b for a, b in zip(self.rows, other.rows, strict=True)),
+            tuple(a | b for a, b in zip(self.markets, other.markets, strict=True)),
+        )
+
+
+class Machine(NamedTuple):
+    """A type as it would be bought for these customers."""
+
+    template: Template
+    row: int
+    price: float
+    """USD per hour with fees."""
+    room: Amounts
+    """What is left once daemonsets have their share."""
+    takers: Customers
+
+
+def on_sale(
+    templates: Sequence[Template], reaches: Sequence[Reach], resources: Sequence[str]
+) -> list[Machine]:
+    """Every machine that some customer may buy."""
+    found: list[Machine] = []
+    for template in templates:
+        rooms = Rooms(template, resources)
+        markets = parted([reach.markets[template.number] for reach in reaches])
+        rows = parted([reach.rows[template.number] for reach in reaches])
+        for buying, where in markets:
+            for taking, types in rows:
+                if buying & taking:
+                    found += _sold(template, rooms, types, where, buying & taking)
+    return found
+
+
+def undominated(machines: Iterable[Machine], gauge: Gauge) -> list[Machine]:
+    """The cheapest first, without those that another is at least as good as."""
+    kept: list[tuple[int, Customers]] = []
+    found: list[Machine] = []
+    guard = gauge.guard
+    for machine in sorted(machines, key=_rank):
+        room, takers = gauge.packed(machine.room), machine.takers
+        for other, others in kept:
+            if not other - room & guard and not takers & ~others:
+                break
+        else:
+            kept.append((room, takers))
+            found.append(machine)
+    return found
+
+
+def parted(sets: Sequence[Rows]) -> list[tuple[Customers, Rows]]:
+    """The members of any of the sets, by which of the sets they are in."""
+    parts = {0: union(sets)}
+    for number, rows in enumerate(sets):
+        split: dict[Customers, Rows] = {}
+        for who, having in parts.items():
+            inside = having & rows
+            if inside:
+                split[who | 1 << number] = inside
+            if inside != having:
+                split[who] = having ^ inside
+        parts = split
+    return [(who, rows) for who, rows in parts.items() if who]
+
+
+class Rooms:
+    """What pods can have of each resource on the types of one pool."""
+
+    def __init__(self, template: Template, resources: Sequence[str]) -> None:
+        self._types = template.index.types
+        self._taken = template.overhead.by_row(len(self._types))
+        self._resources = resources
+        self._known: dict[int, Amounts] = {}
+
+    def of(self, row: int) -> Amounts:
+        found = self._known.get(row)
+        if found is None:
+            has, taken = self._types[row].allocatable, self._taken[row]
+            amounts = [has.get(name, 0) - taken.get(name, 0) for name in self._resources]
+            found = self._known[row] = tuple(max(0, amount) for amount in amounts)
+        return found
+
+
+def _sold(
+    template: Template, rooms: Rooms, rows: Rows, markets: Markets, takers: Customers
+) -> Iterator[Machine]:
+    index = template.index
+    for row in row_numbers(rows & index.sold_in(markets)):
+        bought = index.best_buy(1 << row, markets)
+        if bought is not None:
+            yield Machine(template, row, cost(index, row, bought[2]), rooms.of(row), takers)
+
+
+def _rank(machine: Machine) -> tuple[float, tuple[int, ...], int, int, int]:
+    """The cheapest first, among equals the roomiest."""
+    roomiest = tuple(-amount for amount in machine.room)
+    return machine.price, roomiest, -machine.takers.bit_count(), machine.template.number, machine.row

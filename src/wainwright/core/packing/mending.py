@@ -1,0 +1,84 @@
+"""Mending: a few loads are taken apart and packed anew, again and again, and the better is kept.
+
+The dice fall the same way every time, and what ends it is how much was looked at, not the clock.
+"""
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Final
+
+from wainwright.core.packing.dice import Dice
+from wainwright.core.packing.filling import Filler
+from wainwright.core.packing.yard import Load
+
+FEWEST: Final = 2
+MORE: Final = 4  # from the fewest up to so many more, this one not included
+TRIED: Final = 5  # machines of the short list that are tried in one go
+GAIN: Final = 1e-9  # less than this is no gain
+STEP: Final = 100  # what a step costs beside filling, in lots looked at
+
+
+class Mender:
+    """Loads that get cheaper."""
+
+    def __init__(self, filler: Filler, loads: list[Load]) -> None:
+        self._filler = filler
+        self._yard = filler.yard
+        self._dice = Dice()
+        self._left = [0] * len(filler.yard.lots)
+        self.loads = loads
+        self._measure()
+
+    def mend(self, looks: int) -> None:
+        """Goes on until so much more has been looked at."""
+        end = self._filler.looks + looks
+        while self._filler.looks < end and len(self.loads) > 1:
+            self._filler.looks += STEP
+            self._step()
+
+    def _measure(self) -> None:
+        """How wasteful the loads are, summed up so that one can be drawn by it."""
+        waste = (max(0.0, load.price - load.value) for load in self.loads)
+        self._waste = list(accumulate(waste))
+
+    def _step(self) -> None:
+        chosen = self._chosen()
+        loads = [self.loads[number] for number in sorted(chosen)]
+        price = sum(load.price + self._yard.nuisance for load in loads)
+        left = self._left
+        for load in loads:
+            for lot, count in load.taken:
+                left[lot] += count
+        numbers = sorted({lot for load in loads for lot, _ in load.taken})
+        found = self._filler.cheaper(left, numbers, self._machines(), price - GAIN, self._dice)
+        for lot in numbers:
+            left[lot] = 0
+        if found is not None and self._price(found) < price - GAIN:
+            kept = [load for number, load in enumerate(self.loads) if number not in chosen]
+            self.loads = kept + found
+            self._measure()
+
+    def _price(self, loads: list[Load]) -> float:
+        return sum(load.price + self._yard.nuisance for load in loads)
+
+    def _chosen(self) -> set[int]:
+        """A wasteful load, and others that might exchange pods with it."""
+        first = self._wasteful()
+        mine = self.loads[first].customers
+        others = [n for n, load in enumerate(self.loads) if load.customers & mine]
+        count = min(len(others), FEWEST + self._dice.below(MORE))
+        found = {first}
+        for _ in range(count - 1):
+            by_waste = self._wasteful() if self._dice.below(2) else first
+            drawn = by_waste if by_waste != first else others[self._dice.below(len(others))]
+            found.add(drawn)
+        return found
+
+    def _wasteful(self) -> int:
+        drawn = self._dice.unit() * self._waste[-1]
+        return min(bisect_right(self._waste, drawn), len(self.loads) - 1)
+
+    def _machines(self) -> list[int]:
+        short = self._yard.short
+        drawn = {short[self._dice.below(len(short))] for _ in range(TRIED)}
+        return sorted(drawn)

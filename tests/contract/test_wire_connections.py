@@ -1,0 +1,154 @@
+"""Connections: kept, held, lost, and what is said when something is wrong with us."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from urllib.parse import quote, urlencode, urlsplit
+
+import pytest
+from tests.contract.lines.scene import unique
+from tests.contract.servers import Emulator, emulator
+from tests.contract.wire import FORM, Wire, signed
+
+from wainwright.emulator.cloud import EmulatedCloud
+from wainwright.emulator.world import Answer, Params
+
+
+def test_a_connection_is_kept_and_header_and_body_come_together(served: Emulator) -> None:
+    where = urlsplit(served.endpoint)
+    body = b"Action=DescribeAvailabilityZones&Version=2016-11-15"
+    head = (
+        f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: {signed('ec2')}\r\n"
+        f"Content-Type: {FORM}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
+        connection.settimeout(30)
+        for _ in range(3):
+            connection.sendall(head.encode() + body)
+            answer = connection.recv(2**16)
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert answer.endswith(b"</DescribeAvailabilityZonesResponse>")
+
+
+def test_calls_are_answered_while_polls_are_held(served: Emulator) -> None:
+    lines = [Wire(served.endpoint) for _ in range(12)]
+    names = [unique("held") for _ in range(2)]
+    for name in names:
+        lines[0].target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
+
+    def poll(wire: Wire, name: str) -> bytes:
+        body = {"QueueUrl": f"http://x/111122223333/{name}", "WaitTimeSeconds": 20}
+        return wire.target("sqs", "AmazonSQS.ReceiveMessage", "1.0", body).body
+
+    begin = monotonic()
+    with ThreadPoolExecutor(12) as threads:
+        held = [threads.submit(poll, *pair) for pair in zip(lines[:2], names, strict=True)]
+        others = [
+            threads.submit(wire.form, "ec2", "DescribeSubnets") for wire in lines[2:] for _ in "x"
+        ]
+        assert {each.result().status for each in others} == {200}
+        assert not any(each.done() for each in held)
+        for name in names:
+            sent = {"QueueUrl": f"http://x/111122223333/{name}", "MessageBody": "done"}
+            lines[2].target("sqs", "AmazonSQS.SendMessage", "1.0", sent)
+        assert all(b"done" in each.result() for each in held)
+    assert monotonic() - begin < 15
+    for wire in lines:
+        wire.close()
+
+
+def test_a_poll_whose_client_is_gone_takes_no_message(served: Emulator, wire: Wire) -> None:
+    name = unique("gone")
+    wire.target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
+    where = {"QueueUrl": f"http://x/111122223333/{name}"}
+    other = Wire(served.endpoint)
+    headers = {
+        "Authorization": signed("sqs"),
+        "Content-Type": "application/x-amz-json-1.0",
+        "X-Amz-Target": "AmazonSQS.ReceiveMessage",
+    }
+    body = f'{{"QueueUrl": "{where["QueueUrl"]}", "WaitTimeSeconds": 20}}'
+    other.connection.request("POST", "/", body, headers)
+    wire.form("ec2", "DescribeSubnets")  # by now the poll is held
+    other.close()
+    wire.form("ec2", "DescribeSubnets")  # by now it is noticed that nobody waits any more
+    wire.target("sqs", "AmazonSQS.SendMessage", "1.0", {**where, "MessageBody": "kept"})
+    got = wire.target("sqs", "AmazonSQS.ReceiveMessage", "1.0", where)
+    assert got.json["Messages"][0]["Body"] == "kept"
+
+
+def test_the_largest_request_that_a_client_sends(wire: Wire) -> None:
+    """A filter of two hundred values, and an address of thirty thousand letters."""
+    values = {f"Filter.1.Value.{number}": "x" * 150 for number in range(1, 201)}
+    fields = {"Action": "DescribeInstances", "Filter.1.Name": "tag:x", **values}
+    headers = {"Authorization": signed("ec2")}
+    reply = wire.send("GET", f"/?{urlencode(fields, quote_via=quote)}", None, headers)
+    assert reply.xml.tag == "DescribeInstancesResponse", reply.body
+
+
+def test_a_body_beyond_all_bounds_is_refused_in_shape(wire: Wire) -> None:
+    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+    reply = wire.send("POST", "/", b"Action=X&Y=" + b"y" * (17 * 2**20), headers)
+    assert reply.status == 413
+    assert reply.text("Error/Code") == "RequestEntityTooLarge"
+
+
+class Broken(EmulatedCloud):
+    """An account with a mistake in it."""
+
+    async def call(self, service: str, operation: str, params: Params) -> Answer:
+        raise ZeroDivisionError(f"{service} {operation} {len(params)}")
+
+
+@pytest.mark.parametrize("service", ["ec2", "iam", "ssm", "sqs", "eks"])
+def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCaptureFixture) -> None:
+    with emulator(made=Broken) as running:
+        wire = Wire(running.endpoint)
+        try:
+            if service in ("ec2", "iam"):
+                action = "DescribeInstances" if service == "ec2" else "ListInstanceProfiles"
+                reply = wire.form(service, action)
+                path = "Errors/Error/Code" if service == "ec2" else "Error/Code"
+                assert reply.text(path) == "InternalError"
+            elif service == "eks":
+                reply = wire.send("GET", "/clusters", None, {"Authorization": signed("eks")})
+                assert reply.headers["x-amzn-errortype"] == "InternalError"
+            else:
+                target = "AmazonSSM.GetParameter" if service == "ssm" else "AmazonSQS.ListQueues"
+                reply = wire.target(service, target, "1.1", {})
+                assert reply.json["__type"] == "InternalError"
+            assert reply.status == 500
+            assert b"<html" not in reply.body
+        finally:
+            wire.close()
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_lost_reply_is_no_reply() -> None:
+    with emulator() as running:
+        wire = Wire(running.endpoint)
+        rule = '{"faults": [{"operation": "CreateVpc", "when": "after", "times": 1}]}'
+        wire.send("POST", "/_wain/change", rule, {"Content-Type": "application/json"})
+        before = len(wire.form("ec2", "DescribeVpcs").xml.findall("vpcSet/item"))
+        with pytest.raises(ConnectionError):
+            wire.form("ec2", "CreateVpc", CidrBlock="10.9.0.0/16")
+        after = len(wire.form("ec2", "DescribeVpcs").xml.findall("vpcSet/item"))
+        assert after == before + 1
+        wire.close()
+
+
+def test_throttling_is_503_in_ec2_and_400_elsewhere() -> None:
+    with emulator() as running:
+        wire = Wire(running.endpoint)
+        limits = (
+            '{"throttling": [{"operation": "*", "rate": 0.001, "burst": 1},'
+            ' {"service": "ssm", "rate": 0.001, "burst": 1}]}'
+        )
+        wire.send("POST", "/_wain/change", limits, {"Content-Type": "application/json"})
+        assert wire.form("ec2", "DescribeVpcs").status == 200
+        reply = wire.form("ec2", "DescribeVpcs")
+        assert (reply.status, reply.text("Errors/Error/Code")) == (503, "RequestLimitExceeded")
+        for _ in range(2):
+            reply = wire.target("ssm", "AmazonSSM.GetParameter", "1.1", {"Name": "/none"})
+        assert (reply.status, reply.json["__type"]) == (400, "ThrottlingException")
+        wire.close()

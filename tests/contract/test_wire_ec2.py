@@ -1,0 +1,231 @@
+"""EC2 on the wire: forms in, XML out."""
+
+from urllib.parse import urlencode
+
+import pytest
+from tests.contract.lines.scene import unique
+from tests.contract.wire import FORM, Wire, signed
+
+
+def subnet(wire: Wire) -> str:
+    found = wire.form("ec2", "DescribeSubnets").text("subnetSet/item/subnetId")
+    assert found is not None
+    return found
+
+
+def template(wire: Wire, **data: str) -> str:
+    name = unique("karpenter.k8s.aws/wire")
+    fields = {f"LaunchTemplateData__{key}": value for key, value in data.items()}
+    reply = wire.form("ec2", "CreateLaunchTemplate", LaunchTemplateName=name, **fields)
+    assert reply.status == 200, reply.body
+    return name
+
+
+def image(wire: Wire) -> str:
+    name = (
+        "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id"
+    )
+    reply = wire.target("ssm", "AmazonSSM.GetParameter", "1.1", {"Name": name})
+    return str(reply.json["Parameter"]["Value"])
+
+
+def test_ec2_takes_a_form_and_answers_in_xml(wire: Wire) -> None:
+    reply = wire.form("ec2", "DescribeAvailabilityZones")
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith("text/xml")
+    assert b'xmlns="http://ec2.amazonaws.com/doc/2016-11-15' in reply.body
+    assert reply.xml.tag == "DescribeAvailabilityZonesResponse"
+    assert reply.text("requestId") == reply.headers["x-amzn-requestid"]
+    assert reply.text("availabilityZoneInfo/item/zoneName") == "us-east-1a"
+
+
+def test_lists_of_ec2_are_numbered_without_a_name_between(wire: Wire) -> None:
+    reply = wire.form(
+        "ec2",
+        "DescribeSubnets",
+        Filter__1__Name="availability-zone",
+        Filter__1__Value__1="us-east-1a",
+        Filter__1__Value__2="us-east-1b",
+        Filter__2__Name="tag:karpenter.sh/discovery",
+        Filter__2__Value__1="wain",
+    )
+    found = reply.xml.findall("subnetSet/item/availabilityZone")
+    assert sorted(each.text or "" for each in found) == ["us-east-1a", "us-east-1b"]
+
+
+def test_the_numbers_of_a_list_may_have_gaps(wire: Wire) -> None:
+    reply = wire.form("ec2", "DescribeInstanceTypes", InstanceType__7="m5.large")
+    assert reply.text("instanceTypeSet/item/instanceType") == "m5.large"
+
+
+def test_names_that_ec2_spells_in_its_own_way(wire: Wire) -> None:
+    group = wire.form(
+        "ec2",
+        "DescribeSecurityGroups",
+        Filter__1__Name="tag:karpenter.sh/discovery",
+        Filter__1__Value__1="wain",
+    ).text("securityGroupInfo/item/groupId")
+    assert group is not None
+    name = template(
+        wire,
+        ImageId=image(wire),
+        NetworkInterface__1__DeviceIndex="0",
+        NetworkInterface__1__SecurityGroupId__1=group,
+        TagSpecification__1__ResourceType="network-interface",
+        TagSpecification__1__Tag__1__Key="team",
+        TagSpecification__1__Tag__1__Value="",
+        MetadataOptions__HttpPutResponseHopLimit="1",
+        Monitoring__Enabled="false",
+    )
+    reply = wire.form("ec2", "DescribeLaunchTemplateVersions", LaunchTemplateName=name)
+    data = "launchTemplateVersionSet/item/launchTemplateData"
+    assert reply.text(f"{data}/networkInterfaceSet/item/groupSet/groupId") == group
+    assert reply.text(f"{data}/tagSpecificationSet/item/tagSet/item/key") == "team"
+    assert reply.text(f"{data}/tagSpecificationSet/item/tagSet/item/value") == ""
+    assert reply.text(f"{data}/monitoring/enabled") == "false"
+
+
+def test_markup_in_values_is_escaped(wire: Wire) -> None:
+    value = """<&> "two" 'one' ]]> é"""
+    reply = wire.form(
+        "ec2",
+        "CreateTags",
+        ResourceId__1=subnet(wire),
+        Tag__1__Key="markup",
+        Tag__1__Value=value,
+    )
+    assert reply.text("return") == "true"
+    reply = wire.form("ec2", "DescribeTags", Filter__1__Name="key", Filter__1__Value__1="markup")
+    assert b"&lt;&amp;&gt;" in reply.body
+    assert reply.text("tagSet/item/value") == value
+
+
+def test_times_of_ec2_are_written_out(wire: Wire) -> None:
+    reply = wire.form("ec2", "DescribeSpotPriceHistory", MaxResults="5")
+    moment = reply.text("spotPriceHistorySet/item/timestamp") or ""
+    assert moment.endswith("Z")
+    assert "T" in moment
+    after = wire.form(
+        "ec2", "DescribeSpotPriceHistory", MaxResults="5", StartTime="2026-06-01T00:00:00Z"
+    )
+    assert after.status == 200
+
+
+def test_small_numbers_are_plain_decimals_in_and_out(wire: Wire) -> None:
+    small = "0.00000007808000000000001"
+    reply = wire.form(
+        "ec2",
+        "CreateFleet",
+        Type="instant",
+        TargetCapacitySpecification__TotalTargetCapacity="1",
+        TargetCapacitySpecification__DefaultTargetCapacityType="on-demand",
+        OnDemandOptions__AllocationStrategy="lowest-price",
+        LaunchTemplateConfigs__1__LaunchTemplateSpecification__LaunchTemplateName=template(
+            wire, ImageId=image(wire)
+        ),
+        LaunchTemplateConfigs__1__LaunchTemplateSpecification__Version="$Latest",
+        LaunchTemplateConfigs__1__Overrides__1__InstanceType="m5.large",
+        LaunchTemplateConfigs__1__Overrides__1__SubnetId=subnet(wire),
+        LaunchTemplateConfigs__1__Overrides__1__Priority=small,
+    )
+    overrides = "fleetInstanceSet/item/launchTemplateAndOverrides/overrides"
+    assert reply.text(f"{overrides}/priority") == small, reply.body
+    assert reply.text("fleetInstanceSet/item/instanceIds/item")
+
+
+def test_errors_of_ec2(wire: Wire) -> None:
+    reply = wire.form("ec2", "DescribeInstances", InstanceId__1="i-0123456789abcdef0")
+    assert reply.status == 400
+    assert reply.xml.tag == "Response"
+    assert reply.text("Errors/Error/Code") == "InvalidInstanceID.NotFound"
+    assert reply.text("Errors/Error/Message")
+    assert reply.text("RequestID") == reply.headers["x-amzn-requestid"]
+
+
+REFUSED_BY_EC2 = {
+    "no such action": ({"Action": "DescribeNothing"}, "InvalidAction", "DescribeNothing"),
+    "no action at all": ({"Version": "2016-11-15"}, "MissingAction", "Action"),
+    "an unknown parameter": (
+        {"Action": "DescribeInstances", "Wrong.1": "x"},
+        "UnknownParameter",
+        "Wrong",
+    ),
+    "an unknown parameter within": (
+        {"Action": "DescribeInstances", "Filter.1.Wrong": "x"},
+        "UnknownParameter",
+        "Filter.1.Wrong",
+    ),
+    "a parameter that is lacking": (
+        {"Action": "TerminateInstances"},
+        "MissingParameter",
+        "InstanceId",
+    ),
+    "a text for a number": (
+        {"Action": "DescribeInstances", "MaxResults": "many"},
+        "InvalidParameterValue",
+        "MaxResults",
+    ),
+    "a text for a truth": (
+        {"Action": "DescribeInstances", "DryRun": "perhaps"},
+        "InvalidParameterValue",
+        "DryRun",
+    ),
+    "a value that has members": (
+        {"Action": "DescribeInstances", "MaxResults": "5", "MaxResults.1": "5"},
+        "UnknownParameter",
+        "MaxResults.1",
+    ),
+    "a list without numbers": (
+        {"Action": "DescribeInstances", "InstanceId.first": "i-1"},
+        "UnknownParameter",
+        "InstanceId.first",
+    ),
+    "a time that is none": (
+        {"Action": "DescribeSpotPriceHistory", "StartTime": "yesterday"},
+        "InvalidParameterValue",
+        "StartTime",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_BY_EC2)
+def test_what_ec2_cannot_read_is_refused_in_its_shape(name: str, wire: Wire) -> None:
+    fields, code, said = REFUSED_BY_EC2[name]
+    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+    reply = wire.send("POST", "/", urlencode(fields), headers)
+    assert reply.status == 400
+    assert reply.text("Errors/Error/Code") == code
+    assert said in (reply.text("Errors/Error/Message") or "")
+
+
+def test_bytes_that_are_no_text_are_refused(wire: Wire) -> None:
+    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+    reply = wire.send("POST", "/", b"Action=DescribeInstances&x=%ff%fe", headers)
+    assert reply.status == 400
+    assert reply.text("Errors/Error/Code") == "MalformedQueryString"
+
+
+def test_a_dry_run_is_an_error_of_its_own(wire: Wire) -> None:
+    reply = wire.form("ec2", "DescribeInstanceTypes", DryRun="true")
+    assert reply.status == 412
+    assert reply.text("Errors/Error/Code") == "DryRunOperation"
+
+
+def test_a_question_may_stand_in_the_address_with_its_signature(wire: Wire) -> None:
+    query = urlencode(
+        {
+            "Action": "DescribeAvailabilityZones",
+            "Version": "2016-11-15",
+            "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+            "X-Amz-Credential": "AKID/20260131/us-east-1/ec2/aws4_request",
+            "X-Amz-Signature": "00ff",
+        }
+    )
+    reply = wire.send("GET", f"/?{query}", None, {})
+    assert reply.xml.tag == "DescribeAvailabilityZonesResponse"
+
+
+def test_without_a_signature_nobody_knows_who_is_asked(wire: Wire) -> None:
+    reply = wire.send("POST", "/", "Action=DescribeInstances", {"Content-Type": FORM})
+    assert reply.status == 403
+    assert reply.text("Error/Code") == "MissingAuthenticationToken"

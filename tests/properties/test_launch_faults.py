@@ -1,0 +1,262 @@
+"""Whatever fails, and wherever the process dies: nothing is lost, paid twice or over-committed.
+
+A controller launches claims through a provider while calls are throttled, replies get lost, pools
+run dry, users delete claims, and the process crashes between any two calls; its successor knows
+only what was written down. Once all is quiet every machine has a claim, and each claim a machine.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from tests.support.awslaunches import ONLY_RESERVED, RESERVING, Scene, asking, claim, reserved
+from tests.support.seams import on_time
+
+from wainwright.aws.provider import AwsCloud
+from wainwright.aws.seam import Answer, Params
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.cloud import Entry
+from wainwright.emulator.ec2.lifecycle import Delay, Pace
+from wainwright.emulator.ec2.stock import StockRule
+from wainwright.emulator.faults import Fault, When
+from wainwright.emulator.settings import Settings
+from wainwright.emulator.throttle import Limit
+from wainwright.errors import CloudError, NotFound, Unavailable
+from wainwright.model.claim import Claim, Mark
+from wainwright.model.labels import ON_DEMAND, SPOT
+from wainwright.model.requirements import Requirements
+
+SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 240
+TROUBLE = 120.0  # seconds for which calls fail
+PLACES = 3  # of the reservation
+WANTS = (ONLY_RESERVED, asking(capacity=SPOT), asking(capacity=ON_DEMAND), Requirements())
+FAILING = (
+    "CreateFleet",
+    "CreateFleet",
+    "CreateLaunchTemplate",
+    "DescribeCapacityReservations",
+    "DescribeInstances",
+    "DescribeSubnets",
+    "TerminateInstances",
+)
+FAILURES: tuple[dict[str, Any], ...] = (
+    {"code": "RequestLimitExceeded", "status": 503},
+    {"code": "InternalError", "status": 500},
+    {},  # lost before it got there
+    {"when": When.AFTER},
+    {"when": When.AFTER},
+)
+
+
+class Fate:
+    """A process that dies at its n-th step towards the outside."""
+
+    def __init__(self, steps: int | None) -> None:
+        self._left = steps
+        self.dead = asyncio.Event()
+
+    async def step(self) -> None:
+        """Never comes back from the last one."""
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self.dead.set()
+        if self.dead.is_set():
+            await asyncio.Event().wait()
+
+
+class Trial:
+    """One world with its troubles; everything about it comes from the seed."""
+
+    def __init__(self, clock: VirtualClock, seed: int) -> None:
+        self.random = chance = Random(seed)
+        self.clock = clock
+        self.scene = Scene(clock, reserved(1, PLACES), settings=_settings(chance), seed=seed)
+        self.scene.use(**RESERVING)
+        self.claims = self.scene.store.claims
+        self.number = 0
+        for _ in range(chance.randint(1, 4)):
+            wanted = chance.choice(WANTS)
+            for _ in range(chance.randint(1, 4)):
+                self.add(wanted)
+        self.deleted = 0
+        self.codes: list[str] = []
+
+    def add(self, wanted: Requirements) -> Claim:
+        self.number += 1
+        return self.scene.store.keep(claim(self.number, wanted))
+
+    def check(self) -> None:
+        """At every moment: no more machines than somebody wants, or wanted until just now."""
+        alive = len(self.scene.running())
+        assert alive <= len(self.claims) + self.deleted, "paid twice"
+
+    async def play(self) -> None:
+        for _ in range(self.random.randint(0, 3)):
+            await self.live(Fate(self.random.randint(1, 80)))
+        await self.live(Fate(None))
+
+    async def live(self, fate: Fate) -> None:
+        """One life of the process, to its end or to the end of its work."""
+        work = asyncio.ensure_future(Process(self, fate).run())
+        death = asyncio.ensure_future(fate.dead.wait())
+        await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()  # type: ignore[union-attr]
+        await asyncio.gather(*others, return_exceptions=True)  # type: ignore[arg-type]
+
+
+class Process:
+    """A provider and a controller that uses it; neither survives a crash."""
+
+    def __init__(self, trial: Trial, fate: Fate) -> None:
+        self._trial = trial
+        self._fate = fate
+        self._claims = trial.claims
+        self._clock = trial.clock
+        self._cloud: AwsCloud = trial.scene.provider(seam=self, ledger=self)
+        self._awake = False
+
+    # What the provider sees of the outside
+
+    async def call(self, service: str, operation: str, params: Params) -> Answer:
+        await self._step()
+        answer = await self._trial.scene.emulated.call(service, operation, params)
+        self._trial.check()
+        if operation == "CreateFleet":
+            self._trial.codes += [each["ErrorCode"] for each in answer["Errors"]]
+        await self._step()
+        return answer
+
+    async def _step(self) -> None:
+        """To die while the catalogue is fetched would be too easy."""
+        if self._awake:
+            await self._fate.step()
+
+    async def record(self, claim: str, mark: Mark) -> None:
+        await self._fate.step()
+        await self._trial.scene.store.record(claim, mark)
+        await self._fate.step()
+
+    async def batch(self, identity: str) -> Sequence[Entry]:
+        return await self._trial.scene.store.batch(identity)
+
+    # What a controller does
+
+    async def run(self) -> None:
+        await self._cloud.refresh()
+        self._awake = True
+        found = await self._cloud.recover(list(self._claims.values()))
+        for uid, instance in found.found.items():
+            await self._written(uid, instance.id)
+        loops = [self._collect(), self._regret()]
+        helpers = [asyncio.ensure_future(each) for each in loops]
+        while waiting := [each for each in self._claims.values() if not each.instance]:
+            await asyncio.gather(*(self._launch(each.uid) for each in waiting))
+        for helper in helpers:
+            helper.cancel()
+        await self._quiet()
+
+    async def _launch(self, uid: str) -> None:
+        while uid in self._claims and not self._claims[uid].instance:
+            try:
+                instance = await self._cloud.launch(self._claims[uid])
+            except Unavailable as error:
+                await self._clock.sleep(error.after or 5.0)
+            except CloudError:
+                self._replace(uid)
+            else:
+                await self._written(uid, instance.id)
+
+    def _replace(self, uid: str) -> None:
+        """Not to be had: its pods are planned anew, and do with something else."""
+        if self._claims.pop(uid, None) is not None and self._trial.random.random() < 0.5:
+            self._trial.add(asking(capacity=ON_DEMAND))
+
+    async def _written(self, uid: str, instance: str) -> None:
+        await self._fate.step()
+        self._trial.scene.store.launched(uid, instance)
+
+    async def _regret(self) -> None:
+        """Users delete claims whenever they like."""
+        await self._clock.sleep(self._trial.random.expovariate(1 / 60))
+        if not self._claims or self._trial.random.random() < 0.5:
+            return
+        gone = self._claims.pop(self._trial.random.choice(sorted(self._claims)))
+        self._trial.deleted += 1
+        if gone.instance:
+            await self._terminate(gone.instance)
+
+    async def _collect(self) -> None:
+        while True:
+            await self._clock.sleep(10.0)
+            try:
+                garbage = await self._cloud.garbage(list(self._claims.values()))
+            except Unavailable:
+                continue
+            await asyncio.gather(*(self._terminate(each.id) for each in garbage))
+
+    async def _terminate(self, instance: str) -> None:
+        while True:
+            try:
+                return await self._cloud.terminate(instance)
+            except NotFound:
+                return
+            except Unavailable:
+                await self._clock.sleep(5.0)
+
+    async def _quiet(self) -> None:
+        await self._clock.sleep(max(0.0, EPOCH + TROUBLE - self._clock.now()))
+        for _ in range(2):
+            await self._clock.sleep(60.0)
+            for each in await self._cloud.garbage(list(self._claims.values())):
+                await self._terminate(each.id)
+
+
+def _settings(chance: Random) -> Settings:
+    """Troubles, each for a while."""
+    return Settings(
+        latency=chance.choice([0.0, 0.02, 0.5]),
+        faults=tuple(_fault(chance) for _ in range(chance.randint(0, 4))),
+        throttling=(Limit(operation="CreateFleet", rate=0.5, burst=2),)
+        if chance.random() < 0.2
+        else (),
+        stock=tuple(
+            StockRule(instanceType=kind, capacityType=market, free=chance.randint(0, 3))
+            for kind in ("m5.*", "c5.*", "m6g.*")
+            for market in (ON_DEMAND, SPOT)
+            if chance.random() < 0.4
+        ),
+        pace=Pace(invisible=Delay(median=chance.choice([0.0, 0.0, 3.0, 20.0]))),
+    )
+
+
+def _fault(chance: Random) -> Fault:
+    start = EPOCH + chance.uniform(0, TROUBLE / 2)
+    return Fault(
+        operation=chance.choice(FAILING),
+        probability=chance.choice([0.2, 0.5, 1.0]),
+        start=chance.choice([None, start]),
+        end=start + chance.uniform(0, TROUBLE / 2),
+        **chance.choice(FAILURES),
+    )
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_once_things_are_quiet_every_machine_has_its_claim(seed: int) -> None:
+    async def main(clock: VirtualClock) -> Trial:
+        trial = Trial(clock, seed)
+        await trial.play()
+        return trial
+
+    trial = on_time(main)
+    owned = [each.instance for each in trial.claims.values()]
+    assert len(set(owned)) == len(owned), "one machine for two claims"
+    assert {each.id for each in trial.scene.running()} == set(owned)
+    assert "ReservationCapacityExceeded" not in trial.codes, "a reservation was over-committed"

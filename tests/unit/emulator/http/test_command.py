@@ -1,0 +1,172 @@
+"""`wain emulator set`: flags and files into a patch, and the patch into a running emulator."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.contract.servers import Emulator, emulator
+
+from wainwright.cli.emulating.patch import HELP, pairs
+from wainwright.cli.main import wain
+from wainwright.errors import WainError
+
+CLOUD = """
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+spec:
+  region: us-east-1
+  zones: [us-east-1a]
+  capacityReservations:
+    - {id: cr-0123, instanceType: m5.large, availabilityZone: us-east-1a, total: 3}
+"""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Emulator]:
+    with emulator() as made:
+        yield made
+
+
+def change(running: Emulator, *arguments: str, text: str | None = None) -> Result:
+    line = ["emulator", "set", "--endpoint", running.endpoint, *arguments]
+    return CliRunner().invoke(wain, line, input=text, standalone_mode=False)
+
+
+def refused(result: Result) -> str:
+    assert isinstance(result.exception, WainError), result.output
+    assert result.exception.exit_code == 2
+    return result.exception.message
+
+
+def test_flags_become_rules(running: Emulator) -> None:
+    result = change(
+        running,
+        *("--price", "instanceType=m5.large,capacityType=spot,price=0.01"),
+        *("--unavailable", "instanceType=p5.*,zone=us-east-1a"),
+        *("--stock", "instanceType=c5.*,free=3"),
+        *("--stock", "instanceType=c5.large,free=1"),
+        *("--fault", "operation=CreateFleet,code=InternalError,status=500,match.Type=instant"),
+        *("--reservation", "id=cr-0a,instanceType=m5.large,availabilityZone=us-east-1a,total=2"),
+        "--throttle",
+    )
+    assert result.exit_code == 0, result.exception
+    shop = running.cloud.parts.shop.state
+    assert [(each.instanceType, each.price) for each in shop.prices] == [("m5.large", 0.01)]
+    assert [(each.instanceType, each.free) for each in shop.stock.rules] == [
+        ("c5.*", 3),
+        ("c5.large", 1),
+    ]
+    assert running.cloud.parts.reservations.state.reservations["cr-0a"].total == 2
+    expected = "changed prices, unavailable, capacityReservations, stock, faults, throttling\n"
+    assert result.output == expected
+
+
+def test_a_list_can_be_emptied(running: Emulator) -> None:
+    change(running, "--unavailable", "instanceType=p5.*")
+    assert change(running, "--clear", "unavailable").exit_code == 0
+    assert running.cloud.parts.shop.state.stock.unavailable == []
+
+
+def test_a_file_and_flags_together(running: Emulator, tmp_path: Path) -> None:
+    file = tmp_path / "patch.yaml"
+    file.write_text("stock: [{instanceType: r5.*, free: 2}]\npace: {boot: {median: 0}}\n")
+    assert change(running, str(file), "--stock", "instanceType=r6i.*,free=1").exit_code == 0
+    rules = running.cloud.parts.shop.state.stock.rules
+    assert [each.instanceType for each in rules] == ["r5.*", "r6i.*"]
+    assert running.cloud.parts.instances.state.pace.boot.median == 0
+
+
+def test_a_patch_from_standard_input(running: Emulator) -> None:
+    patch = {"unavailable": [{"instanceType": "x1.*"}]}
+    assert change(running, "-", text=json.dumps(patch)).exit_code == 0
+    (only,) = running.cloud.parts.shop.state.stock.unavailable
+    assert only.instanceType == "x1.*"
+    change(running, "--clear", "unavailable")
+
+
+def test_a_cloud_will_do(running: Emulator, tmp_path: Path) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text(CLOUD)
+    result = change(running, str(file))
+    assert result.exit_code == 0, result.exception
+    assert running.cloud.parts.reservations.state.reservations["cr-0123"].total == 3
+    assert "zones cannot change while the emulator runs" in result.stderr
+    file.write_text(CLOUD.replace("us-east-1", "eu-west-1"))
+    message = refused(change(running, str(file)))
+    assert message == "the patch is for eu-west-1, the emulator is in us-east-1"
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "nothing": ([], "nothing is to be changed"),
+    "no field": (["--stock", "c5.large"], "--stock: 'c5.large' is no field with a value"),
+    "no number": (
+        ["--stock", "instanceType=c5.large,free=few"],
+        "--stock: free is no number: 'few'",
+    ),
+    "an unknown field": (["--stock", "type=c5.large,free=1"], "stock: "),
+    "an unknown machine": (
+        ["--interrupt", "instance=i-0,kind=spot"],
+        "interruptions: there is no machine i-0",
+    ),
+    "no such file": (["no-such-file.yaml"], "no-such-file.yaml: "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said(name: str, running: Emulator) -> None:
+    arguments, message = WRONG[name]
+    assert refused(change(running, *arguments)).startswith(message)
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "no YAML": ("stock: [", ":"),
+    "a text": ("hello", " is neither a patch nor a list of faults"),
+    "two documents": ("a: 1\n---\nb: 2\n", " has 2 documents"),
+    "an unknown field": ("stocks: []", "stocks cannot be changed"),
+    "no list": ("stock: 5", "stock: "),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_cannot_be_used(name: str, running: Emulator, tmp_path: Path) -> None:
+    text, message = FILES[name]
+    file = tmp_path / "patch.yaml"
+    file.write_text(text)
+    assert message in refused(change(running, str(file)))
+
+
+def test_nobody_there() -> None:
+    line = ["emulator", "set", "--port", "1", "--throttle"]
+    message = refused(CliRunner().invoke(wain, line, standalone_mode=False))
+    assert message.startswith("no emulator answers at http://127.0.0.1:1: ")
+
+
+EXAMPLES: dict[str, tuple[str, Any]] = {
+    "texts and numbers": (
+        "id=cr-1,total=3,ownerID=111122223333",
+        {"id": "cr-1", "total": 3, "ownerID": "111122223333"},
+    ),
+    "members": (
+        "tags.team=web,tags.a.b=c,interruptible=true",
+        {"tags": {"team": "web", "a.b": "c"}, "interruptible": True},
+    ),
+    "an empty value": ("a=,b==", {"a": "", "b": "="}),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_fields_of_a_flag(name: str) -> None:
+    text, expected = EXAMPLES[name]
+    assert pairs("reservation", text) == expected
+
+
+def test_the_help_of_each_flag_can_be_read(running: Emulator) -> None:
+    """Without what is in brackets, which may be left out, and with real values for dots."""
+    for flag in HELP.keys() - {"interrupt"}:
+        text = HELP[flag].partition("[")[0].replace("cr-…", "cr-0b")
+        text = text.replace("instanceType=…", "instanceType=m5.large").replace("…", "us-east-1a")
+        result = change(running, f"--{flag}", text.rstrip("."))
+        assert result.exit_code == 0, (flag, result.exception)
