@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle crds lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle crds awscli lock clean
 
 ## demo: a folder of manifests with mistakes, and what `wain validate` says of it
 demo: $(VENV)/.run
@@ -57,6 +57,9 @@ oracle: $(VENV)/.dev
 crds: $(VENV)/.run
 	$(BIN)/wain crds --output deploy/crds
 
+## awscli: the AWS command line in an environment of its own, for the test that uses it
+awscli: $(VENV)-awscli/.made
+
 ## lock: pin requirements/*.in anew, with hashes for Python 3.11 to 3.13
 lock:
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install -q uv
@@ -78,4 +81,10 @@ $(VENV)/.run: $(VENV)/bin/python requirements/run.txt pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)-awscli/.made: requirements/awscli.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)-awscli
+	$(VENV)-awscli/bin/python -m pip --disable-pip-version-check -q install --require-hashes -r requirements/awscli.txt
 	@touch $@

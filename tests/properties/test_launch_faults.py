@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.support.awslaunches import ONLY_RESERVED, RESERVING, Scene, asking, claim, reserved
+from tests.support.awslaunches import ONLY_RESERVED, RESERVING, A, Scene, asking, claim, reserved
 from tests.support.seams import on_time
 
 from wainwright.aws.provider import AwsCloud
@@ -25,14 +25,20 @@ from wainwright.emulator.faults import Fault, When
 from wainwright.emulator.settings import Settings
 from wainwright.emulator.throttle import Limit
 from wainwright.errors import CloudError, NotFound, Unavailable
-from wainwright.model.claim import Claim, Mark
-from wainwright.model.labels import ON_DEMAND, SPOT
+from wainwright.model.claim import Mark
+from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.requirements import Requirements
 
 SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 240
 TROUBLE = 120.0  # seconds for which calls fail
 PLACES = 3  # of the reservation
-WANTS = (ONLY_RESERVED, asking(capacity=SPOT), asking(capacity=ON_DEMAND), Requirements())
+WANTS = (
+    ONLY_RESERVED,
+    asking(capacity=RESERVED, zone=A),
+    asking(capacity=SPOT),
+    asking(capacity=ON_DEMAND),
+    Requirements(),
+)
 FAILING = (
     "CreateFleet",
     "CreateFleet",
@@ -78,16 +84,24 @@ class Trial:
         self.scene.use(**RESERVING)
         self.claims = self.scene.store.claims
         self.number = 0
-        for _ in range(chance.randint(1, 4)):
-            wanted = chance.choice(WANTS)
-            for _ in range(chance.randint(1, 4)):
-                self.add(wanted)
+        self.waves = sorted(
+            (EPOCH + chance.uniform(0, TROUBLE / 2), chance.randint(1, 4), chance.choice(WANTS))
+            for _ in range(chance.randint(1, 5))
+        )
         self.deleted = 0
         self.codes: list[str] = []
 
-    def add(self, wanted: Requirements) -> Claim:
+    def add(self, wanted: Requirements) -> None:
         self.number += 1
-        return self.scene.store.keep(claim(self.number, wanted))
+        self.scene.store.keep(claim(self.number, wanted))
+
+    async def wave(self) -> None:
+        """Pods come, and claims for them."""
+        due, count, wanted = self.waves[0]
+        await self.clock.sleep(max(0.0, due - self.clock.now()))
+        del self.waves[0]
+        for _ in range(count):
+            self.add(wanted)
 
     def check(self) -> None:
         """At every moment: no more machines than somebody wants, or wanted until just now."""
@@ -155,18 +169,29 @@ class Process:
         found = await self._cloud.recover(list(self._claims.values()))
         for uid, instance in found.found.items():
             await self._written(uid, instance.id)
-        loops = [self._collect(), self._regret()]
-        helpers = [asyncio.ensure_future(each) for each in loops]
-        while waiting := [each for each in self._claims.values() if not each.instance]:
-            await asyncio.gather(*(self._launch(each.uid) for each in waiting))
-        for helper in helpers:
-            helper.cancel()
+        loops = [self._collect(), self._regret(), self._launch_all()]
+        await asyncio.wait(
+            [asyncio.ensure_future(each) for each in loops], return_when=asyncio.FIRST_COMPLETED
+        )
         await self._quiet()
 
+    async def _launch_all(self) -> None:
+        """Each claim as it comes, all at the same time."""
+        launches: dict[str, asyncio.Task[None]] = {}
+        while self._trial.waves or not all(each.instance for each in self._claims.values()):
+            for uid in self._claims.keys() - launches.keys():
+                launches[uid] = asyncio.ensure_future(self._launch(uid))
+            if self._trial.waves:
+                await self._trial.wave()
+            else:
+                await self._clock.sleep(1.0)
+        await asyncio.gather(*launches.values())
+
     async def _launch(self, uid: str) -> None:
+        seen = self._claims[uid]  # and never again: what controllers see lags behind
         while uid in self._claims and not self._claims[uid].instance:
             try:
-                instance = await self._cloud.launch(self._claims[uid])
+                instance = await self._cloud.launch(seen)
             except Unavailable as error:
                 await self._clock.sleep(error.after or 5.0)
             except CloudError:
@@ -185,13 +210,13 @@ class Process:
 
     async def _regret(self) -> None:
         """Users delete claims whenever they like."""
-        await self._clock.sleep(self._trial.random.expovariate(1 / 60))
-        if not self._claims or self._trial.random.random() < 0.5:
-            return
-        gone = self._claims.pop(self._trial.random.choice(sorted(self._claims)))
-        self._trial.deleted += 1
-        if gone.instance:
-            await self._terminate(gone.instance)
+        while True:
+            await self._clock.sleep(self._trial.random.expovariate(1 / 20))
+            if self._claims:
+                gone = self._claims.pop(self._trial.random.choice(sorted(self._claims)))
+                self._trial.deleted += 1
+                if gone.instance:
+                    await self._terminate(gone.instance)
 
     async def _collect(self) -> None:
         while True:
@@ -223,7 +248,7 @@ def _settings(chance: Random) -> Settings:
     """Troubles, each for a while."""
     return Settings(
         latency=chance.choice([0.0, 0.02, 0.5]),
-        faults=tuple(_fault(chance) for _ in range(chance.randint(0, 4))),
+        faults=tuple(_fault(chance) for _ in range(chance.randint(0, 6))),
         throttling=(Limit(operation="CreateFleet", rate=0.5, burst=2),)
         if chance.random() < 0.2
         else (),
@@ -241,9 +266,9 @@ def _fault(chance: Random) -> Fault:
     start = EPOCH + chance.uniform(0, TROUBLE / 2)
     return Fault(
         operation=chance.choice(FAILING),
-        probability=chance.choice([0.2, 0.5, 1.0]),
-        start=chance.choice([None, start]),
-        end=start + chance.uniform(0, TROUBLE / 2),
+        probability=chance.choice([0.2, 0.5, 1.0, 1.0]),
+        start=start,
+        end=start + chance.uniform(1, TROUBLE / 2),
         **chance.choice(FAILURES),
     )
 

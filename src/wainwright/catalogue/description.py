@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 
 from wainwright.catalogue import builtin, regions
 from wainwright.catalogue.ami import Traits
 from wainwright.catalogue.labels import ARCH, Labels, kin, kin_labels, own_labels
+from wainwright.catalogue.lazily import Lazily
 from wainwright.model.requirements import Requirement, Requirements
 from wainwright.model.values import one_of
 
@@ -14,16 +14,18 @@ from wainwright.model.values import one_of
 @cache
 def descriptions(region: str, traits: Traits) -> Mapping[str, Requirements]:
     """For every type that the region offers, what its labels can be, in the order of names."""
-    machines, made = builtin.machines(), {}
+    machines = builtin.machines()
     kindred: dict[tuple[str | int, ...], list[Requirement]] = {}
-    for name in regions.region(region).offered:
+
+    def made(name: str) -> Requirements:
         machine = machines[name]
         relation = kin(machine)
         shared = kindred.get(relation)
         if shared is None:
             shared = kindred[relation] = _required(kin_labels(machine, traits, region))
-        made[name] = Requirements([*shared, *_required(own_labels(machine))])
-    return MappingProxyType(made)
+        return Requirements([*shared, *_required(own_labels(machine))])
+
+    return Lazily(regions.region(region).offered, made)
 
 
 def _required(labels: Labels) -> list[Requirement]:

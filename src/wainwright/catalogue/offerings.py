@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
 
 from wainwright.catalogue import builtin, prices, regions
+from wainwright.catalogue.lazily import Lazily
 from wainwright.catalogue.lots import Layer, Lot, Lots, Step, offerings
 from wainwright.catalogue.machine import Machine
 from wainwright.catalogue.prices import Basis
@@ -39,14 +39,13 @@ def base(region: str) -> Base:
     """Computed once per region: no class changes it."""
     machines, found = builtin.machines(), regions.region(region)
     markets = {zone.name: (_market(zone, ON_DEMAND), _market(zone, SPOT)) for zone in found.zones}
-    lots = {
-        name: _lots(machines[name], region, [(zone.name, *markets[zone.name]) for zone in zones])
-        for name, zones in found.offered.items()
-    }
-    return Base(
-        lots=MappingProxyType(lots),
-        offerings=MappingProxyType({name: offerings(each) for name, each in lots.items()}),
-    )
+
+    def made(name: str) -> tuple[Lot, ...]:
+        places = [(zone.name, *markets[zone.name]) for zone in found.offered[name]]
+        return _lots(machines[name], region, places)
+
+    lots = Lazily(found.offered, made)
+    return Base(lots=lots, offerings=Lazily(lots, lambda name: offerings(lots[name])))
 
 
 def _market(zone: Zone, capacity_type: str) -> Requirements:

@@ -162,7 +162,7 @@ def _chosen(cloud: Cloud, lots: Lots) -> tuple[Lots, list[Remark]]:
             remarks.append(_no_type(cloud, index, pattern, list(lots)))
     if not kept:
         raise Refused(remarks)
-    return {name: each for name, each in lots.items() if name in kept}, remarks
+    return {name: lots[name] for name in lots if name in kept}, remarks
 
 
 def _no_type(cloud: Cloud, index: int, pattern: str, known: list[str]) -> Remark:

@@ -74,10 +74,14 @@ class Placing(Site):
             if self._take(pod, group, wish, -1):
                 return Found.PLACE
             step = self.ladder.step(stage, wish) if self.strict_weights else None
-            if self._join(pod, group, wish, self._forbidden((stage,), step)):
+            forbidden = self._forbidden((stage,), step)
+            if self._join(pod, group, wish, forbidden):
                 return Found.PLACE
             step = step or self.ladder.step(stage, wish)
             if step is not None:
+                # With a slot for another alternative, that one may find room already opened too.
+                if step.wish is not wish and self._join(pod, group, step.wish, forbidden):
+                    return Found.PLACE
                 return self._opened(pod, group, step)
         return None
 

@@ -15,6 +15,7 @@ SPOT: Final = "EC2 Spot Instance Interruption Warning"
 REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
 STATE: Final = "EC2 Instance State-change Notification"
 RESERVATION: Final = "EC2 Capacity Reservation Instance Interruption Warning"
+BLOCK: Final = "Capacity Block Expiration Warning"
 HEALTH_EVENT: Final = "AWS Health Event"
 
 
@@ -84,6 +85,15 @@ def reservation_interruption(
             "availability-zone-id": zone_id,
             "instance-lifecycle": lifecycle,
         },
+    )
+
+
+def block_expires(world: World, reservation: str, ends: float) -> Event:
+    """Forty minutes before a capacity block is over."""
+    return Event(
+        kind=BLOCK,
+        resources=(arn("ec2", world.region, world.account, f"capacity-reservation/{reservation}"),),
+        detail={"capacity-reservation-id": reservation, "end-date": stamp(ends)},
     )
 
 

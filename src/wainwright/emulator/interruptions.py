@@ -134,6 +134,15 @@ class Interruptions:
         )
         self._end_later(victim, notice, RESERVATION_REASON)
 
+    def block(
+        self, reservation: str, machines: Iterable[Victim], *, ends: float, taken: float
+    ) -> None:
+        """A capacity block is nearly over, and its machines are taken before; others do that."""
+        self._tell(events.block_expires(self._world, reservation, ends))
+        for each in machines:
+            told = (each.id, each.zone_id, each.lifecycle, taken)
+            self._tell(events.reservation_interruption(self._world, *told))
+
     def schedule(
         self, instance: str, code: Code, *, starts: float, lasts: float = 3600.0
     ) -> ScheduledEvent:

@@ -12,6 +12,7 @@ from wainwright.emulator.ec2.goods import Goods
 from wainwright.emulator.ec2.group_rules import GroupRules
 from wainwright.emulator.ec2.images import Images
 from wainwright.emulator.ec2.instances import Instances
+from wainwright.emulator.ec2.joining import RECLAIMED
 from wainwright.emulator.ec2.launching import Ground, Launcher
 from wainwright.emulator.ec2.lookup import (
     GROUP,
@@ -24,12 +25,14 @@ from wainwright.emulator.ec2.lookup import (
     TEMPLATE,
     VPC,
 )
+from wainwright.emulator.ec2.machines import CapacityReservation, Instance
 from wainwright.emulator.ec2.network import Network
 from wainwright.emulator.ec2.placement import Placement
 from wainwright.emulator.ec2.prices import Shop
 from wainwright.emulator.ec2.quota import Quota, QuotaState
 from wainwright.emulator.ec2.reservations import Reservations
 from wainwright.emulator.ec2.run import Runs
+from wainwright.emulator.ec2.spot_requests import SpotRequests
 from wainwright.emulator.ec2.status import Statuses
 from wainwright.emulator.ec2.tagging import Tagging
 from wainwright.emulator.ec2.templates import Templates
@@ -115,7 +118,13 @@ class Parts:
         self.interruptions = Interruptions(world, self.sqs, queue, self.instances)
         self.interruptions.state.spot_share = settings.spot_interruptions
         self.instances.watch(self.interruptions.noticed)
+        self.reservations.book.watch(self._block_ends)
         self.statuses = Statuses(self.instances, self.interruptions)
+        self.spot_requests = SpotRequests(self.instances, self.shop)
+
+    def _block_ends(self, block: CapacityReservation, machines: list[Instance]) -> None:
+        ends = block.end or self.world.now()
+        self.interruptions.block(block.id, machines, ends=ends, taken=ends - RECLAIMED)
 
     def all(self) -> tuple[Part, ...]:
         """In the order in which they were made."""

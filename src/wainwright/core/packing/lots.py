@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from wainwright.core.packing.gauge import Gauge
 from wainwright.core.packing.linear import Supply
 from wainwright.core.packing.machines import Amounts, Machine
+from wainwright.core.packing.reachable import Sums, sums
 
 GROUPS: Final = 8  # the demands that the linear program tells apart; the lightest are put together
 DIGITS: Final = 4  # binary digits of an amount that decide to which machines it is too large
@@ -22,11 +23,12 @@ class Lot(NamedTuple):
 class Groups:
     """Lots that fit the same machines, together."""
 
-    __slots__ = ("demands", "of_lot", "takers")
+    __slots__ = ("_lots", "demands", "of_lot", "takers")
 
     def __init__(
         self, lots: Sequence[Lot], machines: Sequence[Machine], gauge: Gauge, most: int = GROUPS
     ) -> None:
+        self._lots = lots
         fitting = _Fitting(machines, gauge)
         masks = [fitting.machines_for(lot) for lot in lots]
         numbers, merged = _numbered(lots, masks, most)
@@ -45,11 +47,23 @@ class Groups:
         """For each machine the groups of which at least some lot may be on it."""
 
     def supplies(self, machines: Sequence[Machine]) -> list[Supply]:
-        return [
-            Supply(machine.price, machine.room, takers)
-            for machine, takers in zip(machines, self.takers, strict=True)
-            if takers
-        ]
+        """The machines that anybody can use, no larger than what can be used of them."""
+        most = [max(column) for column in zip(*(each.room for each in machines), strict=True)]
+        usable: dict[int, list[Sums]] = {}
+        found = []
+        for machine, takers in zip(machines, self.takers, strict=True):
+            if takers and takers not in usable:
+                usable[takers] = self._sums(takers, most)
+            if takers:
+                own = zip(usable[takers], machine.room, strict=True)
+                room = tuple(each.most_within(amount) for each, amount in own)
+                found.append(Supply(machine.price, room, takers))
+        return found
+
+    def _sums(self, takers: int, most: Sequence[int]) -> list[Sums]:
+        lots = zip(self._lots, self.of_lot, strict=True)
+        mine = [lot for lot, group in lots if takers >> group & 1]
+        return sums([lot.amounts for lot in mine], [lot.count for lot in mine], most)
 
 
 class _Fitting:

@@ -126,4 +126,10 @@ def _sold(
 def _rank(machine: Machine) -> tuple[float, tuple[int, ...], int, int, int]:
     """The cheapest first, among equals the roomiest."""
     roomiest = tuple(-amount for amount in machine.room)
-    return machine.price, roomiest, -machine.takers.bit_count(), machine.template.number, machine.row
+    return (
+        machine.price,
+        roomiest,
+        -machine.takers.bit_count(),
+        machine.template.number,
+        machine.row,
+    )

@@ -9,7 +9,7 @@ from wainwright.core.packing.linear import highest_prices, shadow_prices, worth
 from wainwright.core.packing.lots import Groups, Lot
 from wainwright.core.packing.machines import Customers, Machine
 
-FAIR: Final = 0.1  # how much of a price comes from what is asked for, not from what is scarce
+FAIR: Final = 0.05  # how much of a price comes from what is asked for, not from what is scarce
 SLACK: Final = 0.1  # machines that cost so much more than they are worth are still looked at
 SHORT: Final = 60  # so many machines are looked at
 NUISANCE: Final = 0.003  # what one node more is taken to cost, as a part of a machine's price
@@ -48,8 +48,9 @@ class Yard:
         self.values = _values(lots, groups, blended)
         """What it is taken to be worth."""
         self.main = _main_pair(groups.demands, blended)
-        self.shares = [_parts(lot.amounts, blended[groups.of_lot[n]], self.main)
-                       for n, lot in enumerate(lots)]
+        self.shares = [
+            _parts(lot.amounts, blended[groups.of_lot[n]], self.main) for n, lot in enumerate(lots)
+        ]
         self.balance = [self._balance(number, groups, blended) for number in range(len(machines))]
         self.short = self._shortlist(groups, prices)
         self.nuisance = NUISANCE * median_low([machines[each].price for each in self.short])

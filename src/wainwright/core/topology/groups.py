@@ -30,15 +30,18 @@ class Kind(Enum):
 class Filter:
     """The nodes that count for a spread; None means that all do."""
 
-    __slots__ = ("alternatives", "launchable", "takes", "tolerations")
+    __slots__ = ("alternatives", "launchable", "reach", "takes", "tolerations")
 
     def __init__(
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
+        reach: tuple[Requirements, ...] | None,
     ) -> None:
         self.alternatives = alternatives
         self.tolerations = tolerations
+        self.reach = reach
+        """Where the pod itself may go: new nodes elsewhere would never be made for it."""
         self.launchable: list[Any] | None = None
         """What pools could launch that counts, once somebody has worked it out."""
         self.takes: dict[Any, bool] = {}

@@ -47,11 +47,11 @@ class Registry:
         return list(dict.fromkeys(found))
 
     def spread(self, pod: Pod, spread: Spread) -> AnyGroup:
-        elsewhere = spread.honor_affinity and pod.alternatives != ANYWHERE
-        alternatives = pod.alternatives if elsewhere else None
+        reach = pod.alternatives if pod.alternatives != ANYWHERE else None
+        alternatives = reach if spread.honor_affinity else None
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
-        name = (Kind.SPREAD, pod.namespace, spread, alternatives, tolerations, itself)
+        name = (Kind.SPREAD, pod.namespace, spread, reach, tolerations, itself)
         found = self.groups.get(name)
         if found is None:
             inside = frozenset({pod.namespace})
@@ -59,18 +59,19 @@ class Registry:
             # A new node is always possible, so that the emptiest counts as empty.
             limit = spread.max_skew + (not itself)
             found = self._new(name, Kind.SPREAD, (means,), limit)
-            found.spread, found.filter = spread, self._filter(alternatives, tolerations)
+            found.spread, found.filter = spread, self._filter(alternatives, tolerations, reach)
         return found
 
     def _filter(
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
+        reach: tuple[Requirements, ...] | None,
     ) -> Filter:
-        key = (alternatives, tolerations)
+        key = (alternatives, tolerations, reach)
         found = self._filters.get(key)
         if found is None:
-            found = self._filters[key] = Filter(alternatives, tolerations)
+            found = self._filters[key] = Filter(alternatives, tolerations, reach)
         return found
 
     def near(self, terms: tuple[Company, ...]) -> tuple[AnyGroup, ...]:

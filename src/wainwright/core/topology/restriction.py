@@ -99,9 +99,11 @@ class _Keys:
         self._narrow(group.key, one_of(here), optional=False)
 
     def avoid(self, group: LabelGroup) -> None:
-        # Where a draft cannot settle in this round its pods might be anywhere.
-        taken = one_of(()) if group.stuck else none_of(v for v, n in group.counts.items() if n)
-        self._narrow(group.key, taken, optional=True)
+        taken = [value for value, count in group.counts.items() if count]
+        if taken or group.stuck:
+            # Where a draft cannot settle in this round its pods might be anywhere.
+            free = one_of(()) if group.stuck else none_of(taken)
+            self._narrow(group.key, free, optional=True)
 
     def spread(self, key: str, values: list[str]) -> None:
         self._narrow(key, one_of(values), optional=False)

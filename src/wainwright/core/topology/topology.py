@@ -172,7 +172,7 @@ class Topology:
         return frozenset(found)
 
     def _launchable(self, group: LabelGroup) -> Sequence[tuple[Narrowing, Template]]:
-        wanted = group.filter or Filter(None, None)
+        wanted = group.filter or Filter(None, None, None)
         if wanted.launchable is None:
             wanted.launchable = list(_launchable(self._templates, wanted))
         return wanted.launchable
@@ -198,11 +198,11 @@ class Topology:
 def _launchable(
     templates: Sequence[Template], wanted: Filter
 ) -> Iterator[tuple[Narrowing, Template]]:
-    """What pools could launch of the nodes that count."""
+    """What pools could launch of the nodes that count, where the pod may go."""
     for template in templates:
         if not _tolerated(template, wanted):
             continue
-        for each in wanted.alternatives or ANYWHERE:
+        for each in wanted.reach or ANYWHERE:
             if template.base.requirements.compatible(each, template.well_known):
                 narrowing = template.base.joined(template.decided_here(each))
                 if narrowing is not None:
@@ -212,8 +212,11 @@ def _launchable(
 def _takes(wanted: Filter, draft: Draft) -> bool:
     if not _tolerated(draft.template, wanted):
         return False
+    template = draft.template
+    known = template.base.requirements, template.well_known
     return any(
-        draft.narrowing.joined(draft.template.decided_here(each)) is not None
+        known[0].compatible(each, known[1])
+        and draft.narrowing.joined(template.decided_here(each)) is not None
         for each in wanted.alternatives or ANYWHERE
     )
 

@@ -10,6 +10,7 @@ from wainwright.emulator.dryrun import would_have_succeeded
 from wainwright.emulator.ec2.fleet_filling import Filling
 from wainwright.emulator.ec2.fleet_goals import Goal, goals
 from wainwright.emulator.ec2.fleet_pools import Pools
+from wainwright.emulator.ec2.fleet_records import Record, Records
 from wainwright.emulator.ec2.launch_places import Places
 from wainwright.emulator.ec2.launching import Launcher
 from wainwright.emulator.ec2.templates import Templates
@@ -19,10 +20,11 @@ from wainwright.emulator.world import Answer, Handler, Params
 
 class FleetsState(msgspec.Struct, kw_only=True):
     tokens: dict[str, Kept] = {}
+    records: dict[str, Record] = {}
 
 
 class Fleets:
-    """Fleets of type instant: they launch once, and nothing of them stays but the machines."""
+    """Fleets of type instant: they launch once, and what stays of them is a record."""
 
     name = "ec2"
     dry_runs = ("CreateFleet",)
@@ -41,9 +43,10 @@ class Fleets:
     def state(self, state: FleetsState) -> None:
         self._state = state
         self._tokens = Tokens(self._ground.world, state.tokens)
+        self._records = Records(self._ground.world, state.records)
 
     def operations(self) -> Mapping[str, Handler]:
-        return {"CreateFleet": self.create}
+        return {"CreateFleet": self.create, "DescribeFleets": self.describe}
 
     def create(self, params: Params) -> Answer:
         check(params)
@@ -62,4 +65,9 @@ class Fleets:
             left = goal.wanted
             for way in goal.ways:
                 left = filling.fill(way, choices, left)
-        return filling.tally.answer()
+        answer = filling.tally.answer()
+        self._records.keep(params, answer)
+        return answer
+
+    def describe(self, params: Params) -> Answer:
+        return self._records.describe(params)

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from wainwright.emulator import ids
+from wainwright.emulator.ec2.catalogue import NoState
 from wainwright.emulator.ec2.lookup import RULE, named
 from wainwright.emulator.ec2.network import Network
 from wainwright.emulator.ec2.rule_words import Said, asked, row, said
@@ -25,11 +24,9 @@ MOST_RULES: Final = 60
 """Of one group in one direction."""
 
 
-class NoState(msgspec.Struct):
-    """Rules stand with their groups."""
-
-
 class GroupRules:
+    """Has no state of its own: rules stand with their groups."""
+
     name = "ec2"
 
     def __init__(self, world: World, network: Network) -> None:

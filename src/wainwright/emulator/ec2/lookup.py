@@ -60,6 +60,15 @@ PLACEMENT: Final = Kind(
 INSTANCE: Final = Kind(
     prefix="i", resource="instance", words="instance", missing="InvalidInstanceID.NotFound"
 )
+FLEET: Final = Kind(
+    prefix="fleet", resource="fleet", words="fleet", missing="InvalidFleetId.NotFound"
+)
+SPOT_REQUEST: Final = Kind(
+    prefix="sir",
+    resource="spot-instances-request",
+    words="spot instance request",
+    missing="InvalidSpotInstanceRequestID.NotFound",
+)
 RESERVATION: Final = Kind(
     prefix="cr",
     resource="capacity-reservation",

@@ -1,7 +1,7 @@
 """The book of capacity reservations: who is in them, when they begin and end, what then happens."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -22,11 +22,16 @@ from wainwright.emulator.world import World
 
 BEGINS: Final = "ec2.reservation.begins"
 ENDS: Final = "ec2.reservation.ends"
+WARNS: Final = "ec2.reservation.warns"
 RECLAIMS: Final = "ec2.reservation.reclaims"
+WARNED: Final = 40 * 60.0  # so long before its end everybody is told of a block
 ACTIVE, SCHEDULED, EXPIRED = "active", "scheduled", "expired"
 HELD: Final = (ACTIVE, SCHEDULED)
 """States in which its capacity is set aside."""
 TAKEN_BACK: Final = "Server.CapacityReservationEnded"
+
+
+Warned: TypeAlias = Callable[[CapacityReservation, list[Instance]], None]
 
 
 class Reserved(msgspec.Struct, kw_only=True):
@@ -48,7 +53,9 @@ class Book:
         instances.watch(self._note)
         world.on(BEGINS, self._begin)
         world.on(ENDS, self._expire)
+        world.on(WARNS, self._warn)
         world.on(RECLAIMS, self._reclaim)
+        self._told: list[Warned] = []
 
     @property
     def state(self) -> Reserved:
@@ -58,6 +65,10 @@ class Book:
     def state(self, state: Reserved) -> None:
         self._state = state
         self.joining.reservations = state.reservations
+
+    def watch(self, told: Warned) -> None:
+        """Told of every capacity block that is nearly over, and of the machines in it."""
+        self._told.append(told)
 
     def add(self, reservation: CapacityReservation) -> None:
         self.state.reservations[reservation.id] = reservation
@@ -104,8 +115,9 @@ class Book:
         if reservation.end is not None and reservation.state in HELD:
             self._world.at(reservation.end, ENDS, at=reservation.end, **about)
             if reservation.kind == BLOCK:
-                due = max(reservation.end - RECLAIMED, self._world.now())
-                self._world.at(due, RECLAIMS, at=reservation.end, **about)
+                for kind, before in ((WARNS, WARNED), (RECLAIMS, RECLAIMED)):
+                    due = max(reservation.end - before, self._world.now())
+                    self._world.at(due, kind, at=reservation.end, **about)
 
     def absorb(self, reservation: CapacityReservation) -> None:
         """An open reservation takes in what runs already, matches, and has nothing against it."""
@@ -156,6 +168,12 @@ class Book:
         reservation = self.state.reservations[about["id"]]
         if reservation.state in HELD and reservation.end == about["at"]:
             self.end(reservation, EXPIRED)
+
+    def _warn(self, about: Mapping[str, Any]) -> None:
+        reservation = self.state.reservations[about["id"]]
+        if reservation.active and reservation.end == about["at"]:
+            for told in self._told:
+                told(reservation, self.inside(reservation))
 
     def _reclaim(self, about: Mapping[str, Any]) -> None:
         """EC2 ends the machines of a block half an hour before the block itself."""

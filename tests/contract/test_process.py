@@ -1,0 +1,112 @@
+"""`wain emulator` from its first line to its last."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.contract.doors import OverHttp, refusal
+from tests.contract.lines.scene import reserve
+from tests.contract.process import WAIN, emulating
+
+CLOUD = """
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+metadata: {name: oregon}
+spec:
+  region: us-west-2
+  zones: [us-west-2a, us-west-2b]
+  instanceTypes: ["m5.*", "m6i.large"]
+  prices:
+    - {instanceType: m5.large, capacityType: spot, zone: us-west-2a, price: 0.0123}
+  capacityReservations:
+    - {id: cr-0a1b2c, instanceType: m5.large, availabilityZone: us-west-2a, total: 4, available: 1}
+"""
+FAULTS = """
+- {operation: DescribeVpcs, code: InternalError, status: 500, times: 1}
+"""
+
+
+def test_one_line_says_all_that_a_client_must_know(tmp_path: Path) -> None:
+    cloud, faults = tmp_path / "cloud.yaml", tmp_path / "faults.yaml"
+    cloud.write_text(CLOUD)
+    faults.write_text(FAULTS)
+    flags = ("--cloud", str(cloud), "--faults", str(faults), "--seed", "5", "--log")
+    with emulating(*flags) as running:
+        said = running.said
+        assert said["endpoint"].startswith("http://127.0.0.1:")
+        assert said["region"] == said["environment"]["AWS_REGION"] == "us-west-2"
+        assert said["environment"]["AWS_ENDPOINT_URL"] == said["endpoint"]
+        assert set(said["subnets"]) == {"us-west-2a", "us-west-2b"}
+        door = OverHttp(said["endpoint"], said["region"])
+        found = door.ask("ec2", "DescribeInstanceTypes")["InstanceTypes"]
+        names = {each["InstanceType"] for each in found}
+        assert {"m5.large", "m6i.large"} <= names
+        assert not any(name.startswith("c5") for name in names)
+        (reservation,) = door.ask("ec2", "DescribeCapacityReservations")["CapacityReservations"]
+        assert reservation["CapacityReservationId"] == "cr-0a1b2c"
+        assert reservation["AvailableInstanceCount"] == 1
+        assert refusal(door, "ec2", "DescribeVpcs") == ("InternalError", 500)
+        assert door.ask("ec2", "DescribeVpcs")["Vpcs"]
+        door.close()
+        code, errors = running.stop()
+    assert code == 0
+    lines = errors.splitlines()
+    assert len(lines) == 4
+    assert " 200 ec2 DescribeInstanceTypes " in lines[0]
+    assert " 500 InternalError ec2 DescribeVpcs " in lines[2]
+
+
+def test_the_state_is_kept_and_the_account_goes_on(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    with emulating("--state", str(state), "--throttle") as running:
+        first = running.said
+        door = OverHttp(first["endpoint"])
+        identity = reserve(door, 2)
+        door.close()
+        assert running.stop()[0] == 0
+    saved = json.loads(state.read_bytes())
+    assert saved["account"]["cluster"] == "wain"
+    with emulating("--state", str(state)) as running:
+        again = running.said
+        assert again["subnets"] == first["subnets"]
+        assert again["queueURL"].startswith(again["endpoint"])
+        door = OverHttp(again["endpoint"])
+        (found,) = door.ask("ec2", "DescribeCapacityReservations")["CapacityReservations"]
+        assert found["CapacityReservationId"] == identity
+        door.close()
+        running.child.send_signal(signal.SIGINT)
+        assert running.child.wait(30) == 0
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [WAIN, "emulator", *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+def test_what_is_wrong_is_said_before_anything_is_served(tmp_path: Path) -> None:
+    cloud = tmp_path / "cloud.yaml"
+    cloud.write_text(CLOUD.replace("us-west-2b", "us-west-2z"))
+    code, said = run("--port", "0", "--cloud", str(cloud))
+    assert code == 2
+    assert "us-west-2z" in said
+    assert "cloud.yaml:7" in said
+    cloud.write_text("{")
+    code, said = run("--port", "0", "--state", str(cloud))
+    assert code == 2
+    assert "this is no saved emulator" in said
+    code, said = run("--port", "0", "--state", str(tmp_path / "none" / "state.json"))
+    assert code == 2
+    assert "cannot be written" in said
+
+
+def test_a_port_that_is_taken() -> None:
+    with emulating() as running:
+        port = running.said["endpoint"].rpartition(":")[2]
+        code, said = run("--port", port)
+        assert code == 2
+        assert f"port {port} cannot be used" in said
+        assert running.stop() == (0, "")
