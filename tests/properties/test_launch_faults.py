@@ -17,6 +17,7 @@ from tests.support.seams import on_time
 
 from wainwright.aws.provider import AwsCloud
 from wainwright.aws.seam import Answer, Params
+from wainwright.aws.tokens import BATCH_TAG
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.cloud import Entry
 from wainwright.emulator.ec2.lifecycle import Delay, Pace
@@ -88,7 +89,6 @@ class Trial:
             (EPOCH + chance.uniform(0, TROUBLE / 2), chance.randint(1, 4), chance.choice(WANTS))
             for _ in range(chance.randint(1, 5))
         )
-        self.deleted = 0
         self.codes: list[str] = []
 
     def add(self, wanted: Requirements) -> None:
@@ -104,9 +104,12 @@ class Trial:
             self.add(wanted)
 
     def check(self) -> None:
-        """At every moment: no more machines than somebody wants, or wanted until just now."""
-        alive = len(self.scene.running())
-        assert alive <= len(self.claims) + self.deleted, "paid twice"
+        """At every moment: every machine is the only one of some claim that asked for it."""
+        asked: dict[str, list[str]] = {}
+        for uid, mark in self.scene.store.recorded:
+            asked.setdefault(mark.batch, []).append(uid)
+        wanted = [asked.get(each.tags[BATCH_TAG], []) for each in self.scene.running()]
+        assert one_each(wanted), "paid twice"
 
     async def play(self) -> None:
         for _ in range(self.random.randint(0, 3)):
@@ -142,8 +145,8 @@ class Process:
     async def call(self, service: str, operation: str, params: Params) -> Answer:
         await self._step()
         answer = await self._trial.scene.emulated.call(service, operation, params)
-        self._trial.check()
         if operation == "CreateFleet":
+            self._trial.check()
             self._trial.codes += [each["ErrorCode"] for each in answer["Errors"]]
         await self._step()
         return answer
@@ -170,9 +173,10 @@ class Process:
         for uid, instance in found.found.items():
             await self._written(uid, instance.id)
         loops = [self._collect(), self._regret(), self._launch_all()]
-        await asyncio.wait(
-            [asyncio.ensure_future(each) for each in loops], return_when=asyncio.FIRST_COMPLETED
-        )
+        tasks = [asyncio.ensure_future(each) for each in loops]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
         await self._quiet()
 
     async def _launch_all(self) -> None:
@@ -214,7 +218,6 @@ class Process:
             await self._clock.sleep(self._trial.random.expovariate(1 / 20))
             if self._claims:
                 gone = self._claims.pop(self._trial.random.choice(sorted(self._claims)))
-                self._trial.deleted += 1
                 if gone.instance:
                     await self._terminate(gone.instance)
 
@@ -242,6 +245,22 @@ class Process:
             await self._clock.sleep(60.0)
             for each in await self._cloud.garbage(list(self._claims.values())):
                 await self._terminate(each.id)
+
+
+def one_each(wanted: Sequence[Sequence[str]]) -> bool:
+    """Whether everybody can have something of what they want, and nobody the same."""
+    given: dict[str, int] = {}
+
+    def gets(who: int, refused: set[str]) -> bool:
+        for each in wanted[who]:
+            if each not in refused:
+                refused.add(each)
+                if each not in given or gets(given[each], refused):
+                    given[each] = who
+                    return True
+        return False
+
+    return all(gets(who, set()) for who in range(len(wanted)))
 
 
 def _settings(chance: Random) -> Settings:

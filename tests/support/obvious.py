@@ -64,6 +64,8 @@ class Opening(msgspec.Struct):
     """What a pool says to a pod that asks for a node of its own."""
 
     shop: Shop
+    wanted: Requirements
+    """The alternative of the pod that it speaks of."""
     draft: Draft | None = None
     """None where a slot would do that is not to be had for now: the pod has to wait."""
 
@@ -122,6 +124,9 @@ class ObviousPlanner:
                 return True
             opening = self._opening(pod, wanted)
             if opening is not None:
+                other = opening.wanted
+                if other is not wanted and self._onto_draft(pod, other):
+                    return True  # a slot for another alternative, which finds room without it
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
@@ -214,12 +219,12 @@ class ObviousPlanner:
         now, at_best = self._within_limits(shop, worst=True), self._within_limits(shop, worst=False)
         draft = self._new(shop, pod, wanted, unheld, now)
         if draft is not None and draft.held:
-            return Opening(shop, draft)
+            return Opening(shop, wanted, draft)
         later = self._new(shop, pod, wanted, live, at_best)
         if later is not None and later.held:
-            return Opening(shop)
+            return Opening(shop, wanted)
         draft = self._new(shop, pod, wanted, (), now)
-        return None if draft is None else Opening(shop, draft)
+        return None if draft is None else Opening(shop, wanted, draft)
 
     def _new(
         self,

@@ -74,16 +74,22 @@ class Placing(Site):
             if self._take(pod, group, wish, -1):
                 return Found.PLACE
             step = self.ladder.step(stage, wish) if self.strict_weights else None
-            forbidden = self._forbidden((stage,), step)
-            if self._join(pod, group, wish, forbidden):
+            if self._join(pod, group, wish, self._forbidden((stage,), step)):
                 return Found.PLACE
             step = step or self.ladder.step(stage, wish)
             if step is not None:
-                # With a slot for another alternative, that one may find room already opened too.
-                if step.wish is not wish and self._join(pod, group, step.wish, forbidden):
-                    return Found.PLACE
-                return self._opened(pod, group, step)
+                return self._other(pod, group, stage, step, wish) or self._opened(pod, group, step)
         return None
+
+    def _other(
+        self, pod: Pod, group: PodClass, stage: Stage, step: Step, wish: Wish
+    ) -> Found | None:
+        """With a slot for another alternative, that one may find room opened already."""
+        if step.wish is wish:
+            return None
+        higher = self.ladder.step(stage, step.wish) if self.strict_weights else None
+        forbidden = self._forbidden((stage,), higher)
+        return Found.PLACE if self._join(pod, group, step.wish, forbidden) else None
 
     def _tied(self, pod: Pod, group: PodClass, stage: Stage) -> Found | None:
         assert stage.bound is not None
