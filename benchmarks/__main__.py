@@ -2,9 +2,15 @@
 
 import sys
 
-from benchmarks import catalogue, planner, reading, tied
+from benchmarks import catalogue, emulator, planner, reading, tied
 
-ALL = {"reading": reading.run, "catalogue": catalogue.run, "planner": planner.run, "tied": tied.run}
+ALL = {
+    "reading": reading.run,
+    "catalogue": catalogue.run,
+    "planner": planner.run,
+    "tied": tied.run,
+    "emulator": emulator.run,
+}
 
 
 def main() -> None:

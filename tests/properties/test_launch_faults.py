@@ -41,8 +41,7 @@ WANTS = (
     Requirements(),
 )
 FAILING = (
-    "CreateFleet",
-    "CreateFleet",
+    *["CreateFleet"] * 6,
     "CreateLaunchTemplate",
     "DescribeCapacityReservations",
     "DescribeInstances",
@@ -53,8 +52,7 @@ FAILURES: tuple[dict[str, Any], ...] = (
     {"code": "RequestLimitExceeded", "status": 503},
     {"code": "InternalError", "status": 500},
     {},  # lost before it got there
-    {"when": When.AFTER},
-    {"when": When.AFTER},
+    *[{"when": When.AFTER}] * 3,
 )
 
 
@@ -81,14 +79,18 @@ class Trial:
     def __init__(self, clock: VirtualClock, seed: int) -> None:
         self.random = chance = Random(seed)
         self.clock = clock
-        self.scene = Scene(clock, reserved(1, PLACES), settings=_settings(chance), seed=seed)
+        self.waves = sorted(
+            (
+                (EPOCH + chance.uniform(0, TROUBLE / 2), chance.randint(1, 4), chance.choice(WANTS))
+                for _ in range(chance.randint(1, 5))
+            ),
+            key=lambda wave: wave[0],
+        )
+        settings = _settings(chance, [due for due, _, _ in self.waves])
+        self.scene = Scene(clock, reserved(1, PLACES), settings=settings, seed=seed)
         self.scene.use(**RESERVING)
         self.claims = self.scene.store.claims
         self.number = 0
-        self.waves = sorted(
-            (EPOCH + chance.uniform(0, TROUBLE / 2), chance.randint(1, 4), chance.choice(WANTS))
-            for _ in range(chance.randint(1, 5))
-        )
         self.codes: list[str] = []
 
     def add(self, wanted: Requirements) -> None:
@@ -144,9 +146,11 @@ class Process:
 
     async def call(self, service: str, operation: str, params: Params) -> Answer:
         await self._step()
-        answer = await self._trial.scene.emulated.call(service, operation, params)
-        if operation == "CreateFleet":
+        try:
+            answer = await self._trial.scene.emulated.call(service, operation, params)
+        finally:
             self._trial.check()
+        if operation == "CreateFleet":
             self._trial.codes += [each["ErrorCode"] for each in answer["Errors"]]
         await self._step()
         return answer
@@ -263,11 +267,11 @@ def one_each(wanted: Sequence[Sequence[str]]) -> bool:
     return all(gets(who, set()) for who in range(len(wanted)))
 
 
-def _settings(chance: Random) -> Settings:
-    """Troubles, each for a while."""
+def _settings(chance: Random, waves: Sequence[float]) -> Settings:
+    """Troubles, each for a while, and most of them when they hurt."""
     return Settings(
         latency=chance.choice([0.0, 0.02, 0.5]),
-        faults=tuple(_fault(chance) for _ in range(chance.randint(0, 6))),
+        faults=tuple(_fault(chance, waves) for _ in range(chance.randint(0, 6))),
         throttling=(Limit(operation="CreateFleet", rate=0.5, burst=2),)
         if chance.random() < 0.2
         else (),
@@ -281,13 +285,13 @@ def _settings(chance: Random) -> Settings:
     )
 
 
-def _fault(chance: Random) -> Fault:
-    start = EPOCH + chance.uniform(0, TROUBLE / 2)
+def _fault(chance: Random, waves: Sequence[float]) -> Fault:
+    start = chance.choice(waves) + chance.uniform(-3.0, 3.0)
     return Fault(
         operation=chance.choice(FAILING),
-        probability=chance.choice([0.2, 0.5, 1.0, 1.0]),
+        probability=chance.choice([0.3, 0.7, 1.0, 1.0]),
         start=start,
-        end=start + chance.uniform(1, TROUBLE / 2),
+        end=start + chance.uniform(1, TROUBLE / 3),
         **chance.choice(FAILURES),
     )
 

@@ -158,10 +158,17 @@ class ObviousPlanner:
         return False
 
     def _joinable(self) -> list[Draft]:
-        """Machines under way first; then the fewest pods. Open choice: the oldest among equals."""
+        """Machines under way first; then the fewest pods.
+
+        Open choice: of those with one pod the oldest, of others the youngest.
+        """
         current = self._of_this_round()
         under_way = [draft for draft in self.drafts if draft not in current]
-        return under_way + sorted(current, key=lambda draft: len(draft.pods))
+        return under_way + sorted(current, key=self._fullness)
+
+    def _fullness(self, draft: Draft) -> tuple[int, int]:
+        pods, age = len(draft.pods), self.drafts.index(draft)
+        return pods, age if pods < 2 else -age
 
     def _of_this_round(self) -> list[Draft]:
         return [draft for draft in self.drafts if draft.round == self.round]

@@ -6,19 +6,23 @@ instance, and a node that has joined and is not ready yet, with the claim's pods
 
 from collections.abc import Mapping
 from math import fsum
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 from tests.support.oracle import Answer, Claim, Oracle
 from tests.support.oraclecatalogue import Manifest, allocatable
+from tests.support.oraclemachines import (
+    as_planned,
+    bound_to,
+    labels_of,
+    node_of,
+    with_slot_taken,
+)
 from tests.support.oracleours import Launched, Outcome
 from tests.support.oracleworlds import World
 
 from wainwright.core.launch import Buy, choose, left_to
 from wainwright.model.index import TypeIndex
-from wainwright.model.labels import HOSTNAME, INSTANCE_TYPE, REGISTERED, RESERVATION_ID
-from wainwright.model.plan import Choices, Launch, PlannedClaim
-from wainwright.model.requirements import Entry, Requirements
 
 MOST: Final = 60  # loops; each places a pod, and worlds have hardly more of them that wait
 
@@ -97,7 +101,7 @@ class _Loop:
         """What our launch choice takes of what was left to the claim."""
         slots = {each["reservationID"]: each["available"] for each in self._offerings()}
         try:
-            buy = choose(left_to(_planned(claim), index), lambda name: int(slots[name]))
+            buy = choose(left_to(as_planned(claim), index), lambda name: int(slots[name]))
         except AssertionError:
             raise Quarrel(f"nothing that {claim} may buy is sold") from None
         name, bought = index.types[buy.row].name, buy.offering
@@ -118,36 +122,39 @@ class _Loop:
         sold = next(each for each in self.world.types if each["name"] == kind)
         assert claim.nodeClaim is not None
         made, bought = claim.nodeClaim, buy.offering
-        labels = _labels(made, sold, buy) | {HOSTNAME: name, REGISTERED: "true"}
-        taints = [*made["spec"].get("taints", ()), *made["spec"].get("startupTaints", ())]
+        labels = labels_of(made, sold, buy)
         status = {"capacity": sold["capacity"], "allocatable": allocatable(sold)}
         claimed = {
             **made,
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodeClaim",
-            "metadata": {"name": f"claim-{name}", "labels": labels},
+            "metadata": {"name": name, "labels": labels},
             "status": {**status, "nodeName": name, "providerID": provider},
         }
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"providerID": provider, "taints": taints},
-            "status": status,
-        }
-        types = [_with_slot_taken(each, bought.reservation_id) for each in self.world.types]
-        objects = (*self.world.objects, claimed, node)
+        types = [with_slot_taken(each, bought.reservation_id) for each in self.world.types]
+        objects = (*self.world.objects, claimed, node_of(claimed))
         self.world = replace(self.world, objects=objects, types=tuple(types))
 
     def _bind(self, bound: Mapping[str, str]) -> None:
         """Puts pods on nodes, which are known by their provider id or, if foreign, by name."""
+        self._join(set(bound.values()))
         names = {
             each["spec"].get("providerID") or each["metadata"]["name"]: each["metadata"]["name"]
             for each in self.world.kinds("Node")
         }
         homes = {pod: names[provider] for pod, provider in bound.items()}
-        objects = tuple(_bound(each, homes) for each in self.world.objects)
+        objects = tuple(bound_to(each, homes) for each in self.world.objects)
         self.world = replace(self.world, objects=objects)
+
+    def _join(self, providers: set[str]) -> None:
+        """Gives claims that receive pods their node, if the world began before it had joined."""
+        joined = {each["spec"].get("providerID") for each in self.world.kinds("Node")}
+        nodes = tuple(
+            node_of(claim)
+            for claim in self.world.kinds("NodeClaim")
+            if claim["status"]["providerID"] in providers - joined
+        )
+        self.world = replace(self.world, objects=(*self.world.objects, *nodes))
 
     def _enter(self, pod: str, provider: str, *, joined: bool) -> None:
         """Remembers where the pod went, if that was launched here."""
@@ -157,76 +164,3 @@ class _Loop:
             old = self._launched[number]
             came = (*old.joined, pod) if joined else old.joined
             self._launched[number] = replace(old, pods=(*old.pods, pod), joined=came)
-
-
-def _planned(claim: Claim) -> PlannedClaim:
-    """The claim as ours would be written, for the launch choice to look at."""
-    assert claim.nodeClaim is not None
-    written = claim.nodeClaim["spec"]["requirements"]
-    asked = Requirements.from_entries([_entry(each) for each in written])
-    ids = tuple(sorted({each.reservationID for each in claim.offerings if each.reservationID}))
-    return PlannedClaim(
-        name="",
-        pool=claim.nodePool,
-        round=1,
-        requirements=asked,
-        choices=Choices(
-            instance_types=claim.instanceTypes,
-            zones=(),
-            capacity_types=(),
-            reservation_ids=ids if _is_reserved(written) else (),
-        ),
-        launch=Launch(instance_type="", zone=None, capacity_type="", price=0.0),
-        fees=0.0,
-        requests={},
-        pods=claim.pods,
-    )
-
-
-def _entry(written: Manifest) -> Entry:
-    values, least = tuple(written.get("values") or ()), written.get("minValues")
-    return written["key"], written["operator"], values, least
-
-
-def _is_reserved(written: list[Manifest]) -> bool:
-    """Whether the claim holds reservations: only then does it name them."""
-    return any(each["key"] == RESERVATION_ID and each["operator"] == "In" for each in written)
-
-
-def _labels(claim: Manifest, kind: Manifest, buy: Buy) -> dict[str, str]:
-    """What the node is labelled with: its claim's, its type's and its offering's labels."""
-    of_type = {
-        each["key"]: each["values"][0]
-        for each in kind["requirements"]
-        if each["operator"] == "In" and len(each["values"]) == 1
-    }
-    asked = buy.offering.requirements
-    bought = {key: value for key in asked if (value := asked.only(key)) is not None}
-    found: dict[str, str] = claim["metadata"]["labels"] | of_type | bought
-    found[INSTANCE_TYPE] = kind["name"]
-    if buy.offering.reservation_id is not None:
-        found[RESERVATION_ID] = buy.offering.reservation_id
-    return found
-
-
-def _with_slot_taken(kind: Manifest, reservation: str | None) -> Manifest:
-    if reservation is None:
-        return kind
-    offerings = [
-        each | {"available": each["available"] - 1}
-        if each["reservationID"] == reservation
-        else each
-        for each in kind["offerings"]
-    ]
-    return kind | {"offerings": offerings}
-
-
-def _bound(item: Manifest, homes: Mapping[str, str]) -> Manifest:
-    """A pod that has found a place, running there; anything else as it is."""
-    if item["kind"] != "Pod":
-        return item
-    home = homes.get(f"{item['metadata']['namespace']}/{item['metadata']['name']}")
-    if home is None:
-        return item
-    spec: dict[str, Any] = item["spec"] | {"nodeName": home}
-    return item | {"spec": spec, "status": {"phase": "Running"}}

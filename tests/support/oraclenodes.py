@@ -40,6 +40,7 @@ class Nodes:
         if self._dice.chance(self._profile.nodes):
             for number in range(self._dice.between(1, 4)):
                 found += self._machine(f"node-{number}", pods)
+            found += self._budgets()
         return found
 
     def _daemonsets(self) -> list[Manifest]:
@@ -78,6 +79,8 @@ class Nodes:
         kind, zone = dice.choice(self._types), dice.choice(tuple(ZONES))
         labels = {each["key"]: each["values"][0] for each in kind["requirements"]}
         labels |= {ZONE: zone, ZONE_ID: ZONES[zone], HOSTNAME: name}
+        if dice.chance(15):
+            return self._under_way(name, labels, kind)
         app = f"app-{dice.between(0, 3)}"
         running = pods.running(app, name, dice.choice((0, 0, 1, 2)))
         made = self._csi_node(name) + running
@@ -104,6 +107,29 @@ class Nodes:
             }
         spec = {"providerID": provider, "taints": [*lasting, *passing]}
         return [claim, _node(name, labels, kind, spec)]
+
+    def _under_way(self, name: str, labels: dict[str, str], kind: Manifest) -> list[Manifest]:
+        """A machine that has been launched, and whose node has not joined yet."""
+        found = self._managed(name, labels, kind)[0]
+        found["metadata"]["labels"] = {
+            key: value
+            for key, value in found["metadata"]["labels"].items()
+            if key not in (REGISTERED, INITIALIZED, HOSTNAME)
+        }
+        del found["status"]["nodeName"]
+        return [found]
+
+    def _budgets(self) -> list[Manifest]:
+        """Some pods may not be moved."""
+        return [
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": app, "namespace": "shop"},
+                "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
+            }
+            for app in self._dice.some(("app-0", "app-1"), 10)
+        ]
 
     def _foreign_taints(self) -> list[dict[str, str]]:
         return self._dice.some((DEDICATED, HARSH, SOFT, STARTING), self._profile.taints // 2)
@@ -143,7 +169,7 @@ def _claim(
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
-        "metadata": {"name": f"claim-{name}", "labels": labels},
+        "metadata": {"name": f"claim-{name}", "labels": dict(labels)},
         "spec": {
             "nodeClassRef": template["nodeClassRef"],
             "requirements": [],

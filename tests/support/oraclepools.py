@@ -33,13 +33,13 @@ class Pools:
 
     def manifests(self) -> list[Manifest]:
         count = self._dice.between(1, self._profile.pools)
-        return [self._pool(number) for number in range(count)]
+        # The order of pools of one weight is a matter of taste, so such worlds are rare.
+        apart = self._dice.chance(self._profile.weights)
+        return [self._pool(number, 10 * (number + 1) if apart else 0) for number in range(count)]
 
-    def _pool(self, number: int) -> Manifest:
+    def _pool(self, number: int, weight: int) -> Manifest:
         spec: dict[str, Any] = {"template": self._template(choosy=number > 0)}
-        if self._dice.chance(self._profile.weights):
-            # Equal ones are a matter of taste, so they are rare.
-            spec["weight"] = 10 * (number + 1) if self._dice.chance(95) else 10
+        spec |= {"weight": weight} if weight else {}
         if self._dice.chance(self._profile.limits):
             spec["limits"] = self._limits()
         return {

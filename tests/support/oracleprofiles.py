@@ -43,7 +43,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     daemonsets: int = 25
     requirements: int = 0
     taints: int = 0
-    weights: int = 0
+    weights: int = 90
+    """That no two pools have the same."""
     limits: int = 0
     min_values: int = 0
     reservations: int = 0
@@ -59,9 +60,9 @@ PROFILES: Final = {
     "plain": Profile(),
     "requirements": Profile(pools=3, requirements=60),
     "taints": Profile(pools=3, taints=60, requirements=10, daemonsets=40),
-    "weights": Profile(pools=4, weights=90, limits=60, requirements=15),
+    "weights": Profile(pools=4, weights=95, limits=60, requirements=15),
     "minvalues": Profile(pools=2, min_values=80, requirements=25, shortages=50),
-    "reservations": Profile(pools=3, reservations=100, weights=50, requirements=20, limits=10),
+    "reservations": Profile(pools=3, reservations=100, requirements=20, limits=10),
     "spread": Profile(pools=2, spread=80, requirements=10, dry_zones=10, nodes=20),
     "affinity": Profile(pools=2, affinity=80, requirements=10, nodes=30),
     "preferences": Profile(pools=2, preferences=80, requirements=10, taints=10, nodes=10),
@@ -72,7 +73,6 @@ PROFILES: Final = {
         pools=3,
         requirements=15,
         taints=15,
-        weights=40,
         limits=20,
         min_values=10,
         reservations=30,

@@ -47,6 +47,17 @@ class Option(msgspec.Struct, frozen=True):
     alternatives: tuple[Requirements | None, ...]
 
 
+class _Search:
+    """A pod, where others leave it a place, and what it may ask for there."""
+
+    def __init__(self, pod: Pod, limits: Limits) -> None:
+        self.pod = pod
+        self.limits = limits
+        self.options = [_option(pod, extra) for extra in limits.options()]
+        self.new = [] if limits.near_a_place else self.options
+        """Those for a node of its own."""
+
+
 class SlowPlanner(ObviousPlanner):
     def __init__(self, world: World, *, hasty: bool = True) -> None:
         super().__init__(world)
@@ -87,17 +98,15 @@ class SlowPlanner(ObviousPlanner):
 
     def _place_wanting(self, want: Want) -> bool | None:
         """None where there is nothing to wait for either."""
-        limits = self._limits(want)
-        options = [_option(want.pod, extra) for extra in limits.options()]
-        new = [] if limits.near_a_place else options
+        search = _Search(want.pod, self._limits(want))
         for number, wanted in enumerate(want.pod.alternatives):
-            drafts = self._joinable_by(new, number)
-            if self._to_node(want.pod, wanted, limits):
+            if self._to_node(want.pod, wanted, search.limits) or self._to_draft(search, number):
                 return True
-            if self._to_draft(want.pod, number, limits, (options, drafts)):
-                return True
-            opening = self._best(new, number)
+            opening = self._best(search.new, number)
             if opening is not None:
+                other = _alternative(search, opening)
+                if other != number and self._to_draft(search, other):
+                    return True  # a slot for another alternative, which finds room without it
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
@@ -176,26 +185,19 @@ class SlowPlanner(ObviousPlanner):
             if draft.shop.pool.weight >= least and (draft.held or draft.shop.pool.weight > slot)
         ]
 
-    def _to_draft(
-        self,
-        pod: Pod,
-        number: int,
-        limits: Limits,
-        among: tuple[Sequence[Option], Sequence[Draft]],
-    ) -> bool:
+    def _to_draft(self, search: "_Search", number: int) -> bool:
         """Drafts that have not settled on a label in question have to for the pod's sake."""
-        options, drafts = among
-        for draft in drafts:
-            if not limits.admits(draft):
+        for draft in self._joinable_by(search.new, number):
+            if not search.limits.admits(draft):
                 continue
-            tried: list[Requirements | None] = [pod.alternatives[number]]
-            if limits.is_undecided(draft):
-                tried = [option.alternatives[number] for option in options]
+            tried: list[Requirements | None] = [search.pod.alternatives[number]]
+            if search.limits.is_undecided(draft):
+                tried = [option.alternatives[number] for option in search.options]
             for wanted in tried:
-                joined = None if wanted is None else self._joined(draft, pod, wanted)
+                joined = None if wanted is None else self._joined(draft, search.pod, wanted)
                 if joined is not None:
                     draft.asked, draft.types, draft.held = joined.asked, joined.types, joined.held
-                    draft.pods.append(pod)
+                    draft.pods.append(search.pod)
                     return True
         return False
 
@@ -230,6 +232,15 @@ def _option(pod: Pod, extra: Requirements) -> Option:
     narrowed = tuple(both(alternative, extra) for alternative in pod.alternatives)
     possible = tuple(each for each in narrowed if each is not None)
     return Option(msgspec.structs.replace(pod, alternatives=possible), narrowed)
+
+
+def _alternative(search: _Search, opening: Opening) -> int:
+    """Which of the pod's alternatives the opening is for."""
+    for option in search.new:
+        for number, wanted in enumerate(option.alternatives):
+            if wanted is opening.wanted:
+                return number
+    raise AssertionError("openings are asked for with the alternatives of an option")
 
 
 def _rank(opening: Opening) -> tuple[float, int]:

@@ -13,7 +13,7 @@ from wainwright.model.attachments import HostPort
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from wainwright.model.node import Node
-from wainwright.model.pod import ANYWHERE, DaemonSet, Pod
+from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.taints import (
     PREFER_NO_SCHEDULE,
@@ -27,13 +27,15 @@ EVERY_TAINT: Final = (Toleration(operator=TolerationOperator.EXISTS),)
 
 
 def looked_at(shop: Shop, want: Want, spread: Spread) -> Iterable[Requirements]:
-    """What new nodes of the pool would be that the spread takes account of."""
+    """What new nodes of the pool would be that the spread takes account of.
+
+    New nodes where the pod may not go would never be made for it, whatever the policy says.
+    """
     binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and untolerated(binding, want.pod.tolerations) is not None:
         return ()
     tolerant = msgspec.structs.replace(want.pod, tolerations=EVERY_TAINT)
-    alternatives = want.asked if spread.honor_affinity else ANYWHERE
-    found = (shop.joined(shop.node, tolerant, alternative) for alternative in alternatives)
+    found = (shop.joined(shop.node, tolerant, alternative) for alternative in want.asked)
     return [asked for asked in found if asked is not None]
 
 

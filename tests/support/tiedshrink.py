@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from tests.support.randomworlds import World
 
+from wainwright.model.instance_type import Offering
 from wainwright.model.requirements import Requirements
 
 KEPT: Final = frozenset({"name", "price", "available", "max_skew", "weight", "clauses", "values"})
@@ -61,6 +62,8 @@ def _smaller(value: Any) -> Iterator[Any]:
 
 
 def _smaller_struct(value: msgspec.Struct) -> Iterator[Any]:
+    if isinstance(value, Offering):
+        return  # an offering without its labels is an odd one
     fields = [field for field in msgspec.structs.fields(value) if field.name not in KEPT]
     for field in fields:
         default = _default(field)

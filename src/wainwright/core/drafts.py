@@ -140,16 +140,21 @@ class DraftTable:
         return left
 
     def emptiest(self, drafts: Rows) -> Draft:
-        """The one with the fewest pods; among equals the one that was opened first."""
+        """The one with the fewest pods; of several with one pod the oldest, else the youngest.
+
+        The youngest has been narrowed by the fewest kinds of pods: those who ask the same follow
+        each other onto it, and leave the others their choices.
+        """
         if not drafts & (drafts - 1):
             return self.drafts[drafts.bit_length() - 1]
         if drafts.bit_count() <= FEW:
             chosen = [self.drafts[number] for number in row_numbers(drafts)]
-            return min(chosen, key=_pods)
-        for level in self._by_pods:
+            return min(chosen, key=_fewest)
+        for pods, level in enumerate(self._by_pods):
             found = level & drafts
             if found:
-                return self.drafts[(found & -found).bit_length() - 1]
+                number = found.bit_length() if pods > 1 else (found & -found).bit_length()
+                return self.drafts[number - 1]
         raise AssertionError("every draft of the round is at some level")
 
     def first(self, drafts: Rows) -> Draft:
@@ -207,5 +212,6 @@ class DraftTable:
         levels[now] |= draft.bit
 
 
-def _pods(draft: Draft) -> int:
-    return len(draft.pods)
+def _fewest(draft: Draft) -> tuple[int, int]:
+    pods = len(draft.pods)
+    return pods, -draft.number if pods > 1 else draft.number

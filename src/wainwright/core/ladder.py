@@ -65,6 +65,16 @@ class Ladder:
                 return found
         return None
 
+    def equals(self, step: Step) -> list[Step]:
+        """The same from every pool of that weight that would open a node for anybody's money."""
+        templates = next(found for weight, found in self._rungs if weight == step.weight)
+        answers = [(self._ask(template, step.wish), template) for template in templates]
+        return [
+            Step(answer, template, step.wish)
+            for answer, template in answers
+            if answer.kind is Kind.PLAIN
+        ]
+
     def needs(self, group: PodClass) -> Ids:
         """The reservations that these pods, waiting now, wait for; 0 where it is not so simple.
 

@@ -57,6 +57,10 @@ class Patience:
         self._heard |= run.group.needs
         self.again = self.again or not run.group.needs
 
+    def opened(self) -> None:
+        """A draft was opened that somebody asked before may have room on."""
+        self.again = self.again or bool(self._heard)
+
     def let_go(self, ids: Ids) -> None:
         """Slots were given back that somebody before may have wanted."""
         self.again = self.again or bool(ids & self._heard)

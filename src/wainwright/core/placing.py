@@ -10,6 +10,7 @@ from wainwright.core.drafts import Change, Draft, DraftTable
 from wainwright.core.fit import fit
 from wainwright.core.ladder import Ladder, Step
 from wainwright.core.nodes import NodeTable
+from wainwright.core.patience import Stretch
 from wainwright.core.site import Site
 from wainwright.core.templates import Template
 from wainwright.core.topology.restriction import Restriction
@@ -49,6 +50,13 @@ class Placing(Site):
         self.introduce: Introduce = _known
         self._classes = classes
         self._fit: Fit = fit
+
+    def arrange(self, _: Sequence[Stretch]) -> int:
+        """Puts pods somewhere together before a round tries them one by one; says how many.
+
+        First-fit does not: there is nothing to gain but the cost.
+        """
+        return 0
 
     def place(self, pod: Pod, group: PodClass) -> Found:
         """Tries the stages in turn; a slot that is merely held makes nobody more modest."""

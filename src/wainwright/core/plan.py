@@ -1,16 +1,18 @@
 """plan: a snapshot in, a plan out; the same input gives the same plan, on every machine."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
+from wainwright.core.packing.candidates import packed
 from wainwright.core.relaxed import relaxed
 from wainwright.core.reservations import free_slots, without_promised
-from wainwright.core.solve import Solution, solve
+from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
 from wainwright.core.templates import compiled
 from wainwright.core.unplaced import unplaced
 from wainwright.model.index import TypeIndex
-from wainwright.model.options import DEFAULT_OPTIONS, Options
+from wainwright.model.options import DEFAULT_OPTIONS, Options, Packing
 from wainwright.model.plan import Plan
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
@@ -20,8 +22,10 @@ def plan(
     snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options = DEFAULT_OPTIONS
 ) -> Plan:
     """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
-    solution = _solved(snapshot, catalogs, options)
-    taken = {node.name for node in snapshot.nodes}
+    solution, packing = _solved(snapshot, catalogs, options), None
+    if options.packing is Packing.COST:
+        solution, packing = packed(solution, partial(solved, snapshot, catalogs, options))
+    taken = snapshot.taken_names
     made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
     homes = placements(solution.placing.nodes)
     placed = {pod for claim in made for pod in claim.pods}
@@ -33,6 +37,7 @@ def plan(
         unschedulable=unplaced(left, snapshot, catalogs, made, solution, options),
         reservations=reservation_uses(snapshot.reservations, solution.on_offer, made),
         relaxed=relaxed(solution),
+        packing=packing,
     )
 
 
@@ -40,7 +45,7 @@ def _solved(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Opti
     """Where other pods left some out, another try in which drafts take their time to settle."""
     solution = solved(snapshot, catalogs, options)
     if solution.left_out_by_others:
-        other = solved(snapshot, catalogs, options, hasty=False)
+        other = solved(snapshot, catalogs, options, Manner(hasty=False))
         if other.left_out < solution.left_out:
             return other
     return solution
@@ -50,8 +55,7 @@ def solved(
     snapshot: Snapshot,
     catalogs: Mapping[str, TypeIndex],
     options: Options,
-    *,
-    hasty: bool = True,
+    manner: Manner = FIRST_FIT,
 ) -> Solution:
     """Every pod that can be placed, placed once."""
     gate = options.capacity_reservations
@@ -60,7 +64,7 @@ def solved(
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
     on_offer = free_slots(template.index for template in templates)
     free = without_promised(on_offer, snapshot.nodes)
-    solution = solve(placeable, templates, nodes, free, options, hasty=hasty)
+    solution = solve(placeable, templates, nodes, free, options, manner)
     solution.on_offer = on_offer
     return solution
 

@@ -35,7 +35,7 @@ class Rounds:
         while stretches:
             self.placing.round += 1
             self.stock.begin_round()
-            self._placed = 0
+            self._placed = self.placing.arrange(stretches)
             stretches = self._passes(stretches)
             self._settle()
             if not self._placed:

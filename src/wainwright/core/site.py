@@ -51,15 +51,21 @@ class Site:
         return True
 
     def _open(self, pod: Pod, group: PodClass, step: Step) -> None:
+        draft = self._begin(step)
+        step.template.limits.charge(draft.rows)
+        self.stock.touch()
+        self.patience.opened()
+        self._put(pod, group, step.wish, draft, narrowed=True)
+
+    def _begin(self, step: Step) -> Draft:
+        """A draft that nobody is on, and that no limit has counted yet."""
         draft = Draft(len(self.table.drafts), self.round, step.template, step.answer)
         self.table.add(draft)
         if draft.held:
             self.stock.hold(step.template.shelf.ids(draft.held))
-        step.template.limits.charge(draft.rows)
-        self.stock.touch()
         if self.topology is not None:
             self.topology.opened(draft)
-        self._put(pod, group, step.wish, draft, narrowed=True)
+        return draft
 
     def _put(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, *, narrowed: bool) -> None:
         self.table.put(pod, wish, draft, narrowed=narrowed)

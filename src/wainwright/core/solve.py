@@ -1,6 +1,7 @@
 """Solve: everything compiled for one set of pods, then the rounds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.classes import Classes, Context
 from wainwright.core.drafts import DraftTable
@@ -19,6 +20,22 @@ from wainwright.core.wishes import Ask
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
+
+PlacingOf: TypeAlias = Callable[
+    [Sequence[Template], NodeTable, DraftTable, Ladder, Classes, Topology | None], Placing
+]
+"""A way of placing pods, made of what it works with."""
+
+
+class Manner(NamedTuple):
+    """How pods are placed."""
+
+    placing: PlacingOf = Placing
+    hasty: bool = True
+    """Whether drafts settle as soon as somebody must know."""
+
+
+FIRST_FIT: Final = Manner()
 
 
 class Solution:
@@ -52,8 +69,7 @@ def solve(
     nodes: NodeTable,
     free: Mapping[str, int],
     options: Options,
-    *,
-    hasty: bool = True,
+    manner: Manner = FIRST_FIT,
 ) -> Solution:
     """Places the pods; `free` says how many slots each reservation has."""
     registry = Registry()
@@ -65,8 +81,8 @@ def solve(
     ladder = Ladder(templates, Openings(options.min_values_policy, stock))
     table = DraftTable(templates, slack)
     topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
-    placing = Placing(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights, placing.hasty = options.strict_weights, hasty
+    placing = manner.placing(templates, nodes, table, ladder, classes, topology)
+    placing.strict_weights, placing.hasty = options.strict_weights, manner.hasty
     placing.introduce = lambda ask: introduce(ask, templates)
     rounds = Rounds(placing, classes.resources)
     rounds.run(queue(classes.all))

@@ -121,7 +121,9 @@ class _Judge:
         self.solution = solution
         self.pools = sorted(snapshot.pools, key=rank)
         self.templates = {
-            pool.name: Template(number, pool, catalogs[pool.name], snapshot.daemonsets)
+            pool.name: Template(
+                number, pool, catalogs[pool.name], snapshot.daemonsets, gate=state.reservations
+            )
             for number, pool in enumerate(self.pools)
             if pool.unusable is None and pool.name in catalogs
         }

@@ -182,7 +182,7 @@ class View:
             return None
         draft = rehearsal.table.drafts[0]
         draft.pin(choose(draft.left, self._ladder.stock.free))
-        taken = {node.name for node in self._snapshot.nodes}
+        taken = self._snapshot.taken_names
         return claims([draft], self._classes.resources, taken)[0]
 
 

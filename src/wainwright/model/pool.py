@@ -27,8 +27,6 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     limits: Resources = msgspec.field(default_factory=dict)
     in_use: Resources = msgspec.field(default_factory=dict)
     """The capacity of the machines that it has already, each once."""
-    fees: float = 0.0
-    """USD per hour that each node costs beside the instance: per node, and for its disks."""
     unusable: str | None = None
     """Why it must not launch anything (static, being deleted, not ready); None if it may."""
 

@@ -7,7 +7,12 @@ from wainwright.catalogue.lazily import Lazily
 
 def test_an_entry_is_made_once_and_only_when_it_is_asked_for() -> None:
     made: list[str] = []
-    found = Lazily(["a", "b"], lambda name: (made.append(name), name.upper())[1])
+
+    def make(name: str) -> str:
+        made.append(name)
+        return name.upper()
+
+    found = Lazily(["a", "b"], make)
     assert (len(found), list(found), "a" in found, "c" in found) == (2, ["a", "b"], True, False)
     assert made == []
     assert found["b"] is found["b"]

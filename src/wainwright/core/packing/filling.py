@@ -140,7 +140,8 @@ class Filler:
     def matched(self, order: Order, left: Sequence[int], balance: float) -> Order:
         """An order in which what is heavy in one main resource goes with what is in the other."""
         shares = self.yard.shares
-        heavy, light = [], []
+        heavy: Order = []
+        light: Order = []
         for lot in order:
             first, second = shares[lot]
             (heavy if first > balance * (first + second) else light).append(lot)

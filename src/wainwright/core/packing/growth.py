@@ -40,10 +40,10 @@ class Growth:
         templates: Sequence[Template],
         classes: Sequence[PodClass],
         names: Sequence[str],
-        slack: float,
     ) -> None:
-        """`names` are the resources by their number; `slack` is how much worse a buy may be."""
-        self._slack = 1 + slack
+        """`names` are the resources by their number."""
+        self.slack = 0.02
+        """How much more than the best buy a good buy may cost for what it is worth."""
         resources = sorted(names)
         self._pools = [
             _Pool(template, list(_demands(template, classes, names)), resources)
@@ -81,7 +81,7 @@ class Growth:
         template = draft.template
         before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
         alone = self.rate(template, wish)
-        if after.rate > self._slack * min(before.rate, alone):
+        if after.rate > (1 + self.slack) * min(before.rate, alone):
             return False
         return bool(change.rows & after.rows) or not draft.rows & before.rows
 
@@ -90,7 +90,7 @@ class Growth:
         if found is None:
             shared = len(self._known) >= REMEMBERED and narrowing is not template.base
             asked = template.base if shared else narrowing
-            found = self._pools[template.number].thrift(asked, self._slack)
+            found = self._pools[template.number].thrift(asked, self.slack)
             self._known[narrowing] = found
         return found
 
@@ -114,7 +114,7 @@ class _Pool:
     def thrift(self, narrowing: Narrowing, slack: float) -> Thrift:
         rates = self._rates(narrowing)
         best = min(rates.values(), default=inf)
-        good = sum(1 << row for row, rate in rates.items() if rate <= slack * best < inf)
+        good = sum(1 << row for row, rate in rates.items() if rate <= (1 + slack) * best < inf)
         return Thrift(best, good)
 
     def _rates(self, narrowing: Narrowing) -> dict[int, float]:

@@ -60,9 +60,7 @@ def _worth_filling(template: Template, terms: Terms, resources: Sequence[str]) -
     return _flexible(template, terms, rows, resources) or rows if template.minimums else rows
 
 
-def _flexible(
-    template: Template, terms: Terms, rows: Rows, resources: Sequence[str]
-) -> Rows:
+def _flexible(template: Template, terms: Terms, rows: Rows, resources: Sequence[str]) -> Rows:
     """Those that leave enough others which hold as much, where minValues ask for them."""
     rooms, narrowing, found = Rooms(template, resources), terms.narrowing, 0
     for row in row_numbers(rows):
@@ -95,25 +93,11 @@ def _get_along(mine: Terms, theirs: Terms) -> bool:
     return mine.trivial or theirs.trivial or mine.narrowing.joined(theirs.asked) is not None
 
 
-def peaceful(takers: Customers, apart: Sequence[Customers], most: int = 16) -> list[Customers]:
-    """The customers in sets, none of which has two that cannot be together."""
-    found, open_sets = [], [takers]
-    while open_sets:
-        wanted = open_sets.pop()
-        quarrel = next((n for n in row_numbers(wanted) if wanted & apart[n]), None)
-        if quarrel is None or len(open_sets) + len(found) >= most:
-            found.append(wanted)
-        else:
-            open_sets += [wanted ^ 1 << quarrel, wanted ^ (wanted & apart[quarrel])]
-    return list(dict.fromkeys(found))
-
-
-def customers_of(homes: Iterable[Home], most: int) -> list[Customer]:
-    """Those with the most classes of pods, the first of equals."""
+def customers_of(waiting: Iterable[tuple[Home, int]], most: int) -> list[Customer]:
+    """Those with the most pods, the first of equals; `waiting` says how many a home has."""
     counts: dict[Customer, int] = {}
-    for each in homes:
+    for each, count in waiting:
         customer = Customer(each.wish.ask, each.weight)
-        counts[customer] = counts.get(customer, 0) + 1
-    order = list(counts)
-    heaviest = sorted(order, key=lambda customer: -counts[customer])
+        counts[customer] = counts.get(customer, 0) + count
+    heaviest = sorted(counts, key=lambda customer: -counts[customer])
     return heaviest[:most]

@@ -52,7 +52,8 @@ def highest_prices(prices: Prices, takers: int) -> list[float]:
 
 
 def worth(amounts: Sequence[int], prices: Sequence[float]) -> float:
-    return sum(map(mul, amounts, prices))
+    total: float = sum(map(mul, amounts, prices))
+    return total
 
 
 class _Program:

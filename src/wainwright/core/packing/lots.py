@@ -16,7 +16,7 @@ class Lot(NamedTuple):
     """So many pods of one size that one customer has."""
 
     amounts: Amounts
-    count: int
+    pods: int
     customer: int
 
 
@@ -39,7 +39,7 @@ class Groups:
         for lot, group in zip(lots, self.of_lot, strict=True):
             own = self.demands[group]
             for resource, amount in enumerate(lot.amounts):
-                own[resource] += amount * lot.count
+                own[resource] += amount * lot.pods
         self.takers: list[int] = [
             sum(1 << group for group, mask in enumerate(merged) if mask >> number & 1)
             for number in range(len(machines))
@@ -63,7 +63,7 @@ class Groups:
     def _sums(self, takers: int, most: Sequence[int]) -> list[Sums]:
         lots = zip(self._lots, self.of_lot, strict=True)
         mine = [lot for lot, group in lots if takers >> group & 1]
-        return sums([lot.amounts for lot in mine], [lot.count for lot in mine], most)
+        return sums([lot.amounts for lot in mine], [lot.pods for lot in mine], most)
 
 
 class _Fitting:
@@ -106,10 +106,10 @@ def _numbered(
     lots: Sequence[Lot], masks: Sequence[int], most: int
 ) -> tuple[dict[int, int], list[int]]:
     """A number for every set of machines, and the sets by number; the lightest share the last."""
-    totals = [sum(lot.amounts[r] * lot.count for lot in lots) for r in range(_width(lots))]
+    totals = [sum(lot.amounts[r] * lot.pods for lot in lots) for r in range(_width(lots))]
     weights: dict[int, float] = {}
     for lot, mask in zip(lots, masks, strict=True):
-        shares = [a * lot.count / t for a, t in zip(lot.amounts, totals, strict=True) if t]
+        shares = [a * lot.pods / t for a, t in zip(lot.amounts, totals, strict=True) if t]
         weights[mask] = weights.get(mask, 0.0) + max(shares, default=0.0)
     heaviest = sorted(weights, key=lambda mask: (-weights[mask], mask))
     numbers = {mask: min(number, most - 1) for number, mask in enumerate(heaviest)}

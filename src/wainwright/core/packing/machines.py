@@ -6,8 +6,8 @@ than another, is not cheaper and serves nobody else is left out: of a thousand t
 ten is worth a look.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.launch import cost
 from wainwright.core.packing.gauge import Gauge
@@ -15,8 +15,12 @@ from wainwright.core.templates import Template
 from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.markets import Markets
 
+SETS: Final = 16  # in so many at most are customers sorted that cannot be together
+
 Customers: TypeAlias = int
 """A set of customers: bit i stands for the one with that number."""
+
+NOBODY: Final[Mapping[int, Sequence[Customers]]] = {}
 
 Amounts: TypeAlias = tuple[int, ...]
 """By resource, in the order of names."""
@@ -49,19 +53,32 @@ class Machine(NamedTuple):
 
 
 def on_sale(
-    templates: Sequence[Template], reaches: Sequence[Reach], resources: Sequence[str]
+    templates: Sequence[Template],
+    reaches: Sequence[Reach],
+    resources: Sequence[str],
+    apart: Mapping[int, Sequence[Customers]] = NOBODY,
 ) -> list[Machine]:
-    """Every machine that some customer may buy."""
+    """Every machine that some customer may buy.
+
+    `apart` are the customers that cannot be together on nodes of a template, for each of them.
+    """
     found: list[Machine] = []
     for template in templates:
-        rooms = Rooms(template, resources)
-        markets = parted([reach.markets[template.number] for reach in reaches])
-        rows = parted([reach.rows[template.number] for reach in reaches])
-        for buying, where in markets:
-            for taking, types in rows:
-                if buying & taking:
-                    found += _sold(template, rooms, types, where, buying & taking)
+        rooms, strangers = Rooms(template, resources), apart.get(template.number, ())
+        for takers, rows, markets in _segments(template.number, reaches):
+            machines = list(_sold(template, rooms, rows, markets))
+            for together in peaceful(takers, strangers):
+                found += [machine._replace(takers=together) for machine in machines]
     return found
+
+
+def _segments(template: int, reaches: Sequence[Reach]) -> Iterator[tuple[Customers, Rows, Markets]]:
+    """Types and markets of a template that are open to the same customers."""
+    types = parted([reach.rows[template] for reach in reaches])
+    for buying, markets in parted([reach.markets[template] for reach in reaches]):
+        for taking, rows in types:
+            if buying & taking:
+                yield buying & taking, rows, markets
 
 
 def undominated(machines: Iterable[Machine], gauge: Gauge) -> list[Machine]:
@@ -95,6 +112,20 @@ def parted(sets: Sequence[Rows]) -> list[tuple[Customers, Rows]]:
     return [(who, rows) for who, rows in parts.items() if who]
 
 
+def peaceful(takers: Customers, apart: Sequence[Customers]) -> list[Customers]:
+    """The customers in sets, none of which has two that cannot be together."""
+    found: list[Customers] = []
+    open_sets = [takers]
+    while open_sets:
+        wanted = open_sets.pop()
+        quarrel = next((n for n in row_numbers(wanted) if apart and wanted & apart[n]), None)
+        if quarrel is None or len(open_sets) + len(found) >= SETS:
+            found.append(wanted)
+        else:
+            open_sets += [wanted ^ 1 << quarrel, wanted ^ (wanted & apart[quarrel])]
+    return list(dict.fromkeys(found))
+
+
 class Rooms:
     """What pods can have of each resource on the types of one pool."""
 
@@ -113,14 +144,12 @@ class Rooms:
         return found
 
 
-def _sold(
-    template: Template, rooms: Rooms, rows: Rows, markets: Markets, takers: Customers
-) -> Iterator[Machine]:
+def _sold(template: Template, rooms: Rooms, rows: Rows, markets: Markets) -> Iterator[Machine]:
     index = template.index
     for row in row_numbers(rows & index.sold_in(markets)):
         bought = index.best_buy(1 << row, markets)
         if bought is not None:
-            yield Machine(template, row, cost(index, row, bought[2]), rooms.of(row), takers)
+            yield Machine(template, row, cost(index, row, bought[2]), rooms.of(row), 0)
 
 
 def _rank(machine: Machine) -> tuple[float, tuple[int, ...], int, int, int]:

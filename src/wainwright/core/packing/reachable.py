@@ -37,12 +37,12 @@ def _reached(sizes: Mapping[int, int], unit: int, most: int) -> int:
     """Bit i is set where some pods need i units; nobody at all needs none."""
     found, mask = 1, (2 << most // unit) - 1
     for size, count in sizes.items():
-        times = 1
-        while count > 0:  # a count in parts of one, two, four... gives every number up to it
-            part = min(times, count)
+        left, times = count, 1
+        while left > 0:  # a count in parts of one, two, four... gives every number up to it
+            part = min(times, left)
             if size * part <= most:
                 found |= found << (size // unit * part) & mask
-            count, times = count - part, times * 2
+            left, times = left - part, times * 2
     return found
 
 

@@ -11,7 +11,7 @@ from wainwright.model.pool import NODES, Pool
 from wainwright.model.resources import add, ordered
 
 
-def pool(written: NodePool, machines: Iterable[Machine], fees: float) -> Pool:
+def pool(written: NodePool, machines: Iterable[Machine]) -> Pool:
     """The pool with what it holds; `machines` are its own."""
     template = written.spec.template
     return Pool(
@@ -24,7 +24,6 @@ def pool(written: NodePool, machines: Iterable[Machine], fees: float) -> Pool:
         startup_taints=taints(template.spec.startupTaints),
         limits=offers(written.spec.limits),
         in_use=_in_use(written, list(machines)),
-        fees=fees,
         unusable=_unusable(written),
     )
 

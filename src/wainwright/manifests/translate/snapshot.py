@@ -1,6 +1,6 @@
 """The whole input as one snapshot: everything that a plan may look at, besides the catalogues."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,9 +14,6 @@ from wainwright.api.builtin.storage import (
     StorageClass,
 )
 from wainwright.api.builtin.workloads import DaemonSet, StatefulSet
-from wainwright.api.cloud import Fees
-from wainwright.api.ec2nodeclass import EC2NodeClass
-from wainwright.api.nodepool import NodePool
 from wainwright.api.wire import Wire
 from wainwright.manifests.expand import expanded, namespace
 from wainwright.manifests.translate.affinity import Places
@@ -44,8 +41,6 @@ from wainwright.model.pool import Pool
 from wainwright.model.snapshot import Reservation, Snapshot
 
 One = TypeVar("One", bound=Wire)
-DiskSize = Callable[[EC2NodeClass], float]
-"""The GiB of disks that come with each node of a class."""
 
 
 class Translated(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +50,9 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def no_disks(_: EC2NodeClass) -> float:
-    return 0.0
-
-
-def snapshot(
-    world: World, *, reservations: Iterable[Reservation] = (), disk_gib: DiskSize = no_disks
-) -> Translated:
+def snapshot(world: World, *, reservations: Iterable[Reservation] = ()) -> Translated:
     """The state of the cluster that the input describes, in the order of names."""
-    return _Translation(world).translated(reservations, disk_gib)
+    return _Translation(world).translated(reservations)
 
 
 class _Translation:
@@ -80,10 +69,10 @@ class _Translation:
         self.pods = self._translating()
         self.found = self._sorted()
 
-    def translated(self, reservations: Iterable[Reservation], disk_gib: DiskSize) -> Translated:
+    def translated(self, reservations: Iterable[Reservation]) -> Translated:
         made = Snapshot(
             pods=self._placed(),
-            pools=self._pools(disk_gib),
+            pools=self._pools(),
             nodes=self._nodes(),
             daemonsets=self._daemonsets(),
             reservations=tuple(sorted(reservations, key=lambda each: each.id)),
@@ -120,21 +109,14 @@ class _Translation:
     def _placed(self) -> tuple[model.Pod, ...]:
         return _in_order(self.pods.pod(each) for each in self.found.placed)
 
-    def _pools(self, disk_gib: DiskSize) -> tuple[Pool, ...]:
+    def _pools(self) -> tuple[Pool, ...]:
         by_pool: dict[str | None, list[Machine]] = {}
         for machine in self.machines:
             by_pool.setdefault(machine.pool, []).append(machine)
-        cloud = self.world.cloud
-        fees = (cloud.spec.fees if cloud is not None else None) or Fees()
         return tuple(
-            pool(each, by_pool.get(each.metadata.name, ()), self._fee(each, fees, disk_gib))
+            pool(each, by_pool.get(each.metadata.name, ()))
             for each in sorted(self.world.pools, key=lambda each: each.metadata.name)
         )
-
-    def _fee(self, written: NodePool, fees: Fees, disk_gib: DiskSize) -> float:
-        """USD per hour of a node beside its instance; the class matters only where disks cost."""
-        disks = disk_gib(self.world.class_of(written)) if fees.perGiBDisk else 0.0
-        return fees.perNode + fees.perGiBDisk * disks
 
     def _nodes(self) -> tuple[ModelNode, ...]:
         pools = {each.metadata.name: each for each in self.world.pools}

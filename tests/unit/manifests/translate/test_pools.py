@@ -22,7 +22,7 @@ GIB = 2**30
 
 
 def made(*held: Value, **fields: Any) -> Pool:
-    return translate(typed_pool(**fields), machines(*held), 0.0)
+    return translate(typed_pool(**fields), machines(*held))
 
 
 def status(cpu: str) -> Value:

@@ -3,7 +3,6 @@
 from itertools import permutations
 
 from tests.unit.manifests.translate.objects import (
-    CLASS,
     Value,
     claim,
     condition,
@@ -17,7 +16,6 @@ from tests.unit.manifests.translate.objects import (
     world,
 )
 
-from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.manifests.translate import snapshot
 from wainwright.model.snapshot import Reservation
 
@@ -96,22 +94,6 @@ def test_pools_hold_what_is_theirs() -> None:
 def test_a_machine_under_way_will_have_the_labels_of_its_pool() -> None:
     found = translated(pool("web", labels={"team": "web"}), pool("db"), claim()).snapshot
     assert found.nodes[0].labels["team"] == "web"
-
-
-def test_fees_are_those_of_the_node_and_of_its_disks() -> None:
-    given = world(cloud(**FEES), pool("web"))
-    assert snapshot(given, disk_gib=lambda _: 100.0).snapshot.pools[0].fees == 25.5
-    assert snapshot(given).snapshot.pools[0].fees == 0.5
-    assert translated(pool("web")).snapshot.pools[0].fees == 0.0
-
-
-def test_the_size_of_disks_is_asked_of_the_pools_own_class() -> None:
-    def size(kind: EC2NodeClass) -> float:
-        return 100.0 if kind.metadata.name == "big" else 10.0
-
-    big = pool("b", template={"nodeClassRef": {**CLASS, "name": "big"}})
-    found = snapshot(world(cloud(fees={"perGiBDisk": 1}), big, pool("a")), disk_gib=size)
-    assert [each.fees for each in found.snapshot.pools] == [10.0, 100.0]
 
 
 def test_a_pod_asks_for_a_node_by_its_hostname() -> None:

@@ -1,0 +1,271 @@
+"""The emulated EC2, in process and over HTTP, beside moto's server for the same calls.
+
+Servers run in processes of their own, and boto3 asks them, as a provider would. Moto is asked less
+often and its time scaled to the same number: it would take minutes.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode, urlsplit
+
+import boto3
+from botocore import xform_name
+from botocore.config import Config
+
+from benchmarks.measure import row, seconds
+from wainwright.clock import SystemClock
+from wainwright.emulator.cloud import EmulatedCloud
+
+Ask: TypeAlias = Callable[..., dict[str, Any]]
+
+LAUNCHES: Final = 1_000
+MACHINES: Final = 10_000
+FEW: Final = {"launches": 20, "machines": 500}
+"""How often moto is asked, and for how many."""
+ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
+FAMILIES: Final = ("c5", "m5", "r5", "c6i", "m6i", "r6i", "c5n", "m5n", "r5n", "i3en")
+
+
+def run() -> None:
+    print("emulated EC2")
+    account = EmulatedCloud(clock=SystemClock())
+    _in_process(lambda service, operation, **params: account.answer(service, operation, params))
+    with _emulator() as endpoint:
+        ours = _over_http(endpoint)
+        page = _page(endpoint)
+    with _moto() as endpoint:
+        theirs = _of_moto(endpoint)
+    row("HTTP: a page of 100 instance types", f"{page * 1000:.1f} ms", "below 50 ms")
+    for what, figure in ours.items():
+        beside = f"moto: {theirs[what]:.1f} s" if what in theirs else ""
+        row(f"HTTP: {what}", f"{figure:.2f} s", beside)
+
+
+def _in_process(ask: Ask) -> None:
+    fleet = _fleet(ask)
+    row(f"{LAUNCHES:,} launches with 180 overrides", f"{_launch(ask, [fleet], LAUNCHES):.2f} s")
+    took = _launch(ask, [_narrowed(fleet, zone) for zone in range(3)], MACHINES - LAUNCHES)
+    row(f"{MACHINES - LAUNCHES:,} launches with one override", f"{took:.2f} s", "a few seconds")
+    took = seconds(lambda: ask("ec2", "DescribeInstances"), 3)
+    row(f"DescribeInstances of {MACHINES:,}", f"{took:.2f} s")
+    row("the whole catalogue, page by page", f"{seconds(lambda: _refresh(ask), 3):.2f} s")
+
+
+def _over_http(endpoint: str) -> dict[str, float]:
+    ask = _asking(endpoint)
+    _refresh(ask)  # clients load their own models once
+    fleet = _fleet(ask)
+    found = {
+        "the whole catalogue, page by page": seconds(lambda: _refresh(ask), 3),
+        f"{LAUNCHES:,} launches with 180 overrides": _launch(ask, [fleet], LAUNCHES),
+    }
+    _crowd(ask, fleet, MACHINES - LAUNCHES)
+    found[f"DescribeInstances of {MACHINES:,}"] = seconds(lambda: _machines(ask, MACHINES), 1)
+    return found
+
+
+def _of_moto(endpoint: str) -> dict[str, float]:
+    """The same figures, scaled. It has no price list, and gives every list in one page."""
+    ask = _asking(endpoint)
+    ask("ec2", "DescribeInstanceTypes")
+    fleet = _fleet(ask)
+    launched = _launch(ask, [fleet], FEW["launches"]) * LAUNCHES / FEW["launches"]
+    number = FEW["machines"]
+    _crowd(ask, fleet, number - FEW["launches"])
+    listed = seconds(lambda: _machines(ask, number), 1) * MACHINES / number
+    return {
+        "the whole catalogue, page by page": seconds(lambda: _refresh(ask, prices=False), 1),
+        f"{LAUNCHES:,} launches with 180 overrides": launched,
+        f"DescribeInstances of {MACHINES:,}": listed,
+    }
+
+
+def _asking(endpoint: str) -> Ask:
+    session = boto3.session.Session(
+        aws_access_key_id="none", aws_secret_access_key="none", region_name="us-east-1"
+    )
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=600)
+    clients: dict[str, Any] = {}
+
+    def ask(service: str, operation: str, **params: Any) -> dict[str, Any]:
+        if service not in clients:
+            clients[service] = session.client(service, endpoint_url=endpoint, config=config)
+        answer: dict[str, Any] = getattr(clients[service], xform_name(operation))(**params)
+        return answer
+
+    return ask
+
+
+def _fleet(ask: Ask) -> dict[str, Any]:
+    """What a provider sends for a machine: sixty types in three zones."""
+    found = ask("ec2", "DescribeSubnets")["Subnets"]
+    places = {each["AvailabilityZone"]: each["SubnetId"] for each in found}
+    image = ask(
+        "ec2",
+        "DescribeImages",
+        Owners=["amazon"],
+        Filters=[{"Name": "architecture", "Values": ["x86_64"]}],
+    )["Images"][0]["ImageId"]
+    name = "benchmark"
+    ask(
+        "ec2",
+        "CreateLaunchTemplate",
+        LaunchTemplateName=name,
+        LaunchTemplateData={"ImageId": image},
+    )
+    overrides = [
+        {"InstanceType": each, "SubnetId": places[zone], "AvailabilityZone": zone}
+        for each in _types(ask)
+        for zone in ZONES
+    ]
+    assert len(overrides) == 180, len(overrides)
+    template = {"LaunchTemplateName": name, "Version": "$Latest"}
+    return {
+        "Type": "instant",
+        "LaunchTemplateConfigs": [
+            {"LaunchTemplateSpecification": template, "Overrides": overrides}
+        ],
+        "TargetCapacitySpecification": {
+            "DefaultTargetCapacityType": "on-demand",
+            "TotalTargetCapacity": 1,
+        },
+        "OnDemandOptions": {"AllocationStrategy": "lowest-price"},
+        "TagSpecifications": [
+            {"ResourceType": "instance", "Tags": [{"Key": "team", "Value": "web"}]}
+        ],
+    }
+
+
+def _types(ask: Ask) -> list[str]:
+    """Sixty that all three zones have."""
+    zones: dict[str, set[str]] = {}
+    where = {"LocationType": "availability-zone"}
+    for each in _all(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where):
+        zones.setdefault(each["InstanceType"], set()).add(each["Location"])
+    everywhere = (name for name, found in zones.items() if found.issuperset(ZONES))
+    return sorted(
+        name
+        for name in everywhere
+        if name.partition(".")[0] in FAMILIES and not name.endswith(".metal")
+    )[:60]
+
+
+def _narrowed(fleet: dict[str, Any], zone: int) -> dict[str, Any]:
+    """To one pool: a subnet has no room for all the machines."""
+    config = fleet["LaunchTemplateConfigs"][0]
+    only = {**config, "Overrides": [config["Overrides"][zone % len(ZONES)]]}
+    return {**fleet, "LaunchTemplateConfigs": [only]}
+
+
+def _launch(ask: Ask, fleets: list[dict[str, Any]], number: int) -> float:
+    """So many machines, each by a request of its own, from the fleets in turn."""
+    begin = perf_counter()
+    for turn in range(number):
+        assert ask("ec2", "CreateFleet", **fleets[turn % len(fleets)])["Instances"]
+    return perf_counter() - begin
+
+
+def _crowd(ask: Ask, fleet: dict[str, Any], number: int) -> None:
+    """Many machines with few requests."""
+    for turn in range(0, number, 1000):
+        request = _narrowed(fleet, turn // 1000)
+        count = min(number - turn, 1000)
+        capacity = {**fleet["TargetCapacitySpecification"], "TotalTargetCapacity": count}
+        ask("ec2", "CreateFleet", **{**request, "TargetCapacitySpecification": capacity})
+
+
+def _machines(ask: Ask, expected: int) -> None:
+    groups = _all(ask, "DescribeInstances", "Reservations", MaxResults=1000)
+    assert sum(len(each["Instances"]) for each in groups) == expected
+
+
+def _refresh(ask: Ask, *, prices: bool = True) -> None:
+    """Types, offerings and spot prices, and the price list where there is one."""
+    assert _all(ask, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100)
+    where: dict[str, Any] = {"LocationType": "availability-zone", "MaxResults": 1000}
+    assert _all(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where)
+    assert _all(ask, "DescribeSpotPriceHistory", "SpotPriceHistory", MaxResults=1000)
+    if prices:
+        whole: dict[str, Any] = {"ServiceCode": "AmazonEC2", "MaxResults": 100}
+        assert _all(ask, "GetProducts", "PriceList", "pricing", **whole)
+
+
+def _all(
+    ask: Ask, operation: str, key: str, service: str = "ec2", **params: Any
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    token: dict[str, str] = {}
+    while True:
+        answer = ask(service, operation, **params, **token)
+        found += answer[key]
+        if not answer.get("NextToken"):
+            return found
+        token = {"NextToken": answer["NextToken"]}
+
+
+def _page(endpoint: str) -> float:
+    """Without a client that reads it: what the server takes, and the wire."""
+    where = urlsplit(endpoint)
+    connection = HTTPConnection(where.hostname or "", where.port)
+    scope = "AKID/20260131/us-east-1/ec2/aws4_request"
+    headers = {
+        "Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    body = urlencode({"Action": "DescribeInstanceTypes", "MaxResults": 100})
+
+    def fetch() -> None:
+        connection.request("POST", "/", body, headers)
+        assert connection.getresponse().read().count(b"<instanceType>") == 100
+
+    try:
+        return seconds(fetch, 9)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _emulator() -> Iterator[str]:
+    wain = Path(sys.executable).with_name("wain")
+    with _process([str(wain), "emulator", "--port", "0"]) as child:
+        assert child.stdout is not None
+        yield json.loads(child.stdout.readline())["endpoint"]
+
+
+@contextmanager
+def _moto() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with _process([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]):
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}"
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            sleep(0.1)
+        else:
+            return
+    raise TimeoutError("moto's server does not start")
+
+
+@contextmanager
+def _process(command: list[str]) -> Iterator["subprocess.Popen[str]"]:
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield child
+    finally:
+        child.terminate()
+        child.communicate()

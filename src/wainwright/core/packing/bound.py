@@ -1,0 +1,89 @@
+"""The lower bound: what no plan for the same pods can be cheaper than.
+
+Every pod may be on any machine that one of its alternatives allows, at the best price that it can
+be had for, and machines can be cut to measure; nodes of the cluster and slots of reservations are
+used as far as they go. Who may be with whom, limits and minValues are left out of account.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+from wainwright.core.packing.asked import Wants, placed_lots
+from wainwright.core.packing.growth import gauge_for
+from wainwright.core.packing.linear import Prices, Supply, highest_prices, shadow_prices, worth
+from wainwright.core.packing.lots import Groups, Lot
+from wainwright.core.packing.machines import on_sale, undominated
+from wainwright.core.packing.standing import Slots, Spare, slots, spare
+from wainwright.core.solve import Solution
+
+CERTAIN: Final = 1 - 1e-9  # so that errors of rounding never make it too high
+
+
+def lower_bound(solution: Solution) -> float:
+    """USD per hour with fees, for the pods that have a place."""
+    names = solution.classes.resources
+    wanted, lots = placed_lots(solution)
+    machines = on_sale(solution.placing.templates, [each.reach for each in wanted], sorted(names))
+    if not lots or not machines:
+        return 0.0
+    gauge = gauge_for([lot.amounts for lot in lots], [machine.room for machine in machines])
+    best = undominated(machines, gauge)
+    groups = Groups(lots, best, gauge)
+    supplies = groups.supplies(best)
+    joint = _by_group(wanted, lots, groups)
+    room = spare(solution, joint)
+    reserved = slots(solution, joint)
+    prices = shadow_prices(_left(groups.demands, room, reserved), supplies)
+    return _bound(groups.demands, prices, supplies, (room, reserved))
+
+
+def _by_group(wanted: Sequence[Wants], lots: Sequence[Lot], groups: Groups) -> list[Wants]:
+    """What the lots of each group want between them."""
+    found: list[Wants | None] = [None] * len(groups.demands)
+    for lot, group in zip(lots, groups.of_lot, strict=True):
+        mine = wanted[lot.customer].of_size(lot.amounts)
+        other = found[group]
+        found[group] = mine if other is None else other.with_those_of(mine)
+    return [each for each in found if each is not None]
+
+
+def _left(
+    demands: Sequence[Sequence[int]], room: Sequence[Spare], reserved: Sequence[Slots]
+) -> list[list[int]]:
+    """What has to be bought if all that there is already were used; only to find good prices."""
+    left = [list(own) for own in demands]
+    there = [(each.takers, each.room, 1) for each in room]
+    there += [(each.takers, each.room, each.free) for each in reserved]
+    for takers, amounts, count in there:
+        mine = [own for group, own in enumerate(left) if takers >> group & 1]
+        for resource, amount in enumerate(amounts):
+            total = sum(own[resource] for own in mine)
+            used = min(total, amount * count)
+            for own in mine:
+                own[resource] -= own[resource] * used // total if total else 0
+    return left
+
+
+def _bound(
+    demands: Sequence[Sequence[int]],
+    prices: Prices,
+    supplies: Sequence[Supply],
+    there: tuple[Sequence[Spare], Sequence[Slots]],
+) -> float:
+    """Holds for any prices, once they are so low that no machine is worth more than it costs."""
+    rates = [
+        supply.price / value
+        for supply in supplies
+        if (value := worth(supply.room, highest_prices(prices, supply.takers)))
+    ]
+    scale = min(rates, default=inf)
+    if scale == inf:
+        return 0.0
+    fair = [[scale * price for price in own] for own in prices]
+    total = sum(worth(own, price) for own, price in zip(demands, fair, strict=True))
+    total -= sum(worth(each.room, highest_prices(fair, each.takers)) for each in there[0])
+    for each in there[1]:
+        gain = worth(each.room, highest_prices(fair, each.takers)) - each.price
+        total -= each.free * max(0.0, gain)
+    return max(0.0, total) * CERTAIN
