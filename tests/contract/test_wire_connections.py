@@ -137,6 +137,22 @@ def test_a_lost_reply_is_no_reply() -> None:
         wire.close()
 
 
+def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with emulator() as running:
+            wire = Wire(running.endpoint)
+            body = {"QueueUrl": "http://x/111122223333/wain", "WaitTimeSeconds": 20}
+            held = threads.submit(wire.target, "sqs", "AmazonSQS.ReceiveMessage", "1.0", body)
+            other = Wire(running.endpoint)
+            other.form("ec2", "DescribeSubnets")
+            other.close()
+            begin = monotonic()
+        assert monotonic() - begin < 10
+        with pytest.raises(ConnectionError):
+            held.result()
+        wire.close()
+
+
 def test_throttling_is_503_in_ec2_and_400_elsewhere() -> None:
     with emulator() as running:
         wire = Wire(running.endpoint)

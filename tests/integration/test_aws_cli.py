@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import emulator_docs
 from tests.contract.process import emulating
 from tests.support.tools import skip_or_fail
 
@@ -67,6 +68,15 @@ def command() -> Path:
 def aws(command: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
     with emulating() as running:
         yield Aws(command, running.said, tmp_path_factory.mktemp("home"))
+
+
+def test_the_session_in_the_documentation(command: Path, tmp_path: Path) -> None:
+    assert command.parent == emulator_docs.AWS
+    with emulating() as running:
+        where = {**running.said["environment"], "HOME": str(tmp_path)}
+        shown = emulator_docs.session(where)
+    stale = "run: .venv/bin/python scripts/emulator_docs.py"
+    assert emulator_docs.block("session") == shown, stale
 
 
 def image(aws: Aws) -> str:

@@ -30,7 +30,7 @@ from wainwright.model.claim import Mark
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.requirements import Requirements
 
-SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 240
+SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 200
 TROUBLE = 120.0  # seconds for which calls fail
 PLACES = 3  # of the reservation
 WANTS = (
@@ -127,8 +127,8 @@ class Trial:
             work.result()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
-            task.cancel()  # type: ignore[union-attr]
-        await asyncio.gather(*others, return_exceptions=True)  # type: ignore[arg-type]
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 class Process:

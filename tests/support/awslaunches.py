@@ -111,13 +111,13 @@ class Scene:
         **spec: Any,
     ) -> None:
         self.clock = clock
-        manifest = CloudSpec(
-            region="us-east-1",
-            zones=[A, B, C],
-            instanceTypes=list(types),
-            capacityReservations=list(reservations),
-            **spec,
-        )
+        stated: dict[str, Any] = {
+            "region": "us-east-1",
+            "zones": [A, B, C],
+            "instanceTypes": list(types),
+            "capacityReservations": list(reservations),
+        }
+        manifest = CloudSpec(**(stated | spec))
         self.emulated = EmulatedCloud(
             CloudManifest(spec=manifest), clock=clock, seed=seed, settings=settings
         )

@@ -4,10 +4,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
-from tests.support.awslaunches import POOL, Scene
+from tests.support.awslaunches import POOL, Scene, asking
 from tests.support.awslaunches import played as played_at_once
 
+from wainwright.catalogue import builtin
 from wainwright.cloud import Declared, PoolScope
+from wainwright.emulator.boot.booted import Booted
+from wainwright.emulator.boot.machine import Nursery
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, SPOT
 from wainwright.model.requirements import Requirements
 
 
@@ -23,6 +27,17 @@ def played(test: Callable[[Scene], Coroutine[Any, Any, None]], *entries: Any, **
 
 def one_of(key: str, *values: str, least: int | None = None) -> Requirements:
     return Requirements.from_entries([(key, "In", values, least)])
+
+
+OD = asking(capacity=ON_DEMAND)
+BOTH = asking((CAPACITY_TYPE, "In", (ON_DEMAND, SPOT), None))
+M5 = one_of(INSTANCE_TYPE, "m5.large")
+
+
+def short(kind: str, zone: str | None = None, capacity_type: str | None = None) -> dict[str, Any]:
+    """What is unavailable, as a Cloud has it."""
+    said = {"instanceType": kind, "zone": zone, "capacityType": capacity_type}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def pools(fleet: Any) -> list[tuple[str, str]]:
@@ -80,3 +95,20 @@ def overlay(name: str, key: str, *values: str, **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"requirements": wanted, **spec},
     }
+
+
+def booted(scene: Scene, instance: str) -> Booted:
+    """The node that becomes of a machine."""
+    parts = scene.emulated.parts
+    nursery = Nursery(
+        region=parts.world.region,
+        machines=builtin.machines(),
+        instances=parts.instances,
+        images=parts.images,
+        eks=parts.eks,
+    )
+    machine = parts.instances.get(instance)
+    assert machine is not None
+    outcome = nursery.outcome(machine)
+    assert isinstance(outcome, Booted), outcome
+    return outcome

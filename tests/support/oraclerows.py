@@ -58,6 +58,12 @@ def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
     )
 
 
+def slots_come_first(case: Case, oracle: Oracle) -> bool:
+    """Row 32: none is missing without the reservations, which we use before room on other claims."""
+    without = _without_slots(case.world)
+    return without != case.world and not compare(oracle, without).missing
+
+
 def soft_taints_of_nodes(case: Case) -> bool:
     """Row 27: a node asks pods softly not to come, and no pool does."""
     pools = any(soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
@@ -126,6 +132,7 @@ FROM_THE_CASE: Final[dict[int, Callable[[Case], bool]]] = {
     31: label_that_nobody_defines,
 }
 BY_ASKING_AGAIN: Final[dict[int, Callable[[Case, Oracle], bool]]] = {
+    32: slots_come_first,
     7: equal_weights_the_other_way,
     1: theirs_depends_on_map_order,
 }
@@ -148,6 +155,14 @@ def _ends(case: Case) -> Iterator[tuple[World, list[Manifest]]]:
 
 def _missing(case: Case) -> list[Manifest]:
     return [pod for pod in case.world.kinds("Pod") if name_of(pod) in case.missing]
+
+
+def _without_slots(world: World) -> World:
+    types = tuple(
+        kind | {"offerings": [each for each in kind["offerings"] if not each["reservationID"]]}
+        for kind in world.types
+    )
+    return replace(world, types=types)
 
 
 def _told_apart(world: World) -> Iterator[World]:

@@ -195,8 +195,8 @@ def _notes(claim: Claim, capacity_type: str, kinds: tuple[InstanceType, ...]) ->
     if capacity_type != SPOT or len(kinds) >= FEW:
         return ()
     return (
-        f"{claim.name} may be launched as only {len(kinds)} instance types: with fewer than {FEW} "
-        "spot capacity is often not to be had, and is soon taken back",
+        f"{claim.name} leaves EC2 a choice of {len(kinds)} for the instance type: with fewer than "
+        f"{FEW} spot capacity is often not to be had, and soon taken back",
     )
 
 

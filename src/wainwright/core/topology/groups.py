@@ -95,7 +95,16 @@ class Group:
 class LabelGroup(Group):
     """Counts by the values of a node label."""
 
-    __slots__ = ("counts", "domains", "launchable", "pending", "stamp", "stuck", "undecided")
+    __slots__ = (
+        "counts",
+        "domains",
+        "doubtful",
+        "launchable",
+        "pending",
+        "stamp",
+        "stuck",
+        "undecided",
+    )
 
     def __init__(self, kind: Kind, key: str, meaning: Meaning, number: int) -> None:
         super().__init__(kind, key, meaning, number)
@@ -104,6 +113,8 @@ class LabelGroup(Group):
         """Pods on drafts that have not settled on a value, by the number of the draft."""
         self.undecided: Rows = 0
         """Those drafts."""
+        self.doubtful: dict[int, int] = {}
+        """Pods on drafts that may yet become something else than the nodes that count."""
         self.stuck: Rows = 0
         """Those that cannot settle before their round is over."""
         self.domains: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from wainwright.core.topology.restriction import Restriction, restriction
 from wainwright.core.wishes import PodClass
 from wainwright.model.columns import row_numbers, union
 from wainwright.model.pod import ANYWHERE, Pod
+from wainwright.model.requirements import Requirements
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
 
 Decide = Callable[[Draft, str], "str | Open | None"]
@@ -47,6 +48,8 @@ class Topology:
     def restriction(self, bound: Bound) -> Restriction | None:
         """What is left to one more pod of the bound; None where nothing is."""
         for group in bound.labels:
+            if group.doubtful:
+                self._reconsider(group)
             if group.undecided != group.stuck:
                 self._resolve(group)
             if group.spread is not None:
@@ -115,20 +118,34 @@ class Topology:
         if isinstance(group, HostGroup):
             group.add_draft(draft.number)
             return
+        if group.filter is not None and not group.filter.trivial:
+            group.doubtful[draft.number] = group.doubtful.get(draft.number, 0) + 1
         value = self.domains.value(draft, group.key)
         if isinstance(value, str):
             group.add(value)
         elif value is Open.UNDECIDED:
             group.postpone(draft.number)
 
+    def _reconsider(self, group: LabelGroup) -> None:
+        """Pods on drafts that have become something else than the nodes that count."""
+        drafts = self._table.drafts
+        for number in [n for n in group.doubtful if not self._counts(group, drafts[n])]:
+            count = group.doubtful.pop(number)
+            value = self.domains.value(drafts[number], group.key)
+            if number in group.pending:
+                group.settle(number, None)
+            elif isinstance(value, str):
+                group.add(value, -count)
+
     def _counts(self, group: AnyGroup, draft: Draft) -> bool:
         """Whether nodes like the draft are among those that count."""
         wanted = group.filter
         if wanted is None or wanted.trivial:
             return True
-        known = wanted.takes.get(draft.narrowing)
+        state = (draft.narrowing, draft.pinned, draft.pinned_market)
+        known = wanted.takes.get(state)
         if known is None:
-            known = wanted.takes[draft.narrowing] = _takes(wanted, draft)
+            known = wanted.takes[state] = _takes(wanted, draft)
         return known
 
     def _resolve(self, group: LabelGroup) -> None:
@@ -210,15 +227,21 @@ def _launchable(
 
 
 def _takes(wanted: Filter, draft: Draft) -> bool:
-    if not _tolerated(draft.template, wanted):
-        return False
-    template = draft.template
-    known = template.base.requirements, template.well_known
-    return any(
-        known[0].compatible(each, known[1])
-        and draft.narrowing.joined(template.decided_here(each)) is not None
-        for each in wanted.alternatives or ANYWHERE
+    return _tolerated(draft.template, wanted) and any(
+        _may_be(draft, each) for each in wanted.alternatives or ANYWHERE
     )
+
+
+def _may_be(draft: Draft, wanted: Requirements) -> bool:
+    """Whether the draft can become such a node, or is one if it is settled what it becomes."""
+    template = draft.template
+    if not template.base.requirements.compatible(wanted, template.well_known):
+        return False
+    narrowing = draft.narrowing.joined(template.decided_here(wanted))
+    if narrowing is None or not draft.pinned:
+        return narrowing is not None
+    bought = (narrowing.markets | narrowing.reserved) & draft.pinned_market
+    return bool(narrowing.rows & draft.pinned and bought)
 
 
 def _cannot(_draft: Draft, _key: str) -> Open:

@@ -1,0 +1,143 @@
+"""Law 23: whatever a plan says, a kube-scheduler would do on the nodes that come of it."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.kubebinding import Cluster
+from tests.support.kubefilter import Host, refusal
+from tests.support.model import asking
+from tests.support.randomworlds import World, random_world
+from tests.support.tiedshrink import shrunk, told
+from tests.support.tiedworlds import tied_world
+
+from wainwright.core.plan import plan
+from wainwright.model.attachments import Attachment, HostPort
+from wainwright.model.labels import HOSTNAME, ZONE
+from wainwright.model.pod import Bonds, Pod
+from wainwright.model.selector import EVERYBODY
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
+from wainwright.model.topology import Company, Spread
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+WORLDS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+thorough = settings(max_examples=WORLDS, phases=UNSHRUNK)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
+    assert_accepted(tied_world(seed))
+
+
+@settings(max_examples=WORLDS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_23_plain_pods_are_accepted(seed: int) -> None:
+    assert_accepted(random_world(seed))
+
+
+def assert_accepted(world: World) -> None:
+    if refused(world):
+        small = shrunk(world, lambda smaller: bool(refused(smaller)))
+        pytest.fail(f"{refused(small)} in\n{told(small)}")
+
+
+def refused(world: World) -> list[str]:
+    return Cluster(world, plan(world.snapshot, world.catalogs, world.options)).refused()
+
+
+def test_the_worlds_are_not_all_alike() -> None:
+    """That nobody is refused would be worth little if nothing interesting ever happened."""
+    worlds = [tied_world(seed) for seed in range(300)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
+    pods = sum(len(each.snapshot.pods) for each in worlds)
+    assert sum(each.scheduled for each in plans) > pods // 2
+    assert sum(len(each.claims) for each in plans) > 2 * len(plans)
+    assert sum(len(each.placements) for each in plans) > len(plans) // 4
+    assert sum(any(claim.round > 1 for claim in each.claims) for each in plans) > len(plans) // 20
+    assert sum(bool(each.relaxed) for each in plans) > len(plans) // 8
+    assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
+    placed = [pod for world in worlds for pod in world.snapshot.pods]
+    for feature in msgspec.structs.fields(Bonds):
+        assert any(getattr(pod.bonds, feature.name) != feature.default for pod in placed)
+
+
+NEAR = Company(key=ZONE, selector=EVERYBODY)
+ALONE = Company(key=HOSTNAME, selector=EVERYBODY)
+EVEN = Spread(key=ZONE, selector=EVERYBODY)
+WEB = Pod(namespace="shop", name="web", requests={"cpu": 1000}, labels={"app": "web"})
+
+
+def host(name: str = "a", zone: str = "zone-a", *pods: Pod) -> Host:
+    made = Host(name, {HOSTNAME: name, ZONE: zone}, (), {"cpu": 2000, "pods": 3})
+    made.pods = list(pods)
+    return made
+
+
+def bound(**bonds: object) -> Pod:
+    return msgspec.structs.replace(WEB, bonds=msgspec.convert(bonds, Bonds))
+
+
+CASES: list[tuple[str, Pod, Callable[[], Sequence[Host]]]] = [
+    ("selected", msgspec.structs.replace(WEB, alternatives=(asking("disk"),)), lambda: [host()]),
+    ("too little cpu", msgspec.structs.replace(WEB, requests={"cpu": 3000}), lambda: [host()]),
+    (
+        "too many pods",
+        msgspec.structs.replace(WEB, requests={}),
+        lambda: [host("a", "zone-a", *[Pod(namespace="shop", name=str(n)) for n in range(3)])],
+    ),
+    (
+        "port",
+        bound(ports=(HostPort(port=80),)),
+        lambda: [host("a", "zone-a", bound(ports=(HostPort(port=80, address="10.0.0.1"),)))],
+    ),
+    ("reached", bound(volume_places=(asking(ZONE, "In", "zone-b"),)), lambda: [host()]),
+    ("skew", bound(spreads=(EVEN,)), lambda: [host("a", "zone-a", WEB), host("b", "zone-b")]),
+    (
+        "skew",
+        bound(spreads=(msgspec.structs.replace(EVEN, min_domains=2),)),
+        lambda: [host("a", "zone-a", WEB)],
+    ),
+    ("elsewhere", bound(affinity=(NEAR,)), lambda: [host(), host("b", "zone-b", WEB)]),
+    ("not want to be near", bound(anti_affinity=(ALONE,)), lambda: [host("a", "zone-a", WEB)]),
+    (
+        "not want it near",
+        WEB,
+        lambda: [host(), host("b", "zone-a", bound(anti_affinity=(NEAR,)))],
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "pod", "hosts"), CASES)
+def test_the_filter_refuses(why: str, pod: Pod, hosts: Callable[[], Sequence[Host]]) -> None:
+    there = hosts()
+    assert why in (refusal(pod, there[0], there) or "")
+    assert refusal(WEB, host(), [host()]) is None
+
+
+def test_a_taint_that_binds_keeps_pods_off_and_one_that_asks_does_not() -> None:
+    tainted = host()
+    tainted.taints = (Taint(key="team"),)
+    assert "taint" in (refusal(WEB, tainted, [tainted]) or "")
+    tainted.taints = (Taint(key="team", effect=PREFER_NO_SCHEDULE),)
+    assert refusal(WEB, tainted, [tainted]) is None
+
+
+def test_a_shared_volume_is_attached_once() -> None:
+    def mounting(*volumes: str) -> Pod:
+        return bound(attachments=tuple(Attachment(driver="ebs", volume=v) for v in volumes))
+
+    limited = host("a", "zone-a", mounting("one"))
+    limited.attach_limits = {"ebs": 1}
+    assert refusal(mounting("one"), limited, [limited]) is None
+    assert "volumes" in (refusal(mounting("two"), limited, [limited]) or "")
+
+
+def test_an_order_is_found_where_there_is_one() -> None:
+    """The first of its kind has to be bound before the others make it too late."""
+    first = bound(affinity=(Company(key=ZONE, selector=EVERYBODY),))
+    assert refusal(first, host(), [host(), host("b", "zone-b")]) is None
+    assert refusal(first, host(), [host(), host("b", "zone-b", WEB)]) is not None

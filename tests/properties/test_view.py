@@ -1,0 +1,70 @@
+"""Law 25: what would become of pods without some nodes is what a plan without them says."""
+
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.randomworlds import World
+from tests.support.tiedshrink import shrunk, told
+from tests.support.tiedworlds import tied_cluster
+
+from wainwright.core.view import Simulation, View
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+QUESTIONS = 4
+
+
+@settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_25_the_overlay_equals_a_plan_of_the_changed_cluster(seed: int) -> None:
+    world = tied_cluster(seed)
+    asked = questions(world, seed)
+    if not holds(world, asked):
+        small = shrunk(world, lambda smaller: not holds(smaller, asked))
+        pytest.fail(f"without one of {asked} in\n{told(small)}")
+
+
+@given(seed=SEEDS)
+def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
+    world = tied_cluster(seed)
+    asked = questions(world, seed)
+    view = View(world.snapshot, world.catalogs, world.options)
+    first = [view.without(names) for names in asked]
+    assert [view.without(names) for names in asked] == first
+    assert [view.without(names) for names in reversed(asked)] == first[::-1]
+
+
+def questions(world: World, seed: int) -> list[list[str]]:
+    """Some sets of nodes, mostly of one."""
+    dice = Random(seed)
+    names = [node.name for node in world.snapshot.nodes if not node.deleting]
+    sizes = [min(len(names), dice.choice((1, 1, 2, 3))) for _ in range(QUESTIONS)]
+    return [dice.sample(names, size) for size in sizes if size]
+
+
+def holds(world: World, asked: list[list[str]]) -> bool:
+    view = View(world.snapshot, world.catalogs, world.options)
+    standing = {node.name for node in world.snapshot.nodes if not node.deleting}
+    return all(
+        agrees(view.without(names), view.rebuilt(names)) for names in asked if standing >= {*names}
+    )
+
+
+def agrees(quick: Simulation, rebuilt: Simulation) -> bool:
+    """Who is left over is not the same: the quick way gives up at the second new node."""
+    if quick.is_possible and rebuilt.is_possible:
+        return quick == rebuilt
+    return quick.is_possible == rebuilt.is_possible
+
+
+def test_the_clusters_are_not_all_alike() -> None:
+    found = []
+    for seed in range(150):
+        world = tied_cluster(seed)
+        view = View(world.snapshot, world.catalogs, world.options)
+        found += [view.without(names) for names in questions(world, seed)]
+    assert sum(each.claim is not None for each in found) > len(found) // 5
+    assert sum(each.is_possible and bool(each.placements) for each in found) > len(found) // 5
+    assert sum(not each.is_possible for each in found) > len(found) // 10

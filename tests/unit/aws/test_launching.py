@@ -1,0 +1,250 @@
+"""What is bought for a claim: reserved before spot before on-demand, cheapest first."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.awsclasses import node_class
+from tests.support.awslaunches import ONLY_RESERVED, RESERVING, A, B, C, asking, claim, reserved
+
+from wainwright.api.cloud import Cloud, CloudPrice, CloudSpec, Unavailable
+from wainwright.api.overrides import InstanceType, NodeOverlay
+from wainwright.aws.launching import Choice, choose
+from wainwright.catalogue.built import Built
+from wainwright.catalogue.layers import Catalogues
+from wainwright.catalogue.supply import Scope, Supply
+from wainwright.errors import NoCapacity
+from wainwright.model.labels import (
+    INSTANCE_FAMILY,
+    INSTANCE_TENANCY,
+    INSTANCE_TYPE,
+    RESERVATION_ID,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.requirements import Requirements
+
+TYPES = ["m5.large", "m5.xlarge", "c5.large", "m6g.large", "g4dn.xlarge", "m5.metal"]
+
+
+def catalogue(*reservations: Any, types: list[str] | None = None, **more: Any) -> Built:
+    spec = CloudSpec(
+        region="us-east-1",
+        zones=[A, B, C],
+        instanceTypes=types or TYPES,
+        capacityReservations=list(reservations),
+        **{key: more.pop(key) for key in ("prices", "unavailable") if key in more},
+    )
+    wanted = node_class(**(RESERVING if reservations else {}))
+    supply = Supply(now=datetime(2026, 1, 1, tzinfo=UTC), cloud=Cloud(spec=spec), **more)
+    return Catalogues(supply).of(Scope(node_class=wanted))
+
+
+def chosen(wanted: Requirements, built: Built, free: int = 9, **more: Any) -> Choice:
+    return choose(claim(1, wanted, **more), built, lambda _: free)
+
+
+def kinds(choice: Choice) -> set[str]:
+    return {ware.kind for ware in choice.wares}
+
+
+def listed(key: str, *values: str) -> tuple[str, str, tuple[str, ...], None]:
+    return (key, "In", values, None)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "bought"),
+    [
+        (("reserved", "spot", "on-demand"), "reserved"),
+        (("spot", "on-demand"), "spot"),
+        (("reserved", "on-demand"), "reserved"),
+        (("on-demand",), "on-demand"),
+        (("spot",), "spot"),
+    ],
+)
+def test_reserved_before_spot_before_on_demand(allowed: tuple[str, ...], bought: str) -> None:
+    wanted = asking(listed("karpenter.sh/capacity-type", *allowed))
+    found = chosen(wanted, catalogue(reserved(1, 2)))
+    assert found.capacity_type == bought
+    assert all(bool(ware.reservation) is (bought == "reserved") for ware in found.wares)
+
+
+def test_a_full_reservation_is_left_out() -> None:
+    built = catalogue(reserved(1, 2), reserved(2, 2, zone=B))
+    found = choose(claim(1, ONLY_RESERVED), built, {"cr-00000001": 0, "cr-00000002": 1}.__getitem__)
+    assert [ware.reservation for ware in found.wares] == ["cr-00000002"]
+
+
+def test_with_all_reservations_full_there_is_no_capacity() -> None:
+    built = catalogue(reserved(1, 2))
+    with pytest.raises(NoCapacity, match="in use"):
+        chosen(ONLY_RESERVED, built, free=0)
+    pinned = asking(listed(RESERVATION_ID, "cr-00000001"))
+    with pytest.raises(NoCapacity):
+        chosen(pinned, built, free=0)
+
+
+def test_who_may_have_others_gets_them_when_reservations_are_full() -> None:
+    assert chosen(Requirements(), catalogue(reserved(1, 2)), free=0).capacity_type == SPOT
+
+
+def test_only_reservations_for_what_the_claim_asks() -> None:
+    built = catalogue(reserved(1, 2), reserved(2, 2, zone=B), reserved(3, 2, kind="m5.xlarge"))
+    in_b = chosen(asking(capacity="reserved", zone=B), built)
+    assert [ware.reservation for ware in in_b.wares] == ["cr-00000002"]
+    large = chosen(asking(listed(INSTANCE_TYPE, "m5.large"), capacity="reserved"), built)
+    assert {ware.reservation for ware in large.wares} == {"cr-00000001", "cr-00000002"}
+
+
+def test_reservations_of_one_type_only_the_cheapest() -> None:
+    block = reserved(
+        2, 2, kind="m5.xlarge", reservationType="capacity-block", endTime="2026-02-01T00:00:00Z"
+    )
+    found = chosen(ONLY_RESERVED, catalogue(reserved(1, 2), block))
+    assert (found.reservation_type, kinds(found)) == ("default", {"m5.large"})
+
+
+def test_of_capacity_blocks_the_single_cheapest() -> None:
+    ends = "2026-02-01T00:00:00Z"
+    blocks = [
+        reserved(number, 2, kind=kind, zone=zone, reservationType="capacity-block", endTime=ends)
+        for number, kind, zone in [(1, "m5.xlarge", A), (2, "m5.large", B), (3, "m5.large", C)]
+    ]
+    found = chosen(ONLY_RESERVED, catalogue(*blocks))
+    assert found.reservation_type == "capacity-block"
+    assert [(ware.kind, ware.zone) for ware in found.wares] == [("m5.large", B)]
+
+
+def test_interruptible_reservations_are_a_market_of_their_own() -> None:
+    found = chosen(ONLY_RESERVED, catalogue(reserved(1, 2, interruptible=True)))
+    assert found.interruptible
+
+
+def test_sixty_types_the_cheapest() -> None:
+    found = chosen(asking(capacity="on-demand"), catalogue(types=["*"]))
+    assert len(kinds(found)) == 60
+    prices = [ware.price for ware in found.wares]
+    assert prices == sorted(prices)
+
+
+def test_min_values_are_kept_among_the_sixty() -> None:
+    families = (INSTANCE_FAMILY, "Exists", (), 40)
+    found = chosen(asking(families, capacity="on-demand"), catalogue(types=["*"]))
+    assert len({name.partition(".")[0] for name in kinds(found)}) >= 40
+
+
+def test_min_values_that_cannot_be_kept_are_no_capacity() -> None:
+    built = catalogue(types=["m5.large", "c5.large"])
+    many = asking((INSTANCE_FAMILY, "Exists", (), 3), capacity="on-demand")
+    with pytest.raises(NoCapacity, match="minValues"):
+        chosen(many, built)
+    gone = catalogue(
+        types=["m5.large", "c5.large"],
+        unavailable=[Unavailable(instanceType="c5.large", capacityType="on-demand")],
+    )
+    with pytest.raises(NoCapacity, match="minValues"):
+        chosen(asking((INSTANCE_FAMILY, "Exists", (), 2), capacity="on-demand"), gone)
+
+
+def test_spot_dearer_than_on_demand_is_dropped() -> None:
+    dear = [CloudPrice(instanceType="m5.xlarge", capacityType="spot", price=0.09)]
+    built = catalogue(types=["m5.large", "m5.xlarge", "c5.large"], prices=dear)
+    assert kinds(chosen(Requirements(), built)) == {"m5.large", "c5.large"}
+    all_dear = [
+        CloudPrice(instanceType=name, capacityType="spot", price=1.0)
+        for name in ("m5.large", "m5.xlarge", "c5.large")
+    ]
+    dearer = catalogue(types=["m5.large", "m5.xlarge", "c5.large"], prices=all_dear)
+    assert chosen(Requirements(), dearer).capacity_type == "on-demand"
+    assert chosen(asking(capacity="spot"), dearer).capacity_type == "spot"
+
+
+def test_whole_machines_and_accelerators_only_where_asked_for() -> None:
+    built = catalogue()
+    assert kinds(chosen(asking(capacity="on-demand"), built)).isdisjoint(
+        {"g4dn.xlarge", "m5.metal"}
+    )
+    named = asking(listed(INSTANCE_TYPE, "g4dn.xlarge", "m5.metal"), capacity="on-demand")
+    assert kinds(chosen(named, built)) == {"g4dn.xlarge", "m5.metal"}
+
+
+def test_what_is_too_small_is_not_bought() -> None:
+    roomy = chosen(asking(capacity="on-demand"), catalogue(), requests={"cpu": 3000})
+    assert kinds(roomy) == {"m5.xlarge"}
+    with pytest.raises(NoCapacity, match="room"):
+        chosen(Requirements(), catalogue(), requests={"cpu": 10_000_000})
+
+
+def test_labels_that_no_type_has_are_told() -> None:
+    with pytest.raises(NoCapacity, match="labels"):
+        chosen(asking(listed(INSTANCE_TYPE, "z9.huge")), catalogue())
+
+
+def test_what_is_out_of_stock_is_not_asked_for() -> None:
+    built = catalogue(
+        types=["m5.large"],
+        unavailable=[Unavailable(instanceType="m5.large", zone=A, capacityType="on-demand")],
+    )
+    found = chosen(asking(capacity="on-demand"), built)
+    assert {ware.zone for ware in found.wares} == {B, C}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "tenancy"),
+    [((), "default"), (("default", "dedicated"), "default"), (("dedicated",), "dedicated")],
+)
+def test_shared_hardware_wherever_that_will_do(allowed: tuple[str, ...], tenancy: str) -> None:
+    entries = [listed(INSTANCE_TENANCY, *allowed)] if allowed else []
+    assert chosen(asking(*entries, capacity="on-demand"), catalogue()).tenancy == tenancy
+
+
+def test_other_tenancies_do_not_exist() -> None:
+    with pytest.raises(NoCapacity, match="tenancy"):
+        chosen(asking(listed(INSTANCE_TENANCY, "host")), catalogue())
+
+
+def test_reservations_are_for_shared_hardware() -> None:
+    wanted = asking(listed(INSTANCE_TENANCY, "dedicated"))
+    assert chosen(wanted, catalogue(reserved(1, 2))).capacity_type == SPOT
+
+
+def test_an_offering_for_any_zone_is_bought_in_those_that_the_claim_may_have() -> None:
+    item = msgspec.convert(
+        {
+            "metadata": {"name": "m5.large"},
+            "spec": {
+                "offerings": [
+                    {"karpenter.sh/capacity-type": "on-demand", "karpenter.sh/price": 0.01}
+                ]
+            },
+        },
+        InstanceType,
+    )
+    built = catalogue(types=["m5.large"], instance_types=(item,))
+    found = chosen(asking(listed(ZONE, A, B)), built)
+    assert {ware.zone for ware in found.wares} == {A, B}
+    assert found.prioritised
+
+
+OVERLAY = {
+    "metadata": {"name": "discount"},
+    "spec": {
+        "requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+        ],
+        "priceAdjustment": "-10%",
+    },
+}
+
+
+@pytest.mark.parametrize(("capacity", "told"), [("spot", True), ("on-demand", False)])
+def test_ec2_is_told_of_prices_that_are_not_its_own(capacity: str, told: bool) -> None:
+    built = catalogue(overlays=(msgspec.convert(OVERLAY, NodeOverlay),))
+    assert chosen(asking(capacity=capacity), built).prioritised is told
+
+
+def test_few_types_for_spot_are_worth_a_note() -> None:
+    (note,) = chosen(asking(capacity="spot"), catalogue(types=["m5.large"])).notes
+    assert "a choice of 1 " in note
+    assert not chosen(asking(capacity="on-demand"), catalogue(types=["m5.large"])).notes

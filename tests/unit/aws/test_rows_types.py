@@ -1,0 +1,301 @@
+"""Rows of docs/aws-rows.md on instance types (AIT), through the whole provider.
+
+The names of tests begin with the row; `s22` is item 22 on settings of instance types.
+"""
+
+from typing import Any
+
+import pytest
+from tests.support.awslaunches import A, B, C, Scene, asking, claim
+from tests.support.awsrows import (
+    BOTH,
+    M5,
+    OD,
+    booted,
+    declare,
+    instance_type,
+    kinds,
+    one_of,
+    overlay,
+    played,
+    pools,
+    short,
+    templates,
+)
+
+from wainwright.api.cloud import CloudPrice
+from wainwright.emulator.settings import Settings
+from wainwright.errors import NoCapacity
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    INSTANCE_TENANCY,
+    INSTANCE_TYPE,
+    ON_DEMAND,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.requirements import Requirements
+
+
+def test_ait_3_sixty_types_at_most_and_the_cheapest() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1, OD))
+        (fleet,) = scene.fleets()
+        assert len(kinds(fleet)) == 60
+        assert len(pools(fleet)) <= 180
+        index = (await scene.cloud.catalog("web")).index
+        prices = {
+            kind.name: min(each.price for each in kind.offerings if each.capacity_type == ON_DEMAND)
+            for kind in index.types
+            if any(each.capacity_type == ON_DEMAND for each in kind.offerings)
+        }
+        dearest = max(prices[name] for name in kinds(fleet))
+        asked = {"cpu": 500, "memory": 1 << 30}
+        fitting = {
+            kind.name
+            for kind in index.types
+            if all(kind.allocatable.get(name, 0) >= amount for name, amount in asked.items())
+        }
+        cheaper = {name for name in fitting if prices.get(name, dearest) < dearest}
+        assert cheaper <= kinds(fleet)
+        assert prices[machine.instance_type] == min(prices[name] for name in kinds(fleet))
+
+    played(run, types=["m5*", "m6*", "c5*", "c6*", "r5*", "t3*"])
+
+
+def test_ait_3_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
+    async def run(scene: Scene) -> None:
+        await scene.one(claim(1, BOTH))
+        (fleet,) = scene.fleets()
+        assert fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == SPOT
+        assert "m5.large" not in kinds(fleet)
+        assert "c5.large" in kinds(fleet)
+
+    price = CloudPrice(instanceType="m5.large", capacityType=SPOT, price=5.0)
+    played(run, prices=[price])
+
+
+def test_ait_6_what_was_not_to_be_had_is_left_out_for_three_minutes() -> None:
+    async def run(scene: Scene) -> None:
+        scene.emulated.change({"unavailable": [short("c5.large"), short("m5.large", A)]})
+        wanted = one_of(INSTANCE_TYPE, "c5.large", "m5.large").narrow(OD)
+        machine = await scene.one(claim(1, wanted))
+        assert (machine.instance_type, machine.zone) != ("m5.large", A)
+        scene.emulated.change({"unavailable": []})
+        await scene.one(claim(2, wanted))
+        tried = set(pools(scene.fleets()[0])) - set(pools(scene.fleets()[1]))
+        assert {("c5.large", A), ("c5.large", B), ("c5.large", C)} <= tried
+        await scene.clock.sleep(181)
+        assert (await scene.one(claim(3, wanted))).instance_type == "c5.large"
+
+    played(run)
+
+
+def test_ait_6_a_type_out_of_stock_stays_listed_without_anything_to_buy() -> None:
+    async def run(scene: Scene) -> None:
+        scene.cloud.shun("m5.large", A, SPOT)
+        (kind,) = [
+            each
+            for each in (await scene.cloud.catalog("web")).index.types
+            if each.name == "m5.large"
+        ]
+        out = {(each.zone, each.capacity_type) for each in kind.offerings if each.available == 0}
+        assert out == {(A, SPOT)}
+        assert len(kind.offerings) == 6
+
+    played(run)
+
+
+def test_ait_6_without_spot_on_demand_is_bought() -> None:
+    async def run(scene: Scene) -> None:
+        scene.emulated.change({"unavailable": [short("*", None, SPOT)]})
+        outcomes = [(await scene.launch(claim(number, BOTH)))[0] for number in (1, 2)]
+        assert isinstance(outcomes[0], NoCapacity)
+        assert outcomes[1].capacity_type == ON_DEMAND
+
+    played(run)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "bought"),
+    [
+        (OD, ON_DEMAND),
+        (asking((CAPACITY_TYPE, "NotIn", (SPOT,), None)), ON_DEMAND),
+        (BOTH, SPOT),
+        (Requirements(), SPOT),
+    ],
+)
+def test_ait_7_spot_where_it_is_allowed_else_on_demand(wanted: Requirements, bought: str) -> None:
+    async def run(scene: Scene) -> None:
+        assert (await scene.one(claim(1, wanted))).capacity_type == bought
+
+    played(run)
+
+
+def test_ait_7_a_zone_without_spot_is_no_capacity() -> None:
+    async def run(scene: Scene) -> None:
+        for kind in ("m5.large", "c5.large", "m6g.large", "m5.xlarge"):
+            scene.cloud.shun(kind, A, SPOT)
+        with pytest.raises(NoCapacity):
+            await scene.one(claim(1, asking(zone=A, capacity=SPOT)))
+        assert scene.fleets() == []
+
+    played(run)
+
+
+@pytest.mark.parametrize(
+    ("values", "tenancy"), [((), "default"), (("dedicated", "default"), "default")]
+)
+def test_ait_9_shared_hardware_unless_dedicated_is_required(
+    values: tuple[str, ...], tenancy: str
+) -> None:
+    async def run(scene: Scene) -> None:
+        wanted = one_of(INSTANCE_TENANCY, *values) if values else Requirements()
+        machine = await scene.one(claim(1, wanted.narrow(OD)))
+        assert machine.labels[INSTANCE_TENANCY] == tenancy
+        (data,) = templates(scene, scene.fleets()[0])[:1]
+        assert data["Placement"]["Tenancy"] == tenancy
+
+    played(run)
+
+
+def test_ait_9_dedicated_hardware_is_asked_for_and_a_contradiction_fails() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1, one_of(INSTANCE_TENANCY, "dedicated").narrow(OD)))
+        assert machine.labels[INSTANCE_TENANCY] == "dedicated"
+        assert {each["Placement"]["Tenancy"] for each in templates(scene, scene.fleets()[0])} == {
+            "dedicated"
+        }
+        with pytest.raises(NoCapacity):
+            await scene.one(claim(2, one_of(INSTANCE_TENANCY, "host")))
+
+    played(run)
+
+
+def test_ait_10_a_catalogue_is_made_anew_only_when_something_has_changed() -> None:
+    async def run(scene: Scene) -> None:
+        first = (await scene.cloud.catalog("web")).index
+        assert (await scene.cloud.catalog("web")).index is first
+        scene.cloud.shun("m5.large", A, SPOT)
+        second = (await scene.cloud.catalog("web")).index
+        assert second is not first
+        scene.use(kubelet={"maxPods": 20})
+        third = (await scene.cloud.catalog("web")).index
+        assert {kind.capacity["pods"] for kind in third.types} == {20}
+        assert {kind.capacity["pods"] for kind in second.types} != {20}
+
+    played(run)
+
+
+def test_ait_11_one_offering_for_each_zone_and_way_to_pay() -> None:
+    async def run(scene: Scene) -> None:
+        for kind in (await scene.cloud.catalog("web")).index.types:
+            found = sorted((each.zone, each.capacity_type) for each in kind.offerings)
+            assert found == sorted((zone, way) for zone in (A, B, C) for way in (ON_DEMAND, SPOT))
+
+    played(run)
+
+
+def test_ait_11_an_overlay_can_price_what_has_no_price() -> None:
+    async def run(scene: Scene) -> None:
+        wanted = one_of(INSTANCE_TYPE, "r9g.large").narrow(OD)
+        with pytest.raises(NoCapacity):
+            await scene.one(claim(1, wanted))
+        declare(scene, overlays=(overlay("priced", INSTANCE_TYPE, "r9g.large", price="1.5"),))
+        machine = await scene.one(claim(2, wanted))
+        assert (machine.instance_type, machine.price) == ("r9g.large", 1.5)
+
+    played(run, types=["m5.large", "r9g.large"])
+
+
+def test_ait_14_memory_of_real_nodes_counts_until_the_image_changes() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1, M5.narrow(OD)))
+
+        async def memory() -> int:
+            index = (await scene.cloud.catalog("web")).index
+            (kind,) = [each for each in index.types if each.name == "m5.large"]
+            return kind.capacity["memory"]
+
+        estimate = await memory()
+        scene.cloud.learn(machine, estimate - (100 << 20))
+        assert await memory() == estimate - (100 << 20)
+        scene.use(amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
+        assert await memory() == estimate
+
+    played(run)
+
+
+def test_s22_a_launch_needs_an_offering_that_the_node_may_have() -> None:
+    offering = {"karpenter.sh/capacity-type": ON_DEMAND, "topology.kubernetes.io/zone": B}
+
+    async def run(scene: Scene) -> None:
+        declare(
+            scene,
+            types=(
+                instance_type("m5.large", offerings=[{**offering, "karpenter.sh/price": 0.05}]),
+            ),
+        )
+        with pytest.raises(NoCapacity):
+            await scene.one(claim(1, M5.narrow(one_of(ZONE, A))))
+        assert scene.fleets() == []
+        machine = await scene.one(claim(2, M5))
+        assert (machine.zone, machine.capacity_type, machine.price) == (B, ON_DEMAND, 0.05)
+        with pytest.raises(NoCapacity):
+            await scene.one(claim(3, M5.narrow(asking(capacity=SPOT))))
+
+    played(run)
+
+
+def test_s12_the_kubelet_gets_what_was_planned_with() -> None:
+    kubelet = {
+        "kubeReserved": {"memory": "1Gi", "cpu": "300m", "ephemeral-storage": "1Gi"},
+        "systemReserved": {"memory": "200Mi"},
+        "evictionHard": {"memory.available": "1Gi", "nodefs.available": "15%"},
+    }
+
+    async def run(scene: Scene) -> None:
+        scene.use(kubelet=kubelet)
+        machine = await scene.one(claim(1, M5.narrow(OD)))
+        assert kept(booted(scene, machine.id)) == kept(machine)
+        assert kept(machine)["memory"] == (1024 + 200 + 1024) << 20
+
+    played(run)
+
+
+def kept(sized: Any) -> dict[str, int]:
+    """What is not for pods."""
+    names = ("cpu", "ephemeral-storage", "memory")
+    return {name: sized.capacity[name] - sized.allocatable[name] for name in names}
+
+
+@pytest.mark.parametrize("alias", ["al2023@latest", "al2@latest"])
+def test_s28_s33_pods_of_instance_type_objects_reach_the_machine_by_one_template(
+    alias: str,
+) -> None:
+    async def run(scene: Scene) -> None:
+        scene.use(amiSelectorTerms=[{"alias": alias}])
+        await scene.one(claim(1, one_of(INSTANCE_TYPE, "m5.large", "c5.large").narrow(OD)))
+        declare(
+            scene,
+            types=(
+                instance_type("m5.large", resources={"pods": "17"}),
+                instance_type("c5.large", resources={"pods": "19"}),
+            ),
+        )
+        machine = await scene.one(claim(2, M5.narrow(OD)))
+        other = await scene.one(claim(3, one_of(INSTANCE_TYPE, "c5.large").narrow(OD)))
+        assert (machine.capacity["pods"], other.capacity["pods"]) == (17, 19)
+        for each in (machine, other):
+            node = booted(scene, each.id)
+            assert node.capacity["pods"] == each.capacity["pods"]
+            assert kept(node) == kept(each)
+        names = [
+            config["LaunchTemplateSpecification"]["LaunchTemplateName"]
+            for fleet in scene.fleets()[1:]
+            for config in fleet["LaunchTemplateConfigs"]
+        ]
+        assert len(set(names)) == 1
+        assert len(scene.fleets()[0]["LaunchTemplateConfigs"]) == 1
+
+    played(run, settings=Settings(kubernetes="1.32"))

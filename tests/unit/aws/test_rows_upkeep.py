@@ -1,0 +1,281 @@
+"""Rows of docs/aws-rows.md on what happens to machines after their launch, and on prices (ANC)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+import pytest
+from tests.support.awslaunches import A, B, Scene, claim
+from tests.support.awsrows import M5, OD, played
+
+from wainwright.aws.boto import Boto
+from wainwright.aws.interruption import RECEIVED
+from wainwright.aws.prices import on_demand_prices
+from wainwright.emulator.world import Answer
+from wainwright.errors import NotFound
+from wainwright.model.interruption import Interruption, Kind
+from wainwright.model.labels import ON_DEMAND, SPOT
+
+
+def tags(scene: Scene, instance: str) -> dict[str, str]:
+    machine = scene.emulated.parts.instances.get(instance)
+    assert machine is not None
+    return machine.tags
+
+
+def test_anc_6_a_machine_without_a_claim_is_garbage_after_half_a_minute() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1, OD))
+        kept = scene.store.claims["uid-1"]
+        await scene.clock.sleep(25)
+        assert await scene.cloud.garbage([]) == []
+        await scene.clock.sleep(10)
+        assert [each.id for each in await scene.cloud.garbage([])] == [machine.id]
+        assert await scene.cloud.garbage([kept]) == []
+        await scene.cloud.terminate(machine.id)
+        assert await scene.cloud.garbage([]) == []
+
+    played(run)
+
+
+def test_anc_6_machines_of_others_are_nobodys_garbage() -> None:
+    async def run(scene: Scene) -> None:
+        image = next(iter(scene.emulated.parts.images.state.images))
+        asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+        scene.emulated.answer("ec2", "RunInstances", asked)
+        await scene.clock.sleep(60)
+        assert await scene.cloud.garbage([]) == []
+        assert await scene.cloud.instances() == []
+
+    played(run)
+
+
+def test_anc_6_a_machine_is_tagged_once_with_node_claim_and_cluster() -> None:
+    async def run(scene: Scene) -> None:
+        scene.use(tags={"team": "web"})
+        machine = await scene.one(claim(1, OD))
+        for _ in range(2):
+            await scene.cloud.tag(machine.id, node="ip-1", claim="web-1")
+        assert len(scene.seam.asked("CreateTags")) == 1
+        found = tags(scene, machine.id)
+        assert found.items() >= {
+            ("Name", "ip-1"),
+            ("karpenter.sh/nodeclaim", "web-1"),
+            ("eks:eks-cluster-name", "wain"),
+            ("kubernetes.io/cluster/wain", "owned"),
+            ("karpenter.sh/nodepool", "web"),
+            ("karpenter.k8s.aws/ec2nodeclass", "default"),
+            ("team", "web"),
+        }
+        (listed,) = await scene.cloud.instances()
+        assert (listed.claim, listed.pool) == ("web-1", "web")
+
+    played(run)
+
+
+def test_anc_6_a_name_that_the_class_gives_stays_and_tags_come_one_a_second() -> None:
+    async def run(scene: Scene) -> None:
+        scene.use(tags={"Name": "mine"})
+        machines = await scene.launch(claim(1, OD), claim(2, OD), claim(3, OD))
+        began = scene.clock.now()
+        asked = [scene.cloud.tag(each.id, node="ip", claim="x") for each in machines]
+        await asyncio.gather(*asked)
+        assert 2 <= scene.clock.now() - began < 4
+        assert {tags(scene, each.id)["Name"] for each in machines} == {"mine"}
+        await scene.cloud.terminate(machines[0].id)
+        await scene.clock.sleep(3700)
+        with pytest.raises(NotFound):
+            await scene.cloud.tag(machines[0].id, node="ip", claim="x")
+
+    played(run)
+
+
+async def heard(scene: Scene, *kinds: Kind) -> Interruption:
+    """The next announcement of one of these kinds."""
+    stream = cast(AsyncGenerator[Interruption, None], scene.cloud.interruptions())
+    async with aclosing(stream):
+        async for each in stream:
+            if each.kind in kinds:
+                return each
+    raise AssertionError("the queue has an end")
+
+
+@pytest.mark.parametrize(
+    ("happens", "kind", "notice"),
+    [
+        ("spot", Kind.SPOT, 120.0),
+        ("rebalance", Kind.REBALANCE, None),
+        ("reservation", Kind.RESERVATION, 120.0),
+        ("instance-retirement", Kind.SCHEDULED, 120.0),
+        ("system-reboot", Kind.SCHEDULED, 120.0),
+    ],
+)
+def test_anc_7_announcements_are_read_from_the_queue(
+    happens: str, kind: Kind, notice: float | None
+) -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1))
+        await scene.clock.sleep(10.5 - (scene.clock.now() % 1))
+        at = int(scene.clock.now())
+        scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": happens}]})
+        found = await heard(scene, kind)
+        assert (found.kind, found.instance, found.at) == (kind, machine.id, at)
+        if notice is None:
+            assert found.ends_at is None
+        else:
+            assert found.ends_at == pytest.approx(at + notice, abs=1.5)
+        assert found.kind.ends is (happens != "rebalance")
+
+    played(run)
+
+
+def test_anc_7_a_machine_that_ends_is_announced_by_its_state() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1))
+        scene.emulated.answer("ec2", "TerminateInstances", {"InstanceIds": [machine.id]})
+        assert (await heard(scene, Kind.TERMINATING)).instance == machine.id
+
+    played(run)
+
+
+def send(scene: Scene, body: str) -> None:
+    url = scene.emulated.account.queue_url
+    scene.emulated.answer("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": body})
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("no JSON", "unparsable"),
+        ("{}", "unparsable"),
+        (
+            '{"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning"}',
+            "unparsable",
+        ),
+        ('{"source": "aws.s3", "detail-type": "Object Created", "detail": {}}', "no_op"),
+    ],
+)
+def test_anc_7_what_cannot_be_read_is_counted_and_removed(body: str, word: str) -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1))
+        await scene.clock.sleep(5)
+        send(scene, body)
+        scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": "rebalance"}]})
+        await heard(scene, Kind.REBALANCE)
+        others = 2 if word == "no_op" else 0  # that the machine is pending, and that it runs
+        assert scene.metrics.value(RECEIVED, message_type=word) == 1 + others
+        asked = {"QueueUrl": scene.emulated.account.queue_url, "MaxNumberOfMessages": 10}
+        await scene.clock.sleep(30)  # until what was read but not removed would come again
+        left = scene.emulated.answer("sqs", "ReceiveMessage", asked).get("Messages", [])
+        assert body not in [each["Body"] for each in left]
+
+    played(run)
+
+
+def test_anc_7_a_pool_that_was_taken_back_is_left_alone_for_a_while() -> None:
+    async def run(scene: Scene) -> None:
+        machine = await scene.one(claim(1, M5))
+        scene.cloud.shun(machine.instance_type, machine.zone, SPOT)
+        again = await scene.one(claim(2, M5))
+        assert (again.zone, again.capacity_type) != (machine.zone, machine.capacity_type)
+
+    played(run)
+
+
+def price(scene: Scene, kind: str, zone: str, capacity_type: str) -> Any:
+    async def found() -> float | None:
+        for each in (await scene.cloud.catalog("web")).index.types:
+            if each.name == kind:
+                offers = (one for one in each.offerings if one.zone == zone)
+                return next(o.price for o in offers if o.capacity_type == capacity_type)
+        return None
+
+    return found()
+
+
+class Failing:
+    """The seam, on which some operations fail or come back empty."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._seam = scene.seam
+        self.faults: dict[str, Answer | BaseException] = {}
+
+    async def call(self, service: str, operation: str, params: Any) -> Any:
+        fault = self.faults.get(operation)
+        if isinstance(fault, BaseException):
+            raise fault
+        return await self._seam.call(service, operation, params) if fault is None else fault
+
+
+def test_anc_8_prices_are_asked_for_every_twelve_hours_and_spot_by_zone() -> None:
+    async def run(scene: Scene) -> None:
+        scene.emulated.change(
+            {
+                "prices": [
+                    {"instanceType": "m5.large", "capacityType": ON_DEMAND, "price": 0.5},
+                    {"instanceType": "m5.large", "capacityType": SPOT, "zone": A, "price": 0.1},
+                    {"instanceType": "m5.large", "capacityType": SPOT, "zone": B, "price": 0.2},
+                ]
+            }
+        )
+        await scene.clock.sleep(11.9 * 3600)
+        await scene.cloud.refresh()
+        assert await price(scene, "m5.large", A, ON_DEMAND) != 0.5
+        await scene.clock.sleep(0.2 * 3600)
+        await scene.cloud.refresh()
+        assert await price(scene, "m5.large", A, ON_DEMAND) == 0.5
+        assert await price(scene, "m5.large", A, SPOT) == 0.1
+        assert await price(scene, "m5.large", B, SPOT) == 0.2
+
+    played(run)
+
+
+def test_anc_8_the_built_in_prices_stand_in_until_there_are_others() -> None:
+    async def run(scene: Scene) -> None:
+        listed = {"instanceType": "m5.large", "capacityType": ON_DEMAND, "price": 0.5}
+        scene.emulated.change({"prices": [listed]})
+        seam = Failing(scene)
+        seam.faults["GetProducts"] = {"PriceList": []}
+        scene.cloud = scene.provider(seam)
+        await scene.cloud.refresh()
+        assert await price(scene, "m5.large", A, ON_DEMAND) == 0.096
+        del seam.faults["GetProducts"]
+        await scene.clock.sleep(61)
+        await scene.cloud.refresh()
+        assert await price(scene, "m5.large", A, ON_DEMAND) == 0.5
+        seam.faults["GetProducts"] = {"PriceList": []}
+        seam.faults["DescribeSpotPriceHistory"] = {"SpotPriceHistory": []}
+        spot = await price(scene, "m5.large", A, SPOT)
+        await scene.clock.sleep(13 * 3600)
+        await scene.cloud.refresh()
+        assert await price(scene, "m5.large", A, ON_DEMAND) == 0.5
+        assert await price(scene, "m5.large", A, SPOT) == spot
+
+    played(run)
+
+
+def test_anc_8_in_an_isolated_vpc_the_price_list_is_not_asked() -> None:
+    async def run(scene: Scene) -> None:
+        cluster = msgspec.structs.replace(scene.setup.cluster, isolated_vpc=True)
+        scene.setup = msgspec.structs.replace(scene.setup, cluster=cluster)
+        scene.cloud = scene.provider()
+        before = len(scene.seam.asked("GetProducts"))
+        await scene.cloud.refresh()
+        assert len(scene.seam.asked("GetProducts")) == before
+        assert len(scene.seam.asked("DescribeSpotPriceHistory")) > 0
+
+    played(run)
+
+
+def test_anc_8_china_has_a_price_list_and_a_currency_of_its_own() -> None:
+    assert Boto("cn-north-1").region_of("pricing") == "cn-northwest-1"
+    assert Boto("us-gov-west-1").region_of("pricing") == "us-east-1"
+    rate = {"pricePerUnit": {"CNY": "1.5"}}
+    product = {
+        "product": {"attributes": {"instanceType": "m5.large"}},
+        "terms": {"OnDemand": {"a": {"priceDimensions": {"b": rate}}}},
+    }
+    assert on_demand_prices([product], "CNY") == {"m5.large": 1.5}
+    assert on_demand_prices([product], "USD") == {}
