@@ -2,12 +2,17 @@
 
 import json
 import signal
-import subprocess
 from pathlib import Path
 
+from click.testing import CliRunner
 from tests.contract.doors import OverHttp, refusal
 from tests.contract.lines.scene import reserve
-from tests.contract.process import WAIN, emulating
+from tests.contract.process import emulating
+from tests.contract.servers import Emulator
+
+from wainwright.cli.main import wain
+from wainwright.errors import WainError
+from wainwright.manifests.refused import InputRefused
 
 CLOUD = """
 apiVersion: wainwright.dev/v1alpha1
@@ -79,34 +84,34 @@ def test_the_state_is_kept_and_the_account_goes_on(tmp_path: Path) -> None:
         assert running.child.wait(30) == 0
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [WAIN, "emulator", *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.stdout == ""
-    return done.returncode, done.stderr
+def refused(*arguments: str) -> WainError:
+    """Said by the command itself, in this process; `main` prints it and ends with its exit code."""
+    result = CliRunner().invoke(wain, ["emulator", *arguments], standalone_mode=False)
+    assert result.stdout == ""
+    assert isinstance(result.exception, WainError), result.exception
+    assert result.exception.exit_code == 2
+    return result.exception
 
 
-def test_what_is_wrong_is_said_before_anything_is_served(tmp_path: Path) -> None:
+def test_a_cloud_that_cannot_be_used(tmp_path: Path) -> None:
     cloud = tmp_path / "cloud.yaml"
     cloud.write_text(CLOUD.replace("us-west-2b", "us-west-2z"))
-    code, said = run("--port", "0", "--cloud", str(cloud))
-    assert code == 2
-    assert "us-west-2z" in said
-    assert "cloud.yaml:7" in said
-    cloud.write_text("{")
-    code, said = run("--port", "0", "--state", str(cloud))
-    assert code == 2
-    assert "this is no saved emulator" in said
-    code, said = run("--port", "0", "--state", str(tmp_path / "none" / "state.json"))
-    assert code == 2
-    assert "cannot be written" in said
+    error = refused("--port", "0", "--cloud", str(cloud))
+    assert isinstance(error, InputRefused)
+    (problem,) = error.report.errors
+    assert (problem.file, problem.line) == (str(cloud), 7)
+    assert "us-west-2z" in problem.message
 
 
-def test_a_port_that_is_taken() -> None:
-    with emulating() as running:
-        port = running.said["endpoint"].rpartition(":")[2]
-        code, said = run("--port", port)
-        assert code == 2
-        assert f"port {port} cannot be used" in said
-        assert running.stop() == (0, "")
+def test_a_state_that_cannot_be_used(tmp_path: Path) -> None:
+    wrong = tmp_path / "state.json"
+    wrong.write_text("{")
+    error = refused("--port", "0", "--state", str(wrong))
+    assert error.message.startswith("this is no saved emulator")
+    error = refused("--port", "0", "--state", str(tmp_path / "none" / "state.json"))
+    assert "cannot be written" in error.message
+
+
+def test_a_port_that_is_taken(served: Emulator) -> None:
+    port = served.endpoint.rpartition(":")[2]
+    assert refused("--port", port).message.startswith(f"port {port} cannot be used: ")

@@ -181,4 +181,9 @@ class Scene:
 
 
 def played(test: Callable[[Scene], Coroutine[Any, Any, None]], *args: Any, **more: Any) -> None:
-    on_time(lambda clock: test(Scene(clock, *args, **more)))
+    async def main(clock: VirtualClock) -> None:
+        scene = Scene(clock, *args, **more)
+        await scene.cloud.refresh()
+        await test(scene)
+
+    on_time(main)

@@ -4,12 +4,13 @@ What is known to be used up is left out before anybody is asked: subnets without
 reservations without room, and orders for which no place of a reservation is left.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from wainwright.aws.codes import typed
+from wainwright.aws.launching import Ware
 from wainwright.aws.nodeclass.resolved import Subnet
 from wainwright.aws.ordering import Order
 from wainwright.aws.slots import Slots
@@ -62,7 +63,7 @@ def lot(orders: Sequence[Order], addresses: Addresses, slots: Slots) -> Lot:
         raise typed(error, f"launching {first.claim.name}") from error
     if not made.configs:
         raise _nothing(first, subnets, made)
-    configs = trimmed(made.configs, first)
+    configs = trimmed(made.configs, first.choice.wares)
     reservations = _reservations(configs) if first.choice.capacity_type == RESERVED else ()
     room = sum(map(slots.free, reservations)) if reservations else len(orders)
     return Lot(
@@ -75,13 +76,13 @@ def lot(orders: Sequence[Order], addresses: Addresses, slots: Slots) -> Lot:
     )
 
 
-def trimmed(configs: Sequence[Config], order: Order) -> tuple[Config, ...]:
+def trimmed(configs: Sequence[Config], wares: Iterable[Ware]) -> tuple[Config, ...]:
     """As much as EC2 takes in one request, the cheapest of it.
 
     Every type and every zone keeps a place, as somebody may have asked for so many of them.
     """
     prices: dict[tuple[str, str], float] = {}
-    for ware in order.choice.wares:
+    for ware in wares:
         known = prices.get((ware.kind, ware.zone), ware.price)
         prices[ware.kind, ware.zone] = min(known, ware.price)
     ordered = sorted(configs, key=lambda config: min(prices[pool_of(o)] for o in config.overrides))

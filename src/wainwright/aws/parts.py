@@ -61,7 +61,7 @@ class Parts:
         self.clock = world.clock
         self.stock = Stock(world.clock)
         self.availability = Availability(world.clock)
-        self.slots = Slots(self.availability)
+        self.slots = Slots(self.availability, world.clock)
         self.addresses = Addresses(world.clock, self.stock)
         self.discovered = Discovered(world.clock)
         self._add_account(world, setup)

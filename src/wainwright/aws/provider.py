@@ -120,6 +120,7 @@ class AwsCloud:
     async def _bought(self, claim: Claim) -> Instance:
         parts = self._parts
         found = await parts.recovery.find(claim)
+        parts.slots.clear(claim.uid, found.reservation_id if found else "")
         if found is not None:
             return await self._described(found, claim)
         source = await parts.classes.source(claim.node_class, claim.pool)

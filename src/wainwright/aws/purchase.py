@@ -193,9 +193,7 @@ class Purchase:
         self._end(None)
         if not self._batch or not passing(error):
             return [typed(error, f"launching {each.claim.name}") for each in self._lot.orders]
-        for reservation in self._lot.reservations:
-            for _ in self._marks:  # perhaps; EC2 says within a minute what it was
-                self._means.availability.launched(reservation)
+        self._means.slots.doubt(self._marks, self._lot.reservations)
         return list(await asyncio.gather(*(self._found(each.claim) for each in self._lot.orders)))
 
     async def _found(self, claim: Claim) -> Bargain | WainError:
@@ -208,6 +206,7 @@ class Purchase:
             return typed(error, f"looking for the machine of {claim.name}")
         except WainError as error:
             return error
+        self._means.slots.clear(claim.uid, machine.reservation_id if machine else "")
         if machine is None:
             return Unavailable(f"launching {claim.name}: nothing came of it", reason="NotLaunched")
         return Bargain(machine=machine, notes=self._lot.notes)

@@ -10,7 +10,7 @@ from wainwright.core.ports import Ports
 from wainwright.core.slack import Place, Slack
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Wish
-from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.markets import Markets
 from wainwright.model.pod import Pod
 from wainwright.model.thresholds import largest
@@ -24,6 +24,7 @@ class Draft:
     __slots__ = (
         "bit",
         "buy",
+        "good",
         "held",
         "largest",
         "levels",
@@ -59,6 +60,8 @@ class Draft:
         """By resource: the most that any type has which decides how much more fits."""
         self.levels: list[int] = []
         self.pods: list[Pod] = []
+        self.good: Rows = 0
+        """Types of which it is not to lose the last, where somebody minds the cost."""
         self.pinned: Rows = 0
         """The one type that it would be launched as, once its round is over."""
         self.pinned_market: Markets = 0
@@ -85,7 +88,7 @@ class Draft:
     @property
     def capacity_rows(self) -> Rows:
         """The types that decide how much more it can take."""
-        return self.pinned or self.reserved_rows or self.rows
+        return self.pinned or self.reserved_rows or self.rows & self.good or self.rows
 
 
 class Change:
@@ -198,11 +201,19 @@ class DraftTable:
 
     def settle(self) -> None:
         """Ends the round: its drafts, pinned by now, are machines under way."""
+        self._forget_good_types()
         for number in row_numbers(self.current):
             self.measure(self.drafts[number])
         self.settled |= self.current
         self.current = 0
         self._by_pods = [0]
+
+    def _forget_good_types(self) -> None:
+        """Those that had to keep one may have more room now than they had for its sake."""
+        mindful = [number for number in row_numbers(self.current) if self.drafts[number].good]
+        self.slack.leave(union(self.drafts[number].bit for number in mindful))
+        for number in mindful:
+            self.drafts[number].levels = self.slack.fresh()
 
     def _raise_level(self, draft: Draft) -> None:
         levels, now = self._by_pods, len(draft.pods)

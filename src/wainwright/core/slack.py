@@ -55,6 +55,12 @@ class Slack:
             short[mark] |= bit
         return now
 
+    def leave(self, rows: Rows) -> None:
+        """Strikes them out, as they may have more room than was thought."""
+        for short in self._short if rows else ():
+            for mark, too_full in enumerate(short):
+                short[mark] = too_full ^ (too_full & rows)
+
     def fresh(self) -> list[int]:
         """The levels of a row that has not been entered yet."""
         return [len(marks) for marks in self._marks]

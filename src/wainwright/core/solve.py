@@ -16,7 +16,7 @@ from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import Ask
+from wainwright.core.wishes import Ask, PodClass
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
@@ -60,7 +60,12 @@ class Solution:
     @property
     def left_out_by_others(self) -> bool:
         """Whether any of them might have found one, had others gone elsewhere."""
-        return any(run.group.is_tied for run in self.rounds.failed)
+        return any(run.group.is_tied and self._is_servable(run.group) for run in self.rounds.failed)
+
+    def _is_servable(self, group: PodClass) -> bool:
+        """Whether a pool would launch a node for its pods if nobody else was there."""
+        step = self.placing.ladder.step
+        return any(step(stage, wish) for stage in group.stages for wish in stage.wishes)
 
 
 def solve(

@@ -213,15 +213,3 @@ def test_the_machine_boots_with_what_the_claim_says() -> None:
         assert f"name: {scene.setup.cluster.name}" in text
 
     played(test)
-
-
-def test_a_request_has_no_more_than_ec2_takes() -> None:
-    async def test(scene: Scene) -> None:
-        await scene.cloud.refresh()
-        request = await asked(scene, asking(capacity="on-demand"))
-        found = overrides(request)
-        assert len(found) == 300
-        assert len({each["InstanceType"] for each in found}) == 60
-        assert len({each["AvailabilityZone"] for each in found}) == 6
-
-    played(test, types=["*"], zones=None)

@@ -5,9 +5,12 @@ they have. Here a pod is refused, for the time being, where it would cost a draf
 buy, or would make it or itself dearer: it opens a node of its own, and that one grows in turn.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from math import inf
-from typing import Final, NamedTuple
+from operator import or_
+from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.drafts import Change, Draft
 from wainwright.core.fit import fit
@@ -20,8 +23,12 @@ from wainwright.core.packing.machines import Amounts, Reach, Rooms, on_sale, und
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
 from wainwright.model.columns import Rows, row_numbers
+from wainwright.model.markets import Markets
 
-REMEMBERED: Final = 512  # requirements whose good buys are worked out; all others share the pool's
+REMEMBERED: Final = 64  # sets of markets in which costs are worked out; more count as all of them
+
+Rates: TypeAlias = tuple[list[float], list[int], list[Rows]]
+"""What types cost as multiples of what they are worth, ascending; the types, and those up to it."""
 
 
 class Thrift(NamedTuple):
@@ -69,8 +76,10 @@ class Growth:
             wish.rejected ^= wish.rejected & drafts
         self._refused.clear()
 
-    def has_refused(self, group: PodClass) -> bool:
-        return any(wish in self._refused for wish in group.wishes)
+    def mind(self, draft: Draft) -> None:
+        """Lets the draft know which of its types are good buys."""
+        if not draft.pinned and not draft.held:
+            draft.good = self._of(draft.template, draft.narrowing).rows & draft.rows
 
     def rate(self, template: Template, wish: Wish) -> float:
         """What the best buy for such a pod costs in the pool, for what it is worth."""
@@ -83,14 +92,12 @@ class Growth:
         alone = self.rate(template, wish)
         if after.rate > (1 + self.slack) * min(before.rate, alone):
             return False
-        return bool(change.rows & after.rows) or not draft.rows & before.rows
+        return bool(change.rows & after.rows) or not draft.good
 
     def _of(self, template: Template, narrowing: Narrowing) -> Thrift:
         found = self._known.get(narrowing)
         if found is None:
-            shared = len(self._known) >= REMEMBERED and narrowing is not template.base
-            asked = template.base if shared else narrowing
-            found = self._pools[template.number].thrift(asked, self.slack)
+            found = self._pools[template.number].thrift(narrowing, self.slack)
             self._known[narrowing] = found
         return found
 
@@ -101,6 +108,7 @@ class _Pool:
     def __init__(self, template: Template, lots: Sequence[Lot], resources: Sequence[str]) -> None:
         self._template = template
         self._rooms = Rooms(template, resources)
+        self._known: dict[Markets, Rates] = {}
         base = template.base
         reach = _only(template, base.rows & base.offered)
         machines = on_sale([template], [reach], resources)
@@ -112,22 +120,35 @@ class _Pool:
             self._prices = shadow_prices(groups.demands, groups.supplies(machines))[0]
 
     def thrift(self, narrowing: Narrowing, slack: float) -> Thrift:
-        rates = self._rates(narrowing)
-        best = min(rates.values(), default=inf)
-        good = sum(1 << row for row, rate in rates.items() if rate <= (1 + slack) * best < inf)
-        return Thrift(best, good)
-
-    def _rates(self, narrowing: Narrowing) -> dict[int, float]:
-        index = self._template.index
         rows = narrowing.rows & narrowing.offered
-        ordinary = rows ^ (rows & index.metal)
-        found = {}
-        for row in row_numbers(ordinary or rows):
-            value = worth(self._rooms.of(row), self._prices)
-            bought = index.best_buy(1 << row, narrowing.markets)
-            if value and bought is not None:
-                found[row] = cost(index, row, bought[2]) / value
+        rows = rows ^ (rows & self._template.index.metal) or rows
+        rates, types, up_to = self._rates(narrowing.markets)
+        best = next((n for n, row in enumerate(types) if rows >> row & 1), None)
+        if best is None:
+            return Thrift(inf, 0)
+        last = bisect_right(rates, (1 + slack) * rates[best])
+        return Thrift(rates[best], up_to[last - 1] & rows)
+
+    def _rates(self, markets: Markets) -> Rates:
+        """What the types cost in these markets; with many of them in question, in any market."""
+        found = self._known.get(markets)
+        if found is None:
+            asked = markets if len(self._known) < REMEMBERED else self._template.base.markets
+            found = self._known.get(asked) or self._rated(asked)
+            self._known[markets] = found
         return found
+
+    def _rated(self, markets: Markets) -> Rates:
+        index = self._template.index
+        rated = []
+        for row in row_numbers(self._template.base.rows & index.sold_in(markets)):
+            value = worth(self._rooms.of(row), self._prices)
+            bought = index.best_buy(1 << row, markets)
+            if value and bought is not None:
+                rated.append((cost(index, row, bought[2]) / value, row))
+        rated.sort()
+        up_to = accumulate((1 << row for _, row in rated), or_)
+        return [rate for rate, _ in rated], [row for _, row in rated], list(up_to)
 
 
 def amounts_of(wish: Wish, names: Sequence[str]) -> Amounts:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from wainwright.core.answer import Kind
 from wainwright.core.classes import Classes
-from wainwright.core.drafts import Draft, DraftTable
+from wainwright.core.drafts import Change, Draft, DraftTable
 from wainwright.core.fit import fit
 from wainwright.core.ladder import Ladder, Step
 from wainwright.core.nodes import NodeTable
@@ -70,9 +70,17 @@ class Thrifty(Placing):
 
     def _nothing(self, group: PodClass) -> Found:
         """Who was refused for the sake of the cost may ask again in the next round."""
-        if self.growth.has_refused(group):
-            return Found.NOTHING_YET
-        return super()._nothing(group)
+        return Found.NOTHING_YET if self.table.current else super()._nothing(group)
+
+    def _begin(self, step: Step) -> Draft:
+        draft = super()._begin(step)
+        self.growth.mind(draft)
+        return draft
+
+    def _change(self, draft: Draft, change: Change) -> bool:
+        fewer = super()._change(draft, change)
+        self.growth.mind(draft)
+        return fewer
 
     def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
         if step.answer.kind is Kind.PLAIN:

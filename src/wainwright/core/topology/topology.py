@@ -196,6 +196,9 @@ class Topology:
 
     def _stands(self, group: LabelGroup, value: str) -> bool:
         """Whether a draft that counts has the value, although nothing more can be launched."""
+        wanted = group.filter.alternatives if group.filter is not None else None
+        if wanted and not any(each.allowed(group.key).admits(value) for each in wanted):
+            return False
         rows = self.domains.of_drafts[group.key][value]
         return any(self._counts(group, self._table.drafts[each]) for each in row_numbers(rows))
 
