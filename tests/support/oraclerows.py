@@ -59,7 +59,7 @@ def equal_weights_the_other_way(case: Case, oracle: Oracle) -> bool:
 
 
 def slots_come_first(case: Case, oracle: Oracle) -> bool:
-    """Row 32: none is missing without the reservations, which we use before room on other claims."""
+    """Row 32: none is missing without reservations, which we use before room on other claims."""
     without = _without_slots(case.world)
     return without != case.world and not compare(oracle, without).missing
 

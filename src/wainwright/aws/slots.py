@@ -13,7 +13,6 @@ import msgspec
 from wainwright.aws.reservations import Availability
 from wainwright.clock import Clock
 
-
 DOUBTED: Final = 120.0
 """Seconds; by then EC2 has been asked twice what is free."""
 

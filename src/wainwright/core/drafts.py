@@ -13,7 +13,7 @@ from wainwright.core.wishes import Wish
 from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.markets import Markets
 from wainwright.model.pod import Pod
-from wainwright.model.thresholds import largest
+from wainwright.model.thresholds import largest_place
 
 FEW = 8  # so many candidates are compared one by one; more are found by their level
 
@@ -33,6 +33,7 @@ class Draft:
         "number",
         "pinned",
         "pinned_market",
+        "places",
         "pods",
         "reserved_rows",
         "round",
@@ -56,7 +57,8 @@ class Draft:
         self.minimums = answer.minimums
         self.witnesses: Witnesses = answer.witnesses
         self.totals = [0] * len(template.sizes)
-        self.largest: list[int] = []
+        self.places = [-1] * len(template.sizes)
+        self.largest = [-1] * len(template.sizes)
         """By resource: the most that any type has which decides how much more fits."""
         self.levels: list[int] = []
         self.pods: list[Pod] = []
@@ -188,8 +190,12 @@ class DraftTable:
 
     def measure(self, draft: Draft) -> None:
         """Looks anew at how much the draft can hold, after its types have changed."""
-        rows = draft.capacity_rows
-        draft.largest = [largest(sizes, rows) for sizes in draft.template.sizes]
+        rows, places = draft.capacity_rows, draft.places
+        for column, sizes in enumerate(draft.template.sizes):
+            place = places[column]
+            if place < 0 or not sizes[1][place] & rows:  # mostly the largest type is still there
+                place = places[column] = largest_place(sizes, rows)
+                draft.largest[column] = sizes[0][place] if place >= 0 else -1
         self._enter(draft, range(len(draft.largest)))
 
     def _enter(self, draft: Draft, columns: Sequence[int]) -> None:

@@ -57,6 +57,12 @@ def _at_least(same: dict[int, Rows]) -> Sizes:
 
 def largest(sizes: Sizes, rows: Rows) -> int:
     """The most that any of the rows has; -1 where none of them has the resource."""
+    place = largest_place(sizes, rows)
+    return sizes[0][place] if place >= 0 else -1
+
+
+def largest_place(sizes: Sizes, rows: Rows) -> int:
+    """Where among the sizes that is; -1 where none of the rows has the resource."""
     amounts, having = sizes
     low, high = 0, len(amounts)
     while low < high:  # the sets are nested, so that the last one with a common row can be bisected
@@ -65,4 +71,4 @@ def largest(sizes: Sizes, rows: Rows) -> int:
             low = middle + 1
         else:
             high = middle
-    return amounts[low - 1] if low else -1
+    return low - 1

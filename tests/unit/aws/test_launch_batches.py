@@ -144,6 +144,8 @@ def test_on_demand_where_spot_is_gone() -> None:
 
 def test_without_the_spot_role_spot_is_gone_altogether() -> None:
     async def test(scene: Scene) -> None:
+        role = {"RoleName": "AWSServiceRoleForEC2Spot"}
+        scene.emulated.answer("iam", "DeleteServiceLinkedRole", role)
         (found,) = await scene.launch(claim(1))
         assert isinstance(found, NoCapacity)
         assert "service-linked role" in found.hint

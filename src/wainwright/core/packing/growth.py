@@ -27,6 +27,8 @@ from wainwright.model.markets import Markets
 
 REMEMBERED: Final = 64  # sets of markets in which costs are worked out; more count as all of them
 
+DEARER: Final = 1.5  # by how much a draft may cost more because of where or how it is bought
+
 Rates: TypeAlias = tuple[list[float], list[int], list[Rows]]
 """What types cost as multiples of what they are worth, ascending; the types, and those up to it."""
 
@@ -90,7 +92,7 @@ class Growth:
         template = draft.template
         before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
         alone = self.rate(template, wish)
-        if after.rate > (1 + self.slack) * min(before.rate, alone):
+        if after.rate > DEARER * min(before.rate, alone):
             return False
         return bool(change.rows & after.rows) or not draft.good
 
