@@ -145,12 +145,15 @@ class View:
     def _placed(self, rehearsal: Rehearsal, pods: list[Pod]) -> list[Pod]:
         """Those left over after passes in which nobody gained a place any more."""
         left, before = pods, -1
-        try:
-            while left and len(left) != before:
-                before, waiting = len(left), left
-                left = [pod for pod in waiting if not self._is_placed(rehearsal, pod)]
-        except SecondNode:
-            return left
+        while left and len(left) != before:
+            before, waiting, left = len(left), left, []
+            for number, pod in enumerate(waiting):
+                try:
+                    found = self._is_placed(rehearsal, pod)
+                except SecondNode:
+                    return [*left, *waiting[number:]]
+                if not found:
+                    left.append(pod)
         return left
 
     def _is_placed(self, rehearsal: Rehearsal, pod: Pod) -> bool:

@@ -27,7 +27,7 @@ from wainwright.model.markets import Markets
 
 REMEMBERED: Final = 64  # sets of markets in which costs are worked out; more count as all of them
 
-DEARER: Final = 1.5  # by how much a draft may cost more because of where or how it is bought
+DEARER: Final = 2.0  # by how much a draft may cost more because of where or how it is bought
 
 Rates: TypeAlias = tuple[list[float], list[int], list[Rows]]
 """What types cost as multiples of what they are worth, ascending; the types, and those up to it."""

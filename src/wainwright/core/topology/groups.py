@@ -132,7 +132,11 @@ class LabelGroup(Group):
         return twin
 
     def add(self, value: str, count: int = 1) -> None:
-        self.counts[value] = self.counts.get(value, 0) + count
+        now = self.counts.get(value, 0) + count
+        if now:
+            self.counts[value] = now
+        else:
+            self.counts.pop(value, None)
         self.version += 1
 
     def postpone(self, draft: int) -> None:
