@@ -1,9 +1,9 @@
 """`make bench-karpenter`: Karpenter's scheduler and our planner on the same pods, in one run.
 
-Both by the clock on the wall, so let the machine be quiet. Theirs is its solve alone, with one
-worker, which is its default, and with five, as in its own benchmark; the faster counts. Ours is
-all of `plan`: compiling the input, solving, and the plan with its reasons. The catalogue is like
-that of its benchmark: 400 types of 1 to 400 cpus.
+Theirs is its solve alone, with one worker, which is its default, and with five, as in its own
+benchmark: the time on the wall or that of the processor, whichever is less, and the faster of the
+two settings counts. Ours is all of `plan`, by the processor: compiling the input, solving, and the
+plan with its reasons. The catalogue is like that of its benchmark: 400 types of 1 to 400 cpus.
 """
 
 import os
@@ -20,10 +20,8 @@ from tests.support.tools import Missing
 
 from benchmarks.bound import lower_bound
 from benchmarks.diverse import diverse, manifest, wishful
-from benchmarks.measure import seconds
-from benchmarks.planner import GIB
+from benchmarks.planner import GIB, measured
 from wainwright.catalogue.document import document
-from wainwright.collector import without_collector
 from wainwright.core.plan import plan
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
@@ -140,9 +138,8 @@ def _report(oracle: Oracle, load: Load) -> None:
     index = {POOL: TypeIndex(types)}
     snapshot = Snapshot(pods=tuple(pods), pools=(Pool(name=POOL),))
     made = plan(snapshot, index)
-    with without_collector():
-        taken = seconds(lambda: plan(snapshot, index), 3)
-    rates = [load.pods / answer.seconds for answer in answers]
+    taken = measured(lambda: plan(snapshot, index), 3)
+    rates = [load.pods / min(answer.seconds, answer.processor) for answer in answers]
     ours = load.pods / taken
     best = answers[rates.index(max(rates))]
     speeds = f"{rates[0]:>17,.0f}{rates[1]:>11,.0f}{ours:>10,.0f}{ours / max(rates):>7.0f}x"

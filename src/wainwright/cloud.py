@@ -130,7 +130,10 @@ class Cloud(Protocol):
         ...
 
     async def launch(self, claim: Claim) -> Instance:
-        """The machine of the claim: a new one, or the one that an earlier attempt has left."""
+        """The machine of the claim: a new one, or the one that it has, known or not.
+
+        NotFound where the claim had one that is gone.
+        """
         ...
 
     async def recover(self, claims: Sequence[Claim]) -> Recovered:
@@ -174,6 +177,10 @@ class Cloud(Protocol):
 
         One counts as dealt with when the next one is asked for; one that is not comes again.
         """
+        ...
+
+    async def ailing(self) -> Sequence[Interruption]:
+        """Machines that fail, or are to be worked on, as it is now. To be called every minute."""
         ...
 
     async def tidy(self, claims: Iterable[Claim]) -> None:

@@ -19,6 +19,8 @@ type Answer struct {
 	// Prepared and Seconds are how long the scheduler took to be made and to decide.
 	Prepared float64 `json:"prepared"`
 	Seconds  float64 `json:"seconds"`
+	// Processor is how long it kept processors busy meanwhile.
+	Processor float64 `json:"processor"`
 	// Error says that the world could not be answered at all.
 	Error string `json:"error,omitempty"`
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.awslaunches import ONLY_RESERVED, RESERVING, A, Scene, asking, claim, reserved
 from tests.support.seams import on_time
@@ -88,7 +89,9 @@ class Trial:
         )
         settings = _settings(chance, [due for due, _, _ in self.waves])
         self.scene = Scene(clock, reserved(1, PLACES), settings=settings, seed=seed)
-        self.scene.use(**RESERVING)
+        cluster = msgspec.structs.replace(self.scene.setup.cluster, dry_runs=False)
+        self.scene.setup = msgspec.structs.replace(self.scene.setup, cluster=cluster)
+        self.scene.use(**RESERVING, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         self.claims = self.scene.store.claims
         self.number = 0
         self.codes: list[str] = []
@@ -178,16 +181,18 @@ class Process:
             await self._written(uid, instance.id)
         loops = [self._collect(), self._regret(), self._launch_all()]
         tasks = [asyncio.ensure_future(each) for each in loops]
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
+        for task in others:
+            task.cancel()
         await self._quiet()
 
     async def _launch_all(self) -> None:
         """Each claim as it comes, all at the same time."""
         launches: dict[str, asyncio.Task[None]] = {}
         while self._trial.waves or not all(each.instance for each in self._claims.values()):
-            for uid in self._claims.keys() - launches.keys():
+            for uid in sorted(self._claims.keys() - launches.keys()):
                 launches[uid] = asyncio.ensure_future(self._launch(uid))
             if self._trial.waves:
                 await self._trial.wave()

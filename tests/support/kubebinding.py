@@ -153,7 +153,7 @@ def _launched(world: World, claim: PlannedClaim) -> Host:
     pool = next(each for each in world.snapshot.pools if each.name == claim.pool)
     kinds = world.types[pool.name]
     kind = next(each for each in kinds if each.name == claim.launch.instance_type)
-    labels = _bought(kind, claim) | _promised(kinds, claim) | {HOSTNAME: claim.name}
+    labels = _promised(kinds, claim) | _bought(kind, claim) | {HOSTNAME: claim.name}
     host = Host(claim.name, labels, pool.taints, dict(kind.allocatable))
     _await(host, world.snapshot.daemonsets)
     return host
@@ -188,12 +188,10 @@ def _offering(kind: InstanceType, claim: PlannedClaim) -> Offering:
 def _promised(kinds: Iterable[InstanceType], claim: PlannedClaim) -> dict[str, str]:
     """What the claim writes on the node: what it has settled on, and any value of its own labels.
 
-    Labels that machines bring with them are as they are.
+    Labels that machines bring with them are as they are; one that only some offerings name is left
+    open by the others.
     """
-    brought = set(WELL_KNOWN)
-    for kind in kinds:
-        brought.update(kind.requirements)
-        brought.update(key for each in kind.offerings for key in each.requirements)
+    brought = WELL_KNOWN.union(*(kind.requirements for kind in kinds))
     found = {}
     for key, requirement in claim.requirements.items():
         allowed = requirement.allowed

@@ -81,7 +81,9 @@ class Answer(msgspec.Struct, frozen=True):
     prepared: float = 0.0
     """Seconds to make the scheduler."""
     seconds: float = 0.0
-    """Seconds that it took to decide."""
+    """Seconds that it took to decide, by the clock on the wall."""
+    processor: float = 0.0
+    """Seconds that processors were busy with it, which are more where several were."""
     error: str = ""
 
 

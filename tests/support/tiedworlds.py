@@ -5,9 +5,10 @@ Pools, types and nodes are plain enough that it is mostly the pods that get into
 
 from random import Random
 
+import msgspec
 from tests.support.model import GIB, asking
-from tests.support.randomworlds import TAINTS, World
-from tests.support.tiedpods import DRIVERS, RACK, RACKS, PodMaker
+from tests.support.randomworlds import TAINTS, World, random_world
+from tests.support.tiedpods import APPS, DRIVERS, RACK, RACKS, PodMaker
 
 from wainwright.model.attachments import HostPort
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
@@ -24,7 +25,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.node import Node
 from wainwright.model.options import MinValuesPolicy, Options, PreferencePolicy
-from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.pod import Bonds, DaemonSet, Pod
 from wainwright.model.pool import Pool
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import Snapshot
@@ -44,6 +45,30 @@ def tied_cluster(seed: int) -> World:
     """Nodes full of pods that have their place, and nobody who waits."""
     maker = _Maker(Random(seed))
     return maker.world(nodes=maker.dice.randint(2, 6), pods=0)
+
+
+def mixed_world(seed: int) -> World:
+    """A world of pods that do not mind each other, of whom some do after all."""
+    dice, world = Random(seed), random_world(seed)
+    maker = PodMaker(dice, ZONES)
+    bonds = [maker.bonds(app) for app in APPS]
+    pods = tuple(_tied(pod, dice, bonds) for pod in world.snapshot.pods)
+    nodes = tuple(
+        msgspec.structs.replace(
+            node,
+            labels={**node.labels, HOSTNAME: node.name},
+            pods=tuple(_tied(pod, dice, bonds) for pod in node.pods),
+        )
+        for node in world.snapshot.nodes
+    )
+    snapshot = msgspec.structs.replace(world.snapshot, pods=pods, nodes=nodes)
+    return msgspec.structs.replace(world, snapshot=snapshot)
+
+
+def _tied(pod: Pod, dice: Random, bonds: list[Bonds]) -> Pod:
+    number = dice.randrange(len(APPS))
+    mine = bonds[number] if dice.randrange(100) < 60 else Bonds()
+    return msgspec.structs.replace(pod, namespace="shop", labels={"app": APPS[number]}, bonds=mine)
 
 
 class _Maker:

@@ -4,7 +4,8 @@ The choice itself is `core.launch`, the same as in plans. Here it is made of wha
 and what the catalogue of its class has at this moment.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -30,9 +31,11 @@ from wainwright.model.labels import (
 )
 from wainwright.model.markets import Market, Markets
 from wainwright.model.requirements import Requirements
+from wainwright.model.resources import signature
 
 DEFAULT, DEDICATED = "default", "dedicated"
-FEW: int = 5
+REMEMBERED: Final = 1024  # choices of one catalogue
+FEW: Final = 5
 """Fewer types than this are too few for spot capacity to be found, and to stay."""
 
 Free = Callable[[str], int]
@@ -62,6 +65,28 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Chooser:
+    """Chooses from one catalogue, and remembers: most claims ask for the same."""
+
+    def __init__(self, built: Built) -> None:
+        self._built = built
+        self._made: dict[Hashable, Choice] = {}
+
+    def choose(self, claim: Claim, free: Free) -> Choice:
+        """NoCapacity where nothing is left of what the claim may buy."""
+        key = (claim.requirements, signature(claim.requests), self._full(free))
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= REMEMBERED:
+                self._made.clear()
+            found = self._made[key] = choose(claim, self._built, free)
+        return found
+
+    def _full(self, free: Free) -> frozenset[str]:
+        ids = {market.reservation_id for market in self._built.index.markets} - {None}
+        return frozenset(each for each in ids if each is not None and free(each) <= 0)
+
+
 def choose(claim: Claim, built: Built, free: Free) -> Choice:
     """NoCapacity where nothing is left of what the claim may buy."""
     tenancy = _tenancy(claim)
@@ -79,7 +104,7 @@ def choose(claim: Claim, built: Built, free: Free) -> Choice:
         wares=wares,
         tenancy=tenancy,
         prioritised=_prioritised(built, market.capacity_type, wares),
-        notes=_notes(claim, market.capacity_type, kinds),
+        notes=_notes(market.capacity_type, kinds),
     )
 
 
@@ -191,12 +216,12 @@ def _prioritised(built: Built, capacity_type: str, wares: Iterable[Ware]) -> boo
     )
 
 
-def _notes(claim: Claim, capacity_type: str, kinds: tuple[InstanceType, ...]) -> tuple[str, ...]:
+def _notes(capacity_type: str, kinds: tuple[InstanceType, ...]) -> tuple[str, ...]:
     if capacity_type != SPOT or len(kinds) >= FEW:
         return ()
     return (
-        f"{claim.name} leaves EC2 a choice of {len(kinds)} for the instance type: with fewer than "
-        f"{FEW} spot capacity is often not to be had, and soon taken back",
+        f"EC2 is left a choice of {len(kinds)} for the instance type: with fewer than {FEW} spot "
+        "capacity is often not to be had, and soon taken back",
     )
 
 

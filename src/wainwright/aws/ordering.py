@@ -9,7 +9,7 @@ import msgspec
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.api.kubelet import Kubelet
 from wainwright.aws.cluster import Cluster, ClusterFacts
-from wainwright.aws.launching import Choice, Ware
+from wainwright.aws.launching import Choice, Chooser, Ware
 from wainwright.aws.nodeclass.resolved import Resolved, Subnet
 from wainwright.aws.templates.content import Common, Reservation
 from wainwright.aws.templates.kinds import Kind
@@ -41,6 +41,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     resolved: Resolved
     built: Built
     kinds: Mapping[str, Kind]
+    chooser: Chooser
 
     @cached_property
     def identity(self) -> bytes:

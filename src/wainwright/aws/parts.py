@@ -2,27 +2,27 @@
 
 import msgspec
 
-from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.aws.account import Account
 from wainwright.aws.beside import Sqs
 from wainwright.aws.buying import Buyer
 from wainwright.aws.by_id import ById
 from wainwright.aws.catalogue import LiveCatalogue
-from wainwright.aws.classes import Classes, Shelves
+from wainwright.aws.classes import Classes
 from wainwright.aws.cluster import Cluster
 from wainwright.aws.discovered import Discovered
 from wainwright.aws.instances import Instances
 from wainwright.aws.interruption import Announcements
 from wainwright.aws.nodeclass.deletion import Deletion
 from wainwright.aws.nodeclass.resolve import Resolver
-from wainwright.aws.nodeclass.resolved import Resolved
-from wainwright.aws.ordering import Site, Source
+from wainwright.aws.ordering import Site
 from wainwright.aws.purchase import Means
 from wainwright.aws.recovery import Recovery
 from wainwright.aws.rehearsing import LaunchTemplates
 from wainwright.aws.reservations import Availability
 from wainwright.aws.seam import Seam
 from wainwright.aws.slots import Slots
+from wainwright.aws.sources import Shelves, Sources
+from wainwright.aws.status import Statuses
 from wainwright.aws.stock import Stock
 from wainwright.aws.subnets import Addresses
 from wainwright.aws.templates.ensure import Templates
@@ -82,14 +82,11 @@ class Parts:
         self.instances = Instances(
             self._ec2, self.by_id, setup.cluster, self.availability, world.clock
         )
+        self.statuses = Statuses(self._ec2, world.clock, world.metrics)
         queue = Sqs(world.seam, setup.queue)
         self.announcements = Announcements(queue, world.clock, world.metrics)
 
     def _add_classes(self, setup: Setup) -> None:
-        rehearsal = LaunchTemplates(self.templates, self.site, self._trial)
-        self.resolver = Resolver(
-            self._account, setup.cluster, self.clock, self.availability, rehearsal
-        )
         gates = Gates(
             capacity_reservations=setup.cluster.capacity_reservations,
             node_overlay=setup.node_overlay,
@@ -104,7 +101,12 @@ class Parts:
             gates=gates,
             rules=setup.rules,
         )
-        self.classes = Classes(shelves, self.resolver)
+        sources = Sources(shelves)
+        rehearsal = LaunchTemplates(self.templates, self.site, sources.trial)
+        self.resolver = Resolver(
+            self._account, setup.cluster, self.clock, self.availability, rehearsal
+        )
+        self.classes = Classes(sources, self.resolver, self.clock)
         self.deletion = Deletion(self.templates, self.resolver.profiles, setup.cluster)
 
     def _add_launches(self, world: World) -> None:
@@ -124,10 +126,6 @@ class Parts:
                 availability=self.availability,
             )
         )
-
-    def _trial(self, node_class: EC2NodeClass, resolved: Resolved) -> Source:
-        """Classes are resolved before they can be launched from, and rehearsed in between."""
-        return self.classes.trial(node_class, resolved)
 
     async def site(self) -> Site:
         """The cluster that nodes are to join."""

@@ -15,7 +15,6 @@ from wainwright.aws.describing import PROFILE, described
 from wainwright.aws.drift import Launched, Reason, Today, drift
 from wainwright.aws.instance import Instance as Machine
 from wainwright.aws.instances import garbage, shown
-from wainwright.aws.launching import choose
 from wainwright.aws.nodeclass.deletion import Waiting
 from wainwright.aws.nodeclass.identity import annotations
 from wainwright.aws.nodeclass.resolved import status
@@ -119,12 +118,14 @@ class AwsCloud:
 
     async def _bought(self, claim: Claim) -> Instance:
         parts = self._parts
+        if claim.instance:
+            return await self._described(await parts.instances.get(claim.instance), claim)
         found = await parts.recovery.find(claim)
         parts.slots.clear(claim.uid, found.reservation_id if found else "")
         if found is not None:
             return await self._described(found, claim)
         source = await parts.classes.source(claim.node_class, claim.pool)
-        choice = choose(claim, source.built, parts.slots.free)
+        choice = source.chooser.choose(claim, parts.slots.free)
         order = Order(claim=claim, choice=choice, source=source, site=await parts.site())
         bargain = await parts.buyer.buy(order)
         ca_bundle, notes = self._setup.cluster.ca_bundle, (*choice.notes, *bargain.notes)
@@ -211,6 +212,10 @@ class AwsCloud:
 
     def interruptions(self) -> AsyncIterator[Interruption]:
         return self._parts.announcements.events()
+
+    async def ailing(self) -> Sequence[Interruption]:
+        with _doing("looking at the status of instances"):
+            return await self._parts.statuses.look()
 
     # Housekeeping
 

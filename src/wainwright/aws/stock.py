@@ -37,10 +37,6 @@ class Stock:
         """Has no address left; others of the same zone may have."""
         self._subnets[subnet] = self._until()
 
-    def out(self, instance_type: str, zone: str, capacity_type: str) -> bool:
-        named = Pool(instance_type, zone, capacity_type)
-        return self._marked(named) or self._marked(Pool(None, None, capacity_type))
-
     def full(self, subnet: str) -> bool:
         return self._subnets.get(subnet, 0.0) > self._clock.now()
 
@@ -58,9 +54,6 @@ class Stock:
             )
             for pool in self.pools()
         ]
-
-    def _marked(self, pool: Pool) -> bool:
-        return self._pools.get(pool, 0.0) > self._clock.now()
 
     def _until(self) -> float:
         return self._clock.now() + KEPT

@@ -8,6 +8,7 @@ from typing import Final
 
 from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
+from wainwright.core.narrowing import Narrowing
 from wainwright.core.nodes import NodeTable
 from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
@@ -15,7 +16,7 @@ from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Markets
 from wainwright.model.plan import Choices, Launch, Placement, PlannedClaim, ReservationUse
 from wainwright.model.requirements import Requirement, Requirements
-from wainwright.model.resources import add, ordered
+from wainwright.model.resources import ordered
 from wainwright.model.snapshot import Reservation
 from wainwright.model.values import ValueSet
 
@@ -25,12 +26,13 @@ FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_ids", "_index", "_known", "_markets", "_open", "_types")
+    __slots__ = ("_ids", "_index", "_known", "_markets", "_open", "_types", "told")
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
         self._types = [kind.name for kind in index.types]
         self._ids = [market.reservation_id for market in index.markets]
+        self.told: dict[tuple[Narrowing, Rows], Choices] = {}
         self._known: dict[Rows, tuple[str, ...]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
         self._open = {ZONE: index.zoneless, CAPACITY_TYPE: 0}
@@ -134,6 +136,16 @@ def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> P
 
 
 def _choices(draft: Draft, names: Names) -> Choices:
+    if draft.held:
+        return _looked_up(draft, names)
+    asked = (draft.narrowing, draft.rows)
+    found = names.told.get(asked)
+    if found is None:  # most drafts of a large plan are left the same as some other
+        found = names.told[asked] = _looked_up(draft, names)
+    return found
+
+
+def _looked_up(draft: Draft, names: Names) -> Choices:
     rows, markets = draft.rows, draft.narrowing.markets
     allowed = draft.narrowing.requirements.allowed
     zones, kinds = (
@@ -146,7 +158,7 @@ def _choices(draft: Draft, names: Names) -> Choices:
         instance_types=names.types(rows),
         zones=zones,
         capacity_types=kinds,
-        reservation_ids=names.reservations(draft.held),
+        reservation_ids=names.reservations(draft.held) if draft.held else (),
     )
 
 
@@ -167,9 +179,12 @@ def _fees(draft: Draft) -> float:
 
 
 def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
-    totals = zip(resources, draft.totals, strict=True)
-    asked = ordered({name: amount for name, amount in totals if amount})
-    return add(asked, draft.template.overhead.least(draft.rows))
+    """What is asked for, by name; `resources` are in the order of their numbers."""
+    taken = draft.template.overhead.least(draft.rows)
+    for name, amount in zip(resources, draft.totals, strict=True):
+        if amount:
+            taken[name] = taken.get(name, 0) + amount
+    return ordered(taken)
 
 
 def _lowered(draft: Draft) -> list[tuple[str, int]]:

@@ -39,7 +39,3 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """The launch that it came from; see `model.claim.Mark`."""
     notes: tuple[str, ...] = ()
     """What somebody should know about the launch."""
-
-    @property
-    def ending(self) -> bool:
-        return self.state in ("shutting-down", "terminated")

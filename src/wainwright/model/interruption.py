@@ -14,6 +14,12 @@ class Kind(StrEnum):
     STOPPING = "instance_stopping"
     TERMINATING = "instance_terminating"
     RESERVATION = "capacity_reservation_interrupted"
+    UNHEALTHY = "instance_unhealthy"
+
+    @property
+    def forceful(self) -> bool:
+        """Whether there is nothing left to wait for: the machine does not answer any more."""
+        return self is Kind.UNHEALTHY
 
     @property
     def ends(self) -> bool:

@@ -10,7 +10,7 @@ from tests.support.awslaunches import ONLY_RESERVED, RESERVING, A, B, C, asking,
 
 from wainwright.api.cloud import Cloud, CloudPrice, CloudSpec, Unavailable
 from wainwright.api.overrides import InstanceType, NodeOverlay
-from wainwright.aws.launching import Choice, choose
+from wainwright.aws.launching import Choice, Chooser, choose
 from wainwright.catalogue.built import Built
 from wainwright.catalogue.layers import Catalogues
 from wainwright.catalogue.supply import Scope, Supply
@@ -227,6 +227,19 @@ def test_an_offering_for_any_zone_is_bought_in_those_that_the_claim_may_have() -
     assert found.prioritised
 
 
+def test_what_is_remembered_depends_on_what_is_free() -> None:
+    chooser, free = Chooser(catalogue(reserved(1, 2))), {"cr-00000001": 1}
+    first = chooser.choose(claim(1), free.__getitem__)
+    assert chooser.choose(claim(2), free.__getitem__) is first
+    assert chooser.choose(claim(3, asking(zone=B)), free.__getitem__).capacity_type == SPOT
+    free["cr-00000001"] = 0
+    assert (first.capacity_type, chooser.choose(claim(4), free.__getitem__).capacity_type) == (
+        "reserved",
+        "spot",
+    )
+    assert chooser.choose(claim(5, requests={"cpu": 3000}), free.__getitem__) is not first
+
+
 OVERLAY = {
     "metadata": {"name": "discount"},
     "spec": {
@@ -246,5 +259,5 @@ def test_ec2_is_told_of_prices_that_are_not_its_own(capacity: str, told: bool) -
 
 def test_few_types_for_spot_are_worth_a_note() -> None:
     (note,) = chosen(asking(capacity="spot"), catalogue(types=["m5.large"])).notes
-    assert "a choice of 1 " in note
+    assert "a choice of 1 for" in note
     assert not chosen(asking(capacity="on-demand"), catalogue(types=["m5.large"])).notes

@@ -206,6 +206,19 @@ def test_what_lists_say_is_what_launches_said() -> None:
     played(test)
 
 
+def test_a_claim_that_has_its_machine_gets_no_other() -> None:
+    async def test(scene: Scene) -> None:
+        made, found = await launched(scene, claim(1, LARGE))
+        assert (await scene.cloud.launch(made)).id == found.id
+        await scene.cloud.terminate(found.id)
+        await scene.clock.sleep(60)
+        with pytest.raises(NotFound):
+            await scene.cloud.launch(made)
+        assert len(scene.fleets()) == 1
+
+    played(test)
+
+
 def test_with_the_gate_off_reservations_are_nobodys_business() -> None:
     async def test(scene: Scene) -> None:
         cluster = msgspec.structs.replace(scene.setup.cluster, capacity_reservations=False)

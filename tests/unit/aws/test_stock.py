@@ -11,26 +11,16 @@ def test_a_pool_comes_back_after_three_minutes() -> None:
     stock = Stock(clock)
     stock.mark("m5.large", "us-east-1a", "spot")
     clock.time += 179
-    assert stock.out("m5.large", "us-east-1a", "spot")
-    assert stock.pools()
+    (pool,) = stock.entries()
+    assert pool == Unavailable(instanceType="m5.large", zone="us-east-1a", capacityType="spot")
     clock.time += 1
-    assert not stock.out("m5.large", "us-east-1a", "spot")
+    assert stock.entries() == []
     assert stock.pools() == ()
-
-
-def test_other_types_zones_and_ways_to_pay_are_not_meant() -> None:
-    stock = Stock(HandClock())
-    stock.mark("m5.large", "us-east-1a", "spot")
-    assert not stock.out("m5.xlarge", "us-east-1a", "spot")
-    assert not stock.out("m5.large", "us-east-1b", "spot")
-    assert not stock.out("m5.large", "us-east-1a", "on-demand")
 
 
 def test_without_its_role_nothing_is_to_be_had_as_spot() -> None:
     stock = Stock(HandClock())
     stock.mark_capacity_type("spot")
-    assert stock.out("m5.large", "us-east-1a", "spot")
-    assert not stock.out("m5.large", "us-east-1a", "on-demand")
     assert stock.entries() == [Unavailable(capacityType="spot")]
 
 

@@ -125,6 +125,25 @@ def test_a_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
     assert joined(text, kind).max_pods == pods
 
 
+@pytest.mark.parametrize(
+    ("kind", "flags", "memory"),
+    [
+        ("m5.xlarge", [], 475 * MIB),
+        ("m5.large", [], (255 + 11 * 29) * MIB),
+        ("m5.xlarge", ["--kube-reserved=memory=1Gi"], GIB),
+    ],
+)
+def test_a_script_looks_up_what_its_kubelet_keeps(kind: str, flags: list[str], memory: int) -> None:
+    script = table("m5.xlarge=20=memory=475Mi", "*=20")
+    text = mime(
+        ("text/x-shellscript; charset=us-ascii", script),
+        ("application/node.eks.aws", config({"maxPods": 20}, flags)),
+    )
+    node = joined(text, kind)
+    assert (node.max_pods, node.kube_reserved["memory"]) == (20, memory)
+    assert flags or node.kube_reserved["ephemeral-storage"] == GIB
+
+
 def test_a_table_in_which_the_machine_is_not_breaks_the_kubelet() -> None:
     text = mime(("text/x-shellscript", table("m5.large=8")), ("application/node.eks.aws", config()))
     assert why_not(text) is Reason.REFUSED

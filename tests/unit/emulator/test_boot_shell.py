@@ -135,6 +135,16 @@ def test_a_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
     assert node.labels == {"a": "b"}
 
 
+KEEP = CALL.removesuffix('"') + '${kube_reserved:+ --kube-reserved=$kube_reserved}"'
+
+
+def test_a_script_looks_up_what_its_kubelet_keeps() -> None:
+    text = mime(script(KEEP, TABLE.replace("=17", "=17=cpu=80m,memory=442Mi")))
+    assert joined(text).kube_reserved == {"cpu": 80, "memory": 442 * MIB}
+    other = joined(text, "m5.large")
+    assert (other.max_pods, other.kube_reserved["memory"]) == (29, (255 + 11 * 29) * MIB)
+
+
 def test_without_its_table_the_number_is_missing() -> None:
     assert why_not(script(CALL)) is Reason.REFUSED
 

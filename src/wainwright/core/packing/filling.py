@@ -6,13 +6,15 @@ tried on every machine of the short list; the best is what has the most value fo
 
 from collections.abc import Sequence
 from itertools import chain
-from math import inf
 from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.packing.dice import Dice
+from wainwright.core.packing.gauge import copies
+from wainwright.core.packing.valuation import Valuation
 from wainwright.core.packing.yard import Load, Yard
 
 NOISE: Final = 0.3  # by how much a size is taken for larger than it is, to try other orders
+REVALUED: Final = 0.9  # when so much is left of what there was, everything is valued anew
 ORDERS: Final = 4  # by value, by either main resource, by the larger part of the value
 OVERHEAD: Final = 20  # what filling a machine costs beside looking at lots, in lots
 
@@ -39,49 +41,74 @@ class Filler:
         self.yard = yard
         self.looks = 0
         """How many lots were looked at: what stands for time."""
-        main = yard.main
+        self.value(Valuation(yard, [lot.pods for lot in yard.lots]))
+
+    def value(self, valuation: Valuation) -> None:
+        """From now on things are worth this."""
+        self.valuation = valuation
+        first, second = valuation.main
         self._sizes: list[list[float]] = [
-            yard.values,
-            [float(lot.amounts[main[0]]) for lot in yard.lots],
-            [float(lot.amounts[main[1]]) for lot in yard.lots],
-            [max(parts) for parts in yard.shares],
+            valuation.values,
+            [float(lot.amounts[first]) for lot in self.yard.lots],
+            [float(lot.amounts[second]) for lot in self.yard.lots],
+            [max(parts) for parts in valuation.shares],
         ]
 
     def loads(self, left: list[int], numbers: Sequence[int]) -> list[Load]:
-        """Machines for all that is left of these lots."""
-        found = self.cheaper(left, numbers, self.yard.short)
-        assert found is not None, "every lot has a machine on the short list"
-        return found
+        """Machines for all that is left of these lots; what is scarce changes on the way."""
+        found: list[Load] = []
+        before, orders = self.valuation, self._orders(numbers, None)
+        fewer = total = self._worth_of(left, numbers)
+        while orders[0]:
+            if fewer < total * REVALUED:
+                self.value(Valuation(self.yard, left))
+                total = fewer = self._worth_of(left, orders[0])
+                orders = self._orders(orders[0], None)
+            best = self._best(orders, left, self.valuation.short)
+            assert best is not None, "every lot has a machine on the short list"
+            times = self._times(best.taken, left)
+            found += [self._load(best)] * times
+            fewer -= self._taken(best, left, times)
+            orders = [[lot for lot in order if left[lot]] for order in orders]
+        self.value(before)
+        return [self._weighed(load) for load in found]
 
     def cheaper(
         self,
         left: list[int],
         numbers: Sequence[int],
         machines: Sequence[int],
-        most: float = inf,
-        dice: Dice | None = None,
+        most: float,
+        dice: Dice,
     ) -> list[Load] | None:
-        """The same with these machines only; None where it would cost so much or more.
-
-        With dice the orders are noisy, and only one of them is tried.
-        """
-        yard, cost, found = self.yard, 0.0, []
-        floor = sum(yard.floors[lot] * left[lot] for lot in numbers)
-        orders = self._orders(numbers, dice)
-        while orders[0]:
-            if cost + floor >= most:
-                return None
+        """The same with these machines only; None where it would cost so much or more."""
+        floors, nuisance, found = self.valuation.floors, self.valuation.nuisance, []
+        floor, orders = sum(floors[lot] * left[lot] for lot in numbers), self._orders(numbers, dice)
+        while orders[0] and floor < most:
             best = self._best(orders, left, machines)
             if best is None:
                 return None
             load, times = self._load(best), self._times(best.taken, left)
             found += [load] * times
-            cost += (load.price + yard.nuisance) * times
-            floor -= load.value * times
-            for lot, count in best.taken:
-                left[lot] -= count * times
+            floor += (load.price + nuisance - load.floor) * times
+            self._taken(best, left, times)
             orders = [[lot for lot in order if left[lot]] for order in orders]
-        return found
+        return None if orders[0] or floor >= most else found
+
+    def _worth_of(self, left: Sequence[int], numbers: Sequence[int]) -> float:
+        return sum(self.valuation.values[lot] * left[lot] for lot in numbers)
+
+    def _taken(self, fill: Fill, left: list[int], times: int) -> float:
+        """Takes it away; says what it was worth."""
+        value = 0.0
+        for lot, count in fill.taken:
+            left[lot] -= count * times
+            value += self.valuation.values[lot] * count * times
+        return value
+
+    def _weighed(self, load: Load) -> Load:
+        floors = self.valuation.floors
+        return load._replace(floor=sum(floors[lot] * count for lot, count in load.taken))
 
     def _times(self, taken: Taken, left: Sequence[int]) -> int:
         """How many such machines at once: not so many that no small pods are left for others."""
@@ -93,8 +120,8 @@ class Filler:
         for lot, _ in fill.taken:
             customers |= yard.bits[lot]
         machine = yard.cheapest(fill.used, customers)
-        value = sum(yard.floors[lot] * count for lot, count in fill.taken)
-        return Load(machine, tuple(fill.taken), yard.machines[machine].price, value, customers)
+        taken, price = tuple(fill.taken), yard.machines[machine].price
+        return self._weighed(Load(machine, taken, price, 0.0, customers))
 
     def _best(
         self, orders: Sequence[Order], left: list[int], machines: Sequence[int]
@@ -112,7 +139,7 @@ class Filler:
         yard = self.yard
         room, packed, guard = yard.rooms[number], yard.packed, yard.gauge.guard
         taken: Taken = []
-        free, value = room, 0.0
+        free, value, values = room, 0.0, self.valuation.values
         self.looks += len(order) + OVERHEAD
         for lot in order:
             rest = free - packed[lot]
@@ -120,14 +147,14 @@ class Filler:
                 continue
             count = left[lot]
             if count > 1:
-                count = yard.gauge.copies(free, yard.lots[lot].amounts, count)
+                count = copies(free, yard.parts[lot], count)
                 rest = free - packed[lot] * count
             taken.append((lot, count))
-            value += yard.values[lot] * count
+            value += values[lot] * count
             free = rest
         if not value:
             return None
-        score = (yard.machines[number].price + yard.nuisance) / value
+        score = (yard.machines[number].price + self.valuation.nuisance) / value
         return Fill(score, number, taken, room - free)
 
     def _orders(self, numbers: Sequence[int], dice: Dice | None) -> list[Order]:
@@ -139,7 +166,7 @@ class Filler:
 
     def matched(self, order: Order, left: Sequence[int], balance: float) -> Order:
         """An order in which what is heavy in one main resource goes with what is in the other."""
-        shares = self.yard.shares
+        shares = self.valuation.shares
         heavy: Order = []
         light: Order = []
         for lot in order:
@@ -171,13 +198,13 @@ class _Tried:
         self._known: dict[tuple[int, int], list[Order]] = {}
 
     def orders_for(self, number: int) -> list[Order]:
-        yard = self._filler.yard
-        takers = yard.machines[number].takers & self._everybody
-        key = takers, round(yard.balance[number] * 10)
+        takers = self._filler.yard.machines[number].takers & self._everybody
+        balance = self._filler.valuation.balance[number]
+        key = takers, round(balance * 10)
         found = self._known.get(key)
         if found is None:
             own = self._of(takers)
-            matched = self._filler.matched(own[0], self._left, yard.balance[number])
+            matched = self._filler.matched(own[0], self._left, balance)
             found = self._known[key] = [*own, matched]
         return found
 

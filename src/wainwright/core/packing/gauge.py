@@ -5,6 +5,10 @@ bits stay clear; a field that goes below zero borrows, and its spare bit shows i
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
+
+Parts: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Shift, mask and amount of every resource that is asked for."""
 
 
 class Gauge:
@@ -31,9 +35,16 @@ class Gauge:
     def holds(self, room: int, amounts: int) -> bool:
         return not room - amounts & self.guard
 
-    def copies(self, room: int, amounts: Sequence[int], most: int) -> int:
-        """How often the amounts fit into the room, up to so many times."""
-        for amount, (shift, mask) in zip(amounts, self._fields, strict=True):
-            if amount:
-                most = min(most, (room >> shift & mask) // amount)
-        return most
+    def parts(self, amounts: Sequence[int]) -> Parts:
+        """Where to look for each amount, for who asks often how many times they fit."""
+        fields = zip(amounts, self._fields, strict=True)
+        return tuple((shift, mask, amount) for amount, (shift, mask) in fields if amount)
+
+
+def copies(room: int, parts: Parts, most: int) -> int:
+    """How often the amounts fit into the room, up to so many times."""
+    for shift, mask, amount in parts:
+        times = (room >> shift & mask) // amount
+        if times < most:  # noqa: PLR1730 - quicker than min, and asked most often of all
+            most = times
+    return most

@@ -86,7 +86,7 @@ def loads(yard: Yard, looks: int) -> list[Load]:
     """All lots of the yard, packed; looks are counted in lots."""
     filler = Filler(yard)
     left = [lot.pods for lot in yard.lots]
-    order = sorted(range(len(left)), key=lambda lot: -yard.values[lot])
+    order = sorted(range(len(left)), key=lambda lot: -filler.valuation.values[lot])
     hands = -(-len(order) // TOGETHER)
     found: list[Load] = []
     for hand in range(hands):  # each gets large ones and small ones
@@ -104,7 +104,7 @@ def _dealt(waiting: Sequence[Waiting], yard: Yard, found: Sequence[Load]) -> lis
         found,
         key=lambda load: (
             -machines[load.machine].template.pool.weight,
-            load.price / load.value if load.value else 0.0,
+            load.price / load.floor if load.floor else 0.0,
             load.taken,
         ),
     )

@@ -8,7 +8,7 @@ from wainwright.core.packing.linear import Supply
 from wainwright.core.packing.machines import Amounts, Machine
 from wainwright.core.packing.reachable import Sums, sums
 
-GROUPS: Final = 8  # the demands that the linear program tells apart; the lightest are put together
+GROUPS: Final = 16  # the demands that the linear program tells apart; the lightest are put together
 DIGITS: Final = 4  # binary digits of an amount that decide to which machines it is too large
 
 
@@ -23,7 +23,7 @@ class Lot(NamedTuple):
 class Groups:
     """Lots that fit the same machines, together."""
 
-    __slots__ = ("_lots", "demands", "of_lot", "takers")
+    __slots__ = ("_count", "_lots", "demands", "of_lot", "takers")
 
     def __init__(
         self, lots: Sequence[Lot], machines: Sequence[Machine], gauge: Gauge, most: int = GROUPS
@@ -31,20 +31,26 @@ class Groups:
         self._lots = lots
         fitting = _Fitting(machines, gauge)
         masks = [fitting.machines_for(lot) for lot in lots]
+        if len(set(masks)) > most:
+            masks = _of_customers(lots, masks)
         numbers, merged = _numbered(lots, masks, most)
         self.of_lot: list[int] = [numbers[mask] for mask in masks]
-        self.demands: list[list[int]] = [
-            [0] * (len(lots[0].amounts) if lots else 0) for _ in merged
-        ]
-        for lot, group in zip(lots, self.of_lot, strict=True):
-            own = self.demands[group]
-            for resource, amount in enumerate(lot.amounts):
-                own[resource] += amount * lot.pods
+        self._count = len(merged)
+        self.demands: list[list[int]] = self.demanded([lot.pods for lot in lots])
         self.takers: list[int] = [
             sum(1 << group for group, mask in enumerate(merged) if mask >> number & 1)
             for number in range(len(machines))
         ]
         """For each machine the groups of which at least some lot may be on it."""
+
+    def demanded(self, left: Sequence[int]) -> list[list[int]]:
+        """What the groups demand while so much of each lot is left."""
+        found = [[0] * _width(self._lots) for _ in range(self._count)]
+        for lot, group, pods in zip(self._lots, self.of_lot, left, strict=True):
+            own = found[group]
+            for resource, amount in enumerate(lot.amounts if pods else ()):
+                own[resource] += amount * pods
+        return found
 
     def supplies(self, machines: Sequence[Machine]) -> list[Supply]:
         """The machines that anybody can use, no larger than what can be used of them."""
@@ -100,6 +106,14 @@ class _Fitting:
 def _rounded(amount: int) -> int:
     digits = max(0, amount.bit_length() - DIGITS)
     return amount >> digits << digits
+
+
+def _of_customers(lots: Sequence[Lot], masks: Sequence[int]) -> list[int]:
+    """For each lot all machines that any lot of its customer fits."""
+    found: dict[int, int] = {}
+    for lot, mask in zip(lots, masks, strict=True):
+        found[lot.customer] = found.get(lot.customer, 0) | mask
+    return [found[lot.customer] for lot in lots]
 
 
 def _numbered(

@@ -83,18 +83,39 @@ def _segments(template: int, reaches: Sequence[Reach]) -> Iterator[tuple[Custome
 
 def undominated(machines: Iterable[Machine], gauge: Gauge) -> list[Machine]:
     """The cheapest first, without those that another is at least as good as."""
-    kept: list[tuple[int, Customers]] = []
-    found: list[Machine] = []
-    guard = gauge.guard
-    for machine in sorted(machines, key=_rank):
-        room, takers = gauge.packed(machine.room), machine.takers
-        for other, others in kept:
-            if not other - room & guard and not takers & ~others:
-                break
-        else:
-            kept.append((room, takers))
-            found.append(machine)
-    return found
+    kept = _Kept(gauge)
+    return [machine for machine in sorted(machines, key=_rank) if kept.adds(machine)]
+
+
+class _Kept:
+    """The rooms that are kept, by who may use them."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._rooms: dict[Customers, list[int]] = {}
+        self._open_to: dict[Customers, list[list[int]]] = {}
+        """For each set of customers the rooms that all of them may use."""
+
+    def adds(self, machine: Machine) -> bool:
+        """Whether it is better than all before, which were not dearer."""
+        room, guard = self._gauge.packed(machine.room), self._gauge.guard
+        for rooms in self._rooms_for(machine.takers):
+            for other in rooms:
+                if not other - room & guard:
+                    return False
+        self._rooms[machine.takers].append(room)
+        return True
+
+    def _rooms_for(self, takers: Customers) -> list[list[int]]:
+        if takers not in self._rooms:
+            self._rooms[takers] = []
+            for known, lists in self._open_to.items():
+                if not known & ~takers:
+                    lists.append(self._rooms[takers])
+            self._open_to[takers] = [
+                rooms for others, rooms in self._rooms.items() if not takers & ~others
+            ]
+        return self._open_to[takers]
 
 
 def parted(sets: Sequence[Rows]) -> list[tuple[Customers, Rows]]:

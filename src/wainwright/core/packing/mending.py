@@ -9,10 +9,12 @@ from typing import Final
 
 from wainwright.core.packing.dice import Dice
 from wainwright.core.packing.filling import Filler
+from wainwright.core.packing.machines import Customers
 from wainwright.core.packing.yard import Load
 
 FEWEST: Final = 2
 MORE: Final = 4  # from the fewest up to so many more, this one not included
+MANY: Final = 12  # the same once in a while
 TRIED: Final = 5  # machines of the short list that are tried in one go
 GAIN: Final = 1e-9  # less than this is no gain
 STEP: Final = 100  # what a step costs beside filling, in lots looked at
@@ -25,6 +27,7 @@ class Mender:
         self._filler = filler
         self._yard = filler.yard
         self._dice = Dice()
+        self._useful: dict[Customers, list[int]] = {}
         self._left = [0] * len(filler.yard.lots)
         self.loads = loads
         self._measure()
@@ -38,19 +41,20 @@ class Mender:
 
     def _measure(self) -> None:
         """How wasteful the loads are, summed up so that one can be drawn by it."""
-        waste = (max(0.0, load.price - load.value) for load in self.loads)
+        waste = (max(0.0, load.price - load.floor) for load in self.loads)
         self._waste = list(accumulate(waste))
 
     def _step(self) -> None:
         chosen = self._chosen()
         loads = [self.loads[number] for number in sorted(chosen)]
-        price = sum(load.price + self._yard.nuisance for load in loads)
+        price = sum(load.price + self._filler.valuation.nuisance for load in loads)
         left = self._left
         for load in loads:
             for lot, count in load.taken:
                 left[lot] += count
         numbers = sorted({lot for load in loads for lot, _ in load.taken})
-        found = self._filler.cheaper(left, numbers, self._machines(), price - GAIN, self._dice)
+        machines = self._machines(self.loads[min(chosen)].customers)
+        found = self._filler.cheaper(left, numbers, machines, price - GAIN, self._dice)
         for lot in numbers:
             left[lot] = 0
         if found is not None and self._price(found) < price - GAIN:
@@ -59,14 +63,15 @@ class Mender:
             self._measure()
 
     def _price(self, loads: list[Load]) -> float:
-        return sum(load.price + self._yard.nuisance for load in loads)
+        return sum(load.price + self._filler.valuation.nuisance for load in loads)
 
     def _chosen(self) -> set[int]:
         """A wasteful load, and others that might exchange pods with it."""
         first = self._wasteful()
         mine = self.loads[first].customers
         others = [n for n, load in enumerate(self.loads) if load.customers & mine]
-        count = min(len(others), FEWEST + self._dice.below(MORE))
+        more = MANY if self._dice.below(4) == 0 else MORE
+        count = min(len(others), FEWEST + self._dice.below(more))
         found = {first}
         for _ in range(count - 1):
             by_waste = self._wasteful() if self._dice.below(2) else first
@@ -78,7 +83,14 @@ class Mender:
         drawn = self._dice.unit() * self._waste[-1]
         return min(bisect_right(self._waste, drawn), len(self.loads) - 1)
 
-    def _machines(self) -> list[int]:
-        short = self._yard.short
-        drawn = {short[self._dice.below(len(short))] for _ in range(TRIED)}
-        return sorted(drawn)
+    def _machines(self, customers: Customers) -> list[int]:
+        """Some of those that the customers may use."""
+        short = self._useful.get(customers)
+        if short is None:
+            takers = [
+                (number, self._yard.machines[number].takers)
+                for number in self._filler.valuation.short
+            ]
+            short = [number for number, who in takers if who & customers]
+            self._useful[customers] = short
+        return sorted({short[self._dice.below(len(short))] for _ in range(TRIED)})

@@ -126,15 +126,21 @@ def permissions(rules: Iterable[GroupRule], account: str) -> list[Answer]:
     found: dict[tuple[Any, ...], Answer] = {}
     for rule in rules:
         key = (rule.protocol, rule.first, rule.last)
-        shown = found.setdefault(key, {"IpProtocol": rule.protocol, **_range(rule)})
+        if key not in found:
+            found[key] = {"IpProtocol": rule.protocol, **_range(rule), **_nobody()}
         field, member = PEERS[rule.kind]
         peer = {member: rule.peer}
         if rule.kind is Peer.GROUP:
             peer["UserId"] = account
         if rule.description:
             peer["Description"] = rule.description
-        shown.setdefault(field, []).append(peer)
+        found[key][field].append(peer)
     return list(found.values())
+
+
+def _nobody() -> Answer:
+    """EC2 shows what there is none of as well."""
+    return {field: [] for field, _ in PEERS.values()}
 
 
 def row(rule: GroupRule, group: str, account: str) -> Answer:
