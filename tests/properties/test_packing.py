@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.properties import test_plan_laws as laws
 from tests.support.cases import Case
-from tests.support.randomworlds import random_world, shuffled
 from tests.support.standing import undemanding
 
 from wainwright.core.plan import plan

@@ -21,36 +21,38 @@ from wainwright.model.pod import Bonds, DaemonSet, Pod
 
 
 class Cluster:
-    """What stands, what the plan adds round by round, and who is to be bound where."""
+    """What stands, the nodes that the plan adds one by one, and who is to be bound where."""
 
     def __init__(self, world: World, plan: Plan) -> None:
         pods = {pod.key: pod for pod in world.snapshot.pods}
         daemonsets = world.snapshot.daemonsets
         standing = [node for node in world.snapshot.nodes if not node.deleting]
         self.joined = {node.name: _standing(node, daemonsets) for node in standing}
-        self.coming: dict[int, list[Host]] = {}
+        self.coming: list[Host] = []
         self.waiting: list[tuple[Pod, Host]] = []
         for placement in plan.placements:
             self.waiting += [(pods[key], self.joined[placement.node]) for key in placement.pods]
         for claim in plan.claims:
             host = _launched(world, claim)
-            self.coming.setdefault(claim.round, []).append(host)
+            self.coming.append(host)
             self.waiting += [(pods[key], host) for key in claim.pods]
         self.waiting.sort(key=lambda each: _large_and_old_first(each[0]))
 
     def refused(self) -> list[str]:
-        """Who cannot be bound in any order, and why not; nobody if the plan is sound."""
-        rounds = [list(self.joined.values())]
-        rounds += [self.coming[number] for number in sorted(self.coming)]
-        search = _Search(rounds, self.waiting)
-        return [] if search.succeeds(frozenset(), 1) else sorted(search.stuck)
+        """Who cannot be bound in any order, and why not; nobody if the plan is sound.
+
+        Nodes join in the order in which the plan opens them, and pods are bound meanwhile.
+        """
+        hosts = [*self.joined.values(), *self.coming]
+        search = _Search(hosts, self.waiting)
+        return [] if search.succeeds(frozenset(), len(self.joined)) else sorted(search.stuck)
 
 
 class _Search:
     """An order in which everybody can be bound, looked for by trying."""
 
-    def __init__(self, rounds: list[list[Host]], waiting: list[tuple[Pod, Host]]) -> None:
-        self._rounds = rounds
+    def __init__(self, hosts: list[Host], waiting: list[tuple[Pod, Host]]) -> None:
+        self._hosts = hosts
         self._waiting = waiting
         self._failed: set[tuple[frozenset[int], int]] = set()
         self.stuck: list[str] = []
@@ -58,20 +60,20 @@ class _Search:
         self._furthest = -1
 
     def succeeds(self, bound: frozenset[int], joined: int) -> bool:
-        """Whether the rest can be bound, with the nodes of so many rounds there already."""
+        """Whether the rest can be bound, with so many of the nodes there already."""
         if len(bound) == len(self._waiting):
             return True
         if (bound, joined) in self._failed:
             return False
         if any(self.succeeds(bound | {number}, joined) for number in self._bindable(bound, joined)):
             return True
-        if joined < len(self._rounds) and self.succeeds(bound, joined + 1):
+        if joined < len(self._hosts) and self.succeeds(bound, joined + 1):
             return True
         self._failed.add((bound, joined))
         return False
 
     def _bindable(self, bound: frozenset[int], joined: int) -> list[int]:
-        hosts = [host for group in self._rounds[:joined] for host in group]
+        hosts = self._hosts[:joined]
         reasons: dict[int, str] = {}
         with _Bound([self._waiting[number] for number in bound]):
             for number, (pod, host) in enumerate(self._waiting):

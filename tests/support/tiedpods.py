@@ -14,7 +14,7 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.selector import EVERYBODY, NOBODY, Clause, Selector, selector
 from wainwright.model.topology import Company, Preferred, Spread
 
-RACK: Final = "example.com/rack"
+RACK: Final = "example.com/shelf"
 RACKS: Final = ("r1", "r2", "r3")
 APPS: Final = ("web", "db", "job")
 NAMESPACES: Final = ("shop", "data")
