@@ -1,17 +1,19 @@
 """Law 23: whatever a plan says, a kube-scheduler would do on the nodes that come of it."""
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import msgspec
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.kubebinding import Cluster
+from tests.support.kubebuying import bought_otherwise, without_min_values
 from tests.support.kubefilter import Host, refusal
 from tests.support.model import asking
-from tests.support.randomworlds import World, random_world
+from tests.support.randomworlds import World
 from tests.support.tiedshrink import shrunk, told
-from tests.support.tiedworlds import tied_world
+from tests.support.tiedworlds import mixed_world, tied_world
 
 from wainwright.core.plan import plan
 from wainwright.model.attachments import Attachment, HostPort
@@ -35,8 +37,17 @@ def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
 
 @settings(max_examples=WORLDS // 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_23_plain_pods_are_accepted(seed: int) -> None:
-    assert_accepted(random_world(seed))
+def test_law_23_they_are_accepted_among_others(seed: int) -> None:
+    assert_accepted(mixed_world(seed))
+
+
+@thorough
+@given(seed=SEEDS)
+def test_law_23_they_are_accepted_however_the_nodes_are_bought(seed: int) -> None:
+    """What is left to a claim suits its pods, and those of the others, whatever the cloud picks."""
+    world = without_min_values(tied_world(seed))
+    made = plan(world.snapshot, world.catalogs, world.options)
+    assert Cluster(world, bought_otherwise(world, made, Random(seed))).refused() == []
 
 
 def assert_accepted(world: World) -> None:
