@@ -57,7 +57,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 [each.id for each in resolved.subnets],
                 resolved.profile,
                 group and group.id,
-                {name: kind.density for name, kind in self.kinds.items()},
+                {name: [kind.density, kind.reserved] for name, kind in self.kinds.items()},
             ],
             order="deterministic",
         )

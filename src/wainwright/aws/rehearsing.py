@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from wainwright.api.ec2nodeclass import EC2NodeClass
 from wainwright.aws.launching import Choice, Ware
-from wainwright.aws.nodeclass.rehearsal import trial_image, trial_type
-from wainwright.aws.nodeclass.resolved import Resolved, image_for
+from wainwright.aws.nodeclass.rehearsal import Rehearsed, ordinary_first, trial_type
+from wainwright.aws.nodeclass.resolved import Image, Resolved, image_for
 from wainwright.aws.ordering import Order, Site, Source
 from wainwright.aws.templates.ensure import Templates
 from wainwright.errors import BadInput
@@ -30,23 +30,33 @@ class LaunchTemplates:
         self._site = site
         self._source = source
 
-    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> str:
+    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> Rehearsed:
         source = self._source(node_class, resolved)
         name = node_class.metadata.name
         claim = Claim(name=f"a rehearsal of {name}", uid="", pool="", node_class=name)
-        choice = Choice(capacity_type=ON_DEMAND, wares=_wares(source))
+        image, wares = _tried(source)
+        choice = Choice(capacity_type=ON_DEMAND, wares=wares)
         order = Order(claim=claim, choice=choice, source=source, site=await self._site())
         subnets = {subnet.zone: subnet for subnet in reversed(resolved.subnets)}
         made = order.divided(subnets, lambda _: 0)
-        if not made.configs:
+        if not made.configs or image is None:
             why = "; ".join(made.remarks) or "none is sold in the zones of its subnets"
             raise BadInput(f"no instance type can be launched from the class: {why}")
-        return await self._templates.ensure(made.configs[0].template)
+        template = await self._templates.ensure(made.configs[0].template)
+        return Rehearsed(template=template, image=image, kind=wares[0].kind)
 
 
-def _wares(source: Source) -> tuple[Ware, ...]:
-    """One machine for the image that is tried out; the usual type for it where there is one."""
-    image = trial_image(source.resolved.images)
+def _tried(source: Source) -> tuple[Image | None, tuple[Ware, ...]]:
+    """The first image for which some machine is sold, and that machine."""
+    for image in ordinary_first(source.resolved.images):
+        wares = _wares(source, image)
+        if wares:
+            return image, wares
+    return None, ()
+
+
+def _wares(source: Source, image: Image) -> tuple[Ware, ...]:
+    """One machine for the image; the usual type for it where that is sold."""
     offers = [
         Ware(kind=kind.name, zone=offering.zone, price=offering.price)
         for kind in source.built.types

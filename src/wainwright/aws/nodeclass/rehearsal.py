@@ -24,11 +24,21 @@ TRIAL_TYPES: Final[Mapping[tuple[str, str], str]] = {
 """A type that nearly every region has, by architecture and device: nothing is launched with it."""
 
 
+class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
+    """A template that is there, and a machine to try it out with."""
+
+    template: str
+    """Its name."""
+    image: Image
+    kind: str
+    """An instance type that the image is for."""
+
+
 class Rehearsal(Protocol):
     """Whoever makes launch templates."""
 
-    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> str:
-        """Makes sure of a template as launches of the class use it; its name.
+    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> Rehearsed:
+        """Makes sure of a template as launches of the class use it.
 
         AwsError where EC2 refuses it, BadInput where it cannot be written.
         """
@@ -45,33 +55,34 @@ class PlainTemplates:
         self._templates = templates
         self._cluster = cluster
 
-    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> str:
+    async def rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> Rehearsed:
         tags = self._cluster.class_tags(node_class.metadata.name, node_class.spec.tags)
+        image = ordinary_first(resolved.images)[0]
         data = {
-            "ImageId": trial_image(resolved.images).id,
+            "ImageId": image.id,
             "IamInstanceProfile": {"Name": resolved.profile},
             "NetworkInterfaces": [
                 {"DeviceIndex": 0, "Groups": [each.id for each in resolved.security_groups]}
             ],
             "TagSpecifications": tagged(tags, "network-interface"),
         }
-        return await self._templates.ensure(Template(data=data, tags=tags))
+        name = await self._templates.ensure(Template(data=data, tags=tags))
+        return Rehearsed(template=name, image=image, kind=trial_type(image))
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """What a launch is rehearsed with."""
 
-    template: str
-    image: Image
+    made: Rehearsed
     subnet: Subnet
     tags: Mapping[str, str]
 
     def fleet(self) -> dict[str, Any]:
         """CreateFleet for one machine on demand."""
         override = {
-            "InstanceType": trial_type(self.image),
+            "InstanceType": self.made.kind,
             "SubnetId": self.subnet.id,
-            "ImageId": self.image.id,
+            "ImageId": self.made.image.id,
         }
         return {
             "Type": "instant",
@@ -89,7 +100,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         """RunInstances for the same machine: who may launch fleets may not launch machines."""
         return {
             "LaunchTemplate": self._template(),
-            "InstanceType": trial_type(self.image),
+            "InstanceType": self.made.kind,
             "MinCount": 1,
             "MaxCount": 1,
             "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": self.subnet.id}],
@@ -97,12 +108,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _template(self) -> dict[str, str]:
-        return {"LaunchTemplateName": self.template, "Version": "$Latest"}
+        return {"LaunchTemplateName": self.made.template, "Version": "$Latest"}
 
 
-def trial_image(images: Sequence[Image]) -> Image:
-    """One for ordinary machines, where there is any: those are sold everywhere."""
-    return min(images, key=lambda image: len(_devices(image)))
+def ordinary_first(images: Sequence[Image]) -> list[Image]:
+    """Those for ordinary machines before others: such machines are sold everywhere."""
+    return sorted(images, key=lambda image: len(_devices(image)))
 
 
 def trial_type(image: Image) -> str:

@@ -9,7 +9,7 @@ from wainwright.api.ec2nodeclass import RESTRICTED_TAGS, EC2NodeClass
 from wainwright.aws.cluster import Cluster
 from wainwright.aws.ec2 import Ec2
 from wainwright.aws.nodeclass.conditions import FALSE, VALIDATION, Finding, Part, bad, good, unknown
-from wainwright.aws.nodeclass.rehearsal import Rehearsal, Trial, propagating, trial_image
+from wainwright.aws.nodeclass.rehearsal import Rehearsal, Trial, propagating
 from wainwright.aws.nodeclass.resolved import Resolved
 from wainwright.aws.operations import denied, passing
 from wainwright.aws.remember import Remembered
@@ -59,17 +59,13 @@ class Validation:
 
     async def _rehearse(self, node_class: EC2NodeClass, resolved: Resolved) -> Finding:
         try:
-            template = await self._rehearsal.rehearse(node_class, resolved)
+            made = await self._rehearsal.rehearse(node_class, resolved)
         except AwsError as error:
             return _refused("CreateLaunchTemplate", error)
         except BadInput as error:
             return bad(VALIDATION, "LaunchTemplateInvalid", error.message)
         tags = self._cluster.launch_tags(node_class.metadata.name, "", node_class.spec.tags)
-        image = trial_image(resolved.images)
-        trials = [
-            Trial(template=template, image=image, subnet=subnet, tags=tags)
-            for subnet in resolved.subnets
-        ]
+        trials = [Trial(made=made, subnet=subnet, tags=tags) for subnet in resolved.subnets]
         refused = await self._try(trials)
         return good(VALIDATION) if refused is None else refused
 
@@ -141,7 +137,7 @@ def _key(node_class: EC2NodeClass, resolved: Resolved) -> tuple[object, ...]:
         node_class.metadata.uid or node_class.metadata.name,
         msgspec.json.encode(node_class.spec, order="deterministic"),
         resolved.profile,
-        trial_image(resolved.images).id,
+        tuple(image.id for image in resolved.images),
         frozenset(each.id for each in resolved.subnets),
         resolved.security_groups,
     )
