@@ -27,7 +27,7 @@ from tests.support.oracleworlds import World
 
 from wainwright.model.labels import WELL_KNOWN
 
-MORE_RUNS: Final = 7
+MORE_RUNS: Final = 17
 
 
 def theirs_depends_on_map_order(case: Case, oracle: Oracle) -> bool:

@@ -13,8 +13,8 @@ Wrong = Callable[[World], bool]
 KEPT: Final = frozenset(
     "apiVersion kind metadata name namespace uid creationTimestamp ownerReferences spec template"
     " containers cpu memory pods nodeClassRef requirements matchExpressions matchLabelExpressions"
-    " key operator values volumeBindingMode offerings labels price available reservationID"
-    f" capacity overhead {ZONE} {CAPACITY_TYPE}".split()
+    " labelSelector key operator values volumeBindingMode offerings labels price available"
+    f" reservationID capacity overhead {ZONE} {CAPACITY_TYPE}".split()
 )
 """Without these a document is not a smaller one but a wrong one."""
 NEVER_EMPTY: Final = frozenset(

@@ -17,6 +17,7 @@ from wainwright.manifests.refused import InputRefused
 
 BREAKDOWNS: Final = (InputRefused, Quarrel, AssertionError, LookupError, TypeError, ValueError)
 """What a world must never lead to, and the rest of a long run should survive."""
+MOST_TRIES: Final = 5  # until theirs, which is not repeatable, shows the difference again
 NOBODY: Final = 0
 """The row of what no row accounts for."""
 
@@ -104,7 +105,8 @@ class Puzzle(msgspec.Struct, frozen=True, kw_only=True):
 def puzzle(oracle: Oracle, profile: str, seed: int) -> Puzzle:
     """A world nobody can account for, with all left out that does not matter."""
     small = shrunk(world(profile, seed), lambda tried: _puzzling(oracle, tried))
-    return Puzzle(case=compare(oracle, small))
+    tries = (compare(oracle, small) for _ in range(MOST_TRIES))
+    return Puzzle(case=next((case for case in tries if case.missing), compare(oracle, small)))
 
 
 def _puzzling(oracle: Oracle, tried: World) -> bool:

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 import msgspec
 from tests.support.obvious import Draft
+from tests.support.slowshops import bought
 from tests.support.slowwants import Want
 
+from wainwright.model.labels import HOSTNAME
 from wainwright.model.node import Node
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
@@ -90,13 +92,38 @@ class Census:
         return self.by_value(key, counts).anywhere
 
     def values(self, want: Want, spread: Spread) -> set[str]:
-        """The values of the label in the places that the spread looks at."""
-        found = [
-            self.label(place, spread.key)
-            for place, _ in self.occupied
-            if is_looked_at(place, want, spread)
-        ]
+        """The values of the label in the places that the spread looks at.
+
+        A machine under way that nobody made settle has the value that it will be launched with.
+        """
+        found: set[str | Open | None] = set()
+        for place, _ in self.occupied:
+            if self.is_looked_at(place, want, spread):
+                value: str | Open | None = self.label(place, spread.key)
+                if value is Open.UNDECIDED and isinstance(place, Draft) and place.launch:
+                    value = bought(place, place.launch, spread.key)
+                found.add(value)
         return {value for value in found if isinstance(value, str)}
+
+    def is_spread(self, place: Place, pod: Pod, want: Want, spread: Spread) -> bool:
+        """Whether a pod in some place is among those that are spread."""
+        alike = pod.namespace == want.pod.namespace and spread.selector.selects(pod.labels)
+        leaving = isinstance(place, Node) and pod.terminating
+        return alike and not leaving and self.is_looked_at(place, want, spread)
+
+    def is_looked_at(self, place: Place, want: Want, spread: Spread) -> bool:
+        """Whether a spread takes account of the place."""
+        lacking = [key for key in needed(want, spread) if self.label(place, key) is Open.LACKING]
+        if isinstance(place, Node):
+            taints = place.lasting_taints
+            wanted = any(_is_labelled(place, each) for each in want.asked)
+        else:
+            taints = place.shop.pool.taints
+            wanted = any(_could_be(place, each) for each in want.asked)
+        binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
+        tolerated = untolerated(binding, want.pod.tolerations) is None
+        fine = (wanted or not spread.honor_affinity) and (tolerated or not spread.honor_taints)
+        return fine and not lacking
 
     def shunning(self, pod: Pod) -> Iterator[Company]:
         """The terms by which pods that have a place do not want this one near."""
@@ -112,27 +139,13 @@ def is_meant(terms: tuple[Company, ...], pod: Pod) -> bool:
     return all(term.means(pod.namespace, pod.labels) for term in terms)
 
 
-def is_spread(place: Place, pod: Pod, want: Want, spread: Spread) -> bool:
-    """Whether a pod in some place is among those that are spread."""
-    alike = pod.namespace == want.pod.namespace and spread.selector.selects(pod.labels)
-    leaving = isinstance(place, Node) and pod.terminating
-    return alike and not leaving and is_looked_at(place, want, spread)
+def needed(want: Want, spread: Spread) -> set[str]:
+    """Labels without which a node counts for none of the spreads that bind the pod."""
+    binding = {each.key for each in want.pod.bonds.spreads if each.required}
+    return binding - {HOSTNAME, spread.key} if spread.required else set()
 
 
-def is_looked_at(place: Place, want: Want, spread: Spread) -> bool:
-    """Whether a spread takes account of the place."""
-    if isinstance(place, Node):
-        taints = place.lasting_taints
-        wanted = any(_is_labelled(place, each) for each in want.asked)
-    else:
-        taints = place.shop.pool.taints
-        wanted = any(could_be(place, each) for each in want.asked)
-    binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
-    tolerated = untolerated(binding, want.pod.tolerations) is None
-    return (wanted or not spread.honor_affinity) and (tolerated or not spread.honor_taints)
-
-
-def could_be(draft: Draft, wanted: Requirements) -> bool:
+def _could_be(draft: Draft, wanted: Requirements) -> bool:
     """Whether the draft may still become what is wanted, as far as labels go."""
     known = draft.shop.known
     return draft.asked.compatible(wanted, known) and draft.shop.node.compatible(wanted, known)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import product
 
 from tests.support.obvious import Draft
-from tests.support.slowcensus import Census, Counted, Open, Place, is_meant, is_spread
+from tests.support.slowcensus import Census, Counted, Open, Place, is_meant
 from tests.support.slowwants import Want
 
 from wainwright.model.labels import HOSTNAME, WELL_KNOWN
@@ -110,7 +110,7 @@ class Limits:
             self._narrow(term.key, allowed, optional=True)
 
     def _spread(self, spread: Spread, launchable: Callable[[Spread], Iterable[str]]) -> None:
-        counts = partial(_spread_with, self._want, spread)
+        counts = partial(self._census.is_spread, want=self._want, spread=spread)
         itself = spread.selector.selects(self._want.pod.labels)
         if spread.key == HOSTNAME:
             # A new node is always possible, so that the emptiest counts as empty.
@@ -152,14 +152,10 @@ def _shunning(term: Company, _: Place, pod: Pod) -> bool:
     return term in pod.bonds.anti_affinity
 
 
-def _spread_with(want: Want, spread: Spread, place: Place, pod: Pod) -> bool:
-    return is_spread(place, pod, want, spread)
-
-
 def questions(census: Census, want: Want) -> Iterator[tuple[str, Callable[[Place, Pod], bool]]]:
     """Every label that decides where the pod may go, and the pods whose value of it matters."""
     for spread in want.spreads:
-        yield spread.key, partial(_spread_with, want, spread)
+        yield spread.key, partial(census.is_spread, want=want, spread=spread)
     for terms in want.near:
         yield from ((term.key, partial(_meant, terms)) for term in terms)
     for term in want.away:

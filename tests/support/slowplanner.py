@@ -5,7 +5,7 @@ in several zones settles on what it would be launched with as soon as a pod has 
 `hasty` off it does so only when its round is over.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
 from math import inf
 from typing import Final
@@ -217,6 +217,10 @@ class SlowPlanner(ObviousPlanner):
         among: Sequence[InstanceType],
     ) -> Draft | None:
         return super()._new(shop, pod, wanted, slots, without_clashes(shop, among, pod))
+
+    def _openings(self, pod: Pod, shops: Iterable[Shop] | None = None) -> Iterator[Opening]:
+        """Only asked for the slots among them, of which there are none once all are taken."""
+        return super()._openings(pod, shops) if any(self.free.values()) else iter(())
 
     def _best(self, options: Sequence[Option], number: int) -> Opening | None:
         """The heaviest pool; there a slot before one that is held, and that before any other node.

@@ -110,6 +110,8 @@ def ports_of(pod: Pod | DaemonSet) -> tuple[HostPort, ...]:
 
 def without_clashes(shop: Shop, types: Iterable[InstanceType], pod: Pod) -> list[InstanceType]:
     """The types on which no daemonset needs a port of the pod."""
+    if not pod.bonds.ports:
+        return list(types)
     return [kind for kind in types if not clashes(_agents(shop, kind), pod)]
 
 

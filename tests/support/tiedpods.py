@@ -33,6 +33,9 @@ FEATURES: Final = (
     "volume_places",
 )
 
+PREFERENCES: Final = ("preferred_affinity", "preferred_anti_affinity", "preferred_nodes", "spreads")
+"""Those of which one is given up before the other."""
+
 
 class PodMaker:
     """Makes pods that use some of the features; a world has only a few, so that they meet."""
@@ -41,6 +44,8 @@ class PodMaker:
         self.dice = dice
         self.zones = zones
         self.features = [each for each in FEATURES if self.chance(25)] or ["spreads"]
+        if len(set(self.features) & set(PREFERENCES)) == 1 and self.chance(50):
+            self.features = [*dict.fromkeys([*self.features, *PREFERENCES])]
         self.large = self.chance(25)
         """Whether most pods need a node each."""
         self.volumes = 0
@@ -68,7 +73,7 @@ class PodMaker:
             tolerations=tuple(each for each in TOLERATIONS if self.chance(30)),
             bonds=self.bonds(app) if self.chance(60) else Bonds(),
             daemonset=self.chance(10),
-            terminating=self.chance(8),
+            terminating=self.chance(15),
         )
 
     def _group(self, name: str, count: int) -> list[Pod]:
@@ -138,7 +143,7 @@ class PodMaker:
 
     def _selector(self, app: str) -> Selector:
         pick = self.dice.randrange(100)
-        if pick < 55:
+        if pick < 50:
             return selector({"app": app})
         if pick < 75:
             return selector({"app": self.dice.choice(APPS)})
@@ -163,7 +168,7 @@ class PodMaker:
             min_domains=self.dice.randint(1, 4) if self.chance(15) else None,
             required=self.chance(75),
             honor_affinity=self.chance(80),
-            honor_taints=self.chance(25),
+            honor_taints=self.chance(35),
         )
 
     def _company(self, app: str) -> Company:

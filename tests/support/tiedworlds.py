@@ -184,7 +184,7 @@ class _Maker:
         return Node(
             name=name,
             labels=labels,
-            taints=tuple(taint for taint in TAINTS if self.chance(12)),
+            taints=tuple(taint for taint in TAINTS if self.chance(20)),
             startup_taints=(STARTING,) if self.chance(20) else (),
             allocatable={
                 "cpu": self.dice.choice((1000, 2000, 4000)),

@@ -114,8 +114,18 @@ class Placing(Site):
                 return Found.PLACE
             step = step or self._best(self._new(stage, limits), number)
             if step is not None:
+                other = self._alternative(stage, limits, step)
+                if other != number and self._join_tied(
+                    pod, group, (stage, other), limits, forbidden
+                ):
+                    return Found.PLACE
                 return self._opened(pod, group, step)
         return None
+
+    def _alternative(self, stage: Stage, limits: Restriction, step: Step) -> int:
+        """Which of the alternatives the step is for: a slot may be one for another."""
+        options = self._options(stage, limits)
+        return next(each.wishes.index(step.wish) for each in options if step.wish in each.wishes)
 
     def _options(self, stage: Stage, limits: Restriction) -> list[Stage]:
         return [self._within(stage, extra) for extra in limits.options]

@@ -14,6 +14,7 @@ from wainwright.model.labels import (
     INSTANCE_TYPE,
     NODEPOOL,
     REGISTERED,
+    RESERVATION_ID,
     ZONE,
 )
 from wainwright.model.plan import PlannedClaim
@@ -73,6 +74,7 @@ def _requirements(claim: PlannedClaim, types: list[str]) -> list[ClaimRequiremen
         INSTANCE_TYPE: tuple(types),
         ZONE: claim.choices.zones,
         CAPACITY_TYPE: claim.choices.capacity_types,
+        RESERVATION_ID: claim.choices.reservation_ids,
     }
     rest = [
         ClaimRequirement(key=key, operator=operator, values=list(values) or None, minValues=least)

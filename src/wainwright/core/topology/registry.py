@@ -1,12 +1,13 @@
 """The registry: every constraint of the plan once, and which of them concern a pod."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TypeAlias
 
 from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
 from wainwright.model.labels import HOSTNAME
 from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import Requirements, requirement
 from wainwright.model.taints import Toleration
 from wainwright.model.topology import Company, Spread
 
@@ -48,10 +49,11 @@ class Registry:
 
     def spread(self, pod: Pod, spread: Spread) -> AnyGroup:
         reach = pod.alternatives if pod.alternatives != ANYWHERE else None
-        alternatives = reach if spread.honor_affinity else None
+        others = _other_keys(pod, spread)
+        alternatives = _labelled(reach if spread.honor_affinity else None, others)
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
-        name = (Kind.SPREAD, pod.namespace, spread, reach, tolerations, itself)
+        name = (Kind.SPREAD, pod.namespace, spread, reach, tolerations, itself, others)
         found = self.groups.get(name)
         if found is None:
             inside = frozenset({pod.namespace})
@@ -163,3 +165,21 @@ class Registry:
         yield from self._other
         for label in pod.labels.items():
             yield from self._anchored.get(label, ())
+
+
+def _other_keys(pod: Pod, spread: Spread) -> tuple[str, ...]:
+    """Labels that a node must have to count: those of all spreads that bind the pod."""
+    if not spread.required:
+        return ()
+    keys = {each.key for each in pod.bonds.spreads if each.required}
+    return tuple(sorted(keys - {spread.key, HOSTNAME}))
+
+
+@lru_cache(maxsize=4096)
+def _labelled(
+    alternatives: tuple[Requirements, ...] | None, keys: tuple[str, ...]
+) -> tuple[Requirements, ...] | None:
+    if not keys:
+        return alternatives
+    there = Requirements(requirement(key, "Exists") for key in keys)
+    return tuple(each.narrow(there) for each in alternatives or ANYWHERE)

@@ -8,12 +8,12 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.topology.bound import Bound
-from wainwright.core.topology.domains import Domains, Open
+from wainwright.core.topology.domains import Domains, Open, bought
 from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.restriction import Restriction, restriction
 from wainwright.core.wishes import PodClass
-from wainwright.model.columns import row_numbers, union
+from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.pod import ANYWHERE, Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
@@ -40,6 +40,7 @@ class Topology:
         self._stock = stock
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: Decide = _cannot
+        self._pinned_by: dict[str, tuple[Rows, dict[str, Rows]]] = {}
         self._era = -1
         self._values: dict[tuple[Narrowing, str], list[str]] = {}
         """What new nodes could have, worked out once a round."""
@@ -172,7 +173,10 @@ class Topology:
         standing = self.domains.of_nodes[group.key].items()
         group.launchable = self._launchable_values(group)
         found = {value for value, rows in standing if rows & group.nodes} | group.launchable
-        found |= {value for value in drafts if value not in found and self._stands(group, value)}
+        pinned = self._pinned(group.key)
+        for value in {*drafts, *pinned} - found:
+            if self._stands(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
+                found.add(value)
         group.domains = tuple(sorted(found))
         group.version += 1
 
@@ -194,12 +198,23 @@ class Topology:
             wanted.launchable = list(_launchable(self._templates, wanted))
         return wanted.launchable
 
-    def _stands(self, group: LabelGroup, value: str) -> bool:
+    def _pinned(self, key: str) -> dict[str, Rows]:
+        """Machines under way by the value they will have, where nobody made them settle on it."""
+        done, found = self._pinned_by.setdefault(key, (0, {}))
+        new = self.domains.undecided[key] & self._table.settled & ~done
+        for number in row_numbers(new):
+            draft = self._table.drafts[number]
+            value = bought(draft, draft.buy, key) if draft.buy is not None else None
+            if value is not None:
+                found[value] = found.get(value, 0) | draft.bit
+        self._pinned_by[key] = (done | new, found)
+        return found
+
+    def _stands(self, group: LabelGroup, value: str, rows: Rows) -> bool:
         """Whether a draft that counts has the value, although nothing more can be launched."""
         wanted = group.filter.alternatives if group.filter is not None else None
         if wanted and not any(each.allowed(group.key).admits(value) for each in wanted):
             return False
-        rows = self.domains.of_drafts[group.key][value]
         return any(self._counts(group, self._table.drafts[each]) for each in row_numbers(rows))
 
     def _matching_nodes(self, wanted: Filter) -> int:
