@@ -1,4 +1,4 @@
-"""Plans packed by cost: all laws of plans hold for them, and they are never worse than first-fit."""
+"""Plans packed by cost: the laws of plans hold, and they are never worse than first-fit."""
 
 from collections.abc import Callable
 from functools import lru_cache
