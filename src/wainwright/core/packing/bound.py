@@ -13,18 +13,20 @@ from wainwright.core.packing.asked import Wants, placed_lots
 from wainwright.core.packing.growth import gauge_for
 from wainwright.core.packing.linear import Prices, Supply, highest_prices, shadow_prices, worth
 from wainwright.core.packing.lots import Groups, Lot
-from wainwright.core.packing.machines import on_sale, undominated
+from wainwright.core.packing.machines import Machine, Reach, on_sale, undominated
 from wainwright.core.packing.standing import Slots, Spare, slots, spare
 from wainwright.core.solve import Solution
+from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYPE
+from wainwright.model.requirements import Requirements
 
+NAMES: Final = (INSTANCE_TYPE, INSTANCE_SIZE, INSTANCE_FAMILY)
 CERTAIN: Final = 1 - 1e-9  # so that errors of rounding never make it too high
 
 
 def lower_bound(solution: Solution) -> float:
     """USD per hour with fees, for the pods that have a place."""
-    names = solution.classes.resources
     wanted, lots = placed_lots(solution)
-    machines = on_sale(solution.placing.templates, [each.reach for each in wanted], sorted(names))
+    machines = _machines(solution, [each.reach for each in wanted])
     if not lots or not machines:
         return 0.0
     gauge = gauge_for([lot.amounts for lot in lots], [machine.room for machine in machines])
@@ -36,6 +38,22 @@ def lower_bound(solution: Solution) -> float:
     reserved = slots(solution, joint)
     prices = shadow_prices(_left(groups.demands, room, reserved), supplies)
     return _bound(groups.demands, prices, supplies, (room, reserved))
+
+
+def _machines(solution: Solution, reaches: Sequence[Reach]) -> list[Machine]:
+    """All that could be launched; whole machines and accelerators only where they might be."""
+    resources, found = sorted(solution.classes.resources), []
+    named = any(map(_names_types, (ask.requirements for ask in solution.classes.asks.values())))
+    for template in solution.placing.templates:
+        asked = named or _names_types(template.base.requirements)
+        sure = not (asked or template.minimums or template.pool.limits)
+        found += on_sale([template], reaches, resources, exotic=not sure)
+    return found
+
+
+def _names_types(requirements: Requirements) -> bool:
+    """Whether somebody may have asked for whole machines or accelerators by name."""
+    return any(not requirements.allowed(key).open for key in NAMES)
 
 
 def _by_group(wanted: Sequence[Wants], lots: Sequence[Lot], groups: Groups) -> list[Wants]:

@@ -55,8 +55,6 @@ def reach(customer: Customer, templates: Sequence[Template], resources: Sequence
 def _worth_filling(template: Template, terms: Terms, resources: Sequence[str]) -> Rows:
     """The types that would be launched if they were filled to the brim."""
     rows = terms.rows & terms.narrowing.offered & template.limits.allowed
-    ordinary = rows ^ (rows & template.index.metal)
-    rows = ordinary or rows
     return _flexible(template, terms, rows, resources) or rows if template.minimums else rows
 
 

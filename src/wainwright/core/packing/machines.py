@@ -57,16 +57,21 @@ def on_sale(
     reaches: Sequence[Reach],
     resources: Sequence[str],
     apart: Mapping[int, Sequence[Customers]] = NOBODY,
+    *,
+    exotic: bool = False,
 ) -> list[Machine]:
     """Every machine that some customer may buy.
 
     `apart` are the customers that cannot be together on nodes of a template, for each of them.
+    Whole machines and those with accelerators are left out where they would never be launched, as
+    there is an ordinary type with as much room; unless nobody is sure of that (`exotic`).
     """
     found: list[Machine] = []
     for template in templates:
         rooms, strangers = Rooms(template, resources), apart.get(template.number, ())
         for takers, rows, markets in _segments(template.number, reaches):
             machines = list(_sold(template, rooms, rows, markets))
+            machines = machines if exotic else _likely(machines)
             for together in peaceful(takers, strangers):
                 found += [machine._replace(takers=together) for machine in machines]
     return found
@@ -79,6 +84,30 @@ def _segments(template: int, reaches: Sequence[Reach]) -> Iterator[tuple[Custome
         for taking, rows in types:
             if buying & taking:
                 yield buying & taking, rows, markets
+
+
+def _likely(machines: Sequence[Machine]) -> list[Machine]:
+    """Without what an ordinary type would be launched instead of."""
+    ordinary = [machine.room for machine in machines if not _is_exotic(machine)]
+    largest: list[Amounts] = []
+    for room in sorted(ordinary, reverse=True):
+        if not any(_is_as_large(other, room) for other in largest):
+            largest.append(room)
+    return [
+        machine
+        for machine in machines
+        if not _is_exotic(machine)
+        or not any(_is_as_large(other, machine.room) for other in largest)
+    ]
+
+
+def _is_exotic(machine: Machine) -> bool:
+    index = machine.template.index
+    return bool((index.metal | index.accelerated) >> machine.row & 1)
+
+
+def _is_as_large(room: Amounts, other: Amounts) -> bool:
+    return all(mine >= its for mine, its in zip(room, other, strict=True))
 
 
 def undominated(machines: Iterable[Machine], gauge: Gauge) -> list[Machine]:

@@ -11,12 +11,13 @@ from wainwright.core.packing.dice import Dice
 from wainwright.core.packing.filling import Filler
 from wainwright.core.packing.machines import Customers
 from wainwright.core.packing.yard import Load
+from wainwright.model.columns import union
 
 FEWEST: Final = 2
 MORE: Final = 4  # from the fewest up to so many more, this one not included
 MANY: Final = 12  # the same once in a while
 TRIED: Final = 5  # machines of the short list that are tried in one go
-GAIN: Final = 1e-9  # less than this is no gain
+TINY: Final = 1e-9  # less than this is no difference
 STEP: Final = 100  # what a step costs beside filling, in lots looked at
 
 
@@ -47,17 +48,17 @@ class Mender:
     def _step(self) -> None:
         chosen = self._chosen()
         loads = [self.loads[number] for number in sorted(chosen)]
-        price = sum(load.price + self._filler.valuation.nuisance for load in loads)
+        price = self._price(loads)
         left = self._left
         for load in loads:
             for lot, count in load.taken:
                 left[lot] += count
         numbers = sorted({lot for load in loads for lot, _ in load.taken})
-        machines = self._machines(self.loads[min(chosen)].customers)
-        found = self._filler.cheaper(left, numbers, machines, price - GAIN, self._dice)
+        machines = self._machines(union(load.customers for load in loads))
+        found = self._filler.cheaper(left, numbers, machines, price + TINY, self._dice)
         for lot in numbers:
             left[lot] = 0
-        if found is not None and self._price(found) < price - GAIN:
+        if found is not None:  # another way that costs the same may lead somewhere
             kept = [load for number, load in enumerate(self.loads) if number not in chosen]
             self.loads = kept + found
             self._measure()

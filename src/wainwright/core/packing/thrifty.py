@@ -25,8 +25,8 @@ from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import PodClass
 from wainwright.model.pod import Pod
 
-LOOKS: Final = 1_500_000  # lots looked at for the sake of better loads: about half a second
-LOOKS_PER_POD: Final = 3_000  # the same where there are few pods
+LOOKS: Final = 3_000_000  # lots looked at for the sake of better loads: about a second
+LOOKS_PER_POD: Final = 10_000  # the same where there are few pods
 PACKINGS: Final = 8  # how often in one plan pods are packed anew
 
 
