@@ -149,7 +149,7 @@ def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
             begin = monotonic()
         assert monotonic() - begin < 10
         try:
-            with pytest.raises(OSError, match=""):  # cut off, or never let in
+            with pytest.raises((ConnectionError, TimeoutError)):  # cut off, or never let in
                 held.result()
         finally:
             wire.close()
