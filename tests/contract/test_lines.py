@@ -26,7 +26,7 @@ EXPECTED = {
         *("InsufficientInstanceCapacity", "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded"),
         *("UnfulfillableCapacity", "Unsupported", "InsufficientFreeAddressesInSubnet"),
         *("ReservationCapacityExceeded", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),
-        "instances and errors",
+        *("MaxFleetCountExceeded", "instances and errors"),
     ),
     "needs": tuple(map(str, range(1, 14))),
 }

@@ -46,11 +46,12 @@ def slowly_planned(world: World) -> Mapping[str, Any]:
 def _tried(world: World) -> SlowPlanner:
     """Where other pods left some out, a second try in which drafts take their time to settle.
 
-    Open choice: the first try counts unless the second places more pods.
+    Open choices: only for pods that some pool would launch a node for, if nobody else was there;
+    and the first try counts unless the second places more pods.
     """
     first = SlowPlanner(world)
     first.run()
-    if not any(first.is_tied(pod) for pod in first.unplaced):
+    if not any(first.is_tied(pod) and first.is_servable(pod) for pod in first.unplaced):
         return first
     second = SlowPlanner(world, hasty=False)
     second.run()

@@ -80,6 +80,13 @@ class SlowPlanner(ObviousPlanner):
         shunned = any(is_meant((t,), pod) for each in company for t in each.bonds.anti_affinity)
         return shunned or any(want.spreads or want.near or want.away for want in self.wants(pod))
 
+    def is_servable(self, pod: Pod) -> bool:
+        """Whether a pool would still launch a node for it, if nobody else was there."""
+        if pod.unsupported or pod.volume_problem is not None:
+            return False
+        asked = [(want.pod, wanted) for want in self.wants(pod) for wanted in want.pod.alternatives]
+        return any(self._opening(*each) is not None for each in asked)
+
     def _passes(self, left: list[Pod]) -> list[Pod]:
         self.stuck = set()
         return super()._passes(left)

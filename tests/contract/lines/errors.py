@@ -63,6 +63,15 @@ def more_vcpus_than_the_account_may_have(door: OverHttp) -> None:
     assert codes(failed(door, pool(door, "m5.large", "us-east-1a"))) == ["VcpuLimitExceeded"]
 
 
+@line("errors MaxFleetCountExceeded", alone=True)
+def more_fleets_than_the_account_may_have(door: OverHttp) -> None:
+    change(door, quota={"fleets": 1})
+    one = pool(door, "m5.large", "us-east-1a")
+    answer = door.ask("ec2", "CreateFleet", **fleet(config(template(door), [one])))
+    assert answer["Instances"]
+    assert codes(failed(door, one)) == ["MaxFleetCountExceeded"]
+
+
 @line("errors MaxSpotInstanceCountExceeded", alone=True)
 def more_spot_vcpus_than_the_account_may_have(door: OverHttp) -> None:
     change(door, quota={"spot": {"standard": 1}})

@@ -14,9 +14,9 @@ from wainwright.core.solve import Manner, Solution
 from wainwright.model.plan import PackingResult
 
 RECIPES: Final = (
-    Recipe(slack=0.02, fills=True),
-    Recipe(slack=0.02, fills=False),
-    Recipe(slack=0.1, fills=False),
+    Recipe(slack=0.02, dearer=1.25, fills=True),
+    Recipe(slack=0.02, dearer=1.25, fills=False),
+    Recipe(slack=0.1, dearer=2.0, fills=False),
 )
 
 Solve: TypeAlias = Callable[[Manner], Solution]

@@ -27,8 +27,6 @@ from wainwright.model.markets import Markets
 
 REMEMBERED: Final = 64  # sets of markets in which costs are worked out; more count as all of them
 
-DEARER: Final = 2.0  # by how much a draft may cost more because of where or how it is bought
-
 Rates: TypeAlias = tuple[list[float], list[int], list[Rows]]
 """What types cost as multiples of what they are worth, ascending; the types, and those up to it."""
 
@@ -53,6 +51,8 @@ class Growth:
         """`names` are the resources by their number."""
         self.slack = 0.02
         """How much more than the best buy a good buy may cost for what it is worth."""
+        self.dearer = 1.25
+        """How many times as much it may cost because of where or how somebody wants to buy."""
         resources = sorted(names)
         self._pools = [
             _Pool(template, list(_demands(template, classes, names)), resources)
@@ -92,7 +92,7 @@ class Growth:
         template = draft.template
         before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
         alone = self.rate(template, wish)
-        if after.rate > DEARER * min(before.rate, alone):
+        if after.rate > self.dearer * min(before.rate, alone):
             return False
         return bool(change.rows & after.rows) or not draft.good
 
@@ -123,7 +123,8 @@ class _Pool:
 
     def thrift(self, narrowing: Narrowing, slack: float) -> Thrift:
         rows = narrowing.rows & narrowing.offered
-        rows = rows ^ (rows & self._template.index.metal) or rows
+        index = self._template.index
+        rows = rows ^ (rows & (index.metal | index.accelerated)) or rows
         rates, types, up_to = self._rates(narrowing.markets)
         best = next((n for n, row in enumerate(types) if rows >> row & 1), None)
         if best is None:

@@ -193,6 +193,8 @@ class Recipe(NamedTuple):
 
     slack: float
     """How much more than the best buy a good buy may cost for what it is worth."""
+    dearer: float
+    """How many times as much it may cost because of where or how somebody wants to buy."""
     fills: bool
     """Whether loads are packed beforehand."""
 
@@ -206,5 +208,6 @@ class Recipe(NamedTuple):
         topology: Topology | None,
     ) -> Placing:
         made = Thrifty(templates, nodes, table, ladder, classes, topology)
-        made.growth.slack, made.fills = self.slack, self.fills
+        made.growth.slack, made.growth.dearer = self.slack, self.dearer
+        made.fills = self.fills
         return made

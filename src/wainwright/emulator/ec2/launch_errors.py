@@ -84,6 +84,12 @@ def spot_limit() -> AwsError:
     return AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
 
 
+def fleet_limit(limit: int) -> AwsError:
+    return AwsError(
+        "MaxFleetCountExceeded", f"You have reached your limit of {limit} fleets in this region."
+    )
+
+
 def other_architecture(of_type: str, of_image: str) -> AwsError:
     return AwsError(
         "InvalidParameterValue",

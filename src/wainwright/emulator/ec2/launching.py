@@ -21,7 +21,7 @@ from wainwright.emulator.ec2.machines import (
 )
 from wainwright.emulator.ec2.network import Network
 from wainwright.emulator.ec2.prices import Shop
-from wainwright.emulator.ec2.quota import Quota
+from wainwright.emulator.ec2.quota import FLEET, Quota
 from wainwright.emulator.ec2.reservations import Reservations
 from wainwright.emulator.ec2.state import Subnet
 from wainwright.emulator.services.iam import Iam
@@ -151,6 +151,7 @@ class Launcher:
     def _instance(self, batch: Batch, index: int) -> Instance:
         """The next machine, with everything that it needs taken; or nothing taken, and why."""
         ground, order = self.ground, batch.order
+        ground.quota.check_fleet(order.tags.get(FLEET, ""))
         wanted = self.wanted(order, batch.build)
         reservation = ground.reservations.joining.find(wanted)
         if reservation is None:

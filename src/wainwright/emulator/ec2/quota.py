@@ -7,7 +7,7 @@ import msgspec
 
 from wainwright.emulator.ec2.goods import Goods
 from wainwright.emulator.ec2.instances import Instances
-from wainwright.emulator.ec2.launch_errors import spot_limit, vcpu_limit
+from wainwright.emulator.ec2.launch_errors import fleet_limit, spot_limit, vcpu_limit
 from wainwright.emulator.ec2.lifecycle import Machines
 from wainwright.emulator.ec2.machines import (
     ALIVE,
@@ -20,6 +20,7 @@ from wainwright.emulator.ec2.reservations import Reservations
 from wainwright.emulator.world import Handler, World
 
 STANDARD: Final = "standard"
+FLEET: Final = "aws:ec2:fleet-id"
 BUCKETS: Final = {
     "dl": "dl",
     "f": "f",
@@ -41,6 +42,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     onDemand: dict[str, int] = {}
     spot: dict[str, int] = {}
+    fleets: int | None = None
+    """How many fleets may have machines at a time."""
     spotRole: bool = True
     """Whether whoever launches spot machines may create the role that this needs."""
 
@@ -80,6 +83,15 @@ class Quota:
             return
         if self.used(bucket, lifecycle) + count * self._vcpus(instance_type) > limit:
             raise spot_limit() if lifecycle == SPOT else vcpu_limit(limit)
+
+    def check_fleet(self, fleet: str) -> None:
+        """Raises where one more fleet would be too many; other launches have no fleet."""
+        most = self.state.limits.fleets
+        if most is None or not fleet:
+            return
+        known = {each.tags.get(FLEET, "") for each in self._instances.alive()} - {"", fleet}
+        if len(known) >= most:
+            raise fleet_limit(most)
 
     def used(self, bucket: str, lifecycle: str) -> int:
         """vCPUs."""
