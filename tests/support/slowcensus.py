@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 import msgspec
 from tests.support.obvious import Draft
-from tests.support.slowshops import bought
+from tests.support.shop import agrees
+from tests.support.slowshops import ANYBODY, bought
 from tests.support.slowwants import Want
 
 from wainwright.model.labels import HOSTNAME
@@ -146,9 +147,12 @@ def needed(want: Want, spread: Spread) -> set[str]:
 
 
 def _could_be(draft: Draft, wanted: Requirements) -> bool:
-    """Whether the draft may still become what is wanted, as far as labels go."""
-    known = draft.shop.known
-    return draft.asked.compatible(wanted, known) and draft.shop.node.compatible(wanted, known)
+    """Whether the draft may still become what is wanted, or is to be launched as that."""
+    asked = draft.shop.joined(draft.asked, ANYBODY, wanted)
+    if asked is None or draft.launch is None:
+        return asked is not None
+    kind, offering = draft.launch
+    return draft.shop.admits(kind, asked) and agrees(kind, offering, asked)
 
 
 def _is_labelled(node: Node, wanted: Requirements) -> bool:

@@ -10,12 +10,12 @@ from copy import copy
 from math import inf
 from typing import Final
 
-import msgspec
 from tests.support.obvious import Draft, ObviousPlanner, Opening
 from tests.support.randomworlds import World
 from tests.support.shop import Shop
 from tests.support.slowcensus import Census, Place, is_meant
 from tests.support.slowlimits import Limits, questions
+from tests.support.slowsearch import Option, Search, alternative_of
 from tests.support.slowshops import (
     bought,
     clashes,
@@ -25,7 +25,7 @@ from tests.support.slowshops import (
     values,
     without_clashes,
 )
-from tests.support.slowwants import Want, both, wants
+from tests.support.slowwants import Want, wants
 from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.model.instance_type import InstanceType
@@ -38,24 +38,6 @@ from wainwright.model.topology import Spread
 
 NEVER: Final = Requirements.from_labels({"example.com/nobody": "has-it"})
 """What no pool promises: of an alternative that contradicts the option only slots are left."""
-
-
-class Option(msgspec.Struct, frozen=True):
-    """A pod on nodes of which more is required; an alternative that contradicts it is None."""
-
-    pod: Pod
-    alternatives: tuple[Requirements | None, ...]
-
-
-class _Search:
-    """A pod, where others leave it a place, and what it may ask for there."""
-
-    def __init__(self, pod: Pod, limits: Limits) -> None:
-        self.pod = pod
-        self.limits = limits
-        self.options = [_option(pod, extra) for extra in limits.options()]
-        self.new = [] if limits.near_a_place else self.options
-        """Those for a node of its own."""
 
 
 class SlowPlanner(ObviousPlanner):
@@ -105,13 +87,13 @@ class SlowPlanner(ObviousPlanner):
 
     def _place_wanting(self, want: Want) -> bool | None:
         """None where there is nothing to wait for either."""
-        search = _Search(want.pod, self._limits(want))
+        search = Search(want.pod, self._limits(want))
         for number, wanted in enumerate(want.pod.alternatives):
             if self._to_node(want.pod, wanted, search.limits) or self._to_draft(search, number):
                 return True
             opening = self._best(search.new, number)
             if opening is not None:
-                other = _alternative(search, opening)
+                other = alternative_of(search, opening)
                 if other != number and self._to_draft(search, other):
                     return True  # a slot for another alternative, which finds room without it
                 if opening.draft is not None:
@@ -192,7 +174,7 @@ class SlowPlanner(ObviousPlanner):
             if draft.shop.pool.weight >= least and (draft.held or draft.shop.pool.weight > slot)
         ]
 
-    def _to_draft(self, search: "_Search", number: int) -> bool:
+    def _to_draft(self, search: Search, number: int) -> bool:
         """Drafts that have not settled on a label in question have to for the pod's sake."""
         for draft in self._joinable_by(search.new, number):
             if not search.limits.admits(draft):
@@ -237,21 +219,6 @@ class SlowPlanner(ObviousPlanner):
         wanted = [(option.pod, option.alternatives[number]) for option in options]
         found = [self._opening(pod, NEVER if each is None else each) for pod, each in wanted]
         return min((each for each in found if each is not None), key=_rank, default=None)
-
-
-def _option(pod: Pod, extra: Requirements) -> Option:
-    narrowed = tuple(both(alternative, extra) for alternative in pod.alternatives)
-    possible = tuple(each for each in narrowed if each is not None)
-    return Option(msgspec.structs.replace(pod, alternatives=possible), narrowed)
-
-
-def _alternative(search: _Search, opening: Opening) -> int:
-    """Which of the pod's alternatives the opening is for."""
-    for option in search.new:
-        for number, wanted in enumerate(option.alternatives):
-            if wanted is opening.wanted:
-                return number
-    raise AssertionError("openings are asked for with the alternatives of an option")
 
 
 def _rank(opening: Opening) -> tuple[float, int]:

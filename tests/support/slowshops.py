@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from copy import copy
 from typing import Final
 
-import msgspec
 from tests.support.obvious import Draft, Offer, launch
 from tests.support.shop import Shop, sold, stated
 from tests.support.slowwants import Want, both
@@ -23,7 +22,10 @@ from wainwright.model.taints import (
 )
 from wainwright.model.topology import Spread
 
-EVERY_TAINT: Final = (Toleration(operator=TolerationOperator.EXISTS),)
+ANYBODY: Final = Pod(
+    namespace="any", name="body", tolerations=(Toleration(operator=TolerationOperator.EXISTS),)
+)
+"""A pod that no taint keeps off."""
 
 
 def looked_at(shop: Shop, want: Want, spread: Spread) -> Iterable[Requirements]:
@@ -34,8 +36,7 @@ def looked_at(shop: Shop, want: Want, spread: Spread) -> Iterable[Requirements]:
     binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and untolerated(binding, want.pod.tolerations) is not None:
         return ()
-    tolerant = msgspec.structs.replace(want.pod, tolerations=EVERY_TAINT)
-    found = (shop.joined(shop.node, tolerant, alternative) for alternative in want.asked)
+    found = (shop.joined(shop.node, ANYBODY, alternative) for alternative in want.asked)
     return [asked for asked in found if asked is not None]
 
 

@@ -16,7 +16,8 @@ from wainwright.model.plan import PackingResult
 RECIPES: Final = (
     Recipe(slack=0.02, dearer=1.25, fills=True),
     Recipe(slack=0.02, dearer=1.25, fills=False),
-    Recipe(slack=0.1, dearer=2.0, fills=False),
+    Recipe(slack=0.1, dearer=1.25, fills=False),
+    Recipe(slack=0.02, dearer=2.0, fills=False),
 )
 
 Solve: TypeAlias = Callable[[Manner], Solution]

@@ -6,6 +6,7 @@ another. Any prices under which no machine is worth more than it costs give a lo
 an answer that is not quite the best is still a true one.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
 from operator import mul
@@ -75,6 +76,7 @@ class _Program:
         self._by_takers: dict[int, list[Supply]] = {}
         for supply in supplies:
             self._by_takers.setdefault(supply.takers, []).append(supply)
+        self._turns = deque(self._by_takers)
         size = len(self._rows)
         self._costs = [self._alone(*place) for place in self._rows]
         self._amounts = [1.0] * size
@@ -83,7 +85,7 @@ class _Program:
 
     def solve(self) -> None:
         for _ in range(STEPS):
-            column = self._best_column()
+            column = self._better_column()
             if column is None or not self._enter(column):
                 return
 
@@ -105,19 +107,26 @@ class _Program:
         ]
         return min(per_unit, default=0.0) * self._demands[group][resource]
 
-    def _best_column(self) -> _Column | None:
-        best, found = TINY, None
-        for row, dual in enumerate(self._duals):
-            if -dual > best:
-                best, found = -dual, _Column({row: -1.0}, 0.0)
-        for takers, supplies in self._by_takers.items():
-            rated = self._rated(takers)
-            prices = [price for price, _ in rated]
-            for supply in supplies:
-                gain = worth(supply.room, prices) - supply.price
-                if gain > best * supply.price:
-                    best, found = gain / (supply.price or 1.0), self._column(supply, rated)
-        return found
+    def _better_column(self) -> _Column | None:
+        """Something that would make the cover cheaper; machines for the same takers take turns."""
+        lowest = min(self._duals, default=0.0)
+        if lowest < -TINY:
+            return _Column({self._duals.index(lowest): -1.0}, 0.0)
+        for _ in range(len(self._turns)):
+            found = self._best_of(self._turns[0])
+            if found is not None:
+                return found
+            self._turns.rotate(-1)
+        return None
+
+    def _best_of(self, takers: int) -> _Column | None:
+        best, found, rated = TINY, None, self._rated(takers)
+        prices = [price for price, _ in rated]
+        for supply in self._by_takers[takers]:
+            gain = worth(supply.room, prices) - supply.price
+            if gain > best * supply.price:
+                best, found = gain / (supply.price or 1.0), supply
+        return None if found is None else self._column(found, rated)
 
     def _rated(self, takers: int) -> Rated:
         groups = [group for group in range(len(self._demands)) if takers >> group & 1]
