@@ -35,7 +35,7 @@ def test_what_is_changed_is_shown_in_the_same_fields() -> None:
         "unavailable": [{"instanceType": "p5.*"}],
         "stock": [{"instanceType": "c5.*", "zone": None, "capacityType": None, "free": 3}],
         "capacityReservations": [RESERVATION],
-        "quota": {"onDemand": {"standard": 64}, "spot": {}, "spotRole": True},
+        "quota": {"onDemand": {"standard": 64}, "spot": {}, "fleets": 2, "spotRole": True},
     }
     status, said = asking.own("POST", "change", patch)
     assert status == 200
