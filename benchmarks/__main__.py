@@ -2,13 +2,14 @@
 
 import sys
 
-from benchmarks import catalogue, emulator, planner, reading, tied
+from benchmarks import catalogue, emulator, packing, planner, reading, tied
 
 ALL = {
     "reading": reading.run,
     "catalogue": catalogue.run,
     "planner": planner.run,
     "tied": tied.run,
+    "packing": packing.run,
     "emulator": emulator.run,
 }
 

@@ -18,6 +18,7 @@ from tests.support.tiedworlds import mixed_world, tied_world
 from wainwright.core.plan import plan
 from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.labels import HOSTNAME, ZONE
+from wainwright.model.options import Packing
 from wainwright.model.pod import Bonds, Pod
 from wainwright.model.selector import EVERYBODY
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
@@ -39,6 +40,14 @@ def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
 @given(seed=SEEDS)
 def test_law_23_they_are_accepted_among_others(seed: int) -> None:
     assert_accepted(mixed_world(seed))
+
+
+@settings(max_examples=WORLDS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_23_they_are_accepted_where_they_are_packed_by_cost(seed: int) -> None:
+    world = tied_world(seed)
+    thrifty = msgspec.structs.replace(world.options, packing=Packing.COST)
+    assert_accepted(msgspec.structs.replace(world, options=thrifty))
 
 
 @thorough

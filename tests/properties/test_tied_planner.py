@@ -13,7 +13,7 @@ from wainwright.core.plan import plan
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-WORLDS = settings().max_examples  # a world takes the slow planner a twentieth of a second
+WORLDS = settings().max_examples * 2  # a world takes the slow planner a thirtieth of a second
 
 
 @settings(max_examples=WORLDS, phases=UNSHRUNK)

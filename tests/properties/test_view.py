@@ -5,10 +5,12 @@ from random import Random
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.kubesettled import settled
 from tests.support.randomworlds import World
 from tests.support.tiedshrink import shrunk, told
-from tests.support.tiedworlds import tied_cluster
+from tests.support.tiedworlds import tied_cluster, tied_world
 
+from wainwright.core.plan import plan
 from wainwright.core.view import Simulation, View
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
@@ -19,13 +21,18 @@ QUESTIONS = 4
 @settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_25_the_overlay_equals_a_plan_of_the_changed_cluster(seed: int) -> None:
-    world = tied_cluster(seed)
-    asked = questions(world, seed)
-    if not holds(world, asked):
-        small = shrunk(world, lambda smaller: not holds(smaller, asked))
-        pytest.fail(f"without one of {asked} in\n{told(small)}")
+    assert_law(tied_cluster(seed), seed)
 
 
+@settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_25_it_does_in_the_cluster_that_a_plan_ends_with(seed: int) -> None:
+    world = tied_world(seed)
+    made = plan(world.snapshot, world.catalogs, world.options)
+    assert_law(settled(world, made), seed)
+
+
+@settings(phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
     world = tied_cluster(seed)
@@ -34,6 +41,13 @@ def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
     first = [view.without(names) for names in asked]
     assert [view.without(names) for names in asked] == first
     assert [view.without(names) for names in reversed(asked)] == first[::-1]
+
+
+def assert_law(world: World, seed: int) -> None:
+    asked = questions(world, seed)
+    if not holds(world, asked):
+        small = shrunk(world, lambda smaller: not holds(smaller, asked))
+        pytest.fail(f"without one of {asked} in\n{told(small)}")
 
 
 def questions(world: World, seed: int) -> list[list[str]]:

@@ -38,13 +38,16 @@ class Cluster:
             self.waiting += [(pods[key], host) for key in claim.pods]
         self.waiting.sort(key=lambda each: _large_and_old_first(each[0]))
 
+    @property
+    def hosts(self) -> list[Host]:
+        return [*self.joined.values(), *self.coming]
+
     def refused(self) -> list[str]:
         """Who cannot be bound in any order, and why not; nobody if the plan is sound.
 
         Nodes join in the order in which the plan opens them, and pods are bound meanwhile.
         """
-        hosts = [*self.joined.values(), *self.coming]
-        search = _Search(hosts, self.waiting)
+        search = _Search(self.hosts, self.waiting)
         return [] if search.succeeds(frozenset(), len(self.joined)) else sorted(search.stuck)
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from wainwright.core.packing.growth import amounts_of
-from wainwright.core.packing.lots import Lot
+from wainwright.core.packing.lots import Lot, amounts_of
 from wainwright.core.packing.machines import Amounts, Reach
 from wainwright.core.solve import Solution
 from wainwright.core.templates import Template
@@ -21,8 +20,6 @@ class Wants(NamedTuple):
     reach: Reach
     reserved: tuple[Markets, ...]
     """By template: the markets in which they may have slots of reservations."""
-    types: tuple[Rows, ...]
-    """By template: the types that suit them, sold or not."""
     nodes: Rows
     """The nodes of the cluster."""
     least: Amounts = ()
@@ -33,7 +30,6 @@ class Wants(NamedTuple):
         return Wants(
             self.reach.with_that_of(other.reach),
             _either(self.reserved, other.reserved),
-            _either(self.types, other.types),
             self.nodes | other.nodes,
             tuple(map(min, self.least, other.least)),
         )
@@ -87,10 +83,10 @@ def _wants(asks: Sequence[Ask], templates: Sequence[Template]) -> Wants:
 
 def _wants_of(ask: Ask, templates: Sequence[Template]) -> Wants:
     terms = [ask.terms[template.number] for template in templates]
-    types = tuple(0 if each is None else each.rows for each in terms)
+    rows = tuple(0 if each is None else each.rows for each in terms)
     markets = tuple(0 if each is None else each.narrowing.markets for each in terms)
     reserved = tuple(0 if each is None else each.narrowing.reserved for each in terms)
-    return Wants(Reach(types, markets), reserved, types, ask.nodes)
+    return Wants(Reach(rows, markets), reserved, ask.nodes)
 
 
 def _either(mine: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:

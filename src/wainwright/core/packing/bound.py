@@ -6,11 +6,10 @@ used as far as they go. Who may be with whom, limits and minValues are left out 
 """
 
 from collections.abc import Sequence
-from math import inf
 from typing import Final
 
 from wainwright.core.packing.asked import Wants, placed_lots
-from wainwright.core.packing.growth import gauge_for
+from wainwright.core.packing.gauge import gauge_for
 from wainwright.core.packing.linear import Prices, Supply, highest_prices, shadow_prices, worth
 from wainwright.core.packing.lots import Groups, Lot
 from wainwright.core.packing.machines import Machine, Reach, on_sale, undominated
@@ -34,10 +33,13 @@ def lower_bound(solution: Solution) -> float:
     groups = Groups(lots, best, gauge)
     supplies = groups.supplies(best)
     joint = _by_group(wanted, lots, groups)
-    room = spare(solution, joint)
-    reserved = slots(solution, joint)
-    prices = shadow_prices(_left(groups.demands, room, reserved), supplies)
-    return _bound(groups.demands, prices, supplies, (room, reserved))
+    there = spare(solution, joint), slots(solution, joint)
+    as_if_bought = [Supply(each.price, each.room, each.takers) for each in there[1]]
+    prices = [
+        shadow_prices(_left(groups.demands, *there), supplies),
+        shadow_prices(_left(groups.demands, there[0], ()), supplies + as_if_bought),
+    ]
+    return max(_bound(groups.demands, each, supplies, there) for each in prices)
 
 
 def _machines(solution: Solution, reaches: Sequence[Reach]) -> list[Machine]:
@@ -91,13 +93,11 @@ def _bound(
 ) -> float:
     """Holds for any prices, once they are so low that no machine is worth more than it costs."""
     rates = [
-        supply.price / value
+        min(1.0, supply.price / value)
         for supply in supplies
         if (value := worth(supply.room, highest_prices(prices, supply.takers)))
     ]
-    scale = min(rates, default=inf)
-    if scale == inf:
-        return 0.0
+    scale = min(rates, default=0.0)
     fair = [[scale * price for price in own] for own in prices]
     total = sum(worth(own, price) for own, price in zip(demands, fair, strict=True))
     total -= sum(worth(each.room, highest_prices(fair, each.takers)) for each in there[0])

@@ -39,6 +39,8 @@ class Filler:
 
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
+        self._least = 0
+        """No lot in question asks for less than this."""
         self.looks = 0
         """How many lots were looked at: what stands for time."""
         self.value(Valuation(yard, [lot.pods for lot in yard.lots]))
@@ -139,7 +141,7 @@ class Filler:
         yard = self.yard
         room, packed, guard = yard.rooms[number], yard.packed, yard.gauge.guard
         taken: Taken = []
-        free, value, values = room, 0.0, self.valuation.values
+        free, value, values, least = room, 0.0, self.valuation.values, self._least
         self.looks += len(order) + OVERHEAD
         for lot in order:
             rest = free - packed[lot]
@@ -152,12 +154,16 @@ class Filler:
             taken.append((lot, count))
             value += values[lot] * count
             free = rest
+            if free - least & guard:
+                break
         if not value:
             return None
         score = (yard.machines[number].price + self.valuation.nuisance) / value
         return Fill(score, number, taken, room - free)
 
     def _orders(self, numbers: Sequence[int], dice: Dice | None) -> list[Order]:
+        amounts = (self.yard.lots[lot].amounts for lot in numbers)
+        self._least = self.yard.gauge.packed([min(each) for each in zip(*amounts, strict=True)])
         if dice is None:
             return [_descending(numbers, sizes) for sizes in self._sizes]
         sizes = self._sizes[dice.below(ORDERS)]

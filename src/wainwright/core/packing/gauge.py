@@ -41,6 +41,12 @@ class Gauge:
         return tuple((shift, mask, amount) for amount, (shift, mask) in fields if amount)
 
 
+def gauge_for(*amounts: Sequence[Sequence[int]]) -> Gauge:
+    """One that holds all of them."""
+    everything = [each for some in amounts for each in some]
+    return Gauge([max(column) for column in zip(*everything, strict=True)])
+
+
 def copies(room: int, parts: Parts, most: int) -> int:
     """How often the amounts fit into the room, up to so many times."""
     for shift, mask, amount in parts:

@@ -16,10 +16,10 @@ from wainwright.core.drafts import Change, Draft
 from wainwright.core.fit import fit
 from wainwright.core.launch import cost
 from wainwright.core.narrowing import Narrowing
-from wainwright.core.packing.gauge import Gauge
+from wainwright.core.packing.gauge import gauge_for
 from wainwright.core.packing.linear import shadow_prices, worth
-from wainwright.core.packing.lots import Groups, Lot
-from wainwright.core.packing.machines import Amounts, Reach, Rooms, on_sale, undominated
+from wainwright.core.packing.lots import Groups, Lot, amounts_of
+from wainwright.core.packing.machines import Reach, Rooms, on_sale, undominated
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
 from wainwright.model.columns import Rows, row_numbers
@@ -79,9 +79,17 @@ class Growth:
         self._refused.clear()
 
     def mind(self, draft: Draft) -> None:
-        """Lets the draft know which of its types are good buys."""
+        """Lets the draft know which of its types are good buys.
+
+        Where none is, those count that are hardly worse than the best it has: but once only, or
+        it would get a little worse with every pod.
+        """
         if not draft.pinned and not draft.held:
-            draft.good = self._of(draft.template, draft.narrowing).rows & draft.rows
+            kept = draft.good & draft.rows
+            draft.good = self._of(draft.template, draft.narrowing).rows & draft.rows or kept
+            if not draft.good:
+                pool = self._pools[draft.template.number]
+                draft.good = pool.best(draft.rows, draft.narrowing.markets, self.slack).rows
 
     def rate(self, template: Template, wish: Wish) -> float:
         """What the best buy for such a pod costs in the pool, for what it is worth."""
@@ -94,7 +102,7 @@ class Growth:
         alone = self.rate(template, wish)
         if after.rate > self.dearer * min(before.rate, alone):
             return False
-        return bool(change.rows & after.rows) or not draft.good
+        return bool(change.rows & draft.good) or not draft.good
 
     def _of(self, template: Template, narrowing: Narrowing) -> Thrift:
         found = self._known.get(narrowing)
@@ -123,9 +131,13 @@ class _Pool:
 
     def thrift(self, narrowing: Narrowing, slack: float) -> Thrift:
         rows = narrowing.rows & narrowing.offered
+        return self.best(rows, narrowing.markets, slack)
+
+    def best(self, rows: Rows, markets: Markets, slack: float) -> Thrift:
+        """The best buys among the types; exotic ones would not be launched beside others."""
         index = self._template.index
         rows = rows ^ (rows & (index.metal | index.accelerated)) or rows
-        rates, types, up_to = self._rates(narrowing.markets)
+        rates, types, up_to = self._rates(markets)
         best = next((n for n, row in enumerate(types) if rows >> row & 1), None)
         if best is None:
             return Thrift(inf, 0)
@@ -152,17 +164,6 @@ class _Pool:
         rated.sort()
         up_to = accumulate((1 << row for _, row in rated), or_)
         return [rate for rate, _ in rated], [row for _, row in rated], list(up_to)
-
-
-def amounts_of(wish: Wish, names: Sequence[str]) -> Amounts:
-    """What it needs of each resource, in the order of their names."""
-    asked = {names[column]: amount for column, amount in wish.amounts}
-    return tuple(asked.get(name, 0) for name in sorted(names))
-
-
-def gauge_for(*amounts: Sequence[Sequence[int]]) -> Gauge:
-    everything = [each for some in amounts for each in some]
-    return Gauge([max(column) for column in zip(*everything, strict=True)])
 
 
 def _only(template: Template, rows: Rows) -> Reach:

@@ -11,6 +11,13 @@ from wainwright.core.wishes import Ask, PodClass, Stage, Wish
 from wainwright.model.columns import Rows, row_numbers
 
 
+class Customer(NamedTuple):
+    """Pods that ask for the same of pools of one weight."""
+
+    ask: Ask
+    weight: int
+
+
 class Home(NamedTuple):
     """As what pods would be packed, and the weight of the pools that come first for them."""
 
@@ -18,11 +25,15 @@ class Home(NamedTuple):
     wish: Wish
     weight: int
 
+    @property
+    def customer(self) -> Customer:
+        return Customer(self.wish.ask, self.weight)
+
 
 def home(group: PodClass, ladder: Ladder) -> Home | None:
     """None where pods are tied to others, have slots of reservations coming, or find no pool."""
     stage = group.stages[0] if group.stages else None
-    if stage is None or stage.bound is not None or group.ports:
+    if stage is None or stage.bound is not None or stage.given_up or group.ports:
         return None
     for wish in stage.wishes:
         step = ladder.step(stage, wish)
@@ -30,13 +41,6 @@ def home(group: PodClass, ladder: Ladder) -> Home | None:
             plain = step.answer.kind is Kind.PLAIN and ladder.slot_weight(stage) < step.weight
             return Home(stage, wish, step.weight) if plain else None
     return None
-
-
-class Customer(NamedTuple):
-    """Pods that ask for the same of pools of one weight."""
-
-    ask: Ask
-    weight: int
 
 
 def reach(customer: Customer, templates: Sequence[Template], resources: Sequence[str]) -> Reach:
@@ -95,7 +99,6 @@ def customers_of(waiting: Iterable[tuple[Home, int]], most: int) -> list[Custome
     """Those with the most pods, the first of equals; `waiting` says how many a home has."""
     counts: dict[Customer, int] = {}
     for each, count in waiting:
-        customer = Customer(each.wish.ask, each.weight)
-        counts[customer] = counts.get(customer, 0) + count
+        counts[each.customer] = counts.get(each.customer, 0) + count
     heaviest = sorted(counts, key=lambda customer: -counts[customer])
     return heaviest[:most]

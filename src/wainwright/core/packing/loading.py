@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from wainwright.core.packing.filling import Filler
-from wainwright.core.packing.growth import amounts_of, gauge_for
+from wainwright.core.packing.gauge import Gauge, gauge_for
 from wainwright.core.packing.homes import Customer, Home, customers_of, reach, strangers
-from wainwright.core.packing.lots import Lot
+from wainwright.core.packing.lots import Fitting, Lot, amounts_of
 from wainwright.core.packing.machines import Machine, on_sale, undominated
 from wainwright.core.packing.mending import Mender
 from wainwright.core.packing.yard import Load, Yard
@@ -31,25 +31,45 @@ class Seed(NamedTuple):
 
     machine: Machine
     members: list[tuple[Pod, Waiting]]
+    rate: float
+    """What the machine costs, as a multiple of what its pods cost at least."""
 
 
 def seeds(
     waiting: Sequence[Waiting], templates: Sequence[Template], names: Sequence[str], looks: int
 ) -> list[Seed]:
-    """The pods in loads, best ones first; `looks` says how long to go on looking for better."""
-    found = customers_of(((each.home, len(each.pods)) for each in waiting), CUSTOMERS)
-    numbers = {customer: number for number, customer in enumerate(found)}
-    machines = _machines(found, templates, sorted(names))
-    kept = [each for each in waiting if Customer(each.home.wish.ask, each.home.weight) in numbers]
+    """The pods in loads, those of the highest weight first, then those best for their price.
+
+    `looks` says how long to go on looking for better ones, in lots looked at.
+    """
+    customers = customers_of(((each.home, len(each.pods)) for each in waiting), CUSTOMERS)
+    numbers = {customer: number for number, customer in enumerate(customers)}
+    machines = _machines(customers, templates, sorted(names))
+    kept = [each for each in waiting if each.home.customer in numbers]
     lots = [
-        Lot(
-            amounts_of(each.home.wish, names),
-            len(each.pods),
-            numbers[Customer(each.home.wish.ask, each.home.weight)],
-        )
+        Lot(amounts_of(each.home.wish, names), len(each.pods), numbers[each.home.customer])
         for each in kept
     ]
-    return _seeds(kept, lots, machines, looks)
+    if not machines:
+        return []
+    gauge = gauge_for([lot.amounts for lot in lots], [machine.room for machine in machines])
+    best = undominated(machines, gauge)
+    kept, lots = _able(kept, lots, best, gauge)
+    hands = -(-len(lots) // TOGETHER)
+    found: list[Seed] = []
+    for hand in range(hands):  # each gets large ones and small ones
+        yard = Yard(lots[hand::hands], best, gauge)
+        found += _dealt(kept[hand::hands], yard, loads(yard, looks // hands))
+    return sorted(found, key=lambda seed: (-seed.machine.template.pool.weight, seed.rate))
+
+
+def loads(yard: Yard, looks: int) -> list[Load]:
+    """All lots of the yard, packed."""
+    filler = Filler(yard)
+    left = [lot.pods for lot in yard.lots]
+    mender = Mender(filler, filler.loads(left, range(len(left))))
+    mender.mend(looks)
+    return mender.loads
 
 
 def _machines(
@@ -60,62 +80,29 @@ def _machines(
     return on_sale(templates, reaches, resources, apart)
 
 
-def _seeds(
-    waiting: Sequence[Waiting], lots: Sequence[Lot], machines: Sequence[Machine], looks: int
-) -> list[Seed]:
-    if not machines:
-        return []
-    gauge = gauge_for([lot.amounts for lot in lots], [machine.room for machine in machines])
-    best = undominated(machines, gauge)
-    rooms = [(gauge.packed(machine.room), machine.takers) for machine in best]
+def _able(
+    waiting: Sequence[Waiting], lots: Sequence[Lot], machines: Sequence[Machine], gauge: Gauge
+) -> tuple[list[Waiting], list[Lot]]:
+    """Those for whom there is any machine; limits may have left none that is large enough."""
+    fitting = Fitting(machines, gauge)
     able = [
-        number
-        for number, lot in enumerate(lots)
-        if any(
-            takers >> lot.customer & 1 and gauge.holds(room, gauge.packed(lot.amounts))
-            for room, takers in rooms
-        )
+        (each, lot) for each, lot in zip(waiting, lots, strict=True) if fitting.is_possible(lot)
     ]
-    if not able:
-        return []
-    yard = Yard([lots[number] for number in able], best, gauge)
-    return _dealt([waiting[number] for number in able], yard, loads(yard, looks))
-
-
-def loads(yard: Yard, looks: int) -> list[Load]:
-    """All lots of the yard, packed; looks are counted in lots."""
-    filler = Filler(yard)
-    left = [lot.pods for lot in yard.lots]
-    order = sorted(range(len(left)), key=lambda lot: -filler.valuation.values[lot])
-    hands = -(-len(order) // TOGETHER)
-    found: list[Load] = []
-    for hand in range(hands):  # each gets large ones and small ones
-        found += filler.loads(left, sorted(order[hand::hands]))
-    mender = Mender(filler, found)
-    mender.mend(looks)
-    return mender.loads
+    return [each for each, _ in able], [lot for _, lot in able]
 
 
 def _dealt(waiting: Sequence[Waiting], yard: Yard, found: Sequence[Load]) -> list[Seed]:
-    """The loads with their pods, highest weight first, then those that are best for their price."""
+    """The loads with their pods, each lot's in the order of the queue."""
     sources = [iter(each.pods) for each in waiting]
-    machines = yard.machines
-    order = sorted(
-        found,
-        key=lambda load: (
-            -machines[load.machine].template.pool.weight,
-            load.price / load.floor if load.floor else 0.0,
-            load.taken,
-        ),
-    )
     return [
         Seed(
-            machines[load.machine],
+            yard.machines[load.machine],
             [
                 (next(sources[lot]), waiting[lot])
                 for lot, count in sorted(load.taken)
                 for _ in range(count)
             ],
+            load.price / load.floor if load.floor else 1.0,
         )
-        for load in order
+        for load in sorted(found, key=lambda load: load.taken)
     ]

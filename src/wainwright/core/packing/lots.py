@@ -7,6 +7,7 @@ from wainwright.core.packing.gauge import Gauge
 from wainwright.core.packing.linear import Supply
 from wainwright.core.packing.machines import Amounts, Machine
 from wainwright.core.packing.reachable import Sums, sums
+from wainwright.core.wishes import Wish
 
 GROUPS: Final = 16  # the demands that the linear program tells apart; the lightest are put together
 DIGITS: Final = 4  # binary digits of an amount that decide to which machines it is too large
@@ -20,6 +21,12 @@ class Lot(NamedTuple):
     customer: int
 
 
+def amounts_of(wish: Wish, names: Sequence[str]) -> Amounts:
+    """What it needs of each resource, in the order of their names; `names` has them by number."""
+    asked = {names[column]: amount for column, amount in wish.amounts}
+    return tuple(asked.get(name, 0) for name in sorted(names))
+
+
 class Groups:
     """Lots that fit the same machines, together."""
 
@@ -29,7 +36,7 @@ class Groups:
         self, lots: Sequence[Lot], machines: Sequence[Machine], gauge: Gauge, most: int = GROUPS
     ) -> None:
         self._lots = lots
-        fitting = _Fitting(machines, gauge)
+        fitting = Fitting(machines, gauge)
         masks = [fitting.machines_for(lot) for lot in lots]
         if len(set(masks)) > most:
             masks = _of_customers(lots, masks)
@@ -72,7 +79,7 @@ class Groups:
         return sums([lot.amounts for lot in mine], [lot.pods for lot in mine], most)
 
 
-class _Fitting:
+class Fitting:
     """Which machines can take a lot; sizes that are nearly the same get the same answer.
 
     An amount is rounded down for the question: to take a machine for larger than it is makes a
@@ -93,6 +100,14 @@ class _Fitting:
         if found is None:
             found = self._known[lot.customer, size] = self._find(lot.customer, size)
         return found
+
+    def is_possible(self, lot: Lot) -> bool:
+        """Whether any machine can take it, to the last byte."""
+        asked, guard = self._gauge.packed(lot.amounts), self._gauge.guard
+        return any(
+            takers >> lot.customer & 1 and not room - asked & guard
+            for _, room, takers in reversed(self._machines)  # the largest are the dearest
+        )
 
     def _find(self, customer: int, size: Amounts) -> int:
         asked, guard = self._gauge.packed(size), self._gauge.guard

@@ -85,9 +85,9 @@ def _sold(
         takers = sum(
             1 << number
             for number, each in enumerate(groups)
-            if each.reserved[own] >> market & 1 and each.types[own] & sold
+            if each.reserved[own] >> market & 1 and each.reach.rows[own] & sold
         )
-        rows = sold & union(each.types[own] for each in groups)
+        rows = sold & union(each.reach.rows[own] for each in groups)
         offers = list(index.offers(rows, 1 << market))
         if name is not None and takers and offers:
             sizes = [rooms.of(row) for row in row_numbers(rows)]

@@ -18,6 +18,7 @@ from tests.support.tiedmodel import (
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ON_DEMAND, SPOT, ZONE
 from wainwright.model.pod import Bonds
 from wainwright.model.pool import Pool
+from wainwright.model.taints import Taint
 
 BOTH = (SPOT, ON_DEMAND)
 
@@ -123,3 +124,20 @@ def test_where_haste_leaves_a_pod_out_the_plan_takes_its_time() -> None:
         ("shop/five-0", "shop/five-1", "shop/one-0"),
         ("shop/shuns-five-0", "shop/shuns-one-0"),
     ]
+
+
+def test_who_is_not_counted_itself_may_join_one_more() -> None:
+    """With one of them there and maxSkew one, another of them may not; somebody else may."""
+    node = standing("n", "zone-a", *pods(1))
+    stranger = planned(pods(1, "x", bonds=spread(HOSTNAME)), nodes=[node])
+    assert [place.node for place in stranger.placements] == ["n"]
+    own = [msgspec.structs.replace(pod, name="web-9") for pod in pods(1, bonds=spread(HOSTNAME))]
+    assert planned(own, nodes=[node]).placements == ()
+
+
+@pytest.mark.parametrize(("honour", "placed"), [(True, 3), (False, 1)])
+def test_tainted_nodes_count_unless_taints_are_honoured(honour: bool, placed: int) -> None:
+    tainted = msgspec.structs.replace(standing("n", "zone-b"), taints=(Taint(key="team"),))
+    bonds = spread(honor_taints=honour)
+    made = planned(pods(3, bonds=bonds), machine(zones=("zone-a",)), nodes=[tainted])
+    assert made.scheduled == placed
