@@ -57,7 +57,7 @@ def assert_agreement(world: World) -> None:
 
 
 MEMORIES = {
-    "wainwright.core.drafts.FEW": 1,
+    "wainwright.core.drafts.LEVELS": 10**6,
     "wainwright.core.narrowing.REMEMBERED": 1,
     "wainwright.core.reservations.REMEMBERED": 1,
     "wainwright.core.slack.MARKS": 2,

@@ -42,7 +42,7 @@ def test_law_21_order_does_not_matter_to_them_either(seed: int) -> None:
 
 
 MEMORIES = {
-    "wainwright.core.drafts.FEW": 1,
+    "wainwright.core.drafts.LEVELS": 0,
     "wainwright.core.narrowing.REMEMBERED": 1,
     "wainwright.core.reservations.REMEMBERED": 1,
     "wainwright.core.slack.MARKS": 2,

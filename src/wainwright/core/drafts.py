@@ -15,7 +15,7 @@ from wainwright.model.markets import Markets
 from wainwright.model.pod import Pod
 from wainwright.model.thresholds import largest_place
 
-FEW = 8  # so many candidates are compared one by one; more are found by their level
+LEVELS = 6  # looking through so many levels takes as long as comparing one more candidate
 
 
 class Draft:
@@ -137,9 +137,14 @@ class DraftTable:
             left ^= left & self._ports.clashing(ask.ports)
         return left
 
+    @property
+    def slotted(self) -> Rows:
+        """The drafts of this round that hold a slot."""
+        return self.current ^ (self.current & self.unreserved)
+
     def open_for(self, short: Sequence[Place]) -> Rows:
-        """The drafts of this round that have at least that much room."""
-        left = self.current
+        """Those of them that have at least that much room."""
+        left = self.slotted
         for rows, mark in short:
             left ^= left & rows[mark]
         return left
@@ -152,7 +157,7 @@ class DraftTable:
         """
         if not drafts & (drafts - 1):
             return self.drafts[drafts.bit_length() - 1]
-        if drafts.bit_count() <= FEW:
+        if drafts.bit_count() * LEVELS <= len(self._by_pods):
             chosen = [self.drafts[number] for number in row_numbers(drafts)]
             return min(chosen, key=_fewest)
         for pods, level in enumerate(self._by_pods):

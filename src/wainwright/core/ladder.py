@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from wainwright.core.answer import WAIT, Answer, Kind
+from wainwright.core.answer import REFUSED, WAIT, Answer, Kind
 from wainwright.core.opening import Openings, room
 from wainwright.core.reservations import Ids, Stock
 from wainwright.core.templates import Template
@@ -81,14 +81,24 @@ class Ladder:
         Simple is one wish and one pool that comes first, alone in its weight and without limits
         or minValues: as long as one of these has slots left and none can be held, it goes on.
         """
-        if len(group.stages) != 1 or len(group.stages[0].wishes) != 1 or group.stages[0].bound:
-            return 0
-        wish = group.stages[0].wishes[0]
+        wish = group.only_wish
+        template = None if wish is None else self._only_pool(wish)
+        return 0 if wish is None or template is None else _slots(template, wish)
+
+    def needed(self, least: Wish, most: Wish) -> tuple[Ids, Ids]:
+        """All that anybody who asks for something between these needs, and what everybody does."""
+        template = self._only_pool(least)
+        if template is None or template is not self._only_pool(most):
+            return 0, 0
+        return _slots(template, least), _slots(template, most)
+
+    def _only_pool(self, wish: Wish) -> Template | None:
+        """The first pool with room for the wish, if no other of its weight has any."""
         for _, templates in self._rungs:
             able = [template for template in templates if room(template, wish)]
             if able:
-                return _slots(able[0], wish) if len(able) == 1 else 0
-        return 0
+                return able[0] if len(able) == 1 else None
+        return None
 
     def limited(self, wish: Wish) -> bool:
         """Whether some pool refuses only because its drafts count at their worst, or are many."""
@@ -133,6 +143,8 @@ class Ladder:
 
     def _ask(self, template: Template, wish: Wish) -> Answer:
         """The answer, asked for again only when something has changed."""
+        if wish.ask.terms[template.number] is None:
+            return REFUSED
         known, stamp = wish.answers.get(template.number), self.stock.version
         if known is not None and known[0] == stamp:
             return known[1]

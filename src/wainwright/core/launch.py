@@ -215,11 +215,10 @@ def _ordinary_slots(left: Left) -> Rows:
 
 def _emptiest(left: Left, best: Buy, free: Callable[[str], int]) -> Buy:
     """Of equal reservations the one with the most slots left."""
-    equal = (
-        Buy(*each)
-        for each in left.index.offers(1 << best.row, left.held)
-        if each[2].price == best.offering.price
-    )
+    price, offers = best.offering.price, left.index.offers(1 << best.row, left.held)
+    equal = [Buy(*each) for each in offers if each[2].price == price]
+    if len(equal) == 1:
+        return best
     return min(equal, key=lambda buy: _slot_rank(buy.offering, free))
 
 

@@ -10,7 +10,7 @@ from wainwright.core.drafts import Draft
 from wainwright.core.launch import capacity_type_of, zone_of
 from wainwright.core.narrowing import Narrowing
 from wainwright.core.nodes import NodeTable
-from wainwright.model.columns import Rows
+from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Markets
@@ -69,8 +69,8 @@ class Names:
         return found or _asked(allowed)
 
     def reservations(self, held: Markets) -> tuple[str, ...]:
-        flags = bin(held)[:1:-1].encode().translate(FLAGS)
-        return tuple(sorted({name for name in compress(self._ids, flags) if name}))
+        found = {self._ids[market] for market in row_numbers(held)}
+        return tuple(sorted(name for name in found if name))
 
 
 def claims(
@@ -121,17 +121,18 @@ def reservation_uses(
 
 
 def _claim(draft: Draft, name: str, names: Names, resources: Sequence[str]) -> PlannedClaim:
+    lowered = _lowered(draft)
     return PlannedClaim(
         name=name,
         pool=draft.template.pool.name,
         round=draft.round,
-        requirements=_with_minimums(draft),
+        requirements=_with_minimums(draft, lowered),
         choices=_choices(draft, names),
         launch=_launch(draft),
         fees=_fees(draft),
         requests=_requests(draft, resources),
         pods=tuple(sorted([pod.key for pod in draft.pods])),
-        relaxed=tuple(sorted({key for key, _ in _lowered(draft)})),
+        relaxed=tuple(sorted(key for key, _ in lowered)) if lowered else (),
     )
 
 
@@ -189,12 +190,14 @@ def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
 
 def _lowered(draft: Draft) -> list[tuple[str, int]]:
     """The minimums that are less than the pool asks for."""
+    if draft.minimums is draft.template.minimums:
+        return []
     wanted = dict(draft.template.minimums)
     return [(key, count) for key, count in draft.minimums if count < wanted[key]]
 
 
-def _with_minimums(draft: Draft) -> Requirements:
-    requirements, lowered = draft.narrowing.requirements, _lowered(draft)
+def _with_minimums(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Requirements:
+    requirements = draft.narrowing.requirements
     if not lowered:
         return requirements
     relaxed = [

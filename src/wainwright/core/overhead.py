@@ -50,9 +50,9 @@ class Overhead:
 
     def least(self, rows: Rows) -> dict[str, int]:
         """The smallest amount of each resource that any of the types gives up."""
-        if len(self.groups) == 1:
-            return dict(self.groups[0][1])
         met = [amounts for group, amounts in self.groups if group & rows]
+        if len(met) == 1:
+            return dict(met[0])
         names = sorted({name for amounts in met for name in amounts})
         smallest = {name: min(amounts.get(name, 0) for amounts in met) for name in names}
         return {name: amount for name, amount in smallest.items() if amount}

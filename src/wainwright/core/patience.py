@@ -1,22 +1,22 @@
 """Patience: which pods of the queue need not be asked, because they can only go on waiting.
 
 Whoever waits for a slot that drafts of this round hold is woken by two things only: a slot that
-he could use is let go, or a draft has room for him. With many reservations nearly all pods wait
-most of the time, so that they are passed over by the stretch.
+he could use is let go, or a draft with one has room for him; on others he would leave the slot
+idle. With many reservations nearly all pods wait most of the time, so that they are passed over
+by the stretch.
 """
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_, or_
 from typing import Final
 
 from wainwright.core.drafts import DraftTable
+from wainwright.core.ladder import Ladder
 from wainwright.core.order import Queue, Run
 from wainwright.core.reservations import Ids, Stock
 from wainwright.core.slack import Place
-from wainwright.core.wishes import Amounts
+from wainwright.core.wishes import PodClass, Wish
 
-LENGTH: Final = 64
+LENGTH: Final = 128
 
 
 class Stretch:
@@ -24,38 +24,42 @@ class Stretch:
 
     __slots__ = ("needed_by_all", "needed_by_any", "runs", "short")
 
-    def __init__(self, runs: Queue, short: Sequence[Place]) -> None:
-        needs = [run.group.needs for run in runs]
+    def __init__(self, runs: Queue) -> None:
         self.runs = runs
-        self.needed_by_any: Ids = reduce(or_, needs)
-        self.needed_by_all: Ids = reduce(and_, needs)
-        self.short = short
+        self.needed_by_any: Ids = 0
+        self.needed_by_all: Ids = 0
+        """Where this is nothing, nothing is known, and each is looked at by himself."""
+        self.short: Sequence[Place] = ()
         """Where the drafts stand that are too full for the least that any of them asks for."""
 
 
 class Patience:
     """Who sleeps on, and whether those who do have missed something in this pass."""
 
-    __slots__ = ("_heard", "_stock", "_table", "again")
+    __slots__ = ("_heard", "_ladder", "_stock", "_table", "again", "at_once")
 
-    def __init__(self, stock: Stock, table: DraftTable) -> None:
-        self._stock = stock
+    def __init__(self, ladder: Ladder, table: DraftTable) -> None:
+        self._ladder = ladder
+        self._stock: Stock = ladder.stock
         self._table = table
         self._heard: Ids = 0
+        self.at_once = False
+        """Whether pods may wait before they are asked the first time, as no nodes stand."""
         self.again = False
         """Whether another pass may help somebody who was asked in vain."""
 
-    def stretches(self, queue: Queue, resources: Sequence[str]) -> list[Stretch]:
+    def stretches(self, queue: Queue) -> list[Stretch]:
         cuts = range(0, len(queue), LENGTH)
-        return [self._stretch(queue[start : start + LENGTH], resources) for start in cuts]
+        return [self._stretch(queue[start : start + LENGTH]) for start in cuts]
 
     def begin_pass(self) -> None:
         self._heard, self.again = 0, False
 
     def wait(self, run: Run) -> None:
         """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
-        self._heard |= run.group.needs
-        self.again = self.again or not run.group.needs
+        needs = run.group.needs or 0
+        self._heard |= needs
+        self.again = self.again or not needs
 
     def opened(self) -> None:
         """A draft was opened that somebody asked before may have room on."""
@@ -75,21 +79,44 @@ class Patience:
         return True
 
     def sleeps(self, run: Run) -> bool:
-        needs = run.group.needs
-        if not needs & self._stock.live or needs & self._stock.holdable:
+        live = self._stock.live
+        needs = self._needs(run.group) if live else 0
+        if not needs & live or needs & self._stock.holdable:
             return False
-        if self._table.candidates(run.group.stages[0].wishes[0], self._table.current):
+        if self._table.candidates(run.group.stages[0].wishes[0], self._table.slotted):
             return False
         self._heard |= needs
         return True
 
-    def _stretch(self, runs: Queue, resources: Sequence[str]) -> Stretch:
-        least = _least(runs, resources) if self._stock.live else ()
-        return Stretch(runs, self._table.slack.places(least))
+    def _needs(self, group: PodClass) -> Ids:
+        if group.needs is None and self.at_once:
+            group.needs = self._ladder.needs(group)
+        return group.needs or 0
+
+    def _stretch(self, runs: Queue) -> Stretch:
+        """Of neighbours who differ but in size, the least and the most speak for the others."""
+        stretch = Stretch(runs)
+        extremes = _extremes(runs) if self.at_once and self._stock.live else None
+        if extremes is not None:
+            least, most = extremes
+            stretch.needed_by_any, stretch.needed_by_all = self._ladder.needed(least, most)
+            stretch.short = self._table.slack.places(least.amounts)
+        return stretch
 
 
-def _least(runs: Queue, resources: Sequence[str]) -> Amounts:
-    """The smallest amount of each resource that all of the runs ask for."""
-    asked = [run.group.requests for run in runs]
-    least = [(column, min(each.get(n, 0) for each in asked)) for column, n in enumerate(resources)]
-    return tuple((column, amount) for column, amount in least if amount)
+def _extremes(runs: Queue) -> tuple[Wish, Wish] | None:
+    """A wish for the least that anybody asks for, and one for the most; None if they differ."""
+    wishes = [run.group.only_wish for run in runs]
+    first = wishes[0]
+    if first is None:
+        return None
+    ask, columns = first.ask, first.columns
+    amounts = [
+        wish.amounts
+        for wish in wishes
+        if wish is not None and wish.ask is ask and wish.columns is columns
+    ]
+    if len(amounts) < len(runs):
+        return None
+    least, most = (tuple(map(choice, zip(*amounts, strict=True))) for choice in (min, max))
+    return Wish(ask, least, columns), Wish(ask, most, columns)

@@ -141,7 +141,8 @@ class Placing(Site):
 
     def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
         if step.answer.kind is Kind.WAIT:
-            group.needs = group.needs or self.ladder.needs(group)
+            if group.needs is None:
+                group.needs = self.ladder.needs(group)
             return Found.NOTHING_YET
         self._open(pod, group, step)
         return Found.PLACE
@@ -163,7 +164,9 @@ class Placing(Site):
         """The drafts that the pod must not join, although it might fit."""
         found = 0
         if self.stock.live and self.table.unreserved:
-            slot = max((self.ladder.slot_weight(stage) for stage in stages), default=-1)
+            slot = -1
+            for stage in stages:  # spelt out, as nearly every pod comes by
+                slot = max(slot, self.ladder.slot_weight(stage))
             if slot >= 0:
                 found = self._below(slot + 1) & self.table.unreserved
         return found if step is None else found | self._below(step.weight)

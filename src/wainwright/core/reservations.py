@@ -88,9 +88,10 @@ class Stock:
         self._unheld.add(ids)
         self._look()
 
-    def take(self, number: int) -> None:
-        """A launch takes a slot that nobody holds."""
-        self._unheld.subtract(1 << number)
+    def settle(self, held: Ids, name: str) -> None:
+        """A launch takes one of the slots that were held for it; the others are given back."""
+        number = self.numbers[name]
+        self._unheld.add(held ^ (held & 1 << number))
         self._free[number] -= 1
         if not self._free[number]:
             self.live ^= 1 << number
@@ -117,10 +118,11 @@ class Shelf:
 
     __slots__ = (
         "_index",
+        "_last",
         "_sellers",
         "_selling",
         "_single",
-        "_sold_by",
+        "_wares",
         "ids_are_markets",
         "ids_of",
         "markets",
@@ -133,21 +135,23 @@ class Shelf:
         self.rows: Rows = 0
         """The types that have slots in them."""
         self.ids_of: dict[int, Ids] = {}
-        self._sold_by: dict[Markets, Rows] = {}
+        self._wares: dict[Markets, Rows] = {}
         self._sellers: dict[int, Markets] = {}
         self._selling: dict[Rows, Markets] = {}
+        self._last: tuple[Markets, Rows] = (0, 0)
+        """The last question about what is sold somewhere, and the answer."""
         for market in row_numbers(admitted):
             name = index.markets[market].reservation_id
             if name is not None and index.markets[market].sold:
                 self._add(market, numbers[name])
-        self._single = all(sold.bit_count() == 1 for sold in self._sold_by.values())
+        self._single = all(sold.bit_count() == 1 for sold in self._wares.values())
         self.ids_are_markets = all(ids == 1 << market for market, ids in self.ids_of.items())
 
     def _add(self, market: int, number: int) -> None:
         sold = self._index.markets[market].sold
         self.markets |= 1 << market
         self.ids_of[market] = 1 << number
-        self._sold_by[1 << market] = sold
+        self._wares[1 << market] = sold
         self.rows |= sold
         for row in row_numbers(sold):
             self._sellers[row] = self._sellers.get(row, 0) | 1 << market
@@ -176,9 +180,11 @@ class Shelf:
 
     def still(self, markets: Markets, before: Rows, now: Rows) -> Markets:
         """Those of the markets that sold some of the types before and still do so now."""
-        if self._single:  # whatever sold what is lost sells nothing else
-            return markets ^ (markets & self._sellers_of(before ^ now))
-        return markets & self.selling(now)
+        lost = before ^ now
+        if self._single and lost.bit_count() < now.bit_count():
+            # Whatever sold what is lost sells nothing else.
+            return markets ^ (markets & self._sellers_of(lost))
+        return markets & self._sellers_of(now)
 
     def _sellers_of(self, rows: Rows) -> Markets:
         found, sellers = 0, self._sellers
@@ -191,28 +197,33 @@ class Shelf:
     def sold_in(self, markets: Markets, rows: Rows) -> Rows:
         """Those of the types that have a slot in one of the markets."""
         rows &= self.rows
-        if not rows or not markets:
-            return 0
-        left_out = self.selling(rows)
-        left_out ^= left_out & markets
-        if not left_out:
-            return rows
-        if left_out.bit_count() < markets.bit_count():
-            return self._without(left_out, markets, rows)
-        return rows & self._sold(markets)
-
-    def _without(self, left_out: Markets, markets: Markets, rows: Rows) -> Rows:
-        sellers, doubtful = self._sellers, rows & self._sold(left_out)
-        while doubtful:
-            lowest = doubtful & -doubtful
-            doubtful ^= lowest
-            if not sellers[lowest.bit_length() - 1] & markets:
-                rows ^= lowest
-        return rows
+        return rows & self._sold(markets) if rows and markets else 0
 
     def _sold(self, markets: Markets) -> Rows:
+        """What is sold there; mostly little has changed since the last question."""
+        before, found = self._last
+        gone, added = before ^ (before & markets), markets ^ (markets & before)
+        if (gone | added).bit_count() < markets.bit_count():
+            found |= self._sold_by(added)
+            found ^= self._lost(self._sold_by(gone), markets)
+        else:
+            found = self._sold_by(markets)
+        self._last = markets, found
+        return found
+
+    def _lost(self, rows: Rows, markets: Markets) -> Rows:
+        """Those of the types that none of the markets sells."""
+        lost, sellers = rows, self._sellers
+        while rows:
+            lowest = rows & -rows
+            rows ^= lowest
+            if sellers[lowest.bit_length() - 1] & markets:
+                lost ^= lowest
+        return lost
+
+    def _sold_by(self, markets: Markets) -> Rows:
         # Spelt out, as this is asked for every draft that holds a slot.
-        found, sold = 0, self._sold_by
+        found, sold = 0, self._wares
         while markets:
             lowest = markets & -markets
             found |= sold[lowest]

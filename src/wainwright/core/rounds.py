@@ -5,8 +5,6 @@ nothing. When it is over its drafts become machines under way, pinned to what th
 launched as; that gives back reservations and limits, and the next round sees what comes of it.
 """
 
-from collections.abc import Sequence
-
 from wainwright.core.launch import choose
 from wainwright.core.order import Queue, Run
 from wainwright.core.patience import Stretch
@@ -17,21 +15,18 @@ from wainwright.model.columns import row_numbers
 class Rounds:
     """The state of a plan in the making."""
 
-    def __init__(self, placing: Placing, resources: Sequence[str]) -> None:
+    def __init__(self, placing: Placing) -> None:
         self.placing = placing
         self.table = placing.table
         self.stock = placing.stock
         self.failed: Queue = []
         self._patience = placing.patience
-        self._resources = resources
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
         """Places what can be placed; the rest is in `failed`."""
-        if self.stock.live and not self.placing.nodes.nodes:
-            for run in queue:
-                run.group.needs = self.placing.ladder.needs(run.group)
-        stretches = self._patience.stretches(queue, self._resources)
+        self._patience.at_once = not self.placing.nodes.nodes
+        stretches = self._patience.stretches(queue)
         while stretches:
             self.placing.round += 1
             self.stock.begin_round()
@@ -95,8 +90,8 @@ class Rounds:
             draft.pin(buy)
             draft.template.limits.settle(draft.template.index.types[buy.row].capacity)
             if draft.held:
-                self.stock.release(draft.template.shelf.ids(draft.held))
-                self.stock.take(self.stock.numbers[buy.offering.reservation_id or ""])
+                held = draft.template.shelf.ids(draft.held)
+                self.stock.settle(held, buy.offering.reservation_id or "")
         for template in self.placing.templates:
             template.limits.begin_round()
         self.table.settle()

@@ -34,7 +34,7 @@ class Site:
         self.table = table
         self.ladder = ladder
         self.stock: Stock = ladder.stock
-        self.patience = Patience(self.stock, table)
+        self.patience = Patience(ladder, table)
         self.hasty = True
         """Whether drafts settle as soon as somebody must know, or only when their round is over."""
         self.round = 0

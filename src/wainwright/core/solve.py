@@ -89,7 +89,7 @@ def solve(
     placing = manner.placing(templates, nodes, table, ladder, classes, topology)
     placing.strict_weights, placing.hasty = options.strict_weights, manner.hasty
     placing.introduce = lambda ask: introduce(ask, templates)
-    rounds = Rounds(placing, classes.resources)
+    rounds = Rounds(placing)
     rounds.run(queue(classes.all))
     return Solution(classes, rounds, free)
 

@@ -112,6 +112,7 @@ class PodClass:
         "is_tied",
         "needs",
         "number",
+        "only_wish",
         "pods",
         "requests",
         "seen",
@@ -127,12 +128,14 @@ class PodClass:
         self.counted: tuple[AnyGroup, ...] = NO_GROUPS
         """The groups that count its pods, wherever they are."""
         self.attachments: tuple[Attachment, ...] = ()
-        self.is_tied = any(stage.bound is not None for stage in stages)
+        self.only_wish = _only_wish(stages)
+        """What its pods ask for, if they have no alternatives, no preferences and no bonds."""
+        self.is_tied = not self.only_wish and any(stage.bound is not None for stage in stages)
         self.stamp = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
         self.seen = 0
         """What others did until then, where its pods are tied to them."""
-        self.needs: Ids = 0
+        self.needs: Ids | None = None
         """The reservations of which any slot would do, once it waits for nothing else."""
 
     @property
@@ -148,6 +151,13 @@ class PodClass:
     def watched(self) -> int:
         """Changes whenever something does that keeps its pods from some place."""
         return sum(stage.bound.version for stage in self.stages if stage.bound is not None)
+
+
+def _only_wish(stages: tuple[Stage, ...]) -> Wish | None:
+    if len(stages) != 1:
+        return None
+    stage = stages[0]
+    return stage.wishes[0] if stage.bound is None and len(stage.wishes) == 1 else None
 
 
 def both(one: Requirements, other: Requirements) -> Requirements | None:

@@ -1,7 +1,8 @@
 """A catalogue compiled for one node class: instance types as bits, every question a few ANDs.
 
 Row 0 is the type with the cheapest offering that can be had, fees included, so that the lowest bit
-of a set is its cheapest member. What is asked comes apart into four questions, and the caller ANDs
+of a set is its cheapest member; slots of reservations, which are not for sale, do not count. What
+is asked comes apart into four questions, and the caller ANDs
 the answers: who has the labels (`admitted_by`), who has the room (`holding`), which markets may be
 used (`markets_admitted_by`), and who is sold there (`sold_in`).
 
@@ -205,5 +206,5 @@ def _labels_of(
 
 
 def _by_cost_then_name(kind: InstanceType) -> tuple[float, str]:
-    costs = [offering.price + kind.fee for offering in kind.offerings if offering.available > 0]
-    return min(costs, default=inf), kind.name
+    bought = [each for each in kind.offerings if each.available > 0 and not each.reservation_id]
+    return min((each.price + kind.fee for each in bought), default=inf), kind.name

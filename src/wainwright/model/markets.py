@@ -6,6 +6,7 @@ All offerings of a catalogue that carry the same labels are one market, whatever
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from sys import float_info
 from typing import TypeAlias
 
 import msgspec
@@ -121,18 +122,19 @@ class MarketTable:
 
     def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int, int] | None:
         """Row, market and position of the best buy: by cost, then name, then order of markets."""
+        slots = markets & self._reserved != 0  # then rows are in no order, but there are few
+        floors = self._floors if slots else self._unreserved_floors
         best: tuple[float, str, int, int, int] | None = None
-        floors = self._floors if markets & self._reserved else self._unreserved_floors
+        most = float_info.max  # less than the floor of what is not sold at all
         for row in row_numbers(rows):
-            offers = self._offers[row]
-            if not offers or (best is not None and offers[0][0] > best[0]):
-                break  # rows stand in the order of their cheapest offer
-            if best is not None and floors[row] > best[0]:
-                continue
-            for cost, market, position in offers:
+            if floors[row] > most:
+                if slots:
+                    continue
+                break
+            for cost, market, position in self._offers[row]:
                 if markets >> market & 1:
                     if best is None or (cost, self._names[row]) < best[:2]:
-                        best = (cost, self._names[row], row, market, position)
+                        best, most = (cost, self._names[row], row, market, position), cost
                     break
         return None if best is None else best[2:]
 

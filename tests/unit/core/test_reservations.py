@@ -47,12 +47,14 @@ def test_a_slot_that_is_held_can_be_had_again_when_it_is_let_go() -> None:
     assert (stock.live, stock.holdable) == (1, 1)
 
 
-def test_a_slot_that_is_taken_is_gone() -> None:
-    stock = Stock({"cr-1": 1, "cr-2": 2}, {"cr-1": 0, "cr-2": 1})
-    stock.take(0)
-    stock.take(1)
-    assert stock.live == stock.holdable == 0b10
-    assert (stock.free("cr-1"), stock.free("cr-2")) == (0, 1)
+def test_a_slot_that_is_taken_is_gone_and_the_others_held_are_given_back() -> None:
+    stock = Stock({"cr-1": 1, "cr-2": 2, "cr-3": 1}, {"cr-1": 0, "cr-2": 1, "cr-3": 2})
+    stock.hold(0b101)
+    stock.hold(0b010)
+    stock.settle(0b101, "cr-1")
+    stock.settle(0b010, "cr-2")
+    assert stock.live == stock.holdable == 0b110
+    assert [stock.free(f"cr-{number}") for number in (1, 2, 3)] == [0, 1, 1]
 
 
 def test_the_version_tells_of_changes_that_matter() -> None:
