@@ -10,7 +10,7 @@ from wainwright.core.relax import Degree, degrees
 from wainwright.core.topology.bound import Bound, bound
 from wainwright.core.topology.groups import AnyGroup
 from wainwright.core.topology.registry import NOBODY_CARES, Registry, Standing
-from wainwright.core.wishes import Ask, PodClass, Stage, Wish, both
+from wainwright.core.wishes import Amounts, Ask, PodClass, Stage, Wish, both
 from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.pod import ANYWHERE, NO_BONDS, Bonds, Pod
@@ -107,11 +107,11 @@ class Classes:
         return found
 
     def _equal_to(self, pod: Pod, standing: Standing) -> PodClass:
-        requests, mould = _requests(pod), self._mould(pod, standing)
-        value = (tuple(requests.items()), mould.number)
+        amounts, mould = self._amounts(pod), self._mould(pod, standing)
+        value = (amounts, mould.number)
         found = self._by_value.get(value)
         if found is None:
-            found = self._by_value[value] = self._cast(mould, requests)
+            found = self._by_value[value] = self._cast(mould, amounts)
             self.all.append(found)
         return found
 
@@ -137,15 +137,14 @@ class Classes:
         bare = msgspec.structs.replace(pod.bonds, attachments=())
         return NO_BONDS if bare == NO_BONDS else bare
 
-    def _cast(self, mould: "_Mould", requests: dict[str, int]) -> PodClass:
-        amounts = tuple([(self._number(name), amount) for name, amount in requests.items()])
+    def _cast(self, mould: "_Mould", amounts: Amounts) -> PodClass:
         columns = tuple(map(FIRST, amounts))
         columns = self._columns.setdefault(columns, columns)
         stages = [
             Stage(tuple([Wish(ask, amounts, columns) for ask in asks]), tied, given_up)
             for asks, tied, given_up in mould.degrees
         ]
-        made = PodClass(len(self.all), tuple(stages), requests)
+        made = PodClass(len(self.all), tuple(stages))
         made.attachments, made.counted = mould.attachments, mould.counted
         return made
 
@@ -160,8 +159,16 @@ class Classes:
             if asks:
                 yield asks, bound(pod, degree, self.registry, standing), degree.given_up
 
-    def _number(self, name: str) -> int:
-        return self._numbers.setdefault(name, len(self._numbers))
+    def _amounts(self, pod: Pod) -> Amounts:
+        """What the pod asks for, a slot included, in the order of the resources' names."""
+        wanted, numbers = {**pod.requests, PODS: 1}, self._numbers
+        return tuple(
+            [
+                (numbers.setdefault(name, len(numbers)), wanted[name])
+                for name in sorted(wanted)
+                if wanted[name] > 0
+            ]
+        )
 
 
 def _places(
@@ -177,8 +184,3 @@ def _places(
             if wanted is not None:
                 found[wanted] = None
     return found
-
-
-def _requests(pod: Pod) -> dict[str, int]:
-    wanted = {**pod.requests, PODS: 1}
-    return {name: wanted[name] for name in sorted(wanted) if wanted[name] > 0}

@@ -28,7 +28,8 @@ def queue(classes: Iterable[PodClass]) -> Queue:
     """By cpu and memory, descending; then the older, then UID, namespace and name."""
     ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
     for group in classes:
-        cpu, memory = -group.requests.get(CPU, 0), -group.requests.get(MEMORY, 0)
+        requests = group.pods[0].requests  # all of them ask for the same
+        cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
         for pod in group.pods:
             age = inf if pod.created is None else pod.created
             # The number only keeps the sort from comparing pods.

@@ -17,7 +17,6 @@ from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 
 NOTHING_YET: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
@@ -114,16 +113,14 @@ class PodClass:
         "number",
         "only_wish",
         "pods",
-        "requests",
         "seen",
         "stages",
         "stamp",
     )
 
-    def __init__(self, number: int, stages: tuple[Stage, ...], requests: Resources) -> None:
+    def __init__(self, number: int, stages: tuple[Stage, ...]) -> None:
         self.number = number
         self.stages = stages
-        self.requests = requests
         self.pods: list[Pod] = []
         self.counted: tuple[AnyGroup, ...] = NO_GROUPS
         """The groups that count its pods, wherever they are."""

@@ -44,5 +44,6 @@ def test_labels_and_tolerations_make_classes() -> None:
 
 
 def test_every_pod_takes_one_slot_whatever_it_says() -> None:
-    [group] = Classes([pod("a", requests={"pods": 7})]).all
-    assert group.requests == {"pods": 1}
+    classes = Classes([pod("a", requests={"pods": 7})])
+    assert classes.resources == ["pods"]
+    assert [wish.amounts for wish in classes.wishes] == [((0, 1),)]
