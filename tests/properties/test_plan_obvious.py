@@ -60,7 +60,8 @@ MEMORIES = {
     "wainwright.core.drafts.LEVELS": 10**6,
     "wainwright.core.narrowing.REMEMBERED": 1,
     "wainwright.core.reservations.REMEMBERED": 1,
-    "wainwright.core.slack.MARKS": 2,
+    "wainwright.core.slack.BLOCK": 1,
+    "wainwright.core.slack.MARKS": 3,
     "wainwright.model.columns.REMEMBERED": 1,
     "wainwright.model.markets.REMEMBERED": 1,
 }

@@ -45,7 +45,8 @@ MEMORIES = {
     "wainwright.core.drafts.LEVELS": 0,
     "wainwright.core.narrowing.REMEMBERED": 1,
     "wainwright.core.reservations.REMEMBERED": 1,
-    "wainwright.core.slack.MARKS": 2,
+    "wainwright.core.slack.BLOCK": 2,
+    "wainwright.core.slack.MARKS": 5,
     "wainwright.model.columns.REMEMBERED": 1,
     "wainwright.model.markets.REMEMBERED": 1,
 }

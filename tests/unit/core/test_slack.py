@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from wainwright.core import slack as module
 from wainwright.core.slack import Slack
 from wainwright.core.wishes import Ask, Wish
+from wainwright.model.columns import union
 from wainwright.model.requirements import NO_REQUIREMENTS
 
 ASK = Ask(NO_REQUIREMENTS, ())
@@ -16,21 +17,31 @@ def wish(amount: int) -> Wish:
 
 
 def too_full(slack: Slack, amount: int) -> int:
-    [(short, mark)] = slack.places(((0, amount),))
-    return short[mark]
+    return union(short[mark] for short, mark in slack.places(((0, amount),)))
 
 
 @given(
-    st.sets(st.integers(1, 2000), min_size=1, max_size=40),
-    st.lists(st.integers(-5, 2100), max_size=12),
+    st.sets(st.integers(1, 2000), min_size=1, max_size=4 * module.BLOCK),
+    st.lists(st.lists(st.integers(-5, 2100), min_size=1, max_size=4), max_size=12),
 )
-def test_it_is_exact_while_there_are_few_sizes(asked: set[int], free: list[int]) -> None:
+def test_it_is_exact_while_there_are_few_sizes(asked: set[int], free: list[list[int]]) -> None:
     slack = Slack([wish(amount) for amount in asked], 1)
-    for number, left in enumerate(free):
-        slack.enter(1 << number, 0, left, slack.fresh()[0])
+    for number, shrinking in enumerate(free):
+        [level] = slack.fresh()
+        for left in sorted(shrinking, reverse=True):
+            level = slack.enter(1 << number, 0, left, level)
     for amount in asked:
-        short = sum(1 << number for number, left in enumerate(free) if left < amount)
+        short = sum(1 << number for number, left in enumerate(free) if min(left) < amount)
         assert too_full(slack, amount) == short
+
+
+@given(st.sets(st.integers(1, 2000), min_size=2 * module.BLOCK, max_size=3 * module.BLOCK))
+def test_who_leaves_is_too_full_for_nothing(asked: set[int]) -> None:
+    slack = Slack([wish(amount) for amount in asked], 1)
+    for number in range(3):
+        slack.enter(1 << number, 0, 0, slack.fresh()[0])
+    slack.leave(0b101)
+    assert {too_full(slack, amount) for amount in asked} == {0b010}
 
 
 @given(st.integers(-1, 3000), st.integers(1, 3 * module.MARKS))
