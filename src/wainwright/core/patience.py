@@ -16,7 +16,7 @@ from wainwright.core.reservations import Ids, Stock
 from wainwright.core.slack import Place
 from wainwright.core.wishes import PodClass, Wish
 
-LENGTH: Final = 128
+LENGTH: Final = 64
 
 
 class Stretch:
