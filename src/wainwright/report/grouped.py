@@ -91,6 +91,13 @@ def some(names: Iterable[str], most: int = 3) -> str:
     return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+def arrivals(node: Document, name: str) -> str:
+    """2 pods go to node-1: shop/web-0, shop/web-1; the name as it is to be written."""
+    pods = node["pods"]
+    go = "1 pod goes" if len(pods) == 1 else f"{len(pods):,} pods go"
+    return f"{go} to {name}: {some(pods)}"
+
+
 def nodes_said(verdict: Document) -> str:
     """312 nodes: too little memory, best 1.2Gi short."""
     count = verdict["nodes"]

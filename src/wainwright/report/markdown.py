@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wainwright.report.grouped import failure_rows, node_rows, relaxed_said, some
+from wainwright.report.grouped import arrivals, failure_rows, node_rows, relaxed_said, some
 from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
@@ -36,10 +36,7 @@ def _nodes(plan: Document) -> list[str]:
 
 
 def _existing(plan: Document) -> list[str]:
-    rows = [
-        f"- {len(node['pods']):,} pods go to `{node['name']}`: {some(node['pods'])}"
-        for node in plan["existingNodes"]
-    ]
+    rows = ["- " + arrivals(node, f"`{node['name']}`") for node in plan["existingNodes"]]
     return [*rows, ""] if rows else []
 
 

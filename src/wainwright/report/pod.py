@@ -48,9 +48,13 @@ def named(plan: Document, name: str) -> str:
     raise Usage(f"the plan has no pod {name}", did_you_mean(name, known))
 
 
+def _others(count: int) -> str:
+    return "another pod" if count == 1 else f"{count:,} other pods"
+
+
 def _claimed(pod: str, claim: Document) -> list[str]:
     beside = len(claim["pods"]) - 1
-    others = f", beside {beside:,} other pods" if beside else ", alone"
+    others = f", beside {_others(beside)}" if beside else ", alone"
     reserved = f" from {claim['reservationID']}" if claim["reservationID"] else ""
     zone = claim["zone"] or "any zone"
     return [

@@ -67,7 +67,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 
 def test_a_placed_pod_is_told_where_and_why() -> None:
     told = "\n".join(lines(PLAN, "web-1"))
-    assert "shop/web-1 goes to web-1, a new node of web, beside 1 other pods" in told
+    assert "shop/web-1 goes to web-1, a new node of web, beside another pod" in told
     assert "reserved from cr-1" in told
     assert "round 2" in told
     assert has_place(PLAN, "web-1")

@@ -6,7 +6,14 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from wainwright.report.grouped import FailureRow, failure_rows, node_rows, relaxed_said, some
+from wainwright.report.grouped import (
+    FailureRow,
+    arrivals,
+    failure_rows,
+    node_rows,
+    relaxed_said,
+    some,
+)
 from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
@@ -56,10 +63,7 @@ def _nodes(plan: Document) -> Table:
 
 
 def _existing(plan: Document) -> list[Text]:
-    return [
-        Text(f"{len(node['pods']):,} pods go to {node['name']}: {some(node['pods'])}")
-        for node in plan["existingNodes"]
-    ]
+    return [Text(arrivals(node, node["name"])) for node in plan["existingNodes"]]
 
 
 def _reservations(summary: Document) -> list[Text]:
