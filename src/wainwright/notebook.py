@@ -12,9 +12,13 @@ from wainwright.report.document import document
 from wainwright.report.pod import lines
 
 
-def read(*paths: str | Path) -> World:
-    """Every object of these files and folders; raises InputRefused with all that is wrong."""
-    return worlds.read([str(path) for path in paths])
+def read(*paths: str | Path, scheduler_config: str | Path | None = None) -> World:
+    """Every object of these files and folders; raises InputRefused with all that is wrong.
+
+    `scheduler_config` is the file whose default constraints the cluster's scheduler applies.
+    """
+    config = None if scheduler_config is None else str(scheduler_config)
+    return worlds.read([str(path) for path in paths], scheduler_config=config)
 
 
 def plan(world: World, *, now: datetime | None = None, options: Options = DEFAULT_OPTIONS) -> Plan:

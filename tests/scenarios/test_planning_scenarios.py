@@ -87,6 +87,8 @@ class Story(Part, frozen=True, kw_only=True):
     why: str
     given: list[dict[str, Any]]
     flags: list[str] = []
+    scheduler_config: dict[str, Any] | None = None
+    """What --scheduler-config is to name."""
     expect: Expect
 
 
@@ -96,6 +98,10 @@ def test_story(path: Path, tmp_path: Path) -> None:
     file = tmp_path / "given.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": story.given}))
     arguments = ["plan", str(file), "-o", "json", "--now", NOW, *story.flags]
+    if story.scheduler_config is not None:
+        config = tmp_path / "scheduler.json"
+        config.write_text(json.dumps(story.scheduler_config))
+        arguments += ["--scheduler-config", str(config)]
     result = CliRunner().invoke(wain, arguments, standalone_mode=False)
     if story.expect.refused:
         check_refused(result, story.expect.refused)

@@ -65,6 +65,11 @@ FLAGS: Final = {
         show_default=True,
         help="How pods are put together: as they come, or for the lowest price.",
     ),
+    "scheduler_config": click.option(
+        "--scheduler-config",
+        metavar="FILE",
+        help="Where the cluster's scheduler has default constraints: its configuration.",
+    ),
     "strict_weights": click.option(
         "--strict-weights",
         is_flag=True,
@@ -75,7 +80,14 @@ RULES: Final = ("vm_memory_overhead_percent", "reserved_enis", "prefix_delegatio
 SUPPLY: Final = ("cloud", "catalog", "region", "now", "gates", *RULES)
 LOOKING: Final = (*SUPPLY, "nodepool", "nodeclass")
 """What commands take that look at the catalogue of one class."""
-PLANNING: Final = (*SUPPLY, "min_values_policy", "preference_policy", "packing", "strict_weights")
+PLANNING: Final = (
+    *SUPPLY,
+    "scheduler_config",
+    "min_values_policy",
+    "preference_policy",
+    "packing",
+    "strict_weights",
+)
 """What commands take that plan."""
 
 

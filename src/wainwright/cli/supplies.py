@@ -54,10 +54,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     prefix_delegation: bool = False
 
     @property
+    def by_flag(self) -> list[str]:
+        """The files that have a flag of their own."""
+        return [name for name in (self.cloud, self.catalog) if name is not None]
+
+    @property
     def arguments(self) -> list[str]:
         everything = [*self.files, *self.more]
-        named = [name for name in (self.cloud, self.catalog) if name is not None]
-        if [*everything, *named].count("-") > 1:
+        if [*everything, *self.by_flag].count("-") > 1:
             raise Usage("standard input can be read only once", hint="name - once")
         return everything
 
@@ -86,8 +90,7 @@ class Supplies:
         return made
 
     def _placed(self, remarks: Sequence[Remark]) -> list[Any]:
-        flags = [name for name in (self.asked.cloud, self.asked.catalog) if name is not None]
-        return problems(remarks, [*flags, *self.asked.arguments])
+        return problems(remarks, [*self.asked.by_flag, *self.asked.arguments])
 
 
 def supply(world: World, asked: Asked, scope: Scope) -> Supply:

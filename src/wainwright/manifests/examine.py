@@ -12,6 +12,7 @@ from wainwright.api.kinds import Family, Kind, is_ours, known, suggestion
 OUTPUT: Final = frozenset(
     ("wainwright.dev/v1alpha1", kind) for kind in ("Plan", "PlanDiff", "Reservations")
 )
+SCHEDULER: Final = ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
 TOO_DEEP: Final = Fault(path=(), message="nested too deeply to be a manifest")
 
 
@@ -85,6 +86,9 @@ def _header_faults(value: Any) -> list[Fault]:
 def _unknown(api_version: str, kind: str) -> Fault:
     if (api_version, kind) in OUTPUT:
         message = f"a {kind} is what wain prints, not what it reads; it was left alone"
+        return Fault(path=("kind",), message=message, found=kind, warning=True)
+    if (api_version, kind) == SCHEDULER:
+        message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
         return Fault(path=("kind",), message=message, found=kind, warning=True)
     if is_ours(api_version):
         return Fault(

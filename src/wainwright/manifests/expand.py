@@ -8,10 +8,16 @@ import msgspec
 
 from wainwright.api.builtin.pod import Pod
 from wainwright.api.builtin.volume import ClaimVolume, Volume
-from wainwright.api.builtin.workloads import Deployment, Job, ReplicaSet, StatefulSet
+from wainwright.api.builtin.workloads import (
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from wainwright.api.wire import Metadata, OwnerReference, Wire
 
-Workload = Deployment | ReplicaSet | StatefulSet | Job
+Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
 Owner = tuple[str, str, str]
 """Kind, namespace and name of whoever made an object."""
 

@@ -20,6 +20,7 @@ from wainwright.api.nodepool import NodePool
 from wainwright.api.overrides import InstanceType, NodeOverlay
 from wainwright.api.wire import Wire
 from wainwright.collector import without_collector
+from wainwright.manifests import scheduler
 from wainwright.manifests.check import doubles
 from wainwright.manifests.convert import Conversion, convert
 from wainwright.manifests.document import Document
@@ -27,6 +28,7 @@ from wainwright.manifests.examine import identified
 from wainwright.manifests.load import Progress, load, located, quiet
 from wainwright.manifests.problem import Problem, Report
 from wainwright.manifests.refused import InputRefused
+from wainwright.manifests.scheduler.constraints import Constraints
 from wainwright.manifests.shortforms import DEFAULT_CLASS, original, spelt_out
 
 __all__ = ["InputRefused", "World", "default_class", "read"]
@@ -40,6 +42,8 @@ class World:
     def __init__(self) -> None:
         self.objects: list[Wire] = []
         self.notes: list[Problem] = []
+        self.default_constraints: Constraints = ()
+        """What the scheduler asks of pods without topology spread constraints."""
 
     def all(self, kind: type[One]) -> list[One]:
         return [item for item in self.objects if isinstance(item, kind)]
@@ -92,15 +96,21 @@ def read(
     *,
     cloud: str | None = None,
     catalog: str | None = None,
+    scheduler_config: str | None = None,
     progress: Progress = quiet,
 ) -> World:
-    """Read everything that the arguments name; a Cloud or Catalog by flag replaces the input's."""
+    """Read everything that the arguments name; a Cloud or Catalog by flag replaces the input's.
+
+    `scheduler_config` names the file with the configuration of the cluster's scheduler.
+    """
     reading = _Reading()
     with without_collector():
         reading.take(arguments, progress, without={"Cloud": cloud, "Catalog": catalog})
         for name, file in (("Cloud", cloud), ("Catalog", catalog)):
             if file is not None:
                 reading.take_only(file, name, progress)
+        if scheduler_config is not None:
+            reading.take_scheduler(scheduler_config)
     return reading.finished()
 
 
@@ -131,6 +141,12 @@ class _Reading:
             message = f"there is no {name} in this file"
             self.errors.append(Problem(file=file, line=1, message=message))
         self._objects(kept)
+
+    def take_scheduler(self, file: str) -> None:
+        made = scheduler.read(file)
+        self.errors.extend(made.errors)
+        self.world.notes.extend(made.notes)
+        self.world.default_constraints = made.constraints
 
     def _loaded(self, arguments: Iterable[str], progress: Progress) -> list[tuple[Document, Kind]]:
         loaded = load(arguments, progress)

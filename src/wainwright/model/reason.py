@@ -52,6 +52,8 @@ class Uneven(Reason, frozen=True, kw_only=True, tag="Uneven"):
     """Of every place that counts, in the order of names."""
     left: tuple[str, ...]
     min_domains: int | None = None
+    by_default: bool = False
+    """Whether the scheduler's configuration asks for it, not the pod."""
 
 
 class NotNear(Reason, frozen=True, kw_only=True, tag="NotNear"):

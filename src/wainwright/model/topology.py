@@ -18,6 +18,8 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """Whether nodes that the pod does not select are left out of account."""
     honor_taints: bool = False
     """Whether nodes that the pod does not tolerate are."""
+    by_default: bool = False
+    """Given by the scheduler's configuration to a pod that has none of its own."""
 
 
 class Company(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):

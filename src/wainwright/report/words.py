@@ -87,12 +87,17 @@ def keeping(reason: Keeping) -> str:
 
 
 def _uneven(reason: Uneven) -> str:
+    default = _by_default(reason.by_default)
     if not reason.counts:
-        return f"it is to be spread over {reason.key}, which no pool, type or node has"
+        return f"it is to be spread over {reason.key}{default}, which no pool, type or node has"
     counts = ", ".join(f"{each.place} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
     only = f"only {_and(reason.left)}" if reason.left else "no place is left"
-    return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}: {only}"
+    return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}{default}: {only}"
+
+
+def _by_default(given: bool) -> str:
+    return " (a default of the scheduler)" if given else ""
 
 
 def node(reason: NodeReason) -> str:
@@ -122,7 +127,8 @@ def preference(given_up: GivenUp) -> str:
         case OnNodes(requirements=wanted, weight=weight):
             return f"to be on nodes with {wanted} (weight {weight})"
         case SpreadEvenly(spread=spread):
-            return f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
+            told = f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
+            return told + _by_default(spread.by_default)
         case OnUntainted():
             return "not to be where a PreferNoSchedule taint asks it not to be"
 

@@ -34,6 +34,7 @@ def is_segment(name: str) -> bool:
 NAMES: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "Namespace": (is_label_name, A_LABEL_NAME),
     "StatefulSet": (is_label_name, A_LABEL_NAME),
+    "Service": (is_label_name, A_LABEL_NAME),
     "PodDisruptionBudget": (is_segment, A_SEGMENT),
 }
 ANY_NAME: Final = (is_subdomain, A_NAME)

@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs: counts, selectors, templates."""
+"""Whatever makes pods: counts, selectors, templates."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,17 +17,29 @@ from wainwright.api.builtin.workloads import (
     DaemonSetSpec,
     JobSpec,
     ReplicaSetSpec,
+    ReplicationControllerSpec,
     StatefulSetSpec,
 )
 from wainwright.api.fault import Fault, Path
 
 COMPLETION: Final = ("NonIndexed", "Indexed")
 ENDING: Final = ("OnFailure", "Never")
+UNMET: Final = "the template's labels do not meet the selector"
 
 
 def replica_set(spec: ReplicaSetSpec, path: Path) -> Iterator[Fault]:
     yield from _not_negative(spec.replicas, (*path, "replicas"))
     yield from _selection(spec.selector, spec.template, path)
+    yield from _lasting(spec.template, (*path, "template"))
+
+
+def replication_controller(spec: ReplicationControllerSpec, path: Path) -> Iterator[Fault]:
+    yield from _not_negative(spec.replicas, (*path, "replicas"))
+    place, own = (*path, "selector"), spec.template.metadata.labels or {}
+    if not spec.selected:
+        yield missing(place, "labels that the template has")
+    elif not spec.selected.items() <= own.items():
+        yield broken(place, spec.selected, UNMET)
     yield from _lasting(spec.template, (*path, "template"))
 
 
@@ -114,8 +126,7 @@ def _selection(
     yield from found
     own = given.metadata.labels or {}
     if not found and not selects(selector, own):
-        place = (*path, "template", "metadata", "labels")
-        yield broken(place, own, "the template's labels do not meet the selector")
+        yield broken((*path, "template", "metadata", "labels"), own, UNMET)
 
 
 def _not_negative(number: int | None, path: Path) -> Iterator[Fault]:

@@ -5,13 +5,21 @@ from typing import Final
 from wainwright.api.builtin.node import Namespace, Node
 from wainwright.api.builtin.pod import Pod
 from wainwright.api.builtin.policy import PodDisruptionBudget, PriorityClass, RuntimeClass
+from wainwright.api.builtin.service import Service
 from wainwright.api.builtin.storage import (
     CSINode,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
-from wainwright.api.builtin.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet
+from wainwright.api.builtin.workloads import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 from wainwright.api.wire import Wire
 
 KINDS: Final[dict[tuple[str, str], type[Wire]]] = {
@@ -20,6 +28,8 @@ KINDS: Final[dict[tuple[str, str], type[Wire]]] = {
     ("v1", "Namespace"): Namespace,
     ("v1", "PersistentVolume"): PersistentVolume,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("v1", "ReplicationController"): ReplicationController,
+    ("v1", "Service"): Service,
     ("apps/v1", "Deployment"): Deployment,
     ("apps/v1", "ReplicaSet"): ReplicaSet,
     ("apps/v1", "StatefulSet"): StatefulSet,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from wainwright.api.builtin import check_storage, check_workloads
+from wainwright.api.builtin.check_labels import labels
 from wainwright.api.builtin.check_pod import pod_spec
 from wainwright.api.builtin.check_policy import disruption_budget, priority_class, runtime_class
 from wainwright.api.builtin.check_resources import capacities
@@ -12,6 +13,7 @@ from wainwright.api.builtin.check_taints import taints
 from wainwright.api.builtin.check_volumes import claim
 from wainwright.api.builtin.node import NodeSpec, NodeStatus
 from wainwright.api.builtin.pod import Pod, PodSpec
+from wainwright.api.builtin.service import ServiceSpec
 from wainwright.api.builtin.wording import broken
 from wainwright.api.fault import Fault, Path
 
@@ -29,12 +31,18 @@ def _node_status(status: NodeStatus, path: Path) -> Iterator[Fault]:
     yield from capacities(status.allocatable, (*path, "allocatable"))
 
 
+def _service(spec: ServiceSpec, path: Path) -> Iterator[Fault]:
+    yield from labels(spec.selector, (*path, "selector"))
+
+
 PARTS: Final[dict[tuple[str, str], PartCheck]] = {
     ("Pod", "spec"): pod_spec,
     ("Node", "spec"): _node_spec,
     ("Node", "status"): _node_status,
     ("PersistentVolume", "spec"): check_storage.volume,
     ("PersistentVolumeClaim", "spec"): claim,
+    ("ReplicationController", "spec"): check_workloads.replication_controller,
+    ("Service", "spec"): _service,
     ("Deployment", "spec"): check_workloads.replica_set,
     ("ReplicaSet", "spec"): check_workloads.replica_set,
     ("StatefulSet", "spec"): check_workloads.stateful_set,

@@ -1,4 +1,4 @@
-"""What makes pods: Deployment, ReplicaSet, StatefulSet, DaemonSet and Job."""
+"""What makes pods: Deployment, ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job."""
 
 from wainwright.api.builtin.part import Part
 from wainwright.api.builtin.pod import PodTemplate
@@ -28,6 +28,27 @@ class ReplicaSet(Part, frozen=True, kw_only=True):
     kind: str = "ReplicaSet"
     metadata: Metadata = Metadata()
     spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
+class ReplicationControllerSpec(Part, frozen=True, kw_only=True):
+    """Of the time before ReplicaSets: its selector can only list labels."""
+
+    replicas: int | None = None
+    """Absent means one."""
+    selector: dict[str, str] | None = None
+    """Absent or empty, the API server makes it the labels of the template."""
+    template: PodTemplate = PodTemplate()
+
+    @property
+    def selected(self) -> dict[str, str]:
+        return self.selector or self.template.metadata.labels or {}
+
+
+class ReplicationController(Part, frozen=True, kw_only=True):
+    apiVersion: str = "v1"
+    kind: str = "ReplicationController"
+    metadata: Metadata = Metadata()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
 
 
 class StatefulSetOrdinals(Part, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from wainwright.cli.planning.timings import Timings
 from wainwright.cli.problems import show
 from wainwright.cli.supplies import Asked, gates, moment, rules
 from wainwright.errors import Usage
+from wainwright.manifests.load import Progress
 from wainwright.manifests.problem import Problem, Report
 from wainwright.manifests.refused import InputRefused
 from wainwright.manifests.world import World, read
@@ -25,6 +26,12 @@ class Wish(Asked, frozen=True, kw_only=True):
     preference_policy: str = "Respect"
     packing: str = "first-fit"
     strict_weights: bool = False
+    scheduler_config: str | None = None
+
+    @property
+    def by_flag(self) -> list[str]:
+        config = self.scheduler_config
+        return [*super().by_flag, *([] if config is None else [config])]
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +47,7 @@ def planned_by(wish: Wish, clock: Timings, *, quietly: bool = False) -> Run:
         raise Usage("no files were named", hint="name a file or a folder, or - for standard input")
     conditions = _conditions(wish)
     with clock.spent("read"), progress() as report:
-        world = read(wish.arguments, cloud=wish.cloud, catalog=wish.catalog, progress=report)
+        world = _read(wish, report)
     with clock.spent("compile"):
         prepared = _prepared(world, conditions, wish)
     with clock.spent("plan"):
@@ -48,6 +55,16 @@ def planned_by(wish: Wish, clock: Timings, *, quietly: bool = False) -> Run:
     if not quietly:
         show([*world.notes, *_placed(prepared.remarks, wish)], word="note", colour="yellow")
     return Run(planned=made, now=conditions.now.isoformat())
+
+
+def _read(wish: Wish, report: Progress) -> World:
+    return read(
+        wish.arguments,
+        cloud=wish.cloud,
+        catalog=wish.catalog,
+        scheduler_config=wish.scheduler_config,
+        progress=report,
+    )
 
 
 def _conditions(wish: Wish) -> Conditions:
@@ -76,5 +93,4 @@ def _prepared(world: World, conditions: Conditions, wish: Wish) -> Prepared:
 
 
 def _placed(remarks: Sequence[Remark], wish: Wish) -> list[Problem]:
-    flags = [name for name in (wish.cloud, wish.catalog) if name is not None]
-    return problems(remarks, [*flags, *wish.arguments])
+    return problems(remarks, [*wish.by_flag, *wish.arguments])

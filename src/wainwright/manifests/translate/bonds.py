@@ -7,14 +7,16 @@ import msgspec
 
 from wainwright.api.builtin.affinity import Affinity, PodAffinityTerm
 from wainwright.api.builtin.check_affinity import pod_affinities, terms
-from wainwright.api.builtin.pod import PodSpec
+from wainwright.api.builtin.pod import Pod, PodSpec
 from wainwright.manifests.translate.affinity import Places
 from wainwright.manifests.translate.company import Neighbours
+from wainwright.manifests.translate.defaults import Defaults
 from wainwright.manifests.translate.namespaces import Namespaces
 from wainwright.manifests.translate.ports import host_ports
 from wainwright.manifests.translate.spreads import spreads
 from wainwright.manifests.translate.volumes import Held
 from wainwright.model.pod import NO_BONDS, Bonds
+from wainwright.model.topology import Spread
 
 NO_AFFINITY: Final = Affinity()
 NO_LABELS: Final[Mapping[str, str]] = {}
@@ -33,10 +35,14 @@ INDEPENDENT: Final = Dependence()
 class Binding:
     """Makes bonds; the same ones are always the same object, which is quick to tell."""
 
-    def __init__(self, places: Places, namespaces: Namespaces) -> None:
+    def __init__(
+        self, places: Places, namespaces: Namespaces, defaults: Defaults | None = None
+    ) -> None:
         self._places = places
         self._namespaces = namespaces
+        self._defaults = defaults
         self._known: dict[Bonds, Bonds] = {NO_BONDS: NO_BONDS}
+        self._spread: dict[tuple[Bonds, tuple[Spread, ...]], Bonds] = {}
 
     def bonds(
         self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
@@ -59,6 +65,17 @@ class Binding:
                 ports=ports,
             )
         )
+
+    def with_defaults(self, bonds: Bonds, pod: Pod) -> Bonds:
+        """The bonds with what the scheduler asks of a pod that asks for no spread itself."""
+        spreads = self._defaults.spreads(pod) if self._defaults is not None else ()
+        if not spreads:
+            return bonds
+        found = self._spread.get((bonds, spreads))
+        if found is None:
+            made = self._one(msgspec.structs.replace(bonds, spreads=spreads))
+            found = self._spread[bonds, spreads] = made
+        return found
 
     def with_volumes(self, bonds: Bonds, held: Held) -> Bonds:
         attached, places = held.attachments, held.places

@@ -74,6 +74,7 @@ class Pods:
         """The pod; `stays` tells whether it is on a node already and is not to be placed."""
         metadata, (_, shape, volumes) = written.metadata, self._seen(written)
         bonds = self._bonds(shape, metadata) if shape.bonds is None else shape.bonds
+        bonds = self._binding.with_defaults(bonds, written)
         problem = None
         if volumes:
             held = self._volumes.held(volumes, written)

@@ -5,6 +5,7 @@ from typing import Final
 
 from wainwright.api.builtin.pod import Pod
 from wainwright.manifests.expand import namespace
+from wainwright.manifests.translate.defaults import Defaults
 from wainwright.manifests.translate.machines import Machine
 from wainwright.manifests.translate.runtimes import Runtimes
 from wainwright.manifests.translate.sorting import Sorted
@@ -13,7 +14,9 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 NAMED: Final = 10  # enough to find them by; the rest is only counted
 
 
-def remarks(found: Sorted, runtimes: Runtimes, left_out: Iterable[Machine]) -> Iterator[str]:
+def remarks(
+    found: Sorted, runtimes: Runtimes, defaults: Defaults, left_out: Iterable[Machine]
+) -> Iterator[str]:
     if found.gated:
         yield f"not planned while scheduling gates hold them back: {_names(found.gated)}"
     if found.stuck:
@@ -24,6 +27,9 @@ def remarks(found: Sorted, runtimes: Runtimes, left_out: Iterable[Machine]) -> I
             yield f"planned as if {scheduler} would do as the default scheduler: {_names(pods)}"
     for runtime, pods in _grouped((runtimes.unknown(pod.spec), pod) for pod in found.placed):
         missing = f"runtime class {runtime} is not in the input, so its overhead is not counted"
+        yield f"{missing}: {_names(pods)}"
+    for owner, pods in _grouped((defaults.unknown(pod), pod) for pod in found.placed):
+        missing = f"{owner} is not in the input, so its selector has no part in the default spread"
         yield f"{missing}: {_names(pods)}"
     for machine in left_out:
         yield (

@@ -21,7 +21,9 @@ from wainwright.manifests.translate.bonds import Binding
 from wainwright.manifests.translate.budgets import Budgets
 from wainwright.manifests.translate.claims import Claims
 from wainwright.manifests.translate.daemonsets import DaemonSets
+from wainwright.manifests.translate.defaults import Defaults
 from wainwright.manifests.translate.drivers import attach_limits
+from wainwright.manifests.translate.kin import PARTIES, Kin
 from wainwright.manifests.translate.machines import Machine, is_double, paired
 from wainwright.manifests.translate.names import named
 from wainwright.manifests.translate.namespaces import Namespaces
@@ -66,6 +68,8 @@ class _Translation:
         self.written = named(expanded(world.objects))
         self.machines, self.left_out = _counted(paired(self._all(Node), world.claims))
         self.runtimes = Runtimes(self._all(RuntimeClass))
+        parties = (each for kind in PARTIES for each in self.by_kind.get(kind, ()))
+        self.defaults = Defaults(world.default_constraints, Kin(parties))
         self.pods = self._translating()
         self.found = self._sorted()
 
@@ -77,7 +81,7 @@ class _Translation:
             daemonsets=self._daemonsets(),
             reservations=tuple(sorted(reservations, key=lambda each: each.id)),
         )
-        notes = remarks(self.found, self.runtimes, self.left_out)
+        notes = remarks(self.found, self.runtimes, self.defaults, self.left_out)
         return Translated(snapshot=made, warnings=tuple(notes))
 
     def _all(self, kind: type[One]) -> list[One]:
@@ -95,7 +99,7 @@ class _Translation:
             self.runtimes,
             Priorities(self._all(PriorityClass)),
             places,
-            Binding(places, spaces),
+            Binding(places, spaces, self.defaults),
             Volumes(claims, storage, self._all(PersistentVolume), hosts),
         )
 

@@ -22,10 +22,12 @@ def _spreads(spec: PodSpec, labels: Mapping[str, str]) -> Iterator[Spread]:
     for written in spec.topologySpreadConstraints or ():
         selected = selector(written.labelSelector, like(labels, written.matchLabelKeys))
         if selected is not None:
-            yield _spread(written, selected)
+            yield spread(written, selected)
 
 
-def _spread(written: TopologySpreadConstraint, selected: Selector) -> Spread:
+def spread(
+    written: TopologySpreadConstraint, selected: Selector, *, by_default: bool = False
+) -> Spread:
     return Spread(
         key=normalised(written.topologyKey),
         selector=selected,
@@ -34,4 +36,5 @@ def _spread(written: TopologySpreadConstraint, selected: Selector) -> Spread:
         required=written.whenUnsatisfiable != "ScheduleAnyway",
         honor_affinity=written.nodeAffinityPolicy != "Ignore",
         honor_taints=written.nodeTaintsPolicy == "Honor",
+        by_default=by_default,
     )
