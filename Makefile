@@ -11,7 +11,7 @@ export PYTHONHASHSEED ?= random
 
 .PHONY: demo test test-all check format bench bench-karpenter oracle crds awscli lock clean
 
-## demo: a folder of manifests with mistakes, and what `wain validate` says of it
+## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
 	@WAIN=$(BIN)/wain sh examples/demo.sh
 
