@@ -29,6 +29,8 @@ def settled(world: World, plan: Plan) -> World:
                 allocatable=dict(kind.allocatable),
                 pods=tuple(received[host.name]),
                 pool=claim.pool,
+                launched=False,
+                reservation_id=claim.launch.reservation_id,
             )
         )
     snapshot = msgspec.structs.replace(world.snapshot, pods=(), nodes=tuple(nodes))

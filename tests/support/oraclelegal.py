@@ -3,7 +3,7 @@
 Only as much as is needed to tell whether a placement of the reference breaks a rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
 from tests.support.oraclecatalogue import Manifest
@@ -75,7 +75,8 @@ def _breaks(world: World, pod: Manifest, spread: Mapping[str, Any]) -> bool:
     key = spread["topologyKey"]
     nodes = {node["metadata"]["name"]: node for node in world.kinds("Node")}
     counts = dict.fromkeys(_domains(world, pod, key), 0)
-    counted = {name for name, node in nodes.items() if _counts(pod, node, spread)}
+    fading = _fading(world)
+    counted = {name for name, node in nodes.items() if _counts(pod, node, spread, fading)}
     for name in counted:
         counts.setdefault(nodes[name]["metadata"]["labels"].get(key, name), 0)
     for other in _meant(world, pod, spread):
@@ -88,14 +89,23 @@ def _breaks(world: World, pod: Manifest, spread: Mapping[str, Any]) -> bool:
     return counts.get(home or "", 0) - least > most
 
 
-def _counts(pod: Manifest, node: Manifest, spread: Mapping[str, Any]) -> bool:
+def _fading(world: World) -> set[str]:
+    """Taints that nodes have only while they start."""
+    specs = [pool["spec"]["template"]["spec"] for pool in world.kinds("NodePool")]
+    return {taint["key"] for spec in specs for taint in spec.get("startupTaints") or ()}
+
+
+def _counts(
+    pod: Manifest, node: Manifest, spread: Mapping[str, Any], fading: Container[str]
+) -> bool:
     """Whether the node is one of those over which the pod is spread."""
     if spread.get("nodeAffinityPolicy") != "Ignore" and not may_use(
         pod, node["metadata"]["labels"]
     ):
         return False
     honored = spread.get("nodeTaintsPolicy") == "Honor"
-    return not honored or tolerates(pod, node["spec"].get("taints") or [])
+    taints = [each for each in node["spec"].get("taints") or () if each["key"] not in fading]
+    return not honored or tolerates(pod, taints)
 
 
 def _meant(world: World, pod: Manifest, spread: Mapping[str, Any]) -> Iterator[Manifest]:

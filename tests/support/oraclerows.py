@@ -64,6 +64,13 @@ def slots_come_first(case: Case, oracle: Oracle) -> bool:
     return without != case.world and not compare(oracle, without).missing
 
 
+def open_claims_are_overlooked(case: Case, oracle: Oracle) -> bool:
+    """Row 33: none is missing once spreads count only nodes that their pods may use."""
+    without = _honouring(case.world)
+    ignorant = all(_ignores_affinity(pod) for pod in _missing(case))
+    return ignorant and not compare(oracle, without).missing
+
+
 def soft_taints_of_nodes(case: Case) -> bool:
     """Row 27: a node asks pods softly not to come, and no pool does."""
     pools = any(soft(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool"))
@@ -133,6 +140,7 @@ FROM_THE_CASE: Final[dict[int, Callable[[Case], bool]]] = {
 }
 BY_ASKING_AGAIN: Final[dict[int, Callable[[Case, Oracle], bool]]] = {
     32: slots_come_first,
+    33: open_claims_are_overlooked,
     7: equal_weights_the_other_way,
     1: theirs_depends_on_map_order,
 }
@@ -163,6 +171,26 @@ def _without_slots(world: World) -> World:
         for kind in world.types
     )
     return replace(world, types=types)
+
+
+def _ignores_affinity(pod: Manifest) -> bool:
+    found = pod["spec"].get("topologySpreadConstraints") or ()
+    return any(each.get("nodeAffinityPolicy") == "Ignore" for each in found)
+
+
+def _honouring(world: World) -> World:
+    """The world with every nodeAffinityPolicy as it is by default."""
+    return replace(world, objects=tuple(map(_honoured, world.objects)))
+
+
+def _honoured(item: Manifest) -> Manifest:
+    if item["kind"] != "Pod" or not _ignores_affinity(item):
+        return item
+    constraints = [
+        {key: value for key, value in each.items() if key != "nodeAffinityPolicy"}
+        for each in item["spec"]["topologySpreadConstraints"]
+    ]
+    return item | {"spec": item["spec"] | {"topologySpreadConstraints": constraints}}
 
 
 def _told_apart(world: World) -> Iterator[World]:

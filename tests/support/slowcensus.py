@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 from tests.support.obvious import Draft
-from tests.support.shop import agrees
+from tests.support.shop import agrees, sold
 from tests.support.slowshops import ANYBODY, bought
 from tests.support.slowwants import Want
 
@@ -149,8 +149,10 @@ def needed(want: Want, spread: Spread) -> set[str]:
 def _could_be(draft: Draft, wanted: Requirements) -> bool:
     """Whether the draft may still become what is wanted, or is to be launched as that."""
     asked = draft.shop.joined(draft.asked, ANYBODY, wanted)
-    if asked is None or draft.launch is None:
-        return asked is not None
+    if asked is None:
+        return False
+    if draft.launch is None:
+        return any(draft.shop.admits(k, asked) and sold(k, asked, draft.held) for k in draft.types)
     kind, offering = draft.launch
     return draft.shop.admits(kind, asked) and agrees(kind, offering, asked)
 

@@ -5,15 +5,18 @@ has the fewest pods there. The hostname tells single places apart.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
 from functools import partial
 from itertools import product
 
+import msgspec
 from tests.support.obvious import Draft
-from tests.support.slowcensus import Census, Counted, Open, Place, is_meant
+from tests.support.slowcensus import Census, Counted, Counts, Open, Place, is_meant
+from tests.support.slowshops import possible_values
 from tests.support.slowwants import Want
 
 from wainwright.model.labels import HOSTNAME, WELL_KNOWN
-from wainwright.model.pod import Pod
+from wainwright.model.pod import ANYWHERE, Pod
 from wainwright.model.requirements import Requirement, Requirements
 from wainwright.model.topology import Company, Spread
 from wainwright.model.values import ANYTHING, NOTHING, ValueSet, none_of, one_of
@@ -21,18 +24,27 @@ from wainwright.model.values import ANYTHING, NOTHING, ValueSet, none_of, one_of
 
 class Limits:
     def __init__(
-        self, census: Census, want: Want, launchable: Callable[[Spread], Iterable[str]]
+        self,
+        census: Census,
+        want: Want,
+        launchable: Callable[[Spread], Iterable[str]],
+        *,
+        steered: bool = False,
     ) -> None:
         self._census = census
         self._want = want
         self._allowed: dict[str, ValueSet] = {}
         self._optional: dict[str, bool] = {}
         """Whether a place without the label will do as well."""
-        self._ranked: dict[str, list[str]] = {}
-        """Of a label that pods are spread by the values that will do, the best first."""
+        self._ranked: dict[str, dict[str, int]] = {}
+        """Of a label that pods are spread by the values that will do, with how many are there."""
         self._hosts: list[Callable[[Place], bool]] = []
+        self.adrift: list[Draft] = []
+        """Drafts that may end where a spread would not have them, unless the pod steers."""
         self.near_a_place = False
         """Whether only a place that somebody has already will do."""
+        for key in want.there:
+            self._narrow(key, ANYTHING, optional=False)
         for terms in want.near:
             self._near(terms)
         for term in want.away:
@@ -40,7 +52,7 @@ class Limits:
         for term in census.shunning(want.pod):
             self._away(term, partial(_shunning, term))
         for spread in want.spreads:
-            self._spread(spread, launchable)
+            self._spread(spread, launchable, steered=steered)
 
     def admits(self, place: Place) -> bool:
         """Whether the place will do as it is, or may be made to."""
@@ -58,25 +70,29 @@ class Limits:
             return self._optional[key]
         return not self._allowed[key].empty
 
-    def options(self) -> list[Requirements]:
-        """What a new node may be, or a draft that has not settled: the emptiest places first."""
-        keys = list(self._allowed)
-        choices = [list(enumerate(self._choices(key))) for key in keys]
-        ranked = sorted(product(*choices), key=lambda each: _rank([n for n, _ in each]))
-        return [
-            Requirements(
-                Requirement(key=key, allowed=allowed)
-                for key, (_, allowed) in zip(keys, each, strict=True)
-                if self._says_something(key, allowed)
-            )
-            for each in ranked
-        ]
+    def options(self) -> list[tuple[Requirements, list[int]]]:
+        """What a new node may be, or a draft that has not settled: the emptiest places first.
 
-    def _choices(self, key: str) -> list[ValueSet]:
+        With each how many other counts are lower, label by label; equal places are equal in that.
+        """
+        keys = list(self._allowed)
+        ranked = sorted(product(*map(self._choices, keys)), key=lambda each: _rank(_crowd(each)))
+        return [(self._asked(dict(zip(keys, each, strict=True))), _crowd(each)) for each in ranked]
+
+    def _asked(self, chosen: dict[str, tuple[int, ValueSet]]) -> Requirements:
+        return Requirements(
+            Requirement(key=key, allowed=allowed)
+            for key, (_, allowed) in chosen.items()
+            if self._says_something(key, allowed)
+        )
+
+    def _choices(self, key: str) -> list[tuple[int, ValueSet]]:
         allowed = self._allowed[key]
         if key in self._ranked:
-            return [one_of([value]) for value in self._ranked[key] if allowed.admits(value)]
-        return [] if allowed.empty and not self._optional[key] else [allowed]
+            fine = {v: count for v, count in self._ranked[key].items() if allowed.admits(v)}
+            lower = sorted(set(fine.values()))
+            return [(lower.index(count), one_of([value])) for value, count in fine.items()]
+        return [] if allowed.empty and not self._optional[key] else [(0, allowed)]
 
     def _says_something(self, key: str, allowed: ValueSet) -> bool:
         """That a node has some zone goes without saying; that it has some label does not."""
@@ -109,7 +125,9 @@ class Limits:
             allowed = NOTHING if found.undecided else none_of(found.known)
             self._narrow(term.key, allowed, optional=True)
 
-    def _spread(self, spread: Spread, launchable: Callable[[Spread], Iterable[str]]) -> None:
+    def _spread(
+        self, spread: Spread, launchable: Callable[[Spread], Iterable[str]], *, steered: bool
+    ) -> None:
         counts = partial(self._census.is_spread, want=self._want, spread=spread)
         itself = spread.selector.selects(self._want.pod.labels)
         if spread.key == HOSTNAME:
@@ -120,24 +138,46 @@ class Limits:
             return
         domains = self._census.values(self._want, spread) | set(launchable(spread))
         found = self._census.by_value(spread.key, counts)
-        values = _within_skew(spread, domains, found, itself=itself)
+        adrift = self._adrift(spread, domains)
+        self.adrift += [draft for draft in adrift if draft not in self.adrift]
+        few = bool(adrift and not steered) or len(domains) < (spread.min_domains or 0)
+        values = _within_skew(spread, domains, found, itself=itself, few=few)
         self._narrow(spread.key, one_of(values), optional=False)
-        before = self._ranked.get(spread.key, values)
-        self._ranked[spread.key] = [value for value in before if value in values]
+        before = self._ranked.get(spread.key, {value: found.known[value] for value in values})
+        self._ranked[spread.key] = {v: count for v, count in before.items() if v in values}
+
+    def _adrift(self, spread: Spread, domains: set[str]) -> list[Draft]:
+        """Drafts that may yet be in a domain that only others can use, and where nobody is."""
+        if self._want.reach == (self._want.asked if spread.honor_affinity else ANYWHERE):
+            return []
+        drafts = [place for place, _ in self._census.occupied if isinstance(place, Draft)]
+        return [
+            draft
+            for draft in drafts
+            if draft.launch is None
+            and self._census.label(draft, spread.key) is Open.UNDECIDED
+            and self._census.is_looked_at(draft, self._want, spread)
+            and not possible_values(draft, spread.key) <= domains
+        ]
 
 
-def _within_skew(spread: Spread, domains: set[str], found: Counted, *, itself: bool) -> list[str]:
+def _within_skew(
+    spread: Spread, domains: set[str], found: Counted, *, itself: bool, few: bool
+) -> list[str]:
     """The domains where one more keeps the skew, those with the fewest pods first.
 
     Pods on drafts that cannot settle yet might be in any of them. Open choice: by name among
     equals.
     """
     taken = {value: found.known[value] for value in domains}
-    few = spread.min_domains is not None and len(domains) < spread.min_domains
     lowest = 0 if few else min(taken.values(), default=0)
     most = lowest + spread.max_skew - itself - found.open
     fine = [value for value in domains if taken[value] <= most]
     return sorted(fine, key=lambda value: (taken[value], value))
+
+
+def _crowd(chosen: Iterable[tuple[int, ValueSet]]) -> list[int]:
+    return [rank for rank, _ in chosen]
 
 
 def _rank(ranks: list[int]) -> tuple[int, list[int]]:
@@ -152,13 +192,37 @@ def _shunning(term: Company, _: Place, pod: Pod) -> bool:
     return term in pod.bonds.anti_affinity
 
 
-def questions(census: Census, want: Want) -> Iterator[tuple[str, Callable[[Place, Pod], bool]]]:
-    """Every label that decides where the pod may go, and the pods whose value of it matters."""
+class Question(msgspec.Struct, frozen=True):
+    """A label that decides where a pod may go, and the pods whose value of it matters."""
+
+    key: str
+    counts: Counts
+    shunning: bool = False
+    """Whether those are pods not to be near."""
+
+
+class Settling(Enum):
+    """When drafts settle."""
+
+    UNLESS_SHUNNED = auto()
+    AT_ONCE = auto()
+    LATE = auto()
+
+    def waits(self, question: Question) -> bool:
+        return self is Settling.LATE or (self is Settling.UNLESS_SHUNNED and question.shunning)
+
+
+def questions(census: Census, want: Want) -> Iterator[Question]:
     for spread in want.spreads:
-        yield spread.key, partial(census.is_spread, want=want, spread=spread)
+        yield Question(spread.key, partial(census.is_spread, want=want, spread=spread))
     for terms in want.near:
-        yield from ((term.key, partial(_meant, terms)) for term in terms)
+        yield from company(terms)
     for term in want.away:
-        yield term.key, partial(_meant, (term,))
+        yield Question(term.key, partial(_meant, (term,)), shunning=True)
     for term in census.shunning(want.pod):
-        yield term.key, partial(_shunning, term)
+        yield Question(term.key, partial(_shunning, term), shunning=True)
+
+
+def company(terms: tuple[Company, ...]) -> Iterator[Question]:
+    """Where those are whom a pod wants to be near."""
+    return (Question(term.key, partial(_meant, terms)) for term in terms)

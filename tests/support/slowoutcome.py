@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.support.obvious import Draft, choices, launch
 from tests.support.randomworlds import World
+from tests.support.slowlimits import Settling
 from tests.support.slowplanner import SlowPlanner
 
 from wainwright.core.plan import plan
@@ -44,18 +45,20 @@ def slowly_planned(world: World) -> Mapping[str, Any]:
 
 
 def _tried(world: World) -> SlowPlanner:
-    """Where other pods left some out, a second try in which drafts take their time to settle.
+    """Where other pods left some out, further tries in which drafts settle sooner, or later.
 
     Open choices: only for pods that some pool would launch a node for, if nobody else was there;
-    and the first try counts unless the second places more pods.
+    and an earlier try counts unless a later one places more pods.
     """
-    first = SlowPlanner(world)
-    first.run()
-    if not any(first.is_tied(pod) and first.is_servable(pod) for pod in first.unplaced):
-        return first
-    second = SlowPlanner(world, hasty=False)
-    second.run()
-    return second if len(second.unplaced) < len(first.unplaced) else first
+    best: SlowPlanner | None = None
+    for settling in Settling:
+        if best is None or any(best.is_tied(p) and best.is_servable(p) for p in best.unplaced):
+            made = SlowPlanner(world, settling)
+            made.run()
+            if best is None or len(made.unplaced) < len(best.unplaced):
+                best = made
+    assert best is not None
+    return best
 
 
 def _told(claim: PlannedClaim) -> dict[str, Any]:

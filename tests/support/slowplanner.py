@@ -1,27 +1,29 @@
 """The obvious planner for pods that mind each other, volumes, ports and what they would like.
 
 Where a pod may go is worked out anew for every pod, from who is where. A draft that could still be
-in several zones settles on what it would be launched with as soon as a pod has to know; with
-`hasty` off it does so only when its round is over.
+in several zones settles on what it would be launched with as soon as a pod has to know, but not
+for pods that only have to keep off: these wait until the round is over.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from math import inf
 from typing import Final
 
+import msgspec
 from tests.support.obvious import Draft, ObviousPlanner, Opening
 from tests.support.randomworlds import World
-from tests.support.shop import Shop
+from tests.support.shop import Shop, cost
 from tests.support.slowcensus import Census, Place, is_meant
-from tests.support.slowlimits import Limits, questions
+from tests.support.slowlimits import Limits, Settling, company, questions
 from tests.support.slowsearch import Option, Search, alternative_of
 from tests.support.slowshops import (
     bought,
     clashes,
+    has_ports_and_volumes,
     looked_at,
     restricted,
-    runs_on,
     values,
     without_clashes,
 )
@@ -29,7 +31,7 @@ from tests.support.slowwants import Want, wants
 from tests.support.standing import has_room, in_order, is_welcome
 
 from wainwright.model.instance_type import InstanceType
-from wainwright.model.node import Node
+from wainwright.model.labels import HOSTNAME
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp
 from wainwright.model.requirements import Requirements
@@ -41,9 +43,9 @@ NEVER: Final = Requirements.from_labels({"example.com/nobody": "has-it"})
 
 
 class SlowPlanner(ObviousPlanner):
-    def __init__(self, world: World, *, hasty: bool = True) -> None:
+    def __init__(self, world: World, settling: Settling = Settling.UNLESS_SHUNNED) -> None:
         super().__init__(world)
-        self.hasty = hasty
+        self.settling = settling
         self.census = Census()
         self.stuck: set[tuple[int, str]] = set()
         """Drafts that cannot settle on a label before their round is over."""
@@ -87,6 +89,10 @@ class SlowPlanner(ObviousPlanner):
 
     def _place_wanting(self, want: Want) -> bool | None:
         """None where there is nothing to wait for either."""
+        if want.near and not self._is_possible(want):
+            return None
+        if self._in_company(want):
+            return True
         search = Search(want.pod, self._limits(want))
         for number, wanted in enumerate(want.pod.alternatives):
             if self._to_node(want.pod, wanted, search.limits) or self._to_draft(search, number):
@@ -99,14 +105,49 @@ class SlowPlanner(ObviousPlanner):
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
-        return None
+        return True if self._steers(want, search.limits.adrift) else None
 
-    def _limits(self, want: Want) -> Limits:
+    def _is_possible(self, want: Want) -> bool:
+        """Whether any node or pool is what the pod wants; if none, no draft is to settle for it."""
+        pod = want.pod
+        return any(
+            any(is_welcome(node, pod, wanted) for node in self.nodes)
+            or any(shop.joined(shop.node, pod, wanted) is not None for shop in self.shops)
+            for wanted in pod.alternatives
+        )
+
+    def _steers(self, want: Want, adrift: list[Draft]) -> bool:
+        """Joins the one draft that keeps it off by where it may end, as then it cannot."""
+        if len(adrift) != 1:
+            return False
+        search = Search(want.pod, self._limits(want, steered=True))
+        count = range(len(want.pod.alternatives))
+        return any(self._to_draft(search, number, adrift) for number in count)
+
+    def _in_company(self, want: Want) -> bool:
+        """Joins those whom the pod wants to be near, if it is open where all of them will be."""
         self._count()
-        for key, counts in list(questions(self.census, want)):
-            for draft in self.census.by_value(key, counts).undecided:
-                self._decide(draft, key)
-        return Limits(self.census, want, lambda spread: self._launchable(want, spread))
+        for number, terms in enumerate(want.near):
+            for each in company(terms):
+                found = self.census.by_value(each.key, each.counts)
+                afloat = all(draft.launch is None for draft in found.undecided)
+                if each.key != HOSTNAME and found.undecided and not found.known and afloat:
+                    near = want.near[:number] + want.near[number + 1 :]
+                    there = tuple({q.key: None for q in company(terms) if q.key != HOSTNAME})
+                    met = msgspec.structs.replace(want, near=near, there=there)
+                    search = Search(want.pod, self._limits(met))
+                    count = range(len(want.pod.alternatives))
+                    return any(self._to_draft(search, n, found.undecided) for n in count)
+        return False
+
+    def _limits(self, want: Want, *, steered: bool = False) -> Limits:
+        self._count()
+        for each in list(questions(self.census, want)):
+            for draft in self.census.by_value(each.key, each.counts).undecided:
+                if draft.launch is not None or not self.settling.waits(each):
+                    self._decide(draft, each.key)
+        launchable = partial(self._launchable, want)
+        return Limits(self.census, want, launchable, steered=steered)
 
     def _count(self) -> None:
         standing: list[tuple[Place, list[Pod]]] = [
@@ -116,8 +157,6 @@ class SlowPlanner(ObviousPlanner):
 
     def _decide(self, draft: Draft, key: str) -> None:
         """Has the draft settle on what it would be launched with, if it can."""
-        if not self.hasty and draft.launch is None:
-            self.stuck.add((id(draft), key))
         if (id(draft), key) in self.stuck:
             return
         value = bought(draft, draft.launch or self._choice(draft), key)
@@ -139,28 +178,18 @@ class SlowPlanner(ObviousPlanner):
         return found
 
     def _to_node(self, pod: Pod, wanted: Requirements, limits: Limits) -> bool:
+        daemonsets = self.snapshot.daemonsets
         for node in self.nodes:
             there = self.received.setdefault(node.name, [])
             if (
                 limits.admits(node)
                 and is_welcome(node, pod, wanted)
-                and has_room(node, [*there, pod], self.snapshot.daemonsets)
-                and self._has_ports_and_volumes(node, [*node.pods, *there], pod)
+                and has_room(node, [*there, pod], daemonsets)
+                and has_ports_and_volumes(node, [*node.pods, *there], pod, daemonsets)
             ):
                 there.append(pod)
                 return True
         return False
-
-    def _has_ports_and_volumes(self, node: Node, there: list[Pod], pod: Pod) -> bool:
-        agents = [each for each in self.snapshot.daemonsets if runs_on(node, each)]
-        if clashes(there, pod) or clashes(agents, pod):
-            return False
-        for driver, most in node.attach_limits.items():
-            own = {each for each in pod.bonds.attachments if each.driver == driver}
-            others = {o for each in there for o in each.bonds.attachments if o.driver == driver}
-            if own and len(own | others) > most:
-                return False
-        return True
 
     def _joinable_by(self, options: Sequence[Option], number: int) -> list[Draft]:
         """The drafts that the pod may join without leaving a slot or a heavier pool aside."""
@@ -174,21 +203,34 @@ class SlowPlanner(ObviousPlanner):
             if draft.shop.pool.weight >= least and (draft.held or draft.shop.pool.weight > slot)
         ]
 
-    def _to_draft(self, search: Search, number: int) -> bool:
+    def _to_draft(self, search: Search, number: int, among: Sequence[Draft] | None = None) -> bool:
         """Drafts that have not settled on a label in question have to for the pod's sake."""
         for draft in self._joinable_by(search.new, number):
-            if not search.limits.admits(draft):
+            if among is not None and draft not in among:
                 continue
-            tried: list[Requirements | None] = [search.pod.alternatives[number]]
-            if search.limits.is_undecided(draft):
-                tried = [option.alternatives[number] for option in search.options]
-            for wanted in tried:
-                joined = None if wanted is None else self._joined(draft, search.pod, wanted)
-                if joined is not None:
-                    draft.asked, draft.types, draft.held = joined.asked, joined.types, joined.held
-                    draft.pods.append(search.pod)
-                    return True
+            joined = self._joined_by(search, number, draft) if search.limits.admits(draft) else None
+            if joined is not None:
+                draft.asked, draft.types, draft.held = joined.asked, joined.types, joined.held
+                draft.pods.append(search.pod)
+                return True
         return False
+
+    def _joined_by(self, search: Search, number: int, draft: Draft) -> Draft | None:
+        """The draft with the pod on it, in the emptiest place, and then the cheapest."""
+        if not search.limits.is_undecided(draft):
+            return self._joined(draft, search.pod, search.pod.alternatives[number])
+        ways: list[tuple[Draft, list[int]]] = []
+        for option in search.options:
+            wanted = option.alternatives[number]
+            joined = None if wanted is None else self._joined(draft, search.pod, wanted)
+            if joined is not None:
+                ways.append((joined, option.crowd))
+        if not ways or draft.launch is not None:
+            return ways[0][0] if ways else None
+        return min((way for way, crowd in ways if crowd == ways[0][1]), key=self._price)
+
+    def _price(self, draft: Draft) -> float:
+        return cost(*self._choice(draft))
 
     def _joined(self, draft: Draft, pod: Pod, wanted: Requirements) -> Draft | None:
         if clashes(draft.pods, pod):
@@ -214,11 +256,19 @@ class SlowPlanner(ObviousPlanner):
     def _best(self, options: Sequence[Option], number: int) -> Opening | None:
         """The heaviest pool; there a slot before one that is held, and that before any other node.
 
-        Open choice: the first of the options among equals.
+        Then the emptiest place, and then the cheapest. Open choice: the first among equals.
         """
-        wanted = [(option.pod, option.alternatives[number]) for option in options]
-        found = [self._opening(pod, NEVER if each is None else each) for pod, each in wanted]
-        return min((each for each in found if each is not None), key=_rank, default=None)
+        found: list[tuple[Opening, list[int]]] = []
+        for option in options:
+            wanted = option.alternatives[number]
+            opening = self._opening(option.pod, NEVER if wanted is None else wanted)
+            if opening is not None:
+                found.append((opening, option.crowd))
+        if not found:
+            return None
+        best, emptiest = min(found, key=lambda each: _rank(each[0]))
+        equal = [o for o, crowd in found if crowd == emptiest and _rank(o) == _rank(best)]
+        return min(equal, key=lambda o: 0.0 if o.draft is None else self._price(o.draft))
 
 
 def _rank(opening: Opening) -> tuple[float, int]:

@@ -14,6 +14,8 @@ class Option(msgspec.Struct, frozen=True):
 
     pod: Pod
     alternatives: tuple[Requirements | None, ...]
+    crowd: list[int]
+    """How it compares with the others to those who are to be spread."""
 
 
 class Search:
@@ -22,15 +24,15 @@ class Search:
     def __init__(self, pod: Pod, limits: Limits) -> None:
         self.pod = pod
         self.limits = limits
-        self.options = [_option(pod, extra) for extra in limits.options()]
+        self.options = [_option(pod, *each) for each in limits.options()]
         self.new = [] if limits.near_a_place else self.options
         """Those for a node of its own."""
 
 
-def _option(pod: Pod, extra: Requirements) -> Option:
+def _option(pod: Pod, extra: Requirements, crowd: list[int]) -> Option:
     narrowed = tuple(both(alternative, extra) for alternative in pod.alternatives)
     possible = tuple(each for each in narrowed if each is not None)
-    return Option(msgspec.structs.replace(pod, alternatives=possible), narrowed)
+    return Option(msgspec.structs.replace(pod, alternatives=possible), narrowed, crowd)
 
 
 def alternative_of(search: Search, opening: Opening) -> int:

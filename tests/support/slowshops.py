@@ -36,7 +36,7 @@ def looked_at(shop: Shop, want: Want, spread: Spread) -> Iterable[Requirements]:
     binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and untolerated(binding, want.pod.tolerations) is not None:
         return ()
-    found = (shop.joined(shop.node, ANYBODY, alternative) for alternative in want.asked)
+    found = (shop.joined(shop.node, ANYBODY, alternative) for alternative in want.reach)
     return [asked for asked in found if asked is not None]
 
 
@@ -59,6 +59,13 @@ def values(
                 unsaid = () if key != ZONE and _is_named(shop, key) else unsaid
                 found |= set(unsaid if said is None else () if said.open else said.values)
     return set(filter(allowed.admits, found))
+
+
+def possible_values(draft: Draft, key: str) -> set[str]:
+    """Those that the draft could have by what is asked of it, whatever is left by now."""
+    shop = draft.shop
+    slots = {each.reservation_id or "" for kind in shop.types for each in kind.offerings}
+    return values(shop, key, draft.asked, shop.types, slots if shop.reservations else set())
 
 
 def _has_any_room(shop: Shop, kind: InstanceType) -> bool:
@@ -124,6 +131,21 @@ def runs_on(node: Node, daemonset: DaemonSet) -> bool:
     return untolerated(binding, daemonset.tolerations) is None and any(
         labels.compatible(each) for each in wanted
     )
+
+
+def has_ports_and_volumes(
+    node: Node, there: list[Pod], pod: Pod, daemonsets: Iterable[DaemonSet]
+) -> bool:
+    """Whether one more pod beside those clashes with nobody, and its volumes can be attached."""
+    agents = [each for each in daemonsets if runs_on(node, each)]
+    if clashes(there, pod) or clashes(agents, pod):
+        return False
+    for driver, most in node.attach_limits.items():
+        own = {each for each in pod.bonds.attachments if each.driver == driver}
+        others = {o for each in there for o in each.bonds.attachments if o.driver == driver}
+        if own and len(own | others) > most:
+            return False
+    return True
 
 
 def _agents(shop: Shop, kind: InstanceType) -> list[DaemonSet]:

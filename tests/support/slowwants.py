@@ -31,11 +31,15 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     """With the tolerations that it has by now, and places as its alternatives."""
     asked: tuple[Requirements, ...]
     """Its own alternatives, before volumes and preferences narrow them."""
+    reach: tuple[Requirements, ...]
+    """The same with its volumes."""
     spreads: tuple[Spread, ...]
     near: tuple[tuple[Company, ...], ...]
     """Terms of which each has to hold; those of one tuple speak of the same pods."""
     away: tuple[Company, ...]
     given_up: tuple[GivenUp, ...]
+    there: tuple[str, ...] = ()
+    """Labels that the node must have, whatever their values."""
 
 
 def wants(pod: Pod, policy: PreferencePolicy, *, soft_taints: bool) -> Iterator[Want]:
@@ -75,6 +79,7 @@ def _want(
             pod, alternatives=places, tolerations=(*pod.tolerations, *extra)
         ),
         asked=pod.alternatives,
+        reach=_places(pod, NO_REQUIREMENTS),
         spreads=tuple(spread for spread in bonds.spreads if spread.required or spread in soft),
         near=(*((bonds.affinity,) if bonds.affinity else ()), *near),
         away=(*bonds.anti_affinity, *away),

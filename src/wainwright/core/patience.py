@@ -6,7 +6,7 @@ idle. With many reservations nearly all pods wait most of the time, so that they
 by the stretch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wainwright.core.drafts import DraftTable
@@ -16,21 +16,29 @@ from wainwright.core.reservations import Ids, Stock
 from wainwright.core.slack import Place
 from wainwright.core.wishes import PodClass, Wish
 
-LENGTH: Final = 64
+LONG: Final = 512  # runs of a stretch at first
+SHORT: Final = 16  # and of its parts, once somebody in it is awake
 
 
 class Stretch:
     """Neighbours in the queue, and what can be said of all of them even if some have left."""
 
-    __slots__ = ("needed_by_all", "needed_by_any", "runs", "short")
+    __slots__ = ("needed_by_all", "needed_by_any", "parts", "runs", "short")
 
     def __init__(self, runs: Queue) -> None:
         self.runs = runs
+        self.parts: list[Stretch] = []
+        """The same runs in shorter stretches, once that is of use."""
         self.needed_by_any: Ids = 0
         self.needed_by_all: Ids = 0
         """Where this is nothing, nothing is known, and each is looked at by himself."""
         self.short: Sequence[Place] = ()
         """Where the drafts stand that are too full for the least that any of them asks for."""
+
+    def waiting(self) -> Iterator[Run]:
+        yield from self.runs
+        for part in self.parts:
+            yield from part.waiting()
 
 
 class Patience:
@@ -49,8 +57,12 @@ class Patience:
         """Whether another pass may help somebody who was asked in vain."""
 
     def stretches(self, queue: Queue) -> list[Stretch]:
-        cuts = range(0, len(queue), LENGTH)
-        return [self._stretch(queue[start : start + LENGTH]) for start in cuts]
+        return self._every(LONG, queue)
+
+    def cut(self, stretch: Stretch) -> None:
+        """Takes a stretch apart in which somebody is awake: most of the others will not be."""
+        if len(stretch.runs) > SHORT and self.at_once and self._stock.live:
+            stretch.parts, stretch.runs = self._every(SHORT, stretch.runs), []
 
     def begin_pass(self) -> None:
         self._heard, self.again = 0, False
@@ -70,28 +82,40 @@ class Patience:
         self.again = self.again or bool(ids & self._heard)
 
     def all_sleep(self, stretch: Stretch) -> bool:
-        live, holdable = self._stock.live, self._stock.holdable
-        if not stretch.needed_by_all & live or stretch.needed_by_any & holdable:
-            return False
-        if self._table.open_for(stretch.short):
+        if not self._all_wait(stretch) or self._table.open_for(stretch.short):
             return False
         self._heard |= stretch.needed_by_any
         return True
 
-    def sleeps(self, run: Run) -> bool:
-        live = self._stock.live
-        needs = self._needs(run.group) if live else 0
-        if not needs & live or needs & self._stock.holdable:
+    def sleeps(self, run: Run, stretch: Stretch) -> bool:
+        group, all_wait = run.group, self._all_wait(stretch)
+        if not (all_wait or self.waits(group)):
             return False
-        if self._table.candidates(run.group.stages[0].wishes[0], self._table.slotted):
+        if self._table.candidates(group.stages[0].wishes[0], self._table.slotted):
             return False
-        self._heard |= needs
+        self._heard |= stretch.needed_by_any if all_wait else group.needs or 0
         return True
+
+    def _all_wait(self, stretch: Stretch) -> bool:
+        stock = self._stock
+        return stretch.needed_by_all & stock.live != 0 and not (
+            stretch.needed_by_any & stock.holdable
+        )
+
+    def waits(self, group: PodClass) -> bool:
+        """Whether there is a slot for its pods and each is held, so that they open no node."""
+        live = self._stock.live
+        needs = self._needs(group) if live else 0
+        return needs & live != 0 and not needs & self._stock.holdable
 
     def _needs(self, group: PodClass) -> Ids:
         if group.needs is None and self.at_once:
             group.needs = self._ladder.needs(group)
         return group.needs or 0
+
+    def _every(self, length: int, runs: Queue) -> list[Stretch]:
+        cuts = range(0, len(runs), length)
+        return [self._stretch(runs[start : start + length]) for start in cuts]
 
     def _stretch(self, runs: Queue) -> Stretch:
         """Of neighbours who differ but in size, the least and the most speak for the others."""
@@ -106,17 +130,18 @@ class Patience:
 
 def _extremes(runs: Queue) -> tuple[Wish, Wish] | None:
     """A wish for the least that anybody asks for, and one for the most; None if they differ."""
-    wishes = [run.group.only_wish for run in runs]
-    first = wishes[0]
+    first = runs[0].group.only_wish
     if first is None:
         return None
-    ask, columns = first.ask, first.columns
-    amounts = [
-        wish.amounts
-        for wish in wishes
-        if wish is not None and wish.ask is ask and wish.columns is columns
-    ]
-    if len(amounts) < len(runs):
-        return None
-    least, most = (tuple(map(choice, zip(*amounts, strict=True))) for choice in (min, max))
-    return Wish(ask, least, columns), Wish(ask, most, columns)
+    ask, columns, amounts = first.ask, first.columns, []
+    for run in runs:
+        wish = run.group.only_wish
+        if wish is None or wish.ask is not ask or wish.columns is not columns:
+            return None
+        amounts.append(wish.amounts)
+    by_column = [[amount for _, amount in pairs] for pairs in zip(*amounts, strict=True)]
+    least, most = map(min, by_column), map(max, by_column)
+    return (
+        Wish(ask, tuple(zip(columns, least, strict=True)), columns),
+        Wish(ask, tuple(zip(columns, most, strict=True)), columns),
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
@@ -10,12 +11,16 @@ from wainwright.core.relaxed import relaxed
 from wainwright.core.reservations import free_slots, without_promised
 from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
 from wainwright.core.templates import compiled
+from wainwright.core.topology.groups import Kind
 from wainwright.core.unplaced import unplaced
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import DEFAULT_OPTIONS, Options, Packing
 from wainwright.model.plan import Plan
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
+
+OTHERWISE: Final = (Manner(patient=frozenset()), Manner(patient=frozenset(Kind)))
+"""Drafts settle as soon as anybody must know, or for nobody before their round is over."""
 
 
 def plan(
@@ -42,13 +47,14 @@ def plan(
 
 
 def _solved(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options) -> Solution:
-    """Where other pods left some out, another try in which drafts take their time to settle."""
-    solution = solved(snapshot, catalogs, options)
-    if solution.left_out_by_others:
-        other = solved(snapshot, catalogs, options, Manner(hasty=False))
-        if other.left_out < solution.left_out:
-            return other
-    return solution
+    """Where other pods left some out, it is tried in other ways as well."""
+    best = solved(snapshot, catalogs, options)
+    for manner in OTHERWISE:
+        if not best.left_out_by_others:
+            break
+        other = solved(snapshot, catalogs, options, manner)
+        best = other if other.left_out < best.left_out else best
+    return best
 
 
 def solved(

@@ -95,10 +95,17 @@ class Forked(Topology):
         self.domains = base.domains.fork()
         self._table = table
         self._removed = removed
+        self._waiting = {}
         self._forks: dict[int, AnyGroup] = {}
 
     def restriction(self, bound: Bound) -> Restriction | None:
         return super().restriction(bound.through(self._forks))
+
+    def company(self, bound: Bound) -> Restriction | None:
+        return super().company(bound.through(self._forks))
+
+    def steering(self, bound: Bound) -> Restriction | None:
+        return super().steering(bound.through(self._forks))
 
     def put_on_draft(self, group: PodClass, draft: Draft) -> None:
         for each in group.counted:

@@ -8,7 +8,8 @@ launched as; that gives back reservations and limits, and the next round sees wh
 from wainwright.core.launch import choose
 from wainwright.core.order import Queue, Run
 from wainwright.core.patience import Stretch
-from wainwright.core.placing import Found, Placing
+from wainwright.core.placing import Placing
+from wainwright.core.site import Found
 from wainwright.model.columns import row_numbers
 
 
@@ -34,7 +35,7 @@ class Rounds:
             stretches = self._passes(stretches)
             self._settle()
             if not self._placed:
-                self.failed += [run for stretch in stretches for run in stretch.runs]
+                self.failed += [run for stretch in stretches for run in stretch.waiting()]
                 return
 
     def _passes(self, stretches: list[Stretch]) -> list[Stretch]:
@@ -49,9 +50,13 @@ class Rounds:
         """Tries each pod once; leaves in the stretch those that may still find a place later."""
         if self._patience.all_sleep(stretch):
             return True
+        self._patience.cut(stretch)
+        if stretch.parts:
+            stretch.parts = [part for part in stretch.parts if self._pass(part)]
+            return bool(stretch.parts)
         left: Queue = []
         for run in stretch.runs:
-            if self._patience.sleeps(run):
+            if self.stock.live and self._patience.sleeps(run, stretch):
                 left.append(run)
             else:
                 self._try(run, left)

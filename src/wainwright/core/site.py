@@ -1,7 +1,9 @@
 """The site: where things stand, and what becomes of it when one more pod is put somewhere."""
 
 from collections.abc import Sequence
+from enum import Enum, auto
 
+from wainwright.core.answer import Kind
 from wainwright.core.drafts import Change, Draft, DraftTable
 from wainwright.core.fit import restrict
 from wainwright.core.ladder import Ladder, Step
@@ -11,11 +13,18 @@ from wainwright.core.patience import Patience
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.topology.domains import Open, bought
+from wainwright.core.topology.groups import SHUNNING, LabelGroup
 from wainwright.core.topology.topology import Topology
-from wainwright.core.wishes import PodClass, Wish
+from wainwright.core.wishes import PodClass, Stage, Wish
 from wainwright.model.columns import Rows
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements, requirement
+
+
+class Found(Enum):
+    PLACE = auto()
+    NOTHING_YET = auto()
+    NOTHING_EVER = auto()
 
 
 class Site:
@@ -35,8 +44,8 @@ class Site:
         self.ladder = ladder
         self.stock: Stock = ladder.stock
         self.patience = Patience(ladder, table)
-        self.hasty = True
-        """Whether drafts settle as soon as somebody must know, or only when their round is over."""
+        self.patient = SHUNNING
+        """Groups of these kinds do not make drafts settle before their round is over."""
         self.round = 0
         self.topology = topology
         if topology is not None:
@@ -49,6 +58,14 @@ class Site:
         if group.counted and self.topology is not None:
             self.topology.put_on_node(group, number)
         return True
+
+    def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
+        if step.answer.kind is Kind.WAIT:
+            if group.needs is None:
+                group.needs = self.ladder.needs(group)
+            return Found.NOTHING_YET
+        self._open(pod, group, step)
+        return Found.PLACE
 
     def _open(self, pod: Pod, group: PodClass, step: Step) -> None:
         draft = self._begin(step)
@@ -96,10 +113,11 @@ class Site:
             self.patience.let_go(before ^ (before & after))
         draft.held = change.held
 
-    def _decide(self, draft: Draft, key: str) -> "str | Open | None":
+    def _decide(self, draft: Draft, group: LabelGroup) -> "str | Open | None":
         """Has the draft settle on what it would be launched with, as somebody must know."""
-        if not (self.hasty or draft.pinned):
+        if group.kind in self.patient and not draft.pinned:
             return Open.UNDECIDED
+        key = group.key
         buy = draft.buy or choose(draft.left, self.stock.free)
         value = bought(draft, buy, key)
         if value is None:
@@ -110,3 +128,21 @@ class Site:
         if self._change(draft, change) and not draft.pinned:
             self.table.measure(draft)
         return value
+
+    def _forbidden(self, stages: Sequence[Stage], step: Step | None) -> Rows:
+        """The drafts that the pod must not join, although it might fit."""
+        found = 0
+        if self.stock.live and self.table.unreserved:
+            slot = -1
+            for stage in stages:  # spelt out, as nearly every pod comes by
+                slot = max(slot, self.ladder.slot_weight(stage))
+            if slot >= 0:
+                found = self._below(slot + 1) & self.table.unreserved
+        return found if step is None else found | self._below(step.weight)
+
+    def _below(self, weight: int) -> Rows:
+        found = 0
+        for template in self.templates:
+            if template.pool.weight < weight:
+                found |= self.table.of_template[template.number]
+        return found

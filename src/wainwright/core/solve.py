@@ -14,6 +14,7 @@ from wainwright.core.reservations import Stock, numbered
 from wainwright.core.rounds import Rounds
 from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
+from wainwright.core.topology.groups import SHUNNING, Kind
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import Ask, PodClass
@@ -31,8 +32,8 @@ class Manner(NamedTuple):
     """How pods are placed."""
 
     placing: PlacingOf = Placing
-    hasty: bool = True
-    """Whether drafts settle as soon as somebody must know."""
+    patient: frozenset[Kind] = SHUNNING
+    """Groups of these kinds do not make drafts settle before their round is over."""
 
 
 FIRST_FIT: Final = Manner()
@@ -87,7 +88,7 @@ def solve(
     table = DraftTable(templates, slack)
     topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
     placing = manner.placing(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights, placing.hasty = options.strict_weights, manner.hasty
+    placing.strict_weights, placing.patient = options.strict_weights, manner.patient
     placing.introduce = lambda ask: introduce(ask, templates)
     rounds = Rounds(placing)
     rounds.run(queue(classes.all))

@@ -17,10 +17,10 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.opening import Openings
 from wainwright.core.order import queue
 from wainwright.core.outcome import claims
-from wainwright.core.placing import Found
 from wainwright.core.plan import is_placeable, plan
 from wainwright.core.rehearsal import Overlay, Rehearsal, SecondNode
 from wainwright.core.reservations import free_slots, without_promised
+from wainwright.core.site import Found
 from wainwright.core.slack import Slack
 from wainwright.core.solve import acquaint, context, introduce, stocked
 from wainwright.core.templates import compiled
@@ -79,6 +79,8 @@ class View:
     def without(self, names: Collection[str]) -> Simulation:
         """What would become of their pods if the nodes of these names were not there."""
         numbers = [self._numbers[name] for name in names]
+        if any(_is_promised_a_slot(self._nodes.nodes[number]) for number in numbers):
+            return self.rebuilt(names)  # there would be one slot more
         pods = [
             pod for number in numbers for pod in self._nodes.nodes[number].pods if is_movable(pod)
         ]
@@ -192,6 +194,10 @@ class View:
 def is_movable(pod: Pod) -> bool:
     """Whether somebody makes it anew elsewhere when its node goes."""
     return not pod.daemonset and not pod.terminating
+
+
+def _is_promised_a_slot(node: Node) -> bool:
+    return node.reservation_id is not None and not node.launched
 
 
 def _deleting(node: Node, gone: Collection[str]) -> Node:

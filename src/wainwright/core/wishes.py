@@ -48,6 +48,11 @@ class Ask:
         self.rejected: Rows = 0
         """The drafts whose requirements or types are not."""
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether any node or pool has the labels, and no taint against it."""
+        return bool(self.nodes) or any(terms is not None for terms in self.terms)
+
 
 class Wish:
     """An ask that needs so much room."""

@@ -128,3 +128,15 @@ def test_without_a_slot_other_capacity_is_used() -> None:
         found = here.without(["a"])
         assert found.claim is not None
         assert found.claim.launch.reservation_id == bought
+
+
+def test_a_slot_that_a_node_was_promised_is_free_without_it() -> None:
+    slot = offering(capacity_type=RESERVED, reservation_id="cr-1", available=1)
+    index = TypeIndex([instance_type(name="only", offerings=(slot,))])
+    [pod] = pods(1)
+    node = Node(name="a", launched=False, reservation_id="cr-1", pods=(pod,), pool="general")
+    here = View(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
+    found = here.without(["a"])
+    assert found == here.rebuilt(["a"])
+    assert found.claim is not None
+    assert found.claim.launch.reservation_id == "cr-1"

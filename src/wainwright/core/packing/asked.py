@@ -24,6 +24,8 @@ class Wants(NamedTuple):
     """The nodes of the cluster."""
     least: Amounts = ()
     """The smallest amount of each resource that any of them asks for."""
+    blurred: Rows = 0
+    """The templates of which not every type is for who may buy in any of the markets."""
 
     def with_those_of(self, other: "Wants") -> "Wants":
         """What either may be on."""
@@ -32,6 +34,7 @@ class Wants(NamedTuple):
             _either(self.reserved, other.reserved),
             self.nodes | other.nodes,
             tuple(map(min, self.least, other.least)),
+            self.blurred | other.blurred | self.reach.differing(other.reach),
         )
 
     def of_size(self, amounts: Amounts) -> "Wants":

@@ -12,9 +12,11 @@ from wainwright.core.packing.asked import Wants, placed_lots
 from wainwright.core.packing.gauge import gauge_for
 from wainwright.core.packing.linear import Prices, Supply, highest_prices, shadow_prices, worth
 from wainwright.core.packing.lots import Groups, Lot
-from wainwright.core.packing.machines import Machine, Reach, on_sale, undominated
+from wainwright.core.packing.machines import Machine, on_sale, undominated
 from wainwright.core.packing.standing import Slots, Spare, slots, spare
 from wainwright.core.solve import Solution
+from wainwright.core.templates import Template
+from wainwright.model.columns import union
 from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYPE
 from wainwright.model.requirements import Requirements
 
@@ -25,7 +27,7 @@ CERTAIN: Final = 1 - 1e-9  # so that errors of rounding never make it too high
 def lower_bound(solution: Solution) -> float:
     """USD per hour with fees, for the pods that have a place."""
     wanted, lots = placed_lots(solution)
-    machines = _machines(solution, [each.reach for each in wanted])
+    machines = _machines(solution, wanted)
     if not lots or not machines:
         return 0.0
     gauge = gauge_for([lot.amounts for lot in lots], [machine.room for machine in machines])
@@ -42,15 +44,23 @@ def lower_bound(solution: Solution) -> float:
     return max(_bound(groups.demands, each, supplies, there) for each in prices)
 
 
-def _machines(solution: Solution, reaches: Sequence[Reach]) -> list[Machine]:
+def _machines(solution: Solution, wanted: Sequence[Wants]) -> list[Machine]:
     """All that could be launched; whole machines and accelerators only where they might be."""
-    resources, found = sorted(solution.classes.resources), []
-    named = any(map(_names_types, (ask.requirements for ask in solution.classes.asks.values())))
+    resources, reaches = sorted(solution.classes.resources), [each.reach for each in wanted]
+    asks = solution.classes.asks.values()
+    everywhere = solution.placing.topology is not None  # others may leave pods but one zone
+    everywhere |= any(_names_types(ask.requirements) for ask in asks)
+    blurred, found = union(each.blurred for each in wanted), []
     for template in solution.placing.templates:
-        asked = named or _names_types(template.base.requirements)
-        sure = not (asked or template.minimums or template.pool.limits)
-        found += on_sale([template], reaches, resources, exotic=not sure)
+        exotic = everywhere or blurred >> template.number & 1 or _is_choosy(template)
+        found += on_sale([template], reaches, resources, exotic=bool(exotic))
     return found
+
+
+def _is_choosy(template: Template) -> bool:
+    """Whether the pool may leave a claim nothing but whole machines or accelerators."""
+    named = _names_types(template.base.requirements)
+    return named or bool(template.minimums or template.pool.limits)
 
 
 def _names_types(requirements: Requirements) -> bool:

@@ -29,7 +29,7 @@ def packed(first_fit: Solution, solve: Solve) -> tuple[Solution, PackingResult]:
     best, price = first_fit, price_of(first_fit)
     before = price
     for recipe in RECIPES if first_fit.rounds.table.drafts else ():
-        other = solve(Manner(recipe.placing, first_fit.placing.hasty))
+        other = solve(Manner(recipe.placing, first_fit.placing.patient))
         asked = price_of(other)
         if asked <= before and _rank(other, asked) < _rank(best, price):
             best, price = other, asked

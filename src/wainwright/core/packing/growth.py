@@ -19,7 +19,7 @@ from wainwright.core.narrowing import Narrowing
 from wainwright.core.packing.gauge import gauge_for
 from wainwright.core.packing.linear import shadow_prices, worth
 from wainwright.core.packing.lots import Groups, Lot, amounts_of
-from wainwright.core.packing.machines import Reach, Rooms, on_sale, undominated
+from wainwright.core.packing.machines import Amounts, Reach, Rooms, on_sale, undominated
 from wainwright.core.templates import Template
 from wainwright.core.wishes import PodClass, Wish
 from wainwright.model.columns import Rows, row_numbers
@@ -53,6 +53,7 @@ class Growth:
         """How much more than the best buy a good buy may cost for what it is worth."""
         self.dearer = 1.25
         """How many times as much it may cost because of where or how somebody wants to buy."""
+        self._names = names
         resources = sorted(names)
         self._pools = [
             _Pool(template, list(_demands(template, classes, names)), resources)
@@ -91,15 +92,20 @@ class Growth:
                 pool = self._pools[draft.template.number]
                 draft.good = pool.best(draft.rows, draft.narrowing.markets, self.slack).rows
 
-    def rate(self, template: Template, wish: Wish) -> float:
-        """What the best buy for such a pod costs in the pool, for what it is worth."""
+    def price(self, template: Template, wish: Wish) -> float:
+        """What such a pod would cost in the pool on the best buy for it, shared with others."""
+        rate = self._rate(template, wish)
+        amounts = amounts_of(wish, self._names)
+        return inf if rate == inf else rate * self._pools[template.number].worth(amounts)
+
+    def _rate(self, template: Template, wish: Wish) -> float:
         terms = wish.ask.terms[template.number]
         return inf if terms is None else self._of(template, terms.narrowing).rate
 
     def _is_thrifty(self, draft: Draft, wish: Wish, change: Change) -> bool:
         template = draft.template
         before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
-        alone = self.rate(template, wish)
+        alone = self._rate(template, wish)
         if after.rate > self.dearer * min(before.rate, alone):
             return False
         return bool(change.rows & draft.good) or not draft.good
@@ -128,6 +134,9 @@ class _Pool:
             machines = undominated(machines, gauge)
             groups = Groups(lots, machines, gauge, most=1)
             self._prices = shadow_prices(groups.demands, groups.supplies(machines))[0]
+
+    def worth(self, amounts: Amounts) -> float:
+        return worth(amounts, self._prices)
 
     def thrift(self, narrowing: Narrowing, slack: float) -> Thrift:
         rows = narrowing.rows & narrowing.offered

@@ -38,8 +38,8 @@ def home(group: PodClass, ladder: Ladder) -> Home | None:
     for wish in stage.wishes:
         step = ladder.step(stage, wish)
         if step is not None:
-            plain = step.answer.kind is Kind.PLAIN and ladder.slot_weight(stage) < step.weight
-            return Home(stage, wish, step.weight) if plain else None
+            is_plain = step.answer.kind is Kind.PLAIN
+            return Home(stage, wish, step.weight) if is_plain else None
     return None
 
 

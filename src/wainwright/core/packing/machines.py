@@ -39,6 +39,13 @@ class Reach(NamedTuple):
             tuple(a | b for a, b in zip(self.markets, other.markets, strict=True)),
         )
 
+    def differing(self, other: "Reach") -> Rows:
+        """The templates of which both may buy, but not the same."""
+        mine = zip(self.rows, self.markets, strict=True)
+        others = zip(other.rows, other.markets, strict=True)
+        pairs = enumerate(zip(mine, others, strict=True))
+        return union(1 << n for n, (a, b) in pairs if a != b and any(a) and any(b))
+
 
 class Machine(NamedTuple):
     """A type as it would be bought for these customers."""

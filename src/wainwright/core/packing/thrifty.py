@@ -19,10 +19,12 @@ from wainwright.core.packing.growth import Growth
 from wainwright.core.packing.homes import Home, home
 from wainwright.core.packing.loading import Seed, Waiting, seeds
 from wainwright.core.patience import Stretch
-from wainwright.core.placing import Found, Placing
+from wainwright.core.placing import Placing
+from wainwright.core.site import Found
 from wainwright.core.templates import Template
 from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import PodClass
+from wainwright.model.columns import row_numbers, union
 from wainwright.model.pod import Pod
 
 LOOKS: Final = 3_000_000  # lots looked at for the sake of better loads: about a second
@@ -55,7 +57,8 @@ class Thrifty(Placing):
 
     def arrange(self, stretches: Sequence[Stretch]) -> int:
         self.growth.forget()
-        runs = [run for stretch in stretches for run in stretch.runs]
+        self._measure_pinned()
+        runs = [run for stretch in stretches for run in stretch.waiting()]
         placed = self._on_nodes(runs) if self.round == 1 and self.nodes.nodes else set()
         if self.fills:
             placed |= self._in_loads(runs, placed)
@@ -67,10 +70,6 @@ class Thrifty(Placing):
         if id(pod) in self._later:
             return Found.NOTHING_YET
         return super().place(pod, group)
-
-    def _nothing(self, group: PodClass) -> Found:
-        """Who was refused for the sake of the cost may ask again in the next round."""
-        return Found.NOTHING_YET if self.table.current else super()._nothing(group)
 
     def _begin(self, step: Step) -> Draft:
         draft = super()._begin(step)
@@ -85,8 +84,22 @@ class Thrifty(Placing):
     def _opened(self, pod: Pod, group: PodClass, step: Step) -> Found:
         if step.answer.kind is Kind.PLAIN:
             equals = self.ladder.equals(step)
-            step = min(equals, key=lambda each: self.growth.rate(each.template, each.wish))
+            step = min(equals, key=lambda each: self.growth.price(each.template, each.wish))
         return super()._opened(pod, group, step)
+
+    def _measure_pinned(self) -> None:
+        """What a draft was pinned to may have more room than its good buys, which no longer count.
+
+        Looked at anew from the beginning: a draft is taken to get fuller, never to get larger.
+        """
+        table = self.table
+        drafts = [table.drafts[number] for number in row_numbers(table.settled)]
+        mindful = [draft for draft in drafts if draft.good]
+        table.slack.leave(union(draft.bit for draft in mindful))
+        for draft in mindful:
+            draft.good, draft.levels = 0, table.slack.fresh()
+            draft.places = [-1] * len(draft.places)
+            table.measure(draft)
 
     def _on_nodes(self, runs: Sequence[Run]) -> set[int]:
         """Lets the nodes of the cluster take whom they can, in the order of the queue."""

@@ -16,7 +16,7 @@ Near: TypeAlias = tuple[tuple[AnyGroup, ...], bool]
 class Bound:
     """What others' places, and those of its own kind, leave to a pod."""
 
-    __slots__ = ("away", "full", "groups", "labels", "near", "spreads")
+    __slots__ = ("_met", "away", "full", "groups", "labels", "near", "spreads", "there")
 
     def __init__(
         self,
@@ -43,6 +43,9 @@ class Bound:
             )
         )
         self.labels = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+        self.there: tuple[str, ...] = ()
+        """Labels that the node must have, whatever their values."""
+        self._met: dict[int, Bound] = {}
 
     def through(self, forks: Mapping[int, AnyGroup]) -> "Bound":
         """The same with forks in the place of the groups that they came from."""
@@ -54,6 +57,16 @@ class Bound:
             [_label(forks, group) for group in self.away],
             [_host(forks, group) for group in self.full],
         )
+
+    def met(self, number: int) -> "Bound":
+        """What is left of it on a node that has one of each whom the pod wants to be near."""
+        found = self._met.get(number)
+        if found is None:
+            near = self.near[:number] + self.near[number + 1 :]
+            found = self._met[number] = Bound(self.spreads, near, self.away, self.full)
+            groups = self.near[number][0]
+            found.there = tuple(each.key for each in groups if isinstance(each, LabelGroup))
+        return found
 
     @property
     def version(self) -> int:

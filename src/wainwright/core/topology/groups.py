@@ -27,6 +27,9 @@ class Kind(Enum):
     """Anti-affinity seen from the other side: counts those that do not want the pod near."""
 
 
+SHUNNING: Final = frozenset({Kind.AWAY, Kind.SHUNNED})
+
+
 class Filter:
     """The nodes that count for a spread; None means that all do."""
 
@@ -66,6 +69,7 @@ class Group:
         "meaning",
         "nodes",
         "number",
+        "roams",
         "spread",
         "version",
     )
@@ -80,6 +84,8 @@ class Group:
         """Of the shunned: whether some who shun them are not such pods themselves."""
         self.spread: Spread | None = None
         self.filter: Filter | None = None
+        self.roams = False
+        """Of a spread: whether it counts nodes where its pods cannot go."""
         self.nodes: Rows = -1
         """The nodes of the cluster that count."""
         self.version = 0
@@ -90,12 +96,14 @@ class Group:
 
     def _copied(self, twin: "Group") -> None:
         twin.spread, twin.filter, twin.nodes = self.spread, self.filter, self.nodes
+        twin.roams = self.roams
 
 
 class LabelGroup(Group):
     """Counts by the values of a node label."""
 
     __slots__ = (
+        "adrift",
         "counts",
         "domains",
         "doubtful",
@@ -121,6 +129,8 @@ class LabelGroup(Group):
         """The values over which pods are spread."""
         self.launchable: frozenset[str] = frozenset()
         """Those among them that a new node could have."""
+        self.adrift: Rows = 0
+        """Drafts with which there may be a further value soon, where nobody is."""
         self.stamp: object = None
 
     def fork(self) -> "LabelGroup":
@@ -217,7 +227,8 @@ def spread_over(group: LabelGroup, *, itself: bool) -> list[str]:
     counts = group.counts
     taken = [counts.get(value, 0) for value in group.domains]
     wanted = group.spread.min_domains
-    lowest = 0 if wanted is not None and len(taken) < wanted else min(taken, default=0)
+    few = bool(group.adrift) or (wanted is not None and len(taken) < wanted)
+    lowest = 0 if few else min(taken, default=0)
     # Pods on drafts that cannot settle yet might be anywhere.
     anywhere = sum(group.pending.values()) if group.stuck else 0
     most = lowest + group.spread.max_skew - itself - anywhere

@@ -48,12 +48,15 @@ class Registry:
         return list(dict.fromkeys(found))
 
     def spread(self, pod: Pod, spread: Spread) -> AnyGroup:
-        reach = pod.alternatives if pod.alternatives != ANYWHERE else None
+        asked = pod.alternatives if pod.alternatives != ANYWHERE else None
+        places = pod.bonds.volume_places
+        reach = asked if places is ANYWHERE else _reach(asked, places)
         others = _other_keys(pod, spread)
-        alternatives = _labelled(reach if spread.honor_affinity else None, others)
+        honoured = asked if spread.honor_affinity else None
+        alternatives = _labelled(honoured, others)
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
-        name = (Kind.SPREAD, pod.namespace, spread, reach, tolerations, itself, others)
+        name = (Kind.SPREAD, pod.namespace, spread, asked, reach, tolerations, itself, others)
         found = self.groups.get(name)
         if found is None:
             inside = frozenset({pod.namespace})
@@ -62,6 +65,7 @@ class Registry:
             limit = spread.max_skew + (not itself)
             found = self._new(name, Kind.SPREAD, (means,), limit)
             found.spread, found.filter = spread, self._filter(alternatives, tolerations, reach)
+            found.roams = reach != honoured
         return found
 
     def _filter(
@@ -173,6 +177,18 @@ def _other_keys(pod: Pod, spread: Spread) -> tuple[str, ...]:
         return ()
     keys = {each.key for each in pod.bonds.spreads if each.required}
     return tuple(sorted(keys - {spread.key, HOSTNAME}))
+
+
+@lru_cache(maxsize=4096)
+def _reach(
+    asked: tuple[Requirements, ...] | None, places: tuple[Requirements, ...]
+) -> tuple[Requirements, ...] | None:
+    """Where pods may go that ask for this and have their volumes in these places."""
+    if places == ANYWHERE:
+        return asked
+    pairs = [(one, place) for one in asked or ANYWHERE for place in places]
+    found = [one.narrow(place) for one, place in pairs if one.compatible(place, set(place))]
+    return tuple(dict.fromkeys(found))
 
 
 @lru_cache(maxsize=4096)

@@ -5,10 +5,10 @@ nodes, must be made to: there are as many options as combinations of values that
 spread even, the emptiest first. Near and away need no combinations, they narrow the options.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice, product
-from typing import Final
+from typing import Final, TypeAlias
 
 from wainwright.core.topology.bound import Bound
 from wainwright.core.topology.domains import Domains, union_of
@@ -20,15 +20,18 @@ from wainwright.model.values import ANYTHING, ValueSet, none_of, one_of
 
 OPTIONS: Final = 64  # combinations of values that are tried at most
 
+Crowd: TypeAlias = tuple[int, ...]
+"""How full a place is in the eyes of each spread; places of which it is the same are equal."""
+
 
 class Restriction:
     """Where one more pod of the bound may go."""
 
-    __slots__ = ("_keys", "_options", "drafts", "near_a_node", "nodes", "undecided")
+    __slots__ = ("_keys", "_ranked", "drafts", "near_a_node", "nodes", "undecided")
 
     def __init__(self, keys: "_Keys") -> None:
         self._keys = keys
-        self._options: list[Requirements] | None = None
+        self._ranked: tuple[list[Requirements], list[Crowd]] | None = None
         self.nodes: Rows = -1
         self.drafts: Rows = -1
         """Of the drafts that have settled on all labels in question."""
@@ -37,18 +40,35 @@ class Restriction:
         self.near_a_node = False
         """Whether only a node or draft that is there already will do."""
 
+    def among(self, drafts: Rows) -> "Restriction":
+        """What it leaves of these."""
+        self.nodes, self.drafts, self.undecided = 0, self.drafts & drafts, self.undecided & drafts
+        return self
+
     @property
     def options(self) -> list[Requirements]:
         """What undecided drafts, and new nodes, have to be narrowed to: any of these."""
-        if self._options is None:
-            self._options = list(islice(self._keys.options(), OPTIONS))
-        return self._options
+        return self._in_order[0]
+
+    @property
+    def crowds(self) -> list[Crowd]:
+        """Of each option."""
+        return self._in_order[1]
+
+    @property
+    def _in_order(self) -> tuple[list[Requirements], list[Crowd]]:
+        if self._ranked is None:
+            found = list(islice(self._keys.options(), OPTIONS))
+            self._ranked = [asked for asked, _ in found], [crowd for _, crowd in found]
+        return self._ranked
 
 
 def restriction(bound: Bound, domains: Domains) -> Restriction | None:
     """None where no place will do, whatever is there."""
     per_key = _Keys(domains)
     found = Restriction(per_key)
+    for key in bound.there:
+        per_key.labelled(key)
     _near(bound, found, per_key)
     for group in bound.full:
         found.nodes &= ~group.full_nodes
@@ -56,7 +76,7 @@ def restriction(bound: Bound, domains: Domains) -> Restriction | None:
     for away in bound.away:
         per_key.avoid(away)
     for spread, itself in bound.spreads:
-        per_key.spread(spread.key, spread_over(spread, itself=itself))
+        per_key.spread(spread, itself=itself)
     return found if per_key.settle(found) else None
 
 
@@ -87,7 +107,8 @@ class _Keys:
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
         self._allowed: dict[str, ValueSet] = {}
-        self._spread: dict[str, list[str]] = {}
+        self._spread: dict[str, dict[str, int]] = {}
+        """By label the values that keep every spread even, the emptiest first, and how full."""
         self._optional: dict[str, bool] = {}
         """Whether a node without the label will do as well."""
 
@@ -105,10 +126,14 @@ class _Keys:
             free = one_of(()) if group.stuck else none_of(taken)
             self._narrow(group.key, free, optional=True)
 
-    def spread(self, key: str, values: list[str]) -> None:
+    def spread(self, group: LabelGroup, *, itself: bool) -> None:
+        key, values = group.key, spread_over(group, itself=itself)
         self._narrow(key, one_of(values), optional=False)
         before = self._spread.get(key)
-        self._spread[key] = values if before is None else [v for v in before if v in values]
+        if before is None:
+            self._spread[key] = {value: group.counts.get(value, 0) for value in values}
+        else:
+            self._spread[key] = {v: count for v, count in before.items() if v in values}
 
     def _narrow(self, key: str, allowed: ValueSet, *, optional: bool) -> None:
         before = self._allowed.get(key)
@@ -142,25 +167,26 @@ class _Keys:
             fine |= self._domains.lacking[key]
         return fine, 0 if allowed.empty else self._domains.undecided[key]
 
-    def options(self) -> Iterable[Requirements]:
+    def options(self) -> Iterator[tuple[Requirements, Crowd]]:
         """All combinations that keep every spread even, the emptiest places first."""
         keys = list(self._allowed)
         choices = [self._choices(key) for key in keys]
-        for values in _emptiest_first(choices):
+        for values, crowd in _emptiest_first(choices):
             pairs = zip(keys, values, strict=True)
-            yield _asked(
-                tuple((key, allowed) for key, allowed in pairs if self._says(key, allowed))
-            )
+            said = tuple((key, allowed) for key, allowed in pairs if self._says(key, allowed))
+            yield _asked(said), crowd
 
     def _says(self, key: str, allowed: ValueSet) -> bool:
         """That a node has some zone goes without saying; that it has some label does not."""
         return allowed != ANYTHING or not (self._optional[key] or key in WELL_KNOWN)
 
-    def _choices(self, key: str) -> list[ValueSet]:
+    def _choices(self, key: str) -> list[tuple[ValueSet, int]]:
+        """The values, and how full each is."""
         allowed = self._allowed[key]
         if key not in self._spread:
-            return [allowed] if not allowed.empty or self._optional[key] else []
-        return [one_of([value]) for value in self._spread[key] if allowed.admits(value)]
+            return [(allowed, 0)] if not allowed.empty or self._optional[key] else []
+        counted = self._spread[key].items()
+        return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 
 
 @lru_cache(maxsize=65536)
@@ -170,10 +196,22 @@ def _asked(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
     return Requirements(Requirement(key=key, allowed=allowed) for key, allowed in pairs)
 
 
-def _emptiest_first(choices: list[list[ValueSet]]) -> Iterable[tuple[ValueSet, ...]]:
+def _emptiest_first(
+    choices: list[list[tuple[ValueSet, int]]],
+) -> Iterator[tuple[tuple[ValueSet, ...], Crowd]]:
     """All combinations, those with the best places in every list first."""
     if len(choices) == 1:
-        return ((value,) for value in choices[0])
-    ranked = product(*(list(enumerate(each)) for each in choices))
-    ordered = sorted(ranked, key=lambda each: (sum(n for n, _ in each), [n for n, _ in each]))
-    return (tuple(value for _, value in each) for each in ordered)
+        return (((values,), (count,)) for values, count in choices[0])
+    ranked = product(*map(_ranks, choices))
+    ordered = sorted(ranked, key=lambda each: (sum(rank for rank, _ in each), _crowd(each)))
+    return ((tuple(values for _, values in each), _crowd(each)) for each in ordered)
+
+
+def _ranks(choices: list[tuple[ValueSet, int]]) -> list[tuple[int, ValueSet]]:
+    """Each with its rank among the others: 0 for the emptiest."""
+    counts = sorted({count for _, count in choices})
+    return [(counts.index(count), values) for values, count in choices]
+
+
+def _crowd(each: tuple[tuple[int, ValueSet], ...]) -> Crowd:
+    return tuple(rank for rank, _ in each)

@@ -1,6 +1,6 @@
 """Topology: all groups of a plan in the making, kept up to date as pods find their places."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from wainwright.core.drafts import Draft, DraftTable
 from wainwright.core.narrowing import Narrowing
@@ -8,6 +8,13 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.reservations import Stock
 from wainwright.core.templates import Template
 from wainwright.core.topology.bound import Bound
+from wainwright.core.topology.counted import (
+    admitted,
+    launchable,
+    launched_values,
+    possible_values,
+    takes,
+)
 from wainwright.core.topology.domains import Domains, Open, bought
 from wainwright.core.topology.groups import AnyGroup, Filter, HostGroup, Kind, LabelGroup
 from wainwright.core.topology.registry import Registry
@@ -15,11 +22,9 @@ from wainwright.core.topology.restriction import Restriction, restriction
 from wainwright.core.wishes import PodClass
 from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.pod import ANYWHERE, Pod
-from wainwright.model.requirements import Requirements
-from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, untolerated
 
-Decide = Callable[[Draft, str], "str | Open | None"]
-"""Makes a draft settle on a value of a label; UNDECIDED where that must wait for its launch."""
+Decide = Callable[[Draft, LabelGroup], "str | Open | None"]
+"""Makes a draft settle on the group's label; UNDECIDED where that must wait for its launch."""
 
 
 class Topology:
@@ -40,6 +45,8 @@ class Topology:
         self._stock = stock
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: Decide = _cannot
+        self._waiting: dict[int, set[LabelGroup]] = {}
+        """By draft: groups that would like to know what it settles on, and cannot yet."""
         self._pinned_by: dict[str, tuple[Rows, dict[str, Rows]]] = {}
         self._era = -1
         self._values: dict[tuple[Narrowing, str], list[str]] = {}
@@ -51,11 +58,56 @@ class Topology:
         for group in bound.labels:
             if group.doubtful:
                 self._reconsider(group)
-            if group.undecided != group.stuck:
+            if group.undecided != group.stuck & self.domains.undecided[group.key]:
                 self._resolve(group)
             if group.spread is not None:
                 self.refresh(group)
+                group.adrift = self._adrift(group) if group.roams else 0
         return restriction(bound, self.domains)
+
+    def company(self, bound: Bound) -> Restriction | None:
+        """What is left to a pod of drafts with those whom it wants to be near.
+
+        None unless all of them are on drafts of this round that have not settled: on the same
+        node it is near them, wherever that will be.
+        """
+        for number, (groups, _) in enumerate(bound.near):
+            for group in groups:
+                if isinstance(group, LabelGroup) and self._is_afloat(group):
+                    near = group.undecided  # what comes next may have them settle after all
+                    found = self.restriction(bound.met(number))
+                    return found if found is None else found.among(near)
+        return None
+
+    def _is_afloat(self, group: LabelGroup) -> bool:
+        """Whether the group is somewhere, and it is quite open where."""
+        floating = self.domains.undecided[group.key] & self._table.current
+        return bool(group.undecided) and not group.counts and not group.undecided & ~floating
+
+    def steering(self, bound: Bound) -> Restriction | None:
+        """What would be left to a pod of the one draft that keeps it off by where it may end.
+
+        With the pod on it that cannot be; asked for after everything else.
+        """
+        groups = [group for group, _ in bound.spreads if group.adrift]
+        adrift = union(group.adrift for group in groups)
+        if not adrift or adrift & (adrift - 1):
+            return None
+        for group in groups:
+            group.adrift = 0
+        found = restriction(bound, self.domains)
+        return found if found is None else found.among(adrift)
+
+    def _adrift(self, group: LabelGroup) -> Rows:
+        """Drafts that may become nodes where the group's pods cannot go, yet that count."""
+        found = 0
+        for number in row_numbers(self.domains.undecided[group.key] & self._table.current):
+            draft = self._table.drafts[number]
+            values = possible_values(draft.template, draft.narrowing, group.key)
+            if self._counts(group, draft) and not set(values) <= set(group.domains):
+                self._waiting.setdefault(number, set()).add(group)
+                found |= draft.bit
+        return found
 
     def refresh_all(self) -> None:
         """Works out beforehand over which values pods are spread."""
@@ -68,6 +120,8 @@ class Topology:
 
     def narrowed(self, draft: Draft) -> None:
         self.domains.narrowed(draft)
+        for group in self._waiting.get(draft.number, ()):
+            group.version += 1
 
     def put_on_draft(self, group: PodClass, draft: Draft) -> None:
         for each in group.counted:
@@ -79,6 +133,7 @@ class Topology:
 
     def end_round(self) -> None:
         """What could not settle has been pinned by now."""
+        self._waiting.clear()
         for group in self._labels():
             group.stuck = 0
             group.version += 1  # domains may have come or gone with the limits
@@ -143,21 +198,23 @@ class Topology:
         wanted = group.filter
         if wanted is None or wanted.trivial:
             return True
-        state = (draft.narrowing, draft.pinned, draft.pinned_market)
+        state = (draft.narrowing, draft.pinned or draft.rows, draft.pinned_market or draft.held)
         known = wanted.takes.get(state)
         if known is None:
-            known = wanted.takes[state] = _takes(wanted, draft)
+            known = wanted.takes[state] = takes(wanted, draft)
         return known
 
     def _resolve(self, group: LabelGroup) -> None:
         """Has every draft with pods of the group settle on a value, so that they can be counted."""
-        for number in row_numbers(group.undecided ^ group.stuck):
+        waiting = group.stuck & self.domains.undecided[group.key]
+        for number in row_numbers(group.undecided ^ waiting):
             draft = self._table.drafts[number]
             value = self.domains.value(draft, group.key)
             if value is Open.UNDECIDED:
-                decided = self.decide(draft, group.key)
+                decided = self.decide(draft, group)
                 if decided is Open.UNDECIDED:
                     group.stuck |= draft.bit
+                    self._waiting.setdefault(number, set()).add(group)
                     continue
                 value = Open.LACKING if decided is None else decided
                 self.domains.decide(draft, group.key, value)
@@ -187,7 +244,7 @@ class Topology:
         for narrowing, template in self._launchable(group):
             values = self._values.get((narrowing, group.key))
             if values is None:
-                values = _values(template, narrowing, group.key, self._stock)
+                values = launched_values(template, narrowing, group.key, self._stock)
                 self._values[narrowing, group.key] = values
             found.update(values)
         return frozenset(found)
@@ -195,7 +252,7 @@ class Topology:
     def _launchable(self, group: LabelGroup) -> Sequence[tuple[Narrowing, Template]]:
         wanted = group.filter or Filter(None, None, None)
         if wanted.launchable is None:
-            wanted.launchable = list(_launchable(self._templates, wanted))
+            wanted.launchable = list(launchable(self._templates, wanted))
         return wanted.launchable
 
     def _pinned(self, key: str) -> dict[str, Rows]:
@@ -225,67 +282,10 @@ class Topology:
             found &= union(
                 rows
                 for taints, rows in self._nodes.by_taints.items()
-                if _admitted(taints, wanted.tolerations)
+                if admitted(taints, wanted.tolerations)
             )
         return found
 
 
-def _launchable(
-    templates: Sequence[Template], wanted: Filter
-) -> Iterator[tuple[Narrowing, Template]]:
-    """What pools could launch of the nodes that count, where the pod may go."""
-    for template in templates:
-        if not _tolerated(template, wanted):
-            continue
-        for each in wanted.reach or ANYWHERE:
-            if template.base.requirements.compatible(each, template.well_known):
-                narrowing = template.base.joined(template.decided_here(each))
-                if narrowing is not None:
-                    yield narrowing, template
-
-
-def _takes(wanted: Filter, draft: Draft) -> bool:
-    return _tolerated(draft.template, wanted) and any(
-        _may_be(draft, each) for each in wanted.alternatives or ANYWHERE
-    )
-
-
-def _may_be(draft: Draft, wanted: Requirements) -> bool:
-    """Whether the draft can become such a node, or is one if it is settled what it becomes."""
-    template = draft.template
-    if not template.base.requirements.compatible(wanted, template.well_known):
-        return False
-    narrowing = draft.narrowing.joined(template.decided_here(wanted))
-    if narrowing is None or not draft.pinned:
-        return narrowing is not None
-    bought = (narrowing.markets | narrowing.reserved) & draft.pinned_market
-    return bool(narrowing.rows & draft.pinned and bought)
-
-
-def _cannot(_draft: Draft, _key: str) -> Open:
+def _cannot(_draft: Draft, _group: LabelGroup) -> Open:
     return Open.UNDECIDED
-
-
-def _tolerated(template: Template, wanted: Filter) -> bool:
-    if wanted.tolerations is None:
-        return True
-    return _admitted(template.pool.taints, wanted.tolerations)
-
-
-def _admitted(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether all taints that bind are tolerated."""
-    binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
-    return untolerated(binding, tolerations) is None
-
-
-def _values(template: Template, narrowing: Narrowing, key: str, stock: Stock) -> list[str]:
-    """The values of the label that nodes of the pool could have if they were launched now."""
-    index, allowed = template.index, narrowing.requirements.allowed(key)
-    reserved = narrowing.reserved & template.shelf.of(stock.live)
-    rows = narrowing.rows & template.limits.allowed_at_start
-    rows &= narrowing.offered | template.shelf.sold_in(reserved, rows)
-    if not rows:
-        return []
-    if key in index.keys:
-        return index.values_left(key, rows, narrowing.markets | reserved, allowed)
-    return [] if allowed.open else sorted(allowed.values)

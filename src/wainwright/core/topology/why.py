@@ -48,6 +48,7 @@ def _uneven(group: LabelGroup, *, itself: bool) -> Uneven:
         counts=tuple(Count(place=place, pods=counts[place]) for place in sorted(counts)),
         left=tuple(sorted(spread_over(group, itself=itself))),
         min_domains=group.spread.min_domains,
+        by_default=group.spread.by_default,
     )
 
 

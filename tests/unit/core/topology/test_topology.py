@@ -19,6 +19,7 @@ from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ON_DEMAND, SPOT, ZO
 from wainwright.model.pod import Bonds
 from wainwright.model.pool import Pool
 from wainwright.model.taints import Taint
+from wainwright.model.topology import Preferred
 
 BOTH = (SPOT, ON_DEMAND)
 
@@ -29,9 +30,64 @@ def test_nodes_that_nobody_asks_about_keep_their_choice() -> None:
 
 
 def test_a_node_settles_as_soon_as_somebody_must_know() -> None:
+    (even,) = (msgspec.structs.replace(pod, name="web-9") for pod in pods(1, bonds=spread()))
+    made = planned([*pods(1, cpu=200), even])
+    assert [claim.choices.zones for claim in made.claims] == [("zone-a",), ("zone-b",)]
+    assert {claim.round for claim in made.claims} == {1}
+
+
+def test_who_only_keeps_off_waits_until_it_is_launched() -> None:
     alone = Bonds(anti_affinity=(company(app="web"),))
     made = planned([*pods(1, cpu=200), *pods(1, "shy", bonds=alone)])
     assert [claim.choices.zones for claim in made.claims] == [("zone-a",), ("zone-b", "zone-c")]
+    assert [claim.round for claim in made.claims] == [1, 2]
+
+
+def test_who_would_rather_keep_off_does_not_wait() -> None:
+    rather = Bonds(preferred_anti_affinity=(Preferred(weight=1, term=company(app="web")),))
+    made = planned([*pods(1, cpu=200), *pods(1, "shy", bonds=rather)])
+    assert [claim.pods for claim in made.claims] == [("shop/shy-0", "shop/web-0")]
+    assert [group.pods for group in made.relaxed] == [("shop/shy-0",)]
+
+
+def test_whoever_joins_its_company_need_not_know_where_that_will_be() -> None:
+    near = Bonds(affinity=(company(),))
+    made = planned([*pods(1, cpu=200), *pods(5, "x", cpu=150, bonds=near)])
+    assert [claim.choices.zones for claim in made.claims] == [ZONES]
+
+
+def test_company_is_only_company_where_the_node_has_every_label() -> None:
+    """The pod that is wanted near is on a node without racks: in no rack it is near."""
+    bonds = Bonds(affinity=(company(), company("example.com/rack")))
+    made = planned([*pods(1, cpu=200), *pods(1, "x", bonds=bonds)])
+    assert [group.pods for group in made.unschedulable] == [("shop/x-0",)]
+
+
+def test_of_equally_empty_zones_the_cheapest_comes_first() -> None:
+    dear, cheap = machine("dear", zones=ZONES[:2], price=2.0), machine("cheap", zones=ZONES[2:])
+    (first, second) = planned(pods(2, bonds=spread()), dear, cheap).claims
+    assert (first.launch.zone, second.launch.zone) == ("zone-c", "zone-a")
+
+
+def test_a_node_that_is_made_to_settle_stays_cheap() -> None:
+    dear, cheap = machine("dear", zones=ZONES[:2], price=2.0), machine("cheap", zones=ZONES[2:])
+    made = planned([*pods(1, "x", cpu=200), *pods(1, bonds=spread())], dear, cheap)
+    assert [claim.choices.zones for claim in made.claims] == [("zone-c",)]
+
+
+def test_nodes_out_of_reach_count_before_it_is_known_where_they_will_be() -> None:
+    """Affinity is ignored, so that a node in another zone, where none of them is, would count."""
+    there = Pool(name="c", requirements=asking(ZONE, "In", "zone-b", "zone-c"), weight=10)
+    here = (asking(ZONE, "In", "zone-a"),)
+    bonds = spread(honor_affinity=False)
+    waiting = [*pods(1, "x", cpu=200), *pods(2, bonds=bonds, alternatives=here)]
+    made = planned(waiting, pools=(there, GENERAL))
+    assert made.unscheduled == 1
+
+
+def test_where_a_volume_keeps_the_pod_other_zones_are_no_domains() -> None:
+    bonds = msgspec.structs.replace(spread(), volume_places=(asking(ZONE, "In", "zone-a"),))
+    assert by_zone(planned(pods(3, bonds=bonds))) == {"zone-a": 3}
 
 
 def test_a_zone_where_nothing_can_be_had_is_no_domain() -> None:
@@ -110,8 +166,8 @@ def test_a_running_pod_that_does_not_belong_to_those_it_shuns_keeps_them_away_to
     assert made.claims[0].choices.zones == ("zone-b", "zone-c")
 
 
-def test_where_haste_leaves_a_pod_out_the_plan_takes_its_time() -> None:
-    """Settled at once, a second zone is opened too early, and taken by somebody who need not."""
+def test_nobody_takes_a_zone_that_was_opened_too_early() -> None:
+    """Had those who keep off not waited, a second zone would be there for who needs none."""
     waiting = [
         *pods(1, "five", cpu=500),
         *pods(1, "one", cpu=400),
