@@ -6,7 +6,6 @@ from typing import Final
 
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements, reservation_uses
-from wainwright.core.packing.candidates import packed
 from wainwright.core.relaxed import relaxed
 from wainwright.core.reservations import free_slots, without_promised
 from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
@@ -29,6 +28,8 @@ def plan(
     """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
     solution, packing = _solved(snapshot, catalogs, options), None
     if options.packing is Packing.COST:
+        from wainwright.core.packing.candidates import packed  # seldom needed, and not small
+
         solution, packing = packed(solution, partial(solved, snapshot, catalogs, options))
     taken = snapshot.taken_names
     made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
