@@ -13,6 +13,8 @@ from wainwright.core.classes import Classes
 from wainwright.core.drafts import Change, Draft, DraftTable
 from wainwright.core.fit import fit
 from wainwright.core.ladder import Ladder, Step
+from wainwright.core.minvalues import Minimums
+from wainwright.core.narrowing import Narrowing
 from wainwright.core.nodes import NodeTable
 from wainwright.core.prices import left_after, left_to, price
 from wainwright.core.site import Found, Site
@@ -20,7 +22,7 @@ from wainwright.core.templates import Template
 from wainwright.core.topology.restriction import Crowd, Restriction
 from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import Ask, PodClass, Stage, Wish, both
-from wainwright.model.columns import Rows
+from wainwright.model.columns import REMEMBERED, Rows
 from wainwright.model.pod import Pod
 from wainwright.model.preference import GivenUp
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
@@ -50,6 +52,7 @@ class Tied(Site):
         self.introduce: Introduce = _known
         self._classes = classes
         self._fit: Fit = fit
+        self._prices: dict[tuple[Narrowing, Rows, Minimums], float] = {}
 
     def _tied(self, pod: Pod, group: PodClass, stage: Stage) -> Found | None:
         assert stage.bound is not None
@@ -157,6 +160,8 @@ class Tied(Site):
         wish = stage.wishes[number]
         for drafts, choice in ((table.settled, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
+            if not free:
+                continue
             decided = table.candidates(wish, free & limits.drafts)
             left, maybe = decided, free & limits.undecided
             among: Ways = ()
@@ -197,10 +202,20 @@ class Tied(Site):
             return False
         wish, change = ways[0]
         if len(ways) > 1:
-            free = self.stock.free
-            wish, change = min(ways, key=lambda way: price(left_after(draft, way[1]), free))
+            wish, change = min(ways, key=lambda way: self._price(draft, way[1]))
         self._apply(pod, group, wish, draft, change)
         return True
+
+    def _price(self, draft: Draft, change: Change) -> float:
+        if change.held:
+            return price(left_after(draft, change), self.stock.free)
+        asked = (change.narrowing, change.rows, draft.minimums)
+        found = self._prices.get(asked)
+        if found is None:
+            if len(self._prices) >= REMEMBERED:
+                self._prices.clear()
+            found = self._prices[asked] = price(left_after(draft, change), self.stock.free)
+        return found
 
     def _changed(self, draft: Draft, wish: Wish) -> Change | None:
         ask = wish.ask

@@ -1,5 +1,6 @@
 """Instance types, and the offerings through which they can be bought."""
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -11,7 +12,7 @@ from wainwright.model.resources import HUGE_PAGES, MEMORY, Resources, subtract
 UNLIMITED: Final = 4294967295  # how offerings without a count say that there are enough
 
 
-class Offering(msgspec.Struct, frozen=True, kw_only=True):
+class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One way to buy an instance type. A label it lacks is left open: no zone is any zone.
 
     Without a capacity type it is bought on demand by whoever may have that, else as spot; it is a
@@ -27,11 +28,11 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True):
     reservation_id: str | None = None
     """Offerings with the same id share one count."""
 
-    @property
+    @cached_property
     def zone(self) -> str | None:
         return self.requirements.only(ZONE)
 
-    @property
+    @cached_property
     def capacity_type(self) -> str | None:
         return self.requirements.only(CAPACITY_TYPE)
 

@@ -98,9 +98,13 @@ class Registry:
 
     def introduce(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
         """Registers every constraint; only then can pods be told where they stand."""
+        seen: set[tuple[object, ...]] = set()
         for pod in pods:
             if pod.bonds is not NO_BONDS:
-                self._register(pod, pod.bonds)
+                look = _look(pod)  # most pods share the very bonds of their workload
+                if look not in seen:
+                    seen.add(look)
+                    self._register(pod, pod.bonds)
         for pod in running:
             self._shun(pod, pod.bonds)
 
@@ -169,6 +173,12 @@ class Registry:
         yield from self._other
         for label in pod.labels.items():
             yield from self._anchored.get(label, ())
+
+
+def _look(pod: Pod) -> tuple[object, ...]:
+    """All that the groups of a pod depend on, by identity where that is quicker to compare."""
+    own = id(pod.bonds), id(pod.alternatives), id(pod.tolerations)
+    return (*own, pod.namespace, tuple(pod.labels.items()))
 
 
 def _other_keys(pod: Pod, spread: Spread) -> tuple[str, ...]:

@@ -242,6 +242,15 @@ def test_daemonsets() -> None:
     assert sum(claim.requests["cpu"] for claim in made.claims) == asked
 
 
+def test_fees() -> None:
+    """Where a node costs something beside its price, fewer and larger ones are bought."""
+    agents = [msgspec.structs.replace(kind, fee=0.2) for kind in fleet()]
+    free, charged = planned(pods(90), fleet()), planned(pods(90), agents)
+    assert_thrifty(charged, 90)
+    assert len(charged.claims) < len(free.claims)
+    assert packing(charged).cost == pytest.approx(charged.price + charged.fees)
+
+
 def test_three_hundred_plain_pods_cost_little_more_than_the_bound() -> None:
     general = asking(INSTANCE_CATEGORY, "In", "c", "m", "r").narrow(
         asking(INSTANCE_GENERATION, "Gt", "2")

@@ -98,8 +98,8 @@ def test_of_pools_of_one_weight_the_one_with_the_best_buy_is_asked(cheap: str) -
 
 
 def test_a_draft_keeps_one_type_that_is_a_good_buy_in_every_respect() -> None:
-    """Good buys have the cpus or the memory; what has both is dear, though neither is short."""
-    shapes = {"cpu": (32, 64, 1.0), "memory": (8, 256, 1.0), "both": (64, 512, 9.0)}
+    """Two pods need the cpus of the one and the memory of the other; for more there is one type."""
+    shapes = {"cpu": (32, 64, 1.0), "memory": (8, 256, 1.0), "both": (64, 512, 20.0)}
     types = [
         instance_type(
             name=name,
@@ -113,10 +113,10 @@ def test_a_draft_keeps_one_type_that_is_a_good_buy_in_every_respect() -> None:
             namespace="shop",
             name=f"web-{n}",
             labels={"app": "web"},
-            requests={"cpu": 3000, "memory": GIB} if n % 2 else {"cpu": 500, "memory": 24 * GIB},
+            requests={"cpu": 3000, "memory": 24 * GIB},
             bonds=SPREAD,
         )
-        for n in range(60)
+        for n in range(30)
     ]
     snapshot = Snapshot(pods=tuple(waiting), pools=(GENERAL,))
     recipe = next(each for each in RECIPES if not each.fills)
@@ -146,8 +146,8 @@ def left_out(recipe: Recipe, types: Sequence[tuple[dict[str, int], float]], *ask
 
     Nodes of the cluster hold many others, who make sure that cpus and memory have their price.
     """
-    full = Node(name="full", allocatable={"cpu": 64_000, "memory": 640, "pods": 16})
-    others = [{"cpu": 8000}] * 8 + [{"memory": 80}] * 8
+    full = Node(name="full", allocatable={"cpu": 64_000, "memory": 640, "pods": 80})
+    others = [{"cpu": 4000}] * 16 + [{"memory": 10}] * 64
     waiting = [
         Pod(namespace="shop", name=f"pod-{number}", requests=each)
         for number, each in enumerate([*others, *asked])
