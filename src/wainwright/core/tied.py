@@ -172,14 +172,20 @@ class Tied(Site):
             while left:
                 draft = choice(left)
                 if draft.bit & decided:
-                    change = self._fit(draft, wish)
-                    if change is not None:
-                        self._apply(pod, group, wish, draft, change)
-                        return True
-                elif self._join_as(pod, group, draft, among):
+                    joined = self._join_one(pod, group, draft, wish)
+                else:
+                    joined = self._join_as(pod, group, draft, among)
+                if joined:
                     return True
                 left ^= draft.bit
         return False
+
+    def _join_one(self, pod: Pod, group: PodClass, draft: Draft, wish: Wish) -> bool:
+        change = self._fit(draft, wish)
+        if change is None:
+            return False
+        self._apply(pod, group, wish, draft, change)
+        return True
 
     def _ranked(self, stage: Stage, number: int, limits: Restriction) -> Ways:
         """One of the alternatives in all places where it may be, the emptiest first."""

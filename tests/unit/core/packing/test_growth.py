@@ -169,7 +169,7 @@ def left_out(recipe: Recipe, types: Sequence[tuple[dict[str, int], float]], *ask
 def test_a_pinned_draft_has_the_room_of_its_own_type(recipe: Recipe) -> None:
     """While it grows it minds the good buy, which has less of one thing than what it becomes."""
     good = ({"cpu": 8000, "memory": 80, DISK: 2}, 1.6)
-    small = ({"cpu": 2000, "memory": 20, DISK: 4}, 0.7)
+    small = ({"cpu": 2000, "memory": 10, DISK: 4}, 1.2)
     assert left_out(recipe, [good, small], {"cpu": 1000}, {"cpu": 500, DISK: 3}) == 0
 
 
