@@ -164,8 +164,8 @@ class Thrifty(Placing):
 
     def _step(self, seed: Seed) -> Step | None:
         """How the first pod of the load would open such a machine."""
-        home: Home = seed.members[0][1].home
-        step = self.ladder.step(home.stage, home.wish)
+        first = seed.members[0][1].home
+        step = self.ladder.step(first.stage, first.wish)
         if step is None or step.answer.kind is not Kind.PLAIN:
             return None
         for each in self.ladder.equals(step):
