@@ -141,7 +141,7 @@ def _report(name: str, plans: Iterator[tuple[Plan, Plan, float]]) -> None:
     made = list(plans)
     results = [_packing(packed) for _, packed, _ in made]
     before = max(each.first_fit / each.lower_bound - 1 for each in results) * 100
-    after = max(each.above_bound for each in results) * 100
+    after = max(each.above_bound or 0.0 for each in results) * 100
     seconds = max(taken for _, _, taken in made)
     nodes = f"{len(made[0][0].claims)} -> {len(made[0][1].claims)}"
     print(f"  {name:<34} {before:>8.1f}% {after:>8.1f}% {seconds:>9.2f} {nodes:>12}")

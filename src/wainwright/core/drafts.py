@@ -10,7 +10,7 @@ from wainwright.core.ports import Ports
 from wainwright.core.slack import Place, Slack
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Wish
-from wainwright.model.columns import Rows, row_numbers, union
+from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.markets import Markets
 from wainwright.model.pod import Pod
 from wainwright.model.thresholds import largest_place
@@ -212,19 +212,11 @@ class DraftTable:
 
     def settle(self) -> None:
         """Ends the round: its drafts, pinned by now, are machines under way."""
-        self._forget_good_types()
         for number in row_numbers(self.current):
             self.measure(self.drafts[number])
         self.settled |= self.current
         self.current = 0
         self._by_pods = [0]
-
-    def _forget_good_types(self) -> None:
-        """Those that had to keep one may have more room now than they had for its sake."""
-        mindful = [number for number in row_numbers(self.current) if self.drafts[number].good]
-        self.slack.leave(union(self.drafts[number].bit for number in mindful))
-        for number in mindful:
-            self.drafts[number].levels = self.slack.fresh()
 
     def _raise_level(self, draft: Draft) -> None:
         levels, now = self._by_pods, len(draft.pods)

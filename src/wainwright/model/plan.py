@@ -105,8 +105,11 @@ class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.first_fit - self.cost
 
     @property
-    def above_bound(self) -> float:
-        return self.cost / self.lower_bound - 1 if self.lower_bound else 0.0
+    def above_bound(self) -> float | None:
+        """As a fraction of it; None where the bound is nothing and the cost is not."""
+        if not self.lower_bound:
+            return None if self.cost else 0.0
+        return self.cost / self.lower_bound - 1
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

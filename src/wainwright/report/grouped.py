@@ -1,13 +1,15 @@
 """A plan's claims and failures, put together where they are alike: ten equal nodes are one row."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from wainwright.report.money import hourly
 
 Document = dict[str, Any]
+
+LEAST_TOLD: Final = 0.0005  # USD per hour; less is nothing when it is written down
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +104,14 @@ def nodes_said(verdict: Document) -> str:
     """312 nodes: too little memory, best 1.2Gi short."""
     count = verdict["nodes"]
     return f"{count:,} {'node' if count == 1 else 'nodes'}: {verdict['reason']}"
+
+
+def packing_said(packing: Document) -> str:
+    """packed by cost: $3.752/h less than first-fit, 1.6 % above the bound."""
+    saved, above = packing["savedPerHour"], packing["aboveBound"]
+    less = f"{hourly(saved)} less than" if saved >= LEAST_TOLD else "no cheaper than"
+    far = "" if above is None else f", {above * 100:.1f} % above the bound"
+    return f"packed by cost: {less} first-fit{far}"
 
 
 def relaxed_said(relaxed: Document) -> str:

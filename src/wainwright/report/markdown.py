@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from wainwright.report.grouped import arrivals, failure_rows, node_rows, relaxed_said, some
+from wainwright.report.grouped import (
+    arrivals,
+    failure_rows,
+    node_rows,
+    packing_said,
+    relaxed_said,
+    some,
+)
 from wainwright.report.money import cost_line, hourly
 
 Document = dict[str, Any]
@@ -18,11 +25,17 @@ def markdown(plan: Document) -> str:
         *_nodes(plan),
         *_existing(plan),
         *_reservations(summary),
+        *_packing(summary),
         *_failures(plan),
         *_relaxed(plan),
         *_warnings(plan),
     ]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _packing(summary: Document) -> list[str]:
+    packing = summary["packing"]
+    return [] if packing is None else [packing_said(packing), ""]
 
 
 def _nodes(plan: Document) -> list[str]:

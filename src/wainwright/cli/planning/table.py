@@ -11,6 +11,7 @@ from wainwright.report.grouped import (
     arrivals,
     failure_rows,
     node_rows,
+    packing_said,
     relaxed_said,
     some,
 )
@@ -75,10 +76,7 @@ def _reservations(summary: Document) -> list[Text]:
 
 def _packing(summary: Document) -> list[Text]:
     packing = summary["packing"]
-    if packing is None:
-        return []
-    saved, above = hourly(packing["savedPerHour"]), packing["aboveBound"] * 100
-    return [Text(f"packed by cost: {saved} less than first-fit, {above:.1f} % above the bound")]
+    return [] if packing is None else [Text(packing_said(packing))]
 
 
 def _failure(row: FailureRow) -> list[Text]:

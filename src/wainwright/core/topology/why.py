@@ -27,7 +27,7 @@ def _reasons(bound: Bound) -> Iterator[Keeping]:
     for groups, itself in bound.near:
         if not itself or any(map(_places, groups)):
             yield from (NotNear(key=g.key, pods=_pods(g), left=_places(g)) for g in groups)
-    yield from _too_near(bound)
+    yield from sorted(_too_near(bound), key=lambda found: (found.key, found.pods, found.theirs))
 
 
 def _too_near(bound: Bound) -> Iterator[TooNear]:
