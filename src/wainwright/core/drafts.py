@@ -142,12 +142,11 @@ class DraftTable:
         """The drafts of this round that hold a slot."""
         return self.current ^ (self.current & self.unreserved)
 
-    def open_for(self, short: Sequence[Place]) -> Rows:
-        """Those of them that have at least that much room."""
-        left = self.slotted
+    def open_among(self, drafts: Rows, short: Sequence[Place]) -> Rows:
+        """Those of the drafts that have at least that much room."""
         for rows, mark in short:
-            left ^= left & rows[mark]
-        return left
+            drafts ^= drafts & rows[mark]
+        return drafts
 
     def emptiest(self, drafts: Rows) -> Draft:
         """The one with the fewest pods; of several with one pod the oldest, else the youngest.

@@ -82,7 +82,9 @@ class Patience:
         self.again = self.again or bool(ids & self._heard)
 
     def all_sleep(self, stretch: Stretch) -> bool:
-        if not self._all_wait(stretch) or self._table.open_for(stretch.short):
+        if not self._all_wait(stretch):
+            return False
+        if self._table.open_among(self._table.slotted, stretch.short):
             return False
         self._heard |= stretch.needed_by_any
         return True
@@ -101,6 +103,14 @@ class Patience:
         return stretch.needed_by_all & stock.live != 0 and not (
             stretch.needed_by_any & stock.holdable
         )
+
+    def pass_over_settled(self, stretch: Stretch, round_number: int) -> None:
+        """Has nobody ask the machines under way if none has room for the least of them."""
+        if not (stretch.short and self._table.settled):
+            return
+        if not self._table.open_among(self._table.settled, stretch.short):
+            for run in stretch.runs:
+                run.group.stages[0].wishes[0].barren = round_number
 
     def waits(self, group: PodClass) -> bool:
         """Whether there is a slot for its pods and each is held, so that they open no node."""

@@ -54,6 +54,7 @@ class Rounds:
         if stretch.parts:
             stretch.parts = [part for part in stretch.parts if self._pass(part)]
             return bool(stretch.parts)
+        self._patience.pass_over_settled(stretch, self.placing.round)
         left: Queue = []
         for run in stretch.runs:
             if self.stock.live and self._patience.sleeps(run, stretch):
