@@ -1,4 +1,4 @@
-"""Measuring: the median of several runs, and the most memory a fresh process needed."""
+"""Measuring: the median of several runs, and what a fresh process says of itself."""
 
 import resource
 import statistics
@@ -19,8 +19,8 @@ def _once(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def peak_megabytes(module: str, *arguments: str) -> float:
-    """The most memory that `python -m module arguments` needed; it prints that itself."""
+def in_a_process(module: str, *arguments: str) -> float:
+    """What `python -m module arguments` prints of itself, undisturbed by what ran here before."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from benchmarks.measure import my_peak_megabytes, peak_megabytes, row
+from benchmarks.measure import in_a_process, my_peak_megabytes, row
 from wainwright.catalogue.layers import catalogue
 from wainwright.catalogue.supply import Scope, Supply
 from wainwright.core.plan import plan
@@ -182,7 +182,7 @@ def run() -> None:
             growth = (taken[largest] / largest) / (taken[smallest] / smallest)
             row(f"  a pod of {largest:,} against one of {smallest:,}", f"x {growth:.2f}")
     for workload in WORKLOADS:
-        needed = peak_megabytes("benchmarks.planner", workload, str(SIZES[-1]), str(TYPES[-1]))
+        needed = in_a_process("benchmarks.planner", workload, str(SIZES[-1]), str(TYPES[-1]))
         row(f"{workload}, {SIZES[-1]:,} pods: peak memory", f"{needed:.0f} MB", "target < 300 MB")
 
 

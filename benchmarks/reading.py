@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import my_peak_megabytes, peak_megabytes, row, seconds
+from benchmarks.measure import in_a_process, my_peak_megabytes, row, seconds
 from wainwright.manifests.check import check
 from wainwright.manifests.load import load
 from wainwright.manifests.world import read
@@ -67,7 +67,7 @@ def _report(name: str, file: str, target: str) -> None:
     row(f"{name}, {size:.1f} MiB: parsed", f"{seconds(lambda: load([file]), 3):.2f} s")
     row(f"{name}: parsed, checked and typed", f"{seconds(lambda: read([file]), 3):.2f} s", target)
     row(f"{name}: wain validate", f"{seconds(lambda: check([file]), 3):.2f} s")
-    row(f"{name}: peak memory", f"{peak_megabytes('benchmarks.reading', file):.0f} MB")
+    row(f"{name}: peak memory", f"{in_a_process('benchmarks.reading', file):.0f} MB")
 
 
 if __name__ == "__main__":
