@@ -1,8 +1,5 @@
 """Law 27: plans packed by cost are never worse than first-fit, and its laws hold for them too."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from math import fsum
@@ -15,6 +12,7 @@ from tests.properties import test_plan_laws as laws
 from tests.properties import test_relaxing as relaxing
 from tests.support.busyworlds import busy_world
 from tests.support.cases import Case
+from tests.support.hashseeds import printed
 from tests.support.obvious import shops
 from tests.support.randomworlds import World, crowd, shuffled
 from tests.support.standing import undemanding
@@ -160,16 +158,8 @@ for made in [*map(busy_world, range(12)), *map(mixed_world, range(12))]:
 
 
 def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
-    plans = [
-        subprocess.run(
-            [sys.executable, "-c", PRINT_PLANS],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert plans[0] == plans[1] != b""
+    one, other = (printed(PRINT_PLANS, seed) for seed in ("1", "2"))
+    assert one == other != b""
 
 
 def test_the_worlds_are_not_all_alike() -> None:

@@ -105,6 +105,14 @@ def test_diff_stops_when_a_pod_loses_its_place(tmp_path: Path) -> None:
     assert "7 pods lose their place" in result.stdout
 
 
+@pytest.mark.parametrize("flag", ["--cloud", "--catalog", "--scheduler-config"])
+def test_diff_cannot_read_standard_input_for_both(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], flag: str
+) -> None:
+    assert code(monkeypatch, "plan", "--diff", STORY, STORY, flag, "-") == 2
+    assert "put it into a file" in capsys.readouterr().err
+
+
 def test_diff_wants_two_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(monkeypatch, "plan", "--diff", STORY) == 2
 

@@ -21,6 +21,8 @@ def compare(wish: Wish, output: str) -> int:
     """Plan both inputs at the same moment and print the difference."""
     if len(wish.arguments) != 2:
         raise Usage("--diff compares two inputs", "write: wain plan --diff OLD NEW")
+    if "-" in wish.by_flag:
+        raise Usage("standard input can be read once, and two plans need it", "put it into a file")
     if output == "nodeclaims":
         raise Usage("a difference is no list of claims", "use -o table, json, yaml or markdown")
     now = moment(wish.now).isoformat()
