@@ -115,6 +115,8 @@ class DraftTable:
         self.unreserved: Rows = 0
         self.current: Rows = 0
         """Drafts of this round."""
+        self.slotted: Rows = 0
+        """Those of them that hold a slot."""
         self.settled: Rows = 0
         """Those of earlier rounds: machines under way."""
         self._by_pods: list[Rows] = [0]
@@ -136,11 +138,6 @@ class DraftTable:
         if left and ask.ports:
             left ^= left & self._ports.clashing(ask.ports)
         return left
-
-    @property
-    def slotted(self) -> Rows:
-        """The drafts of this round that hold a slot."""
-        return self.current ^ (self.current & self.unreserved)
 
     def open_among(self, drafts: Rows, short: Sequence[Place]) -> Rows:
         """Those of the drafts that have at least that much room."""
@@ -174,7 +171,9 @@ class DraftTable:
         self.current |= draft.bit
         self._by_pods[0] |= draft.bit
         self.of_template[draft.template.number] |= draft.bit
-        if not draft.held:
+        if draft.held:
+            self.slotted |= draft.bit
+        else:
             self.unreserved |= draft.bit
         draft.levels = self.slack.fresh()
 
@@ -214,7 +213,7 @@ class DraftTable:
         for number in row_numbers(self.current):
             self.measure(self.drafts[number])
         self.settled |= self.current
-        self.current = 0
+        self.current = self.slotted = 0
         self._by_pods = [0]
 
     def _raise_level(self, draft: Draft) -> None:

@@ -63,7 +63,8 @@ def _narrowed(draft: Draft, terms: Terms, rows: Rows) -> Change | None:
 def _fine(draft: Draft, change: Change) -> bool:
     if change.narrowing is not draft.narrowing and not _sold(draft, change):
         return False
-    if draft.held and not _keeps_a_slot(draft, change):
+    kept = change.reserved_rows & change.rows
+    if draft.held and kept != draft.reserved_rows and not _keeps_a_slot(draft, change, kept):
         return False
     return not draft.pinned or _as_pinned(draft, change)
 
@@ -78,9 +79,8 @@ def _sold(draft: Draft, change: Change) -> bool:
     return change.rows != 0
 
 
-def _keeps_a_slot(draft: Draft, change: Change) -> bool:
+def _keeps_a_slot(draft: Draft, change: Change, kept: Rows) -> bool:
     """A draft never gives up its last reserved offering; the pod opens another node instead."""
-    kept = change.reserved_rows & change.rows
     if not kept:
         return False
     if kept != change.reserved_rows:

@@ -94,8 +94,9 @@ class Ladder:
 
     def _only_pool(self, wish: Wish) -> Template | None:
         """The first pool with room for the wish, if no other of its weight has any."""
+        terms = wish.ask.terms
         for _, templates in self._rungs:
-            able = [template for template in templates if room(template, wish)]
+            able = [each for each in templates if terms[each.number] and room(each, wish)]
             if able:
                 return able[0] if len(able) == 1 else None
         return None

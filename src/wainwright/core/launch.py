@@ -215,11 +215,10 @@ def _ordinary_slots(left: Left) -> Rows:
 
 def _emptiest(left: Left, best: Buy, free: Callable[[str], int]) -> Buy:
     """Of equal reservations the one with the most slots left."""
-    price, offers = best.offering.price, left.index.offers(1 << best.row, left.held)
-    equal = [Buy(*each) for each in offers if each[2].price == price]
+    equal = left.index.best_offers(best.row, left.held)
     if len(equal) == 1:
         return best
-    return min(equal, key=lambda buy: _slot_rank(buy.offering, free))
+    return min((Buy(*each) for each in equal), key=lambda buy: _slot_rank(buy.offering, free))
 
 
 def _slot_rank(offering: Offering, free: Callable[[str], int]) -> tuple[str, int, str]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import compress, count
+from operator import itemgetter
 from typing import Final
 
 from wainwright.core.drafts import Draft
@@ -23,25 +24,60 @@ from wainwright.model.values import ValueSet
 FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
+class Spelling:
+    """The names of some types; any set of these is spelt out in the order of names."""
+
+    __slots__ = ("_flags_of", "_marker", "_names")
+
+    def __init__(self, index: TypeIndex, rows: Rows) -> None:
+        digits = _digits(rows)
+        ordered = [row for row in index.by_name if row < len(digits) and digits[~row]]
+        self._names = [index.types[row].name for row in ordered]
+        self._marker: Rows = 1 << len(index.types)
+        # A getter of one place gives no tuple, so that the marker is asked for as well, twice.
+        self._flags_of = itemgetter(*[~row for row in ordered], 0, 0)
+
+    def of(self, rows: Rows) -> tuple[str, ...]:
+        return tuple(compress(self._names, self._flags_of(_digits(rows | self._marker))))
+
+
+def _digits(rows: Rows) -> bytes:
+    """For each row whether it is in the set, the last row first."""
+    return bin(rows)[2:].encode().translate(FLAGS)
+
+
 class Names:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
-    __slots__ = ("_ids", "_index", "_known", "_markets", "_open", "_types", "told")
+    __slots__ = (
+        "_admitted",
+        "_ids",
+        "_index",
+        "_known",
+        "_markets",
+        "_open",
+        "_spellings",
+        "told",
+    )
 
     def __init__(self, index: TypeIndex) -> None:
         self._index = index
-        self._types = [kind.name for kind in index.types]
         self._ids = [market.reservation_id for market in index.markets]
         self.told: dict[tuple[Narrowing, Rows], Choices] = {}
         self._known: dict[Rows, tuple[str, ...]] = {}
+        self._spellings: dict[Rows, Spelling] = {}
+        self._admitted: dict[tuple[str, ValueSet], list[tuple[str, Markets]]] = {}
         self._markets = {key: _by_value(index, key) for key in (ZONE, CAPACITY_TYPE)}
         self._open = {ZONE: index.zoneless, CAPACITY_TYPE: 0}
 
-    def types(self, rows: Rows) -> tuple[str, ...]:
+    def types(self, rows: Rows, among: Rows) -> tuple[str, ...]:
+        """In order; `among` are all that any draft of the pool might have."""
         found = self._known.get(rows)
         if found is None:
-            flags = bin(rows)[:1:-1].encode().translate(FLAGS)
-            found = self._known[rows] = tuple(sorted(compress(self._types, flags)))
+            spelling = self._spellings.get(among)
+            if spelling is None:
+                spelling = self._spellings[among] = Spelling(self._index, among)
+            found = self._known[rows] = spelling.of(rows)
         return found
 
     def values(self, key: str, rows: Rows, markets: Markets, allowed: ValueSet) -> tuple[str, ...]:
@@ -60,17 +96,18 @@ class Names:
 
     def held(self, key: str, held: Markets, allowed: ValueSet) -> tuple[str, ...]:
         """The same for markets that are known to sell what is left."""
-        anywhere = self._open[key] & held
-        found = tuple(
-            value
-            for value, having in self._markets[key]
-            if (anywhere or having & held) and allowed.admits(value)
-        )
-        return found or _asked(allowed)
+        admitted = self._admitted.get((key, allowed))
+        if admitted is None:
+            admitted = self._admitted[key, allowed] = [
+                (value, having | self._open[key])
+                for value, having in self._markets[key]
+                if allowed.admits(value)
+            ]
+        return tuple([value for value, having in admitted if having & held]) or _asked(allowed)
 
     def reservations(self, held: Markets) -> tuple[str, ...]:
-        found = {self._ids[market] for market in row_numbers(held)}
-        return tuple(sorted(name for name in found if name))
+        found = {self._ids[market] or "" for market in row_numbers(held)}
+        return tuple(sorted(found))
 
 
 def claims(
@@ -156,7 +193,7 @@ def _looked_up(draft: Draft, names: Names) -> Choices:
         for key in (ZONE, CAPACITY_TYPE)
     )
     return Choices(
-        instance_types=names.types(rows),
+        instance_types=names.types(rows, draft.template.base.rows),
         zones=zones,
         capacity_types=kinds,
         reservation_ids=names.reservations(draft.held) if draft.held else (),

@@ -15,6 +15,7 @@ from wainwright.core.order import Queue, Run
 from wainwright.core.reservations import Ids, Stock
 from wainwright.core.slack import Place
 from wainwright.core.wishes import PodClass, Wish
+from wainwright.model.columns import Rows
 
 LONG: Final = 512  # runs of a stretch at first
 SHORT: Final = 16  # and of its parts, once somebody in it is awake
@@ -23,7 +24,7 @@ SHORT: Final = 16  # and of its parts, once somebody in it is awake
 class Stretch:
     """Neighbours in the queue, and what can be said of all of them even if some have left."""
 
-    __slots__ = ("needed_by_all", "needed_by_any", "parts", "runs", "short")
+    __slots__ = ("needed_by_all", "needed_by_any", "open", "parts", "runs", "seen", "short")
 
     def __init__(self, runs: Queue) -> None:
         self.runs = runs
@@ -34,6 +35,9 @@ class Stretch:
         """Where this is nothing, nothing is known, and each is looked at by himself."""
         self.short: Sequence[Place] = ()
         """Where the drafts stand that are too full for the least that any of them asks for."""
+        self.open: Rows = 0
+        """Those that were not, among the drafts seen at the last look."""
+        self.seen: Rows = -1
 
     def waiting(self) -> Iterator[Run]:
         yield from self.runs
@@ -44,13 +48,15 @@ class Stretch:
 class Patience:
     """Who sleeps on, and whether those who do have missed something in this pass."""
 
-    __slots__ = ("_heard", "_ladder", "_stock", "_table", "again", "at_once")
+    __slots__ = ("_asked", "_heard", "_ladder", "_stock", "_table", "again", "at_once")
 
     def __init__(self, ladder: Ladder, table: DraftTable) -> None:
         self._ladder = ladder
         self._stock: Stock = ladder.stock
         self._table = table
         self._heard: Ids = 0
+        self._asked = Stretch([])
+        """Where those who are asked now stand in the queue."""
         self.at_once = False
         """Whether pods may wait before they are asked the first time, as no nodes stand."""
         self.again = False
@@ -64,12 +70,18 @@ class Patience:
         if len(stretch.runs) > SHORT and self.at_once and self._stock.live:
             stretch.parts, stretch.runs = self._every(SHORT, stretch.runs), []
 
+    def begin_round(self) -> None:
+        """Until the first pass anybody may be asked."""
+        self._asked = Stretch([])
+
     def begin_pass(self) -> None:
         self._heard, self.again = 0, False
 
     def wait(self, run: Run) -> None:
         """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
-        needs = run.group.needs or 0
+        needs = run.group.needs
+        if needs is None:
+            needs = self._asked.needed_by_any if self._all_wait(self._asked) else 0
         self._heard |= needs
         self.again = self.again or not needs
 
@@ -82,46 +94,53 @@ class Patience:
         self.again = self.again or bool(ids & self._heard)
 
     def all_sleep(self, stretch: Stretch) -> bool:
-        if not self._all_wait(stretch):
-            return False
-        if self._table.open_among(self._table.slotted, stretch.short):
+        self._asked, stretch.seen = stretch, -1
+        if not self._all_wait(stretch) or self._open_to(stretch):
             return False
         self._heard |= stretch.needed_by_any
         return True
 
     def sleeps(self, run: Run, stretch: Stretch) -> bool:
+        if stretch.needed_by_all & self._stock.holdable:
+            return False  # there is a slot for any of them
         group, all_wait = run.group, self._all_wait(stretch)
         if not (all_wait or self.waits(group)):
             return False
-        if self._table.candidates(group.stages[0].wishes[0], self._table.slotted):
+        wish = group.stages[0].wishes[0]
+        if self._table.candidates(wish, self._open_to(stretch)):
             return False
         self._heard |= stretch.needed_by_any if all_wait else group.needs or 0
         return True
 
     def _all_wait(self, stretch: Stretch) -> bool:
         stock = self._stock
-        return stretch.needed_by_all & stock.live != 0 and not (
-            stretch.needed_by_any & stock.holdable
-        )
+        awake = stretch.needed_by_any & stock.holdable
+        return not awake and stretch.needed_by_all & stock.live != 0
 
-    def pass_over_settled(self, stretch: Stretch, round_number: int) -> None:
-        """Has nobody ask the machines under way if none has room for the least of them."""
-        if not (stretch.short and self._table.settled):
-            return
-        if not self._table.open_among(self._table.settled, stretch.short):
-            for run in stretch.runs:
-                run.group.stages[0].wishes[0].barren = round_number
+    def _open_to(self, stretch: Stretch) -> Rows:
+        """The drafts with a slot that have, or had a moment ago, room for the least of them.
+
+        They only get fuller, so that it is looked up again when there is a new one.
+        """
+        slotted = self._table.slotted
+        if stretch.seen != slotted:
+            stretch.seen = slotted
+            stretch.open = self._table.open_among(slotted, stretch.short)
+        return stretch.open
+
+    def passes_over_settled(self, stretch: Stretch) -> bool:
+        """Whether no machine under way has room even for the least of them."""
+        settled, short = self._table.settled, stretch.short
+        return bool(short and settled) and not self._table.open_among(settled, short)
 
     def waits(self, group: PodClass) -> bool:
         """Whether there is a slot for its pods and each is held, so that they open no node."""
-        live = self._stock.live
-        needs = self._needs(group) if live else 0
-        return needs & live != 0 and not needs & self._stock.holdable
-
-    def _needs(self, group: PodClass) -> Ids:
-        if group.needs is None and self.at_once:
-            group.needs = self._ladder.needs(group)
-        return group.needs or 0
+        stock, needs = self._stock, group.needs
+        if needs is None and self.at_once and stock.live:
+            if self._all_wait(self._asked):
+                return True
+            needs = group.needs = self._ladder.needs(group)
+        return needs is not None and not needs & stock.holdable and needs & stock.live != 0
 
     def _every(self, length: int, runs: Queue) -> list[Stretch]:
         cuts = range(0, len(runs), length)

@@ -66,7 +66,8 @@ class Placing(Tied):
 
     def _join(self, pod: Pod, group: PodClass, wish: Wish, forbidden: Rows) -> bool:
         table = self.table
-        settled = table.settled if wish.barren != self.round else 0
+        tried = self.passes_over_settled or wish.barren == self.round
+        settled = 0 if tried else table.settled
         for among, choice in ((settled, table.first), (table.current, table.emptiest)):
             left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
             while left:

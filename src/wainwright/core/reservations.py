@@ -114,7 +114,7 @@ class Stock:
 
 
 class Shelf:
-    """The reserved markets of one pool."""
+    """The reserved markets of a pool, or of several that may use the same ones."""
 
     __slots__ = (
         "_index",

@@ -31,6 +31,8 @@ class Rounds:
         while stretches:
             self.placing.round += 1
             self.stock.begin_round()
+            self._patience.begin_round()
+            self.placing.passes_over_settled = False
             self._placed = self.placing.arrange(stretches)
             stretches = self._passes(stretches)
             self._settle()
@@ -54,7 +56,7 @@ class Rounds:
         if stretch.parts:
             stretch.parts = [part for part in stretch.parts if self._pass(part)]
             return bool(stretch.parts)
-        self._patience.pass_over_settled(stretch, self.placing.round)
+        self.placing.passes_over_settled = self._patience.passes_over_settled(stretch)
         left: Queue = []
         for run in stretch.runs:
             if self.stock.live and self._patience.sleeps(run, stretch):

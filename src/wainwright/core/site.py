@@ -46,6 +46,8 @@ class Site:
         self.patience = Patience(ladder, table)
         self.patient = SHUNNING
         """Groups of these kinds do not make drafts settle before their round is over."""
+        self.passes_over_settled = False
+        """Whether the machines under way are too full for whoever is tried now."""
         self.round = 0
         self.topology = topology
         if topology is not None:

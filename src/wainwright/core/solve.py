@@ -10,7 +10,7 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.opening import Openings
 from wainwright.core.order import queue
 from wainwright.core.placing import Placing
-from wainwright.core.reservations import Stock, numbered
+from wainwright.core.reservations import Shelf, Stock, numbered
 from wainwright.core.rounds import Rounds
 from wainwright.core.slack import Slack
 from wainwright.core.templates import Template
@@ -18,6 +18,8 @@ from wainwright.core.topology.groups import SHUNNING, Kind
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
 from wainwright.core.wishes import Ask, PodClass
+from wainwright.model.index import TypeIndex
+from wainwright.model.markets import Markets
 from wainwright.model.options import Options
 from wainwright.model.pod import Pod
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
@@ -118,9 +120,13 @@ def _asks_not_to_come(taints: Iterable[Taint]) -> bool:
 
 def stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
     """The slots of reservations, made known to the pools that may use them."""
-    numbers = numbered(template.index for template in templates) if gate else {}
+    numbers = numbered(dict.fromkeys(each.index for each in templates)) if gate else {}
+    shelves: dict[tuple[TypeIndex, Markets], Shelf] = {}
     for template in templates if gate else ():
-        template.stock_up(numbers)
+        index, admitted = template.index, template.base.reserved
+        if (index, admitted) not in shelves:
+            shelves[index, admitted] = Shelf(index, admitted, numbers)
+        template.shelf = shelves[index, admitted]
     return Stock({name: free[name] for name in numbers}, numbers)
 
 

@@ -58,6 +58,7 @@ class Template:
         self.well_known = WELL_KNOWN | index.keys
         self.limits = Limits(pool, index)
         self.shelf = Shelf(index, 0, {})
+        """The reservations that it may use, once somebody has counted them."""
         self._daemonsets = daemonsets
         self._closed: Markets = 0 if gate else reserved_markets(index)
         """Where nobody buys: reservations, while their feature gate is closed."""
@@ -76,10 +77,6 @@ class Template:
         twin = copy(self)
         twin.limits = self.limits.copy()
         return twin
-
-    def stock_up(self, numbers: Mapping[str, int]) -> None:
-        """Lets the pool use the reservations that it may, which go by these numbers."""
-        self.shelf = Shelf(self.index, self.base.reserved, numbers)
 
     def number_resources(self, names: Sequence[str]) -> None:
         self.sizes = [self.room.sizes(name) for name in names]

@@ -39,6 +39,7 @@ class TypeIndex:
         "_columns",
         "_markets",
         "accelerated",
+        "by_name",
         "everything",
         "keys",
         "metal",
@@ -54,6 +55,8 @@ class TypeIndex:
     ) -> None:
         self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_by_cost_then_name))
         self.everything: Rows = (1 << len(self.types)) - 1
+        self.by_name: list[int] = sorted(range(len(self.types)), key=lambda n: self.types[n].name)
+        """The rows in the order of names."""
         self._markets = MarketTable(self.types, zones)
         held = _labels_of(self.types, described)
         self._columns = {key: self._column(key, sets) for key, sets in held.items()}
@@ -117,6 +120,12 @@ class TypeIndex:
             return None
         row, market, position = found
         return row, market, self.types[row].offerings[position]
+
+    def best_offers(self, row: int, markets: Markets) -> list[tuple[int, int, Offering]]:
+        """All offerings of one type that cost no more than any other of it in these markets."""
+        offerings = self.types[row].offerings
+        cheapest = self._markets.cheapest_of(row, markets)
+        return [(row, market, offerings[position]) for market, position in cheapest]
 
     def spot_for(self, capacity_types: ValueSet) -> Markets:
         """The markets in which who may have these capacity types buys spot capacity."""

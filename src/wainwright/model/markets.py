@@ -120,6 +120,18 @@ class MarketTable:
         """The offers of one type that can be had, cheapest first."""
         return self._offers[row]
 
+    def cheapest_of(self, row: int, markets: Markets) -> list[tuple[int, int]]:
+        """Market and position of the cheapest offers of one type, all of one cost."""
+        found: list[tuple[int, int]] = []
+        least = inf
+        for cost, market, position in self._offers[row]:
+            if cost > least:
+                break
+            if markets >> market & 1:
+                found.append((market, position))
+                least = cost
+        return found
+
     def cheapest(self, rows: Rows, markets: Markets) -> tuple[int, int, int] | None:
         """Row, market and position of the best buy: by cost, then name, then order of markets."""
         slots = markets & self._reserved != 0  # then rows are in no order, but there are few
