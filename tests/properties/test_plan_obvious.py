@@ -62,8 +62,8 @@ MEMORIES = {
     "wainwright.core.patience.LONG": 4,
     "wainwright.core.patience.SHORT": 1,
     "wainwright.core.reservations.REMEMBERED": 1,
-    "wainwright.core.slack.BLOCK": 1,
-    "wainwright.core.slack.MARKS": 3,
+    "wainwright.core.slack.BLOCK": 2,
+    "wainwright.core.slack.MARKS": 11,
     "wainwright.model.columns.REMEMBERED": 1,
     "wainwright.model.markets.REMEMBERED": 1,
 }

@@ -47,8 +47,8 @@ MEMORIES = {
     "wainwright.core.patience.LONG": 3,
     "wainwright.core.patience.SHORT": 2,
     "wainwright.core.reservations.REMEMBERED": 1,
-    "wainwright.core.slack.BLOCK": 2,
-    "wainwright.core.slack.MARKS": 5,
+    "wainwright.core.slack.BLOCK": 3,
+    "wainwright.core.slack.MARKS": 20,
     "wainwright.model.columns.REMEMBERED": 1,
     "wainwright.model.markets.REMEMBERED": 1,
 }
