@@ -59,8 +59,9 @@ def assert_agreement(world: World) -> None:
 MEMORIES = {
     "wainwright.core.drafts.LEVELS": 10**6,
     "wainwright.core.narrowing.REMEMBERED": 1,
-    "wainwright.core.patience.LONG": 4,
-    "wainwright.core.patience.SHORT": 1,
+    "wainwright.core.patience.FEW": 1,
+    "wainwright.core.patience.LENGTH": 2,
+    "wainwright.core.patience.PARTS": 2,
     "wainwright.core.reservations.REMEMBERED": 1,
     "wainwright.core.slack.BLOCK": 2,
     "wainwright.core.slack.MARKS": 11,

@@ -44,8 +44,9 @@ def test_law_21_order_does_not_matter_to_them_either(seed: int) -> None:
 MEMORIES = {
     "wainwright.core.drafts.LEVELS": 0,
     "wainwright.core.narrowing.REMEMBERED": 1,
-    "wainwright.core.patience.LONG": 3,
-    "wainwright.core.patience.SHORT": 2,
+    "wainwright.core.patience.FEW": 0,
+    "wainwright.core.patience.LENGTH": 1,
+    "wainwright.core.patience.PARTS": 3,
     "wainwright.core.reservations.REMEMBERED": 1,
     "wainwright.core.slack.BLOCK": 3,
     "wainwright.core.slack.MARKS": 20,

@@ -139,6 +139,10 @@ class DraftTable:
             left ^= left & self._ports.clashing(ask.ports)
         return left
 
+    def free(self, draft: Draft) -> list[int]:
+        """How much of each resource the draft can take, if each is looked at by itself."""
+        return [most - taken for most, taken in zip(draft.largest, draft.totals, strict=True)]
+
     def open_among(self, drafts: Rows, short: Sequence[Place]) -> Rows:
         """Those of the drafts that have at least that much room."""
         for rows, mark in short:

@@ -7,42 +7,46 @@ by the stretch.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import reduce
+from operator import and_
+from typing import Final, TypeVar
 
 from wainwright.core.drafts import DraftTable
 from wainwright.core.ladder import Ladder
 from wainwright.core.order import Queue, Run
 from wainwright.core.reservations import Ids, Stock
-from wainwright.core.slack import Place
 from wainwright.core.wishes import PodClass, Wish
-from wainwright.model.columns import Rows
+from wainwright.model.columns import Rows, row_numbers, union
 
-LONG: Final = 512  # runs of a stretch at first
-SHORT: Final = 16  # and of its parts, once somebody in it is awake
+_T = TypeVar("_T")
+
+LENGTH: Final = 64  # runs of a stretch
+PARTS: Final = 8  # stretches that are looked at together first
+FEW: Final = 4  # drafts that are quicker looked at one by one
 
 
 class Stretch:
     """Neighbours in the queue, and what can be said of all of them even if some have left."""
 
-    __slots__ = ("needed_by_all", "needed_by_any", "open", "parts", "runs", "seen", "short")
+    __slots__ = ("least", "needed_by_all", "needed_by_any", "open", "parts", "runs", "seen")
 
-    def __init__(self, runs: Queue) -> None:
+    def __init__(self, runs: Queue, parts: "Sequence[Stretch]" = ()) -> None:
         self.runs = runs
-        self.parts: list[Stretch] = []
-        """The same runs in shorter stretches, once that is of use."""
+        self.parts: list[Stretch] = list(parts)
+        """Shorter stretches that have the runs instead."""
         self.needed_by_any: Ids = 0
         self.needed_by_all: Ids = 0
         """Where this is nothing, nothing is known, and each is looked at by himself."""
-        self.short: Sequence[Place] = ()
-        """Where the drafts stand that are too full for the least that any of them asks for."""
+        self.least: Wish | None = None
+        """The least that any of them asks for, where they differ in nothing but size."""
         self.open: Rows = 0
-        """Those that were not, among the drafts seen at the last look."""
-        self.seen: Rows = -1
+        """The drafts that had room for it, among those seen at the last look."""
+        self.seen: Rows = 0
 
     def waiting(self) -> Iterator[Run]:
         yield from self.runs
         for part in self.parts:
-            yield from part.waiting()
+            yield from part.runs
 
 
 class Patience:
@@ -63,12 +67,10 @@ class Patience:
         """Whether another pass may help somebody who was asked in vain."""
 
     def stretches(self, queue: Queue) -> list[Stretch]:
-        return self._every(LONG, queue)
-
-    def cut(self, stretch: Stretch) -> None:
-        """Takes a stretch apart in which somebody is awake: most of the others will not be."""
-        if len(stretch.runs) > SHORT and self.at_once and self._stock.live:
-            stretch.parts, stretch.runs = self._every(SHORT, stretch.runs), []
+        if not (self.at_once and self._stock.live):
+            return [Stretch(queue)] if queue else []
+        parts = [self._stretch(runs) for runs in _every(LENGTH, queue)]
+        return [self._together(several) for several in _every(PARTS, parts)]
 
     def begin_round(self) -> None:
         """Until the first pass anybody may be asked."""
@@ -94,23 +96,49 @@ class Patience:
         self.again = self.again or bool(ids & self._heard)
 
     def all_sleep(self, stretch: Stretch) -> bool:
-        self._asked, stretch.seen = stretch, -1
-        if not self._all_wait(stretch) or self._open_to(stretch):
+        self._asked = stretch
+        if not self._all_wait(stretch):
+            return False
+        stretch.seen = 0  # those seen then may have become too full
+        if self._open_to(stretch):
             return False
         self._heard |= stretch.needed_by_any
         return True
 
-    def sleeps(self, run: Run, stretch: Stretch) -> bool:
+    def asleep(self, stretch: Stretch, start: int) -> int:
+        """How many runs of the stretch, from there on, can only go on waiting."""
         if stretch.needed_by_all & self._stock.holdable:
-            return False  # there is a slot for any of them
-        group, all_wait = run.group, self._all_wait(stretch)
-        if not (all_wait or self.waits(group)):
-            return False
-        wish = group.stages[0].wishes[0]
-        if self._table.candidates(wish, self._open_to(stretch)):
-            return False
-        self._heard |= stretch.needed_by_any if all_wait else group.needs or 0
-        return True
+            return 0  # there is a slot for any of them
+        if self._all_wait(stretch):
+            found = self._first_with_room(stretch, start)
+            self._heard |= stretch.needed_by_any if found > start else 0
+        else:
+            found = self._first_awake(stretch, start)
+        return found - start
+
+    def _first_with_room(self, stretch: Stretch, start: int) -> int:
+        """The first run that a draft with a slot seems to have room for."""
+        table, found, runs = self._table, self._open_to(stretch), stretch.runs
+        if found.bit_count() <= FEW:
+            drafts = [table.drafts[number] for number in row_numbers(found)]
+            return _first_fitting(runs, start, [table.free(draft) for draft in drafts])
+        while start < len(runs) and not self._has_room(runs[start].group, stretch):
+            start += 1
+        return start
+
+    def _first_awake(self, stretch: Stretch, start: int) -> int:
+        runs = stretch.runs
+        while start < len(runs):
+            group = runs[start].group
+            if not self.waits(group) or self._has_room(group, stretch):
+                break
+            self._heard |= group.needs or 0
+            start += 1
+        return start
+
+    def _has_room(self, group: PodClass, stretch: Stretch) -> bool:
+        assert group.only_wish is not None, "who waits for slots has one wish"
+        return bool(self._table.candidates(group.only_wish, self._open_to(stretch)))
 
     def _all_wait(self, stretch: Stretch) -> bool:
         stock = self._stock
@@ -122,16 +150,18 @@ class Patience:
 
         They only get fuller, so that it is looked up again when there is a new one.
         """
-        slotted = self._table.slotted
+        slotted, least = self._table.slotted, stretch.least
         if stretch.seen != slotted:
             stretch.seen = slotted
-            stretch.open = self._table.open_among(slotted, stretch.short)
-        return stretch.open
+            stretch.open = slotted if least is None else self._table.candidates(least, slotted)
+        return stretch.open if slotted else 0
 
     def passes_over_settled(self, stretch: Stretch) -> bool:
         """Whether no machine under way has room even for the least of them."""
-        settled, short = self._table.settled, stretch.short
-        return bool(short and settled) and not self._table.open_among(settled, short)
+        settled, least = self._table.settled, stretch.least
+        if not settled or least is None:
+            return False
+        return not self._table.open_among(settled, least.short)
 
     def waits(self, group: PodClass) -> bool:
         """Whether there is a slot for its pods and each is held, so that they open no node."""
@@ -142,29 +172,56 @@ class Patience:
             needs = group.needs = self._ladder.needs(group)
         return needs is not None and not needs & stock.holdable and needs & stock.live != 0
 
-    def _every(self, length: int, runs: Queue) -> list[Stretch]:
-        cuts = range(0, len(runs), length)
-        return [self._stretch(runs[start : start + length]) for start in cuts]
-
     def _stretch(self, runs: Queue) -> Stretch:
         """Of neighbours who differ but in size, the least and the most speak for the others."""
-        stretch = Stretch(runs)
-        extremes = _extremes(runs) if self.at_once and self._stock.live else None
+        stretch, extremes = Stretch(runs), _extremes([run.group.only_wish for run in runs])
         if extremes is not None:
-            least, most = extremes
-            stretch.needed_by_any, stretch.needed_by_all = self._ladder.needed(least, most)
-            stretch.short = self._table.slack.places(least.amounts)
+            stretch.needed_by_any, stretch.needed_by_all = self._ladder.needed(*extremes)
+            self._know_least(stretch, extremes[0])
         return stretch
 
 
-def _extremes(runs: Queue) -> tuple[Wish, Wish] | None:
-    """A wish for the least that anybody asks for, and one for the most; None if they differ."""
-    first = runs[0].group.only_wish
+    def _together(self, parts: list[Stretch]) -> Stretch:
+        """Several that are neighbours; what is known of each is known of all of them."""
+        whole, wishes = Stretch([], parts), [part.least for part in parts]
+        extremes = _extremes(wishes)
+        if extremes is not None:
+            whole.needed_by_any = union(part.needed_by_any for part in parts)
+            whole.needed_by_all = reduce(and_, (part.needed_by_all for part in parts))
+            self._know_least(whole, extremes[0])
+        return whole
+
+    def _know_least(self, stretch: Stretch, least: Wish) -> None:
+        least.short = self._table.slack.places(least.amounts)
+        stretch.least = least
+
+
+def _every(count: int, things: list[_T]) -> list[list[_T]]:
+    return [things[start : start + count] for start in range(0, len(things), count)]
+
+
+def _first_fitting(runs: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
+    """The first run whose pods ask for no more of each resource than some space has."""
+    # Spelt out, as it is asked of nearly every run whenever anything happens.
+    for number in range(start, len(runs) if spaces else start):
+        wish = runs[number].group.only_wish
+        assert wish is not None, "those of one stretch have one wish each"
+        for space in spaces:
+            for column, amount in wish.amounts:
+                if amount > space[column]:
+                    break
+            else:
+                return number
+    return len(runs)
+
+
+def _extremes(wishes: Sequence[Wish | None]) -> tuple[Wish, Wish] | None:
+    """A wish for the least of these and one for the most; None if they differ in more than size."""
+    first = wishes[0]
     if first is None:
         return None
     ask, columns, amounts = first.ask, first.columns, []
-    for run in runs:
-        wish = run.group.only_wish
+    for wish in wishes:
         if wish is None or wish.ask is not ask or wish.columns is not columns:
             return None
         amounts.append(wish.amounts)

@@ -5,6 +5,8 @@ nothing. When it is over its drafts become machines under way, pinned to what th
 launched as; that gives back reservations and limits, and the next round sees what comes of it.
 """
 
+from collections.abc import Iterator
+
 from wainwright.core.launch import choose
 from wainwright.core.order import Queue, Run
 from wainwright.core.patience import Stretch
@@ -52,19 +54,25 @@ class Rounds:
         """Tries each pod once; leaves in the stretch those that may still find a place later."""
         if self._patience.all_sleep(stretch):
             return True
-        self._patience.cut(stretch)
         if stretch.parts:
             stretch.parts = [part for part in stretch.parts if self._pass(part)]
             return bool(stretch.parts)
         self.placing.passes_over_settled = self._patience.passes_over_settled(stretch)
         left: Queue = []
-        for run in stretch.runs:
-            if self.stock.live and self._patience.sleeps(run, stretch):
-                left.append(run)
-            else:
-                self._try(run, left)
+        for run in self._awake(stretch, left) if self.stock.live else stretch.runs:
+            self._try(run, left)
         stretch.runs = left
         return bool(left)
+
+    def _awake(self, stretch: Stretch, left: Queue) -> Iterator[Run]:
+        """Those who may find something; the others are left, in the order of the queue."""
+        runs, number = stretch.runs, 0
+        while number < len(runs):
+            awake = number + self._patience.asleep(stretch, number)
+            left += runs[number:awake]
+            if awake < len(runs):
+                yield runs[awake]
+            number = awake + 1
 
     def _try(self, run: Run, left: Queue) -> None:
         """Places as many pods of the run as there is room for; if one fails, so do the others."""
