@@ -71,6 +71,7 @@ def _blended(prices: Prices, demands: Sequence[Sequence[int]]) -> Prices:
     totals = [sum(column) for column in zip(*demands, strict=True)]
     asked = [total for total in totals if total]
     value = sum(worth(own, price) for own, price in zip(demands, prices, strict=True))
+    value = value or 1.0  # where all that is needed is free, only the demands tell lots apart
     fair = [value / len(asked) / total if total else 0.0 for total in totals]
     return [
         [(1 - FAIR) * price + FAIR * other for price, other in zip(own, fair, strict=True)]

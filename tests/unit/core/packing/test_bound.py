@@ -71,6 +71,12 @@ def test_machines_can_be_cut_to_measure() -> None:
     assert found.cost == 2.0
 
 
+def test_what_is_free_costs_nothing() -> None:
+    free = kind("m.8", offering(price=0.0))
+    found = packing(planned(pods(3), [free, kind("n.8")]))
+    assert (found.cost, found.lower_bound) == (0.0, 0.0)
+
+
 def test_what_pods_cannot_add_up_to_is_no_use() -> None:
     """Three cpus each: of eight no more than six are ever used."""
     assert is_about(packing(planned(pods(4, cpu=3), [kind("m.8")])).lower_bound, 2.0)

@@ -22,7 +22,7 @@ LOTS = st.lists(
 MACHINES = st.lists(
     st.builds(
         lambda cost, cpu, memory, who: machine(float(cost), cpu, memory, 10, takers=who),
-        st.integers(1, 20),
+        st.integers(0, 20),
         st.integers(1, 40),
         st.integers(1, 40),
         st.integers(1, 7),
