@@ -1,11 +1,15 @@
 """Wainwright: which nodes do these pods lack, what would they cost, and why not.
 
-import wainwright
+In a notebook or script, with the folder of the project as the current one:
 
-world = wainwright.read("examples/reserved-with-fallback")
-plan = wainwright.plan(world)
-print(plan.price, [claim.launch for claim in plan.claims])
-print(wainwright.explain(world, "default/web-0"))
+    import wainwright
+
+    world = wainwright.read("examples/reserved-then-spot")
+    plan = wainwright.plan(world)
+    print(f"${plan.price:.3f}/h", [claim.launch.instance_type for claim in plan.claims])
+    print(wainwright.explain(world, "shop/web-5"))
+
+docs/library.md has more.
 """
 
 import importlib
@@ -23,3 +27,8 @@ def __getattr__(name: str) -> Any:
     if name in ("explain", "plan", "read"):
         return getattr(importlib.import_module("wainwright.notebook"), name)
     raise AttributeError(f"module 'wainwright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What there is for a reader, loaded or not: notebooks complete names from it."""
+    return sorted({*globals(), *__all__} - {"TYPE_CHECKING", "Any", "importlib"})

@@ -30,7 +30,10 @@ class WainError(Exception):
 
 
 class BadInput(WainError):
-    """The input cannot be used as it stands."""
+    """The input cannot be used as it stands. In a notebook, too, the reader sees what to do."""
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
 class Usage(BadInput):

@@ -9,7 +9,7 @@ from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.plan import Plan
 from wainwright.offline import Conditions, Planned, planned, prepare
 from wainwright.report.document import document
-from wainwright.report.pod import lines
+from wainwright.report.pod import story
 
 
 def read(*paths: str | Path, scheduler_config: str | Path | None = None) -> World:
@@ -36,7 +36,7 @@ def explain(
     """Where a pod goes and what decided, or why it goes nowhere."""
     made = _planned(world, now, options)
     at = made.prepared.conditions.now.isoformat()
-    return "\n".join(lines(document(made, now=at), pod))
+    return "\n".join(story(made, document(made, now=at), pod).lines)
 
 
 def _planned(world: World, now: datetime | None, options: Options) -> Planned:

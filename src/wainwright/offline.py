@@ -14,7 +14,8 @@ from wainwright.api.nodepool import NodePool
 from wainwright.catalogue.built import Built
 from wainwright.catalogue.layers import Catalogues
 from wainwright.catalogue.remarks import Remark
-from wainwright.catalogue.reservations import Selected, Standing
+from wainwright.catalogue.reservations import Selected
+from wainwright.catalogue.selection import offered, passed_over, said_of, still_runs
 from wainwright.catalogue.settings import Options as Rules
 from wainwright.catalogue.supply import Gates, Scope, Supply
 from wainwright.collector import without_collector
@@ -51,6 +52,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     remarks: tuple[Remark, ...]
     """What the catalogues have to say about objects of the input."""
+    passed_over: tuple[Selected, ...] = ()
+    """Capacity reservations that classes select and that none of them can use."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,30 +93,26 @@ def prepare(world: World, conditions: Conditions) -> Prepared:
     """Build the catalogues and the snapshot; raises catalogue.remarks.Refused."""
     catalogues = Catalogues(supply_of(world, conditions))
     built = {pool.metadata.name: catalogues.of(scope_of(world, pool)) for pool in world.pools}
-    translated = snapshot(world, reservations=_reservations(built.values()))
+    unused = passed_over(built.values())
+    known = [
+        *offered(built.values()),
+        *(each for each in unused if still_runs(each, conditions.now)),
+    ]
+    translated = snapshot(world, reservations=map(_reservation, known))
     remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
     return Prepared(
         world=world,
         conditions=conditions,
         built=built,
         snapshot=msgspec.structs.replace(translated.snapshot, claims=_claims(world)),
-        warnings=tuple(translated.warnings),
+        warnings=(*translated.warnings, *said_of(unused)),
         remarks=tuple(remarks),
+        passed_over=tuple(unused),
     )
 
 
 def _claims(world: World) -> frozenset[str]:
     return frozenset(claim.metadata.name for claim in world.claims)
-
-
-def _reservations(built: Iterable[Built]) -> list[Reservation]:
-    """The reservations that some class selects and that are offered, each once."""
-    found: dict[str, Selected] = {}
-    for one in built:
-        for selected in one.reservations:
-            if selected.standing is Standing.OFFERED:
-                found.setdefault(selected.reservation.id, selected)
-    return [_reservation(found[name]) for name in sorted(found)]
 
 
 def _reservation(selected: Selected) -> Reservation:
@@ -124,6 +123,7 @@ def _reservation(selected: Selected) -> Reservation:
         available=selected.available,
         instance_type=reservation.instanceType,
         zone=reservation.availabilityZone,
+        unusable=None if selected.is_offered else f"it {selected.standing.value}",
     )
 
 
@@ -147,13 +147,14 @@ def _dear_preferences(
     ):
         return ()
     ignoring = msgspec.structs.replace(options, preference_policy=PreferencePolicy.IGNORE)
-    other = plan(snapshot, indexes, ignoring)
+    other = plan(snapshot, indexes, ignoring, advise=False)
     dearer = made.price + made.fees - other.price - other.fees
     if other.scheduled < made.scheduled or dearer < NOTABLE * (other.price + other.fees):
         return ()
     pods = sum(map(_prefers, snapshot.pods))
     return (
-        f"preferences of {pods:,} pods cost ${dearer:.3f}/h: {len(made.claims):,} nodes where "
+        f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${dearer:.3f}/h: "
+        f"{len(made.claims):,} nodes where "
         f"{len(other.claims):,} would do without them (--preference-policy Ignore)",
     )
 

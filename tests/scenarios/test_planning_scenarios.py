@@ -16,7 +16,7 @@ from wainwright.manifests.refused import InputRefused
 STORIES = sorted((Path(__file__).parent / "planning").glob("*.yaml"))
 NOW = "2026-01-31T12:00:00Z"
 ITEMS = {
-    "1.1": [5, 6, 7, 8, 11, 12, 25, 26, 27, 28, 30, 31, 32, 35, 36, 37, 38, 39, 44],
+    "1.1": [1, 2, 3, 5, 6, 7, 8, 11, 12, 25, 26, 27, 28, 30, 31, 32, 35, 36, 37, 38, 39, 44],
     "1.2": [1, 7, 8],
     "1.3": [20, 21, 22, 27, 34, 35],
     "1.4": [2, 3, 4, 5, 6, 7],
@@ -69,6 +69,24 @@ class Unplaced(Part, frozen=True, kw_only=True):
     pools: dict[str, Pool] = {}
 
 
+class Keeping(Part, frozen=True, kw_only=True):
+    """Pods that a pool did not bring into a reservation."""
+
+    node_pool: str
+    pods: int
+    place: str
+    reason: str
+    """Part of it."""
+
+
+class Slots(Part, frozen=True, kw_only=True):
+    """What `wain reservations` says of one reservation."""
+
+    idle: int
+    promised: int = 0
+    not_used_by: list[Keeping] | None = None
+
+
 class Expect(Part, frozen=True, kw_only=True):
     nodes: list[Nodes] = []
     """All claims there are."""
@@ -78,6 +96,10 @@ class Expect(Part, frozen=True, kw_only=True):
     """All pods without a place."""
     reservations: dict[str, str] = {}
     """All that are listed, as `used/available/total`."""
+    unusable: dict[str, str] = {}
+    """Those among them that nobody can use, and why."""
+    slots: dict[str, Slots] | None = None
+    """All that `wain reservations` lists."""
     warnings: list[str] = []
     refused: list[str] = []
     """Parts of what is said; nothing else may be expected then."""
@@ -113,6 +135,10 @@ def test_story(path: Path, tmp_path: Path) -> None:
     check_unplaced(plan["unschedulable"], story.expect.unplaced)
     check_rest(plan, story.expect)
     assert result.return_value == (1 if story.expect.unplaced else 0)
+    if story.expect.slots is not None:
+        arguments[0] = "reservations"
+        told = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
+        check_slots({one["id"]: one for one in told["items"]}, story.expect.slots)
 
 
 @pytest.mark.parametrize("chapter", ITEMS)
@@ -198,5 +224,18 @@ def check_rest(plan: dict[str, Any], expect: Expect) -> None:
         for use in plan["summary"]["reservations"]
     }
     assert uses == expect.reservations
+    reasons = {use["id"]: use["unusable"] for use in plan["summary"]["reservations"]}
+    assert {name: why for name, why in reasons.items() if why} == expect.unusable
     for part in expect.warnings:
         assert any(part in warning for warning in plan["warnings"]), plan["warnings"]
+
+
+def check_slots(found: dict[str, dict[str, Any]], wanted: dict[str, Slots]) -> None:
+    counts = {name: (one["idle"], one["promised"]) for name, one in found.items()}
+    assert counts == {name: (one.idle, one.promised) for name, one in wanted.items()}
+    for name, one in wanted.items():
+        kept = found[name]["notUsedBy"]
+        for each, said in zip(one.not_used_by or (), kept, strict=one.not_used_by is not None):
+            counted = (said["nodePool"], said["place"], len(said["pods"]))
+            assert counted == (each.node_pool, each.place, each.pods)
+            assert each.reason in said["reason"]

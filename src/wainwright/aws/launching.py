@@ -12,8 +12,9 @@ import msgspec
 from wainwright.catalogue.built import Built
 from wainwright.catalogue.lots import Layer
 from wainwright.catalogue.reservations import CAPACITY_BLOCK
-from wainwright.core.launch import LAUNCHED, Left, cut, to_be_bought
+from wainwright.core.launch import Left, to_be_bought
 from wainwright.core.minvalues import minimums
+from wainwright.core.shortlist import LAUNCHED, cut
 from wainwright.errors import NoCapacity
 from wainwright.model.claim import Claim
 from wainwright.model.columns import row_numbers

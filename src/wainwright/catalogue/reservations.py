@@ -40,6 +40,10 @@ class Selected(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
 
     @property
+    def is_offered(self) -> bool:
+        return self.standing is Standing.OFFERED
+
+    @property
     def available(self) -> int:
         free = self.reservation.available
         return self.reservation.total if free is None else free

@@ -1,10 +1,11 @@
 """`wain explain`: the rule behind each number, and the layers of each price."""
 
+from difflib import get_close_matches
 from typing import Any, Final
 
 import click
 
-from wainwright.api.fault import did_you_mean
+from wainwright.catalogue import builtin
 from wainwright.catalogue.built import Built
 from wainwright.catalogue.explain import labels, numbers, obstacle
 from wainwright.catalogue.ledger import Account, accounts
@@ -16,8 +17,10 @@ from wainwright.cli.tables import aligned, show_table
 from wainwright.errors import Usage
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.report import jsonout
+from wainwright.report.grouped import some
 
 OUTPUTS: Final = click.Choice(["text", "json"])
+CLOSE: Final = 0.7  # names of types are short, and much the same
 
 
 class About(Asked, frozen=True, kw_only=True):
@@ -93,9 +96,21 @@ def _built(about: About) -> tuple[Supplies, Built]:
     supplies = Supplies(about)
     built = supplies.built()
     if about.name not in built.by_name:
-        hint = did_you_mean(about.name, list(built.by_name))
-        raise Usage(f"there is no instance type {about.name} in {built.region}", hint)
+        raise Usage(
+            f"there is no instance type {about.name} in {built.region}",
+            _hint(about.name, list(built.by_name)),
+        )
     return supplies, built
+
+
+def _hint(name: str, known: list[str]) -> str:
+    """A type of another family is no misspelling, and one that the Cloud leaves out is none."""
+    if name in builtin.machines():
+        return f"it is sold elsewhere, or the Cloud leaves it out: there are {some(known)}"
+    family = name.partition(".")[0]
+    near = [each for each in known if each.partition(".")[0] == family] or known
+    close = get_close_matches(name, near, n=1, cutoff=CLOSE)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def _head(supplies: Supplies, built: Built, name: str) -> dict[str, Any]:

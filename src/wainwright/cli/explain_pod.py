@@ -10,7 +10,7 @@ from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.report import jsonout
 from wainwright.report.document import document
-from wainwright.report.pod import has_place, lines
+from wainwright.report.pod import story
 
 
 @click.command("pod")
@@ -21,14 +21,10 @@ from wainwright.report.pod import has_place, lines
 def explain_pod(name: str, output: str, **flags: Any) -> int:
     """Say where a pod goes and what decided; or the funnel of each pool, and the nearest miss.
 
-    Exit code 0 when the pod has a place, 1 when it has none, 2 for bad input.
+    Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
+    input.
     """
     run = planned_by(Wish(**flags), Timings(), quietly=True)
-    made = document(run.planned, now=run.now)
-    told = lines(made, name)
-    if output == "json":
-        story = {"pod": name, "placed": has_place(made, name), "lines": told}
-        click.echo(jsonout.dump(story))
-    else:
-        click.echo("\n".join(told))
-    return 0 if has_place(made, name) else 1
+    told = story(run.planned, document(run.planned, now=run.now), name)
+    click.echo(jsonout.dump(told) if output == "json" else "\n".join(told.lines))
+    return 0 if told.placed else 1

@@ -2,11 +2,12 @@
 
 import importlib
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from wainwright import __version__
+from wainwright.cli.streams import Unwritten, given_up, opened, writing
 from wainwright.errors import WainError
 from wainwright.manifests.refused import InputRefused
 
@@ -24,6 +25,20 @@ COMMANDS: Final = {
 
 class Commands(click.Group):
     """Loads a command's module when it is called for: start-up should not pay for the others."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        with writing():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with writing():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return sorted(COMMANDS)
@@ -49,6 +64,17 @@ def wain() -> None:
 def main() -> None:
     """Run a command; what the user can mend is said in a sentence, without a traceback."""
     try:
+        with writing():
+            opened()
+            code = _run()
+            sys.stdout.flush()
+    except Unwritten as unwritten:
+        code = given_up(unwritten)
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
         code = wain.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
@@ -59,10 +85,7 @@ def main() -> None:
     except WainError as error:
         _show(error)
         code = error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has had enough; Python would complain at exit
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _show(error: WainError) -> None:

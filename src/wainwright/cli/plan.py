@@ -1,12 +1,12 @@
 """`wain plan`: which nodes for which pods, at what price, and why some pod has no place."""
 
-import sys
 from typing import Any, Final
 
 import click
 
 from wainwright.cli.flags import PLANNING, with_flags
 from wainwright.cli.inputs import inputs
+from wainwright.cli.planning.notes import tell
 from wainwright.cli.planning.run import Run, Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.manifests.yamlout import dump
@@ -28,14 +28,13 @@ def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
     Exit code 0 when every pod has a place, 1 when some pod has none, 2 for bad input. With --diff:
     0 no change, 1 a pod loses its place, 3 any other change.
     """
-    wish = Wish(**flags)
+    wish, clock = Wish(**flags), Timings()
     if diff:
         from wainwright.cli.planning.compare import compare  # another command's work, seldom needed
 
-        return compare(wish, output)
-    clock = Timings()
-    run = planned_by(wish, clock)
-    code = _show(run, output, clock)
+        code = compare(wish, output, clock)
+    else:
+        code = _show(planned_by(wish, clock), output, clock)
     if timings:
         click.echo(clock.line(), err=True)
     return code
@@ -44,19 +43,17 @@ def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
 def _show(run: Run, output: str, clock: Timings) -> int:
     with clock.spent("explain"):
         made = document(run.planned, now=run.now)
-    for line in beside(run.planned):
-        click.echo(click.style("note: ", fg="yellow", bold=True) + line, err=True)
+    tell(beside(run.planned))
     PRINTERS[output](made, run)
     return 1 if made["unschedulable"] else 0
 
 
-def _table(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001
-    from rich.console import Console
-
+def _table(made: dict[str, Any], run: Run) -> None:
     from wainwright.cli.planning.table import show
+    from wainwright.cli.screen import Console
+    from wainwright.report.choices import launchable
 
-    width = None if sys.stdout.isatty() else 200
-    show(made, Console(width=width, highlight=False))
+    show(made, Console(markup=False, highlight=False), launchable(run.planned))
 
 
 def _json(made: dict[str, Any], run: Run) -> None:  # noqa: ARG001

@@ -13,32 +13,18 @@ def show_report(report: Report, *, word: str = "warning") -> None:
     show(report.warnings, word=word, colour="yellow")
 
 
-def where(problem: Problem) -> str:
-    line = f":{problem.line}" if problem.line is not None else ""
-    return f"{problem.file}{line}"
-
-
 def show(problems: Iterable[Problem], *, word: str, colour: str) -> None:
     """Each problem as: place and field, then what is wrong, then what to do."""
     for problem in problems:
         field = f": {problem.path}" if problem.path else ""
         click.echo(
             click.style(f"{word}: ", fg=colour, bold=True)
-            + click.style(f"{where(problem)}{field}", bold=True),
+            + click.style(f"{problem.where}{field}", bold=True),
             err=True,
         )
-        click.echo(f"    {sentence(problem)}", err=True)
+        click.echo(f"    {problem.sentence}", err=True)
         if problem.hint:
             click.echo(click.style(f"    {problem.hint}", fg="cyan"), err=True)
-
-
-def sentence(problem: Problem) -> str:
-    """What was found and what was expected, in one line."""
-    if problem.expected and problem.message == f"expected {problem.expected}":
-        return f"found {problem.found}, {problem.message}"
-    if problem.message == problem.expected:
-        return f"found {problem.found}: {problem.message}"
-    return problem.message
 
 
 def counted(number: int, noun: str) -> str:

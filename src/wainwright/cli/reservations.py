@@ -10,7 +10,7 @@ from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.cli.tables import show_table
 from wainwright.report import jsonout
-from wainwright.report.reservations import HEADINGS, remarks, rows
+from wainwright.report.reservations import HEADINGS, NUMBERS, remarks, rows
 from wainwright.report.reservations import reservations as found_in
 
 
@@ -27,9 +27,11 @@ def reservations(output: str, **flags: Any) -> int:
         click.echo(jsonout.dump(made))
         return 0
     if not found:
-        click.echo("no class of the input selects a capacity reservation that is offered")
+        gate = run.planned.prepared.conditions.gates.capacity_reservations
+        none = "no class of the input selects a capacity reservation"
+        click.echo(none if gate else "the feature gate CapacityReservations is off")
         return 0
-    show_table(HEADINGS, rows(found), numbers=5)
+    show_table(HEADINGS, rows(found), numbers=NUMBERS)
     for line in remarks(found):
         click.echo(line)
     return 0

@@ -125,7 +125,8 @@ def gates(given: Sequence[str]) -> Gates:
     for text in given:
         name, _, value = text.partition("=")
         if name not in GATES:
-            raise Usage(f"there is no feature gate {name!r}", did_you_mean(name, list(GATES)))
+            known = did_you_mean(name, list(GATES)) or f"there are {', '.join(GATES)}"
+            raise Usage(f"there is no feature gate {name!r}", known)
         if value.lower() not in ("true", "false"):
             raise Usage(f"--feature-gate {text}: neither true nor false", f"write {name}=false")
         if GATES[name]:

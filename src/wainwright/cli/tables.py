@@ -48,7 +48,9 @@ def _rich(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) 
             table.add_column(heading, justify=justify, no_wrap=True, min_width=width)
     for row in rows:
         table.add_row(*row)
-    console = importlib.import_module("rich.console").Console(markup=False, highlight=False)
+    console = importlib.import_module("wainwright.cli.screen").Console(
+        markup=False, highlight=False
+    )
     fixed = sum(widths[:folding]) + len(GAP) * len(widths)
     needed = fixed + (min(widths[-1], LEAST_WORDS) if folding < len(widths) else 0)
     console.width = max(console.width, needed)

@@ -3,11 +3,12 @@
 Worked out after the solve and only for pods without a place, so it may look at types one by one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from wainwright.core.blame import Blame
 from wainwright.core.templates import Template
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.labels import is_restricted_for_pods, suggestion
@@ -20,9 +21,10 @@ from wainwright.model.reason import (
     LimitReached,
     NothingBigEnough,
     NothingOffered,
-    NoTypeMatches,
+    NotOnOffer,
     PoolReason,
     RestrictedLabel,
+    Shortage,
     TooFewValues,
     Untolerated,
 )
@@ -43,8 +45,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = True
     """Whether minValues must be kept."""
     reservations: bool = True
-    smallest: dict[int, dict[Rows, tuple[int, str]]] = msgspec.field(default_factory=dict)
-    """By pool and types left: which of these comes nearest to its limits, and which limit."""
+    smallest: dict[object, dict[Rows, tuple[int, str]]] = msgspec.field(default_factory=dict)
+    """By pool, its limits and types left: which of these comes nearest, and to which limit."""
+    unsold: dict[object, dict[Rows, NotOnOffer | NothingOffered]] = msgspec.field(
+        default_factory=dict
+    )
+    """By pool, what is wanted and types left: why none of these can be bought."""
 
 
 class Descent(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +121,7 @@ class _Steps:
         admitted = self.index.admitted_by(self.both)
         self._count(admitted)
         if not admitted:
-            return self._unmatched()
+            return self._blame.unmatched()
         roomy = admitted & self.template.room.holding(self.requests)
         self._count(roomy)
         if not roomy:
@@ -130,17 +136,6 @@ class _Steps:
     def _count(self, rows: Rows) -> None:
         self.left.append(rows.bit_count())
 
-    def _unmatched(self) -> NoTypeMatches:
-        """The label that ruled out the last type; the pod's own are asked last."""
-        keys = [*(k for k in self.both if k not in self.wanted), *self.wanted]
-        rows = self.index.everything
-        for key in keys:
-            kept = rows & self.index.admitted_by(self.both.without(set(self.both) - {key}))
-            if not kept:
-                return NoTypeMatches(key=key, wanted=self.both.allowed(key))
-            rows = kept
-        return NoTypeMatches(key=keys[-1], wanted=self.both.allowed(keys[-1]))
-
     def _too_big(self, rows: Rows) -> NothingBigEnough:
         """The type that comes nearest, by the resource that it lacks most of."""
         _, name, row = min(self._lack(row) for row in row_numbers(self._nearest(rows)))
@@ -151,7 +146,15 @@ class _Steps:
             best=max(0, self._room(row).get(name, 0)),
             instance_type=self.index.types[row].name,
             daemonsets=taken,
+            beside=tuple(self._also_lacking(row, name)),
         )
+
+    def _also_lacking(self, row: int, told: str) -> Iterator[Shortage]:
+        room = self._room(row)
+        for name, amount in self.requests.items():
+            best = max(0, room.get(name, 0))
+            if name != told and amount > best:
+                yield Shortage(resource=name, needed=amount, best=best)
 
     def _nearest(self, rows: Rows) -> Rows:
         """A few of the types, the nearest among them: those that hold the largest share of it."""
@@ -186,19 +189,20 @@ class _Steps:
                 found ^= 1 << number
         return found
 
-    def _sold_out(self, rows: Rows) -> NothingOffered:
-        admitted = self.index.markets_admitted_by(self.both)
-        names = {
-            market.reservation_id
-            for market in (self.index.markets[number] for number in row_numbers(admitted))
-            if market.reservation_id is not None and market.listed & rows
-        }
-        first = next(iter(self.index.members(rows)))
-        used_up = tuple(sorted(name for name in names if name))
-        users = [user for name in used_up for user in self.state.users.get(name, ())]
-        return NothingOffered(
-            instance_type=first.name, reservations=used_up, users=tuple(dict.fromkeys(users))
-        )
+    def _sold_out(self, rows: Rows) -> NotOnOffer | NothingOffered:
+        """The same for all who ask for the same among the same types."""
+        known = self.state.unsold.setdefault((self.template.number, self.wanted, self.both), {})
+        if rows not in known:
+            known[rows] = self._blame.unsold(rows, reservations=self.state.reservations)
+        found = known[rows]
+        if isinstance(found, NotOnOffer):
+            return found
+        users = [user for name in found.reservations for user in self.state.users.get(name, ())]
+        return msgspec.structs.replace(found, users=tuple(dict.fromkeys(users)))
+
+    @property
+    def _blame(self) -> Blame:
+        return Blame(self.template, self.wanted, self.both)
 
     def _too_uniform(self, rows: Rows, markets: Markets) -> TooFewValues | None:
         reason = self._few(rows, markets)
@@ -228,7 +232,8 @@ class _Steps:
 
     def _smallest(self, rows: Rows) -> tuple[int, str]:
         """The type that breaks a limit by the least, and that limit; remembered for its equals."""
-        known = self.state.smallest.setdefault(self.template.number, {})
+        left = tuple(self.template.limits.left.items())
+        known = self.state.smallest.setdefault((self.template.number, left), {})
         if rows not in known:
             row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
             known[rows] = row, self._over(row)[0]
@@ -240,7 +245,11 @@ class _Steps:
         return [name for name in left if self._added(row, name) > left[name]]
 
     def _excess(self, row: int) -> float:
-        return max(self._added(row, name) for name in self._over(row))
+        """By how much it breaks the limit that it breaks most, in parts of that limit."""
+        left, limits = self.template.limits.left, self.template.pool.limits
+        return max(
+            (self._added(row, name) - left[name]) / max(limits[name], 1) for name in self._over(row)
+        )
 
     def _added(self, row: int, name: str) -> int:
         return 1 if name == NODES else self.index.types[row].capacity.get(name, 0)

@@ -1,46 +1,34 @@
 """Idle reservations: capacity that is paid for and stays unused, and what kept pods off it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from wainwright.core.filled import filled
+from wainwright.core.obstacles import Scene, obstacle
+from wainwright.core.seekers import Seeker, seekers
+from wainwright.core.slots import Way, ways
+from wainwright.core.templates import compiled, rank
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.plan import Plan
-from wainwright.model.pod import Pod
+from wainwright.model.labels import ON_DEMAND
+from wainwright.model.obstacle import Kept, Obstacle, Place, TooSmall
+from wainwright.model.options import DEFAULT_OPTIONS, MinValuesPolicy, Options, PreferencePolicy
+from wainwright.model.plan import Plan, ReservationUse
 from wainwright.model.pool import Pool
-from wainwright.model.reason import (
-    LabelConflict,
-    NothingBigEnough,
-    PoolReason,
-    PoolUnusable,
-    Untolerated,
-)
-from wainwright.model.requirements import Requirements
-from wainwright.model.resources import shortage, signature
+from wainwright.model.reason import PoolUnusable
 from wainwright.model.snapshot import Reservation, Snapshot
-from wainwright.model.taints import untolerated
-
-ON_DEMAND = "on-demand"
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that one pool could not bring into the reservation, for one reason."""
-
-    pool: str
-    reason: PoolReason | None
-    """None: nothing but that they found room on another node, which comes first."""
-    pods: tuple[str, ...]
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation with slots to spare."""
+    """A reservation, and what becomes of its slots."""
 
     id: str
     instance_type: str
     zone: str
     total: int
     available: int
+    promised: int
     used: int
     worth: float | None
     """USD per hour that one slot costs on demand; None where nobody knows."""
@@ -48,71 +36,113 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def idle(self) -> int:
-        return max(0, self.available - self.used)
+        """What is free, and neither promised to claims under way nor used by the plan."""
+        return max(0, self.available - self.promised - self.used)
 
 
-def idle(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], plan: Plan) -> tuple[Idle, ...]:
-    """Every reservation of the plan, with what kept pods off the slots that stay idle."""
-    used = {use.id: use.used for use in plan.reservations}
-    elsewhere = _alike(_elsewhere(snapshot, plan))
-    return tuple(
-        _reservation(one, used.get(one.id, 0), elsewhere, snapshot.pools, catalogs)
-        for one in snapshot.reservations
-    )
-
-
-def _elsewhere(snapshot: Snapshot, plan: Plan) -> list[Pod]:
-    """Pods that are to be placed and are on no reserved claim of the plan."""
-    reserved = {pod for claim in plan.claims if claim.launch.reservation_id for pod in claim.pods}
-    return [pod for pod in snapshot.pods if pod.key not in reserved]
-
-
-Alike = tuple[Pod, list[str]]
-"""One pod, and the names of all that ask the same."""
-
-
-def _alike(pods: Sequence[Pod]) -> list[Alike]:
-    """Every reservation is asked once for pods that are alike: there may be many of both."""
-    found: dict[object, Alike] = {}
-    for pod in pods:
-        looks = (signature(pod.requests), pod.alternatives, pod.tolerations)
-        found.setdefault(looks, (pod, []))[1].append(pod.key)
-    return list(found.values())
-
-
-def _reservation(
-    one: Reservation,
-    used: int,
-    pods: Sequence[Alike],
-    pools: Sequence[Pool],
+def idle(
+    snapshot: Snapshot,
     catalogs: Mapping[str, TypeIndex],
-) -> Idle:
-    found = list(_offers(one.id, pools, catalogs))
-    kept = tuple(_kept(found, pods)) if one.available > used else ()
-    return Idle(
-        id=one.id,
-        instance_type=one.instance_type,
-        zone=one.zone,
-        total=one.total,
-        available=one.available,
-        used=used,
-        worth=next((_worth(kind, offer) for _, kind, offer in found), None),
-        kept=kept,
-    )
+    plan: Plan,
+    options: Options = DEFAULT_OPTIONS,
+) -> tuple[Idle, ...]:
+    """Every reservation that can be used, with what kept pods off the slots that stay idle."""
+    stocktaking = _Stocktaking(snapshot, catalogs, plan, options)
+    return tuple(map(stocktaking.of, (each for each in snapshot.reservations if each.is_usable)))
 
 
-Offer = tuple[Pool, InstanceType, Offering]
+class _Stocktaking:
+    """Everything that is asked of each reservation, found out once."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        catalogs: Mapping[str, TypeIndex],
+        plan: Plan,
+        options: Options,
+    ) -> None:
+        now = filled(snapshot, catalogs, plan.claims)
+        self.templates = compiled(now.pools, catalogs, snapshot.daemonsets)
+        self.unusable = [
+            (pool, catalogs[pool.name])
+            for pool in sorted(snapshot.pools, key=rank)
+            if pool.unusable is not None and pool.name in catalogs
+        ]
+        self.uses = {use.id: use for use in plan.reservations}
+        self.seekers = list(seekers(snapshot, plan))
+        self.scene = Scene(
+            free={use.id: use.left for use in plan.reservations},
+            weights={pool.name: pool.weight for pool in snapshot.pools},
+            strict=options.min_values_policy is MinValuesPolicy.STRICT,
+            respects=options.preference_policy is PreferencePolicy.RESPECT,
+        )
+
+    def of(self, one: Reservation) -> Idle:
+        use = self.uses.get(one.id) or ReservationUse(
+            id=one.id, total=one.total, available=one.available, used=0
+        )
+        found = list(ways(one.id, self.templates))
+        return Idle(
+            id=one.id,
+            instance_type=one.instance_type,
+            zone=one.zone,
+            total=one.total,
+            available=one.available,
+            promised=use.promised,
+            used=use.used,
+            worth=self._worth(one.id),
+            kept=tuple(self._kept(one.id, found)) if use.left else (),
+        )
+
+    def _kept(self, name: str, found: Iterable[list[Way]]) -> Iterator[Kept]:
+        """By pool: those without a place, then those on new nodes, then the others."""
+        for each in found:
+            yield from _grouped(each[0].template.pool, self._obstacles(each))
+        for pool, index in self.unusable:
+            if any(market.reservation_id == name for market in index.markets):
+                reason = PoolUnusable(why=pool.unusable or "")
+                yield from _grouped(pool, ((seeker, reason) for seeker in self.seekers))
+
+    def _obstacles(self, found: Sequence[Way]) -> Iterator[tuple[Seeker, Obstacle]]:
+        return ((seeker, obstacle(found, seeker, self.scene)) for seeker in self.seekers)
+
+    def _worth(self, name: str) -> float | None:
+        indexes = (*(each.index for each in self.templates), *(each for _, each in self.unusable))
+        return next((_worth(*offer) for offer in _offers(name, indexes)), None)
+
+
+def _grouped(pool: Pool, found: Iterable[tuple[Seeker, Obstacle]]) -> Iterator[Kept]:
+    groups: dict[tuple[Place, Obstacle], tuple[Obstacle, list[str]]] = {}
+    for seeker, reason in found:
+        key = seeker.place, _alike(reason)
+        told, pods = groups.setdefault(key, (reason, []))
+        pods += seeker.keys
+        groups[key] = _nearer(told, reason), pods
+    for place in (Place.NONE, Place.NEW, Place.EXISTING):
+        for (where, _), (reason, pods) in groups.items():
+            if where is place:
+                yield Kept(pool=pool.name, place=place, reason=reason, pods=tuple(sorted(pods)))
+
+
+def _alike(reason: Obstacle) -> Obstacle:
+    """Pods of many sizes for which a machine is too small are told of together."""
+    return msgspec.structs.replace(reason, needed=0) if isinstance(reason, TooSmall) else reason
+
+
+def _nearer(told: Obstacle, reason: Obstacle) -> Obstacle:
+    if isinstance(told, TooSmall) and isinstance(reason, TooSmall):
+        return min(told, reason, key=lambda each: each.needed)
+    return told
 
 
 def _offers(
-    reservation: str, pools: Sequence[Pool], catalogs: Mapping[str, TypeIndex]
-) -> Iterator[Offer]:
-    """The pools that could launch into the reservation, with the type and offering."""
-    for pool in sorted(pools, key=lambda each: (-each.weight, each.name)):
-        for kind in catalogs[pool.name].types if pool.name in catalogs else ():
+    reservation: str, indexes: Iterable[TypeIndex]
+) -> Iterator[tuple[InstanceType, Offering]]:
+    for index in dict.fromkeys(indexes):
+        for kind in index.types:
             for offering in kind.offerings:
                 if offering.reservation_id == reservation:
-                    yield pool, kind, offering
+                    yield kind, offering
 
 
 def _worth(kind: InstanceType, reserved: Offering) -> float | None:
@@ -122,54 +152,3 @@ def _worth(kind: InstanceType, reserved: Offering) -> float | None:
         if offering.capacity_type == ON_DEMAND and offering.zone in (None, reserved.zone)
     ]
     return min(prices, default=None)
-
-
-def _kept(found: Sequence[Offer], alike: Sequence[Alike]) -> Iterator[Kept]:
-    for pool, kind, offering in found:
-        groups: dict[PoolReason | None, list[str]] = {}
-        for pod, keys in alike:
-            groups.setdefault(obstacle(pool, kind, offering, pod), []).extend(keys)
-        for reason, keys in groups.items():
-            yield Kept(pool=pool.name, reason=reason, pods=tuple(sorted(keys)))
-
-
-def obstacle(pool: Pool, kind: InstanceType, offering: Offering, pod: Pod) -> PoolReason | None:
-    """The first thing that keeps a pod from a node of this pool, bought in this way."""
-    if pool.unusable is not None:
-        return PoolUnusable(why=pool.unusable)
-    taint = untolerated(pool.taints, pod.tolerations)
-    if taint is not None:
-        return Untolerated(taint=taint)
-    node, allowed = kind.requirements.narrow(offering.requirements), pool.node_requirements
-    return (
-        _clash(node, allowed, frozenset(allowed))
-        or _wanted(node.narrow(allowed), pod)
-        or _too_small(kind, pod)
-    )
-
-
-def _clash(
-    node: Requirements, wanted: Requirements, known: frozenset[str] = frozenset()
-) -> LabelConflict | None:
-    found = node.conflict(wanted, known)
-    if found is None:
-        return None
-    return LabelConflict(key=found.key, wanted=found.wanted, offered=found.offered)
-
-
-def _wanted(node: Requirements, pod: Pod) -> LabelConflict | None:
-    """None where any of the pod's alternatives would do; else why the first would not."""
-    clashes = [_clash(node, alternative) for alternative in pod.alternatives]
-    return None if None in clashes or not clashes else clashes[0]
-
-
-def _too_small(kind: InstanceType, pod: Pod) -> NothingBigEnough | None:
-    allocatable = kind.allocatable
-    for name in shortage(pod.requests, allocatable):
-        return NothingBigEnough(
-            resource=name,
-            needed=pod.requests[name],
-            best=allocatable.get(name, 0),
-            instance_type=kind.name,
-        )
-    return None

@@ -7,14 +7,14 @@ nothing else will do.
 """
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from wainwright.core.minvalues import Minimums, minimums
 from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
-from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type import Offering
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_FAMILY,
@@ -26,9 +26,6 @@ from wainwright.model.labels import (
 from wainwright.model.markets import Markets
 from wainwright.model.plan import PlannedClaim
 from wainwright.model.requirements import Requirements
-
-LAUNCHED: Final = 60  # instance types in one launch request
-CLAIMED: Final = 600  # instance types written down in a claim
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,19 +110,6 @@ def to_be_bought(left: Left) -> Left:
         rows = _ordinary_slots(left)
         return msgspec.structs.replace(left, rows=rows, markets=left.held, minimums=())
     return _of_one_kind(msgspec.structs.replace(left, rows=_ordinary(left)))
-
-
-def cut(left: Left, most: int) -> tuple[InstanceType, ...] | None:
-    """At most so many types, cheapest first; None where minValues cannot be kept with so few."""
-    costs: dict[int, float] = {}
-    for row, _, offering in left.index.offers(left.rows, left.markets | left.held):
-        one = cost(left.index, row, offering)
-        costs[row] = min(one, costs.get(row, one))
-    ordered = sorted(costs, key=lambda row: (costs[row], left.index.types[row].name))
-    chosen = ordered[:most]
-    if len(ordered) > most and not left.meets(_rows(chosen), left.markets | left.held):
-        chosen = _diverse(left, ordered, most)
-    return tuple(left.index.types[row] for row in chosen) or None
 
 
 def zone_of(left: Left, buy: Buy) -> str | None:
@@ -224,24 +208,6 @@ def _emptiest(left: Left, best: Buy, free: Callable[[str], int]) -> Buy:
 def _slot_rank(offering: Offering, free: Callable[[str], int]) -> tuple[str, int, str]:
     name = offering.reservation_id or ""
     return offering.zone or "", -free(name), name
-
-
-def _diverse(left: Left, ordered: list[int], most: int) -> list[int]:
-    """The cheapest types that keep the minValues between them, filled up with the cheapest."""
-    needed: set[int] = set()
-    for key, count in left.minimums:
-        seen: set[str] = set()
-        for row in ordered:
-            if len(seen) >= count:
-                break
-            allowed, markets = left.requirements.allowed(key), left.markets | left.held
-            values = set(left.index.values_left(key, 1 << row, markets, allowed))
-            if values - seen:
-                seen |= values
-                needed.add(row)
-    rest = [row for row in ordered if row not in needed]
-    kept = needed.union(rest[: most - len(needed)]) if len(needed) <= most else set()
-    return [row for row in ordered if row in kept]
 
 
 def _rows(numbers: "list[int] | set[int]") -> Rows:

@@ -180,7 +180,6 @@ class Patience:
             self._know_least(stretch, extremes[0])
         return stretch
 
-
     def _together(self, parts: list[Stretch]) -> Stretch:
         """Several that are neighbours; what is known of each is known of all of them."""
         whole, wishes = Stretch([], parts), [part.least for part in parts]

@@ -5,16 +5,17 @@ from functools import partial
 from typing import Final
 
 from wainwright.core.nodes import NodeTable
-from wainwright.core.outcome import claims, placements, reservation_uses
+from wainwright.core.outcome import claims, placements
 from wainwright.core.relaxed import relaxed
-from wainwright.core.reservations import free_slots, without_promised
+from wainwright.core.reservations import free_slots
 from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
 from wainwright.core.templates import compiled
 from wainwright.core.topology.groups import Kind
-from wainwright.core.unplaced import unplaced
+from wainwright.core.unplaced import Unplaced
+from wainwright.core.uses import promised, reservation_uses, without_promised
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import DEFAULT_OPTIONS, Options, Packing
-from wainwright.model.plan import Plan
+from wainwright.model.plan import PackingResult, Plan
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
@@ -23,28 +24,47 @@ OTHERWISE: Final = (Manner(patient=frozenset()), Manner(patient=frozenset(Kind))
 
 
 def plan(
-    snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options = DEFAULT_OPTIONS
+    snapshot: Snapshot,
+    catalogs: Mapping[str, TypeIndex],
+    options: Options = DEFAULT_OPTIONS,
+    *,
+    advise: bool = True,
 ) -> Plan:
-    """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name."""
-    solution, packing = _solved(snapshot, catalogs, options), None
-    if options.packing is Packing.COST:
-        from wainwright.core.packing.candidates import packed  # seldom needed, and not small
+    """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name.
 
-        solution, packing = packed(solution, partial(solved, snapshot, catalogs, options))
+    Fixes for pods without a place are tried, which takes about as long again, unless nobody wants
+    them.
+    """
+    solution, packing = _best(snapshot, catalogs, options)
     taken = snapshot.taken_names
     made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
     homes = placements(solution.placing.nodes)
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
     left = [pod for pod in snapshot.pods if pod.key not in placed]
+    again = (lambda other: _best(other, catalogs, options)[0]) if advise else None
+    unplaced = Unplaced(snapshot, catalogs, options, solution, made) if left else None
     return Plan(
         claims=made,
         placements=homes,
-        unschedulable=unplaced(left, snapshot, catalogs, made, solution, options),
-        reservations=reservation_uses(snapshot.reservations, solution.on_offer, made),
+        unschedulable=unplaced.told(left, again) if unplaced is not None else (),
+        reservations=reservation_uses(
+            snapshot.reservations, solution.on_offer, made, promised(snapshot.nodes)
+        ),
         relaxed=relaxed(solution),
         packing=packing,
     )
+
+
+def _best(
+    snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options
+) -> tuple[Solution, PackingResult | None]:
+    solution = _solved(snapshot, catalogs, options)
+    if options.packing is not Packing.COST:
+        return solution, None
+    from wainwright.core.packing.candidates import packed  # seldom needed, and not small
+
+    return packed(solution, partial(solved, snapshot, catalogs, options))
 
 
 def _solved(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options) -> Solution:

@@ -6,7 +6,8 @@ from wainwright.core.nodes import NodeTable
 from wainwright.core.placing import Placing
 from wainwright.core.wishes import PodClass, Stage, Wish
 from wainwright.model.columns import Rows, row_numbers
-from wainwright.model.reason import (
+from wainwright.model.reason import Untolerated
+from wainwright.model.refusal import (
     NodeReason,
     NodeVerdict,
     OtherLabels,
@@ -14,7 +15,6 @@ from wainwright.model.reason import (
     PortTaken,
     TooLittle,
     TooManyVolumes,
-    Untolerated,
 )
 from wainwright.model.requirements import Requirements
 from wainwright.model.taints import untolerated

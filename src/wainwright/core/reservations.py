@@ -10,7 +10,6 @@ from typing import TypeAlias
 from wainwright.model.columns import REMEMBERED, Rows, row_numbers, union
 from wainwright.model.index import TypeIndex
 from wainwright.model.markets import Markets
-from wainwright.model.node import Node
 
 Ids: TypeAlias = int
 """A set of reservations: bit i stands for the reservation with that number."""
@@ -266,12 +265,3 @@ def free_slots(indexes: Iterable[TypeIndex]) -> dict[str, int]:
                 known = found.get(market.reservation_id, market.available)
                 found[market.reservation_id] = min(known, market.available)
     return found
-
-
-def without_promised(free: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
-    """Less the slots that claims under way will take: the cloud does not know of those yet."""
-    left = dict(free)
-    for node in nodes:
-        if node.reservation_id in left and not node.launched and not node.deleting:
-            left[node.reservation_id] = max(0, left[node.reservation_id] - 1)
-    return left

@@ -19,13 +19,14 @@ from wainwright.core.order import queue
 from wainwright.core.outcome import claims
 from wainwright.core.plan import is_placeable, plan
 from wainwright.core.rehearsal import Overlay, Rehearsal, SecondNode
-from wainwright.core.reservations import free_slots, without_promised
+from wainwright.core.reservations import free_slots
 from wainwright.core.site import Found
 from wainwright.core.slack import Slack
 from wainwright.core.solve import acquaint, context, introduce, stocked
 from wainwright.core.templates import compiled
 from wainwright.core.topology.registry import Registry
 from wainwright.core.topology.topology import Topology
+from wainwright.core.uses import without_promised
 from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.node import Node
@@ -106,7 +107,7 @@ class View:
             if is_movable(pod)
         )
         changed = msgspec.structs.replace(self._snapshot, nodes=nodes, pods=pods)
-        made = plan(changed, self._catalogs, self._options)
+        made = plan(changed, self._catalogs, self._options, advise=False)
         lost = tuple(pod for group in made.unschedulable for pod in group.pods)
         second = tuple(pod for claim in made.claims[1:] for pod in claim.pods)
         if lost or second:

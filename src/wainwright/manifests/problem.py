@@ -16,6 +16,20 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     hint: str = ""
 
+    @property
+    def where(self) -> str:
+        """File and line, as editors jump there."""
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+    @property
+    def sentence(self) -> str:
+        """What was found and what was expected, in one line."""
+        if self.expected and self.message == f"expected {self.expected}":
+            return f"found {self.found}, {self.message}"
+        if self.message == self.expected:
+            return f"found {self.found}: {self.message}"
+        return self.message
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that was found: errors stop a command, warnings do not."""

@@ -40,12 +40,12 @@ class Column:
     __slots__ = (
         "_absent",
         "_answers",
-        "_by_value",
         "_open",
         "_several",
         "_single",
         "_undecided",
         "_unshared",
+        "by_value",
     )
 
     def __init__(self, held: Mapping[ValueSet, Rows], *, absent: Rows, undecided: Rows) -> None:
@@ -55,8 +55,9 @@ class Column:
         self._open = [(values, rows) for values, rows in held.items() if values.open]
         self._single = union(rows for values, rows in finite if values.length == 1)
         self._several = [(values, rows) for values, rows in finite if values.length > 1]
-        self._by_value = _by_value(finite)
-        self._unshared = not self._several and self._single.bit_count() == len(self._by_value)
+        self.by_value: Mapping[str, Rows] = _by_value(finite)
+        """In the order of values: the rows that have it, be it among others."""
+        self._unshared = not self._several and self._single.bit_count() == len(self.by_value)
         self._answers: dict[ValueSet, Rows] = {}
 
     def admitting(self, wanted: ValueSet) -> Rows:
@@ -70,7 +71,7 @@ class Column:
 
     def values(self, rows: Rows, wanted: ValueSet) -> Iterator[str]:
         """The wanted values that these rows have, in order."""
-        for value, having in self._by_value.items():
+        for value, having in self.by_value.items():
             if having & rows and wanted.admits(value):
                 yield value
 
@@ -88,7 +89,7 @@ class Column:
         if self._unshared:
             return _lowest(count, rows & self._single & self.admitting(wanted))
         found, chosen = 0, 0
-        for value, having in self._by_value.items():
+        for value, having in self.by_value.items():
             common = having & rows
             if common and wanted.admits(value):
                 found, chosen = found + 1, chosen | common & -common
@@ -102,11 +103,11 @@ class Column:
         if not wanted.open:
             return found | self._having(wanted.values)
         if wanted.bounded:
-            return found | self._having(filter(wanted.admits, self._by_value))
+            return found | self._having(filter(wanted.admits, self.by_value))
         return found | self._having_other_than(wanted)
 
     def _having(self, values: Iterable[str]) -> Rows:
-        return union(self._by_value.get(value, 0) for value in values)
+        return union(self.by_value.get(value, 0) for value in values)
 
     def _having_other_than(self, wanted: ValueSet) -> Rows:
         # Rows with one value lose it or keep it; only the few with several need a closer look.

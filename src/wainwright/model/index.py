@@ -11,7 +11,7 @@ a type that can be either of two values agrees with each of them, not with both.
 cheap and refuses most; ask for the narrowed requirements before believing the rest.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -140,6 +140,10 @@ class TypeIndex:
     def zoneless(self) -> Markets:
         """The markets that name no zone."""
         return self._markets.zoneless
+
+    def markets_by_value(self, key: str) -> Mapping[str, Markets]:
+        """The values that the label has in any market, in order; a zone may be in none of them."""
+        return self._markets.by_value(key)
 
     def members(self, rows: Rows) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""

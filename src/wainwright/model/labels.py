@@ -160,9 +160,21 @@ def _same_name(key: str, known: Iterable[str]) -> Iterator[str]:
 
 def _misspelt(key: str, known: Iterable[str]) -> Iterator[str]:
     # A fifth of the name may be wrong, more is another word; one letter if the rest is the same.
-    near = [(_distance(_name(key), _name(label)), len(_name(label)) // 5, label) for label in known]
-    near += [(_distance(key, label), 1, label) for label in known]
+    pairs = [(_name(key), _name(label), len(_name(label)) // 5, label) for label in known]
+    pairs += [(key, label, 1, label) for label in known]
+    near = [
+        (_distance(one, other), bearable, label)
+        for one, other, bearable, label in pairs
+        if _comparable(one, other, bearable)
+    ]
     return (label for distance, bearable, label in sorted(near) if distance <= bearable)
+
+
+def _comparable(left: str, right: str, most: int) -> bool:
+    """Whether it is worth counting; mostly the lengths, or the letters, tell that it is not."""
+    if abs(len(left) - len(right)) > most:
+        return False
+    return len(set(left) ^ set(right)) <= 2 * most
 
 
 def _truncated(key: str, known: Iterable[str]) -> Iterator[str]:

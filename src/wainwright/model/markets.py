@@ -113,6 +113,12 @@ class MarketTable:
         column = self._columns.get(key)
         return [] if column is None else list(column.values(markets, wanted))
 
+    def by_value(self, key: str) -> Mapping[str, Markets]:
+        """The values that the label has anywhere, in order, and the markets that name them."""
+        column = self._columns.get(key)
+        named = {} if column is None else column.by_value
+        return named if key != ZONE else {zone: named.get(zone, 0) for zone in self.zones}
+
     def _unreserved_floor(self, offers: Sequence[Offer]) -> float:
         return next((cost for cost, n, _ in offers if not self._reserved >> n & 1), inf)
 

@@ -5,10 +5,11 @@ from math import fsum
 import msgspec
 
 from wainwright.model.preference import GivenUp
-from wainwright.model.reason import NodeVerdict, PodReason, PoolVerdict
+from wainwright.model.reason import PodReason, PoolVerdict
+from wainwright.model.refusal import NodeVerdict
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources
-from wainwright.model.suggestion import Suggestion
+from wainwright.model.suggestion import Advice
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,7 @@ class Unschedulable(msgspec.Struct, frozen=True, kw_only=True):
     reason: PodReason
     pools: tuple[PoolVerdict, ...] = ()
     """In the order of names."""
-    suggestion: Suggestion | None = None
+    suggestion: Advice | None = None
     nodes: tuple[NodeVerdict, ...] = ()
     """Why no node of the cluster takes them, most nodes first."""
 
@@ -89,6 +90,15 @@ class ReservationUse(msgspec.Struct, frozen=True, kw_only=True):
     available: int
     used: int
     """Claims of this plan that take a slot."""
+    promised: int = 0
+    """Free slots that claims of the input without a machine will take."""
+    unusable: str | None = None
+    """Why nobody can use it; None where some pool can."""
+
+    @property
+    def left(self) -> int:
+        """Slots that stay free with the plan."""
+        return 0 if self.unusable else max(0, self.available - self.promised - self.used)
 
 
 class PackingResult(msgspec.Struct, frozen=True, kw_only=True):

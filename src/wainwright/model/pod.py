@@ -67,6 +67,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Seconds since 1970; None sorts as the youngest."""
     requests: Resources = msgspec.field(default_factory=dict)
     """Init containers, sidecars and overhead included; its own slot is added by the planner."""
+    overhead: Resources | None = None
+    """What its runtime adds to the requests that are written; None where it adds nothing."""
     alternatives: tuple[Requirements, ...] = ANYWHERE
     """Node selector with one required node affinity term each: any will do, the first goes first.
 

@@ -1,5 +1,6 @@
 """Why a pod has no place. Data, so that it can be counted, compared and shown; text comes late."""
 
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
@@ -11,6 +12,15 @@ from wainwright.model.values import ValueSet
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True):
     """The root of all reasons; `kind` tells them apart on the wire."""
+
+
+class Asker(StrEnum):
+    """Who asks of a label what cannot be had."""
+
+    POD = "pod"
+    POOL = "pool"
+    BOTH = "both"
+    """Each could be served, but not the two together."""
 
 
 class Unsupported(Reason, frozen=True, kw_only=True, tag="Unsupported"):
@@ -117,7 +127,31 @@ class NoTypeMatches(Reason, frozen=True, kw_only=True, tag="NoTypeMatches"):
 
     key: str
     wanted: ValueSet
+    asker: Asker = Asker.POD
     meant: str | None = None
+    """The value that was probably meant."""
+
+
+class NotOnOffer(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
+    """Types would do, but nobody sells them where or how it is asked, sold out or not."""
+
+    key: str
+    wanted: ValueSet
+    offered: ValueSet
+    """The values with which they are sold."""
+    instance_type: str
+    """The cheapest of them."""
+    asker: Asker = Asker.POD
+    meant: str | None = None
+    """The value that was probably meant."""
+
+
+class Shortage(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource of which a type offers too little."""
+
+    resource: str
+    needed: int
+    best: int
 
 
 class NothingBigEnough(Reason, frozen=True, kw_only=True, tag="NothingBigEnough"):
@@ -129,12 +163,17 @@ class NothingBigEnough(Reason, frozen=True, kw_only=True, tag="NothingBigEnough"
     instance_type: str
     daemonsets: int = 0
     """How much of the resource daemonsets take on that type."""
+    beside: tuple[Shortage, ...] = ()
+    """What else that type has too little of."""
 
 
 class NothingOffered(Reason, frozen=True, kw_only=True, tag="NothingOffered"):
-    """Types would do, but none can be bought now where pod and pool allow it."""
+    """Types would do, but those sold where pod and pool allow it are all out of stock."""
 
     instance_type: str
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+    """Where and how it would be sold, besides by reservation."""
     reservations: tuple[str, ...] = ()
     """Reservations that would serve, but are used up."""
     users: tuple[str, ...] = ()
@@ -169,6 +208,7 @@ PoolReason: TypeAlias = (
     | RestrictedLabel
     | LabelConflict
     | NoTypeMatches
+    | NotOnOffer
     | NothingBigEnough
     | NothingOffered
     | TooFewValues
@@ -178,44 +218,6 @@ Keeping: TypeAlias = Uneven | NotNear | TooNear
 PodReason: TypeAlias = (
     Unsupported | Contradictory | VolumeUnusable | VolumesElsewhere | Kept | NoPools | NoPoolFits
 )
-
-
-class TooLittle(Reason, frozen=True, kw_only=True, tag="TooLittle"):
-    """Nodes lack a resource; `short` is what the one that comes nearest lacks."""
-
-    resource: str
-    short: int
-    node: str
-
-
-class OtherLabels(Reason, frozen=True, kw_only=True, tag="OtherLabels"):
-    """Nodes that the pod does not select; `key` is the first label that rules them out."""
-
-    key: str
-
-
-class PortTaken(Reason, frozen=True, kw_only=True, tag="PortTaken"):
-    ports: tuple[int, ...]
-
-
-class TooManyVolumes(Reason, frozen=True, kw_only=True, tag="TooManyVolumes"):
-    driver: str
-
-
-class OutOfBounds(Reason, frozen=True, kw_only=True, tag="OutOfBounds"):
-    """Nodes where other pods, or where they are, leave it no place."""
-
-
-NodeReason: TypeAlias = (
-    Untolerated | OtherLabels | TooLittle | PortTaken | TooManyVolumes | OutOfBounds
-)
-
-
-class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that do not take the pod, for the first reason that each has."""
-
-    nodes: int
-    reason: NodeReason
 
 
 class Funnel(msgspec.Struct, frozen=True, kw_only=True):

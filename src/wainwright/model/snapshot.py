@@ -15,6 +15,12 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     available: int
     instance_type: str = ""
     zone: str = ""
+    unusable: str | None = None
+    """Why no pool can use it, although it is there; half a sentence."""
+
+    @property
+    def is_usable(self) -> bool:
+        return self.unusable is None
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

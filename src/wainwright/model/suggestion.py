@@ -1,8 +1,4 @@
-"""Fixes that would give a pod its place, each tried before it is shown.
-
-It is tried for one pod. Of several that fail alike it may not help all: a limit that was raised for
-one more node is reached again with the next.
-"""
+"""Fixes that would give pods their places, each tried before it is shown."""
 
 from typing import TypeAlias
 
@@ -39,6 +35,31 @@ class DropLabel(Fix, frozen=True, kw_only=True, tag="DropLabel"):
     meant: str | None = None
 
 
+class SelectValue(Fix, frozen=True, kw_only=True, tag="SelectValue"):
+    """Select another value of the label, which was probably meant."""
+
+    key: str
+    now: str
+    to: str
+    pool: str
+
+
+class DropRequirement(Fix, frozen=True, kw_only=True, tag="DropRequirement"):
+    """Ask nothing of this label in the pool."""
+
+    key: str
+    pool: str
+
+
+class RequireValue(Fix, frozen=True, kw_only=True, tag="RequireValue"):
+    """Require another value of the label in the pool, which was probably meant."""
+
+    key: str
+    now: str
+    to: str
+    pool: str
+
+
 class LowerMinValues(Fix, frozen=True, kw_only=True, tag="LowerMinValues"):
     """Be content with fewer values in the pool's requirement."""
 
@@ -57,4 +78,18 @@ class RaiseLimit(Fix, frozen=True, kw_only=True, tag="RaiseLimit"):
     pool: str
 
 
-Suggestion: TypeAlias = LowerRequest | Tolerate | DropLabel | LowerMinValues | RaiseLimit
+OfPods: TypeAlias = LowerRequest | Tolerate | DropLabel | SelectValue
+OfPools: TypeAlias = DropRequirement | RequireValue | LowerMinValues | RaiseLimit
+Suggestion: TypeAlias = OfPods | OfPools
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes that together serve pods that fail alike, and how that is known."""
+
+    changes: tuple[Suggestion, ...]
+    serves: int
+    """How many of them have a place once everything is planned anew with the changes."""
+    of: int
+    """How many fail alike."""
+    alone: bool = False
+    """Whether it was tried for one of them only, with all else as the plan has left it."""

@@ -1,10 +1,12 @@
 """Two plans, and what changes between them: nodes, price, pods that gain or lose a place."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from wainwright.report.grouped import node_rows, some
+from wainwright.report.grouped import failure_rows, node_rows, some
 from wainwright.report.money import hourly, monthly
+from wainwright.report.numbers import counted
 
 Document = dict[str, Any]
 Node = tuple[str, ...]
@@ -16,6 +18,7 @@ NO_CHANGE, LOSS, OTHER_CHANGE = 0, 1, 3
 def difference(old: Document, new: Document) -> Document:
     """What is new, what is gone, what it costs, and which pods gain or lose a place."""
     before, after = _places(old), _places(new)
+    news = {pod for pod in after if not after[pod] and before.get(pod, True)}
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "PlanDiff",
@@ -29,6 +32,7 @@ def difference(old: Document, new: Document) -> Document:
             "removed": sorted(pod for pod in before if pod not in after),
             "withoutPlace": sorted(pod for pod in after if not after[pod]),
         },
+        "unschedulable": [row for row in new["unschedulable"] if row["pod"] in news],
     }
 
 
@@ -74,31 +78,53 @@ def verdict(made: Document) -> int:
 
 
 def lines(made: Document, bullet: str = "") -> list[str]:
-    """The difference as lines, each a sentence."""
+    """The difference as lines, each a sentence; why pods have no place is set in below."""
     told = [bullet + _node_line(row) for row in made["nodes"]]
-    for key, words in WORDS.items():
-        pods = made["pods"][key]
-        if pods:
-            told.append(f"{bullet}{len(pods):,} {words}: {some(pods)}")
-    price = made["pricePerHour"]
-    if price["change"]:
-        sign = "+" if price["change"] > 0 else "−"
-        amount = abs(price["change"])
-        told.append(
-            f"{bullet}{hourly(price['old'])} becomes {hourly(price['new'])}: "
-            f"{sign}{hourly(amount)}, {sign}{monthly(amount)}"
-        )
+    told += [bullet + line for line in _moved(made["pods"])]
+    told += ["  " * depth + bullet + line for depth, line in _reasons(made["unschedulable"])]
+    price, fees = made["pricePerHour"], made["feesPerHour"]
+    told += [f"{bullet}{_money(price, 'becomes')}"] if price["change"] else []
+    told += [f"{bullet}fees: {_money(fees, 'become')}"] if fees["change"] else []
     return told or [f"{bullet}nothing changes"]
 
 
-WORDS = {
-    "lost": "pods lose their place",
-    "gained": "pods gain a place",
-    "added": "pods are new",
-    "removed": "pods are gone",
-}
+def _moved(pods: Document) -> Iterator[str]:
+    without = set(pods["withoutPlace"])
+    groups = {
+        ("loses its place", "lose their place"): pods["lost"],
+        ("is new and has no place", "are new and have no place"): [
+            pod for pod in pods["added"] if pod in without
+        ],
+        ("gains a place", "gain a place"): pods["gained"],
+        ("is new", "are new"): [pod for pod in pods["added"] if pod not in without],
+        ("is gone", "are gone"): pods["removed"],
+    }
+    for (one, many), moved in groups.items():
+        if moved:
+            what = one if len(moved) == 1 else many
+            yield f"{counted(len(moved), 'pod')} {what}: {some(moved)}"
+
+
+def _reasons(rows: list[Document]) -> Iterator[tuple[int, str]]:
+    """Why pods that had a place, or were not there, have none now; and how far each is set in."""
+    for row in failure_rows(rows):
+        yield 1, f"no place for {some(row.pods)}: {row.reason}"
+        yield from ((2, f"{pool['nodePool']}: {pool['reason']}") for pool in row.pools)
+        yield from ((2, said) for said in row.nodes)
+        if row.suggestion:
+            yield 2, f"try: {row.suggestion}"
+
+
+def _money(change: Document, becomes: str) -> str:
+    sign = "+" if change["change"] > 0 else "−"
+    amount = abs(change["change"])
+    return (
+        f"{hourly(change['old'])} {becomes} {hourly(change['new'])}: "
+        f"{sign}{hourly(amount)}, {sign}{monthly(amount)}"
+    )
 
 
 def _node_line(row: Document) -> str:
     what = " ".join(str(row[field]) for field in FIELDS if row[field])
-    return f"{row['old']:,} → {row['new']:,} nodes of {what}"
+    noun = "node" if row["new"] == 1 else "nodes"
+    return f"{row['old']:,} → {row['new']:,} {noun} of {what}"

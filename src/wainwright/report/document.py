@@ -9,6 +9,7 @@ from wainwright.model.reason import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, ordered, quantity_text
 from wainwright.offline import Planned
 from wainwright.report import words
+from wainwright.report.advice import suggestion
 from wainwright.report.doubts import doubts
 
 Document = dict[str, Any]
@@ -113,9 +114,7 @@ def _pod(pod: str, group: Unschedulable) -> Document:
 
 
 def _suggestion(group: Unschedulable) -> str | None:
-    if group.suggestion is None:
-        return None
-    return words.suggestion(group.suggestion, len(group.pods))
+    return None if group.suggestion is None else suggestion(group.suggestion)
 
 
 def _verdict(verdict: PoolVerdict) -> Document:
@@ -169,7 +168,14 @@ def _summary(plan: Plan, pods: int) -> Document:
         "pricePerHour": plan.price,
         "feesPerHour": plan.fees,
         "reservations": [
-            {"id": use.id, "total": use.total, "available": use.available, "used": use.used}
+            {
+                "id": use.id,
+                "total": use.total,
+                "available": use.available,
+                "promised": use.promised,
+                "used": use.used,
+                "unusable": use.unusable,
+            }
             for use in plan.reservations
         ],
         "packing": _packing(plan.packing),

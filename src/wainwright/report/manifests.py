@@ -7,7 +7,8 @@ from wainwright.api.nodepool import NodePool
 from wainwright.api.scheduling import ClaimRequirement
 from wainwright.api.wire import Metadata, plain
 from wainwright.catalogue.built import Built
-from wainwright.core.launch import CLAIMED, cut, left_to
+from wainwright.core.launch import left_to
+from wainwright.core.shortlist import CLAIMED, cut
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -19,6 +20,7 @@ from wainwright.model.labels import (
 )
 from wainwright.model.plan import PlannedClaim
 from wainwright.offline import Planned
+from wainwright.report.annotations import annotations
 from wainwright.report.document import amounts
 
 OURS: Final = (REGISTERED, INITIALIZED)  # every node gets these; no claim may ask for them
@@ -28,7 +30,7 @@ def node_claims(planned: Planned) -> list[dict[str, Any]]:
     """Every claim of the plan, in the order of creation."""
     pools = {pool.metadata.name: pool for pool in planned.prepared.world.pools}
     return [
-        node_claim(claim, pools[claim.pool], _cheapest(claim, planned.prepared.built[claim.pool]))
+        node_claim(claim, pools[claim.pool], planned.prepared.built[claim.pool])
         for claim in planned.plan.claims
     ]
 
@@ -40,16 +42,15 @@ def _cheapest(claim: PlannedClaim, built: Built) -> list[str]:
     return [kind.name for kind in kept if kind.name in left][:CLAIMED]
 
 
-def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict[str, Any]:
-    """One claim; `cheapest` is its instance types, cheapest first, already cut to what is kept."""
+def node_claim(claim: PlannedClaim, pool: NodePool, built: Built) -> dict[str, Any]:
+    """One claim, with its instance types cheapest first and cut to what a claim keeps."""
     template = pool.spec.template.spec
+    cheapest = _cheapest(claim, built)
     made = NodeClaim(
         metadata=Metadata(
             name=claim.name,
             labels={**(_labels(pool)), NODEPOOL: claim.pool},
-            annotations=pool.spec.template.metadata.annotations
-            if pool.spec.template.metadata
-            else None,
+            annotations=_annotations(pool) | annotations(claim, built, cheapest) or None,
         ),
         spec=NodeClaimSpec(
             nodeClassRef=template.nodeClassRef,
@@ -67,6 +68,11 @@ def node_claim(claim: PlannedClaim, pool: NodePool, cheapest: list[str]) -> dict
 def _labels(pool: NodePool) -> dict[str, str]:
     metadata = pool.spec.template.metadata
     return dict(metadata.labels or {}) if metadata is not None else {}
+
+
+def _annotations(pool: NodePool) -> dict[str, str]:
+    metadata = pool.spec.template.metadata
+    return dict(metadata.annotations or {}) if metadata is not None else {}
 
 
 def _requirements(claim: PlannedClaim, types: list[str]) -> list[ClaimRequirement]:

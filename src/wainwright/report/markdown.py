@@ -11,6 +11,8 @@ from wainwright.report.grouped import (
     some,
 )
 from wainwright.report.money import cost_line, hourly
+from wainwright.report.numbers import placed_said
+from wainwright.report.slots import usable
 
 Document = dict[str, Any]
 
@@ -20,7 +22,7 @@ def markdown(plan: Document) -> str:
     nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
     lines = [
         f"**{cost_line(nodes, price, fees)}** — "
-        f"{summary['scheduled']:,} of {summary['pods']:,} pods have a place",
+        f"{placed_said(summary['scheduled'], summary['pods'])}",
         "",
         *_nodes(plan),
         *_existing(plan),
@@ -55,10 +57,12 @@ def _existing(plan: Document) -> list[str]:
 
 def _reservations(summary: Document) -> list[str]:
     rows = [
-        f"| `{use['id']}` | {use['total']} | {use['available']} | {use['used']} |"
-        for use in summary["reservations"]
+        f"| `{use['id']}` | {use['total']} | {use['available']} | {use['promised']} | "
+        f"{use['used']} |"
+        for use in usable(summary["reservations"])
     ]
-    return ["| reservation | total | free | used |\n|---|--:|--:|--:|", *rows, ""] if rows else []
+    head = "| reservation | total | free | promised | used |\n|---|--:|--:|--:|--:|"
+    return [head, *rows, ""] if rows else []
 
 
 def _failures(plan: Document) -> list[str]:
@@ -79,4 +83,4 @@ def _relaxed(plan: Document) -> list[str]:
 
 
 def _warnings(plan: Document) -> list[str]:
-    return [f"> {warning}" for warning in plan["warnings"]]
+    return [f"> - {warning}" for warning in plan["warnings"]]

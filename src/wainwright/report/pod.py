@@ -1,11 +1,18 @@
-"""One pod of a plan: where it goes and what decided, or why it goes nowhere."""
+"""One pod of the input: where it goes and what decided, or why it goes nowhere."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wainwright.api.fault import did_you_mean
+import msgspec
+
+from wainwright.api.fault import meant
 from wainwright.errors import Usage
+from wainwright.model.plan import PlannedClaim
+from wainwright.offline import Planned
+from wainwright.report.decided import sentences
 from wainwright.report.grouped import nodes_said
 from wainwright.report.money import hourly
+from wainwright.report.outside import outside, why
 
 Document = dict[str, Any]
 
@@ -19,79 +26,94 @@ STEPS = {
 }
 
 
-def lines(plan: Document, name: str) -> list[str]:
-    """The story of the pod; an unknown name is a usage error with a suggestion."""
-    pod = named(plan, name)
-    for claim in plan["nodeClaims"]:
-        if pod in claim["pods"]:
-            return _claimed(pod, claim)
-    for node in plan["existingNodes"]:
-        if pod in node["pods"]:
-            return [f"{pod} goes to {node['name']}, which is there already and has room"]
-    return _without_place(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to tell of a pod."""
+
+    pod: str
+    """Its namespace and name."""
+    evaluated: bool
+    """Whether a place was looked for."""
+    placed: bool
+    lines: tuple[str, ...]
 
 
-def has_place(plan: Document, name: str) -> bool:
-    return named(plan, name) not in {row["pod"] for row in plan["unschedulable"]}
+def story(planned: Planned, plan: Document, name: str) -> Story:
+    """The pod that is meant; an unknown name is a usage error with a suggestion."""
+    of_plan = [pod.key for pod in planned.prepared.snapshot.pods]
+    found = named(of_plan, name)
+    if found is None:
+        return _outside(planned, of_plan, name)
+    told = tuple(_told(planned, plan, found))
+    placed = all(row["pod"] != found for row in plan["unschedulable"])
+    return Story(pod=found, evaluated=True, placed=placed, lines=told)
 
 
-def named(plan: Document, name: str) -> str:
+def named(known: Iterable[str], name: str) -> str | None:
     """namespace/name of the pod that is meant; the namespace may be left out where it is clear."""
-    homes = [*plan["nodeClaims"], *plan["existingNodes"]]
-    known: list[str] = [pod for home in homes for pod in home["pods"]]
-    known += [row["pod"] for row in plan["unschedulable"]]
-    found = [pod for pod in known if name in (pod, pod.partition("/")[2])]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    found = [pod for pod in known if name in (pod, _bare(pod))]
+    if len(found) > 1 and name not in found:
         raise Usage(f"several pods are called {name}", f"write one of {', '.join(sorted(found))}")
-    raise Usage(f"the plan has no pod {name}", did_you_mean(name, known))
+    return found[0] if found else None
+
+
+def _outside(planned: Planned, of_plan: list[str], name: str) -> Story:
+    others = outside(planned.prepared.world, frozenset(of_plan))
+    found = named(others, name)
+    if found is None:
+        raise Usage(f"the input has no pod {name}", suggested(name, [*of_plan, *others]))
+    line = f"{found} is not planned: {why(others[found])}"
+    return Story(pod=found, evaluated=False, placed=False, lines=(line,))
+
+
+def suggested(name: str, known: list[str]) -> str:
+    """The pod that was probably meant. Who writes no namespace is compared without one."""
+    whole = "/" in name
+    by_name = {pod if whole else _bare(pod): pod for pod in reversed(known)}
+    close = meant(name, list(by_name)) or (meant(_bare(name), list(map(_bare, known))))
+    if not close:
+        return ""
+    pod = by_name.get(close) or next(each for each in known if _bare(each) == close)
+    return f"did you mean {pod}?"
+
+
+def _bare(pod: str) -> str:
+    return pod.rpartition("/")[2]
+
+
+def _told(planned: Planned, plan: Document, pod: str) -> Iterator[str]:
+    for claim in planned.plan.claims:
+        if pod in claim.pods:
+            yield from _claimed(planned, claim, pod)
+            return
+    for placement in planned.plan.placements:
+        if pod in placement.pods:
+            yield f"{pod} goes to {placement.node}, which is there already and has room"
+            yield "  what is there is filled before anything new is planned"
+            return
+    yield from _without_place(next(row for row in plan["unschedulable"] if row["pod"] == pod))
+
+
+def _claimed(planned: Planned, claim: PlannedClaim, pod: str) -> Iterator[str]:
+    launch, beside = claim.launch, len(claim.pods) - 1
+    others = f", beside {_others(beside)}" if beside else ", alone"
+    reserved = f" from {launch.reservation_id}" if launch.reservation_id else ""
+    yield f"{pod} goes to {claim.name}, a new node of {claim.pool}{others}"
+    yield (
+        f"  bought as {launch.instance_type} in {launch.zone or 'any zone'}, "
+        f"{launch.capacity_type}{reserved}, {hourly(launch.price)}"
+    )
+    yield from (f"  {line}" for line in sentences(planned, claim, pod))
 
 
 def _others(count: int) -> str:
     return "another pod" if count == 1 else f"{count:,} other pods"
 
 
-def _claimed(pod: str, claim: Document) -> list[str]:
-    beside = len(claim["pods"]) - 1
-    others = f", beside {_others(beside)}" if beside else ", alone"
-    reserved = f" from {claim['reservationID']}" if claim["reservationID"] else ""
-    zone = claim["zone"] or "any zone"
-    return [
-        f"{pod} goes to {claim['name']}, a new node of {claim['nodePool']}{others}",
-        f"  bought as {claim['instanceType']} in {zone}, {claim['capacityType']}{reserved}, "
-        f"{hourly(claim['pricePerHour'])}",
-        *(f"  {line}" for line in _decided(claim)),
-    ]
-
-
-def _decided(claim: Document) -> list[str]:
-    types = claim["options"]["instanceTypes"]
-    told = [
-        "no node of the input had room for it",
-        f"{claim['nodePool']} is the first pool, by weight, that could serve it",
-        f"{len(types):,} instance types were left that hold all its pods; "
-        f"{WHY[claim['capacityType']]}",
-    ]
-    if claim["round"] > 1:
-        told.append(f"it had to wait for round {claim['round']}: what it needed was held before")
-    told.extend(f"given up: {what}" for what in claim["relaxed"])
-    return told
-
-
-WHY = {
-    "reserved": "reserved capacity comes first, and of it the cheapest type",
-    "spot": "no reserved slot was left for it; the cheapest spot offering is taken",
-    "on-demand": "neither reserved nor spot was left for it; the cheapest offering is taken",
-}
-
-
-def _without_place(row: Document) -> list[str]:
-    told = [f"{row['pod']} has no place: {row['reason']}"]
+def _without_place(row: Document) -> Iterator[str]:
+    yield f"{row['pod']} has no place: {row['reason']}"
     for pool in row["pools"]:
-        told.append(f"  {pool['nodePool']}: {pool['reason']}")
-        told.extend(f"    {pool['funnel'][step]:>6,} {words}" for step, words in STEPS.items())
-    told.extend(f"  {nodes_said(each)}" for each in row["nodes"])
+        yield f"  {pool['nodePool']}: {pool['reason']}"
+        yield from (f"    {pool['funnel'][step]:>6,} {words}" for step, words in STEPS.items())
+    yield from (f"  {nodes_said(each)}" for each in row["nodes"])
     if row["suggestion"]:
-        told.append(f"  try: {row['suggestion']}")
-    return told
+        yield f"  try: {row['suggestion']}"

@@ -2,20 +2,27 @@
 
 from typing import Any
 
-from wainwright.core.idle import Idle, Kept, idle
+from wainwright.catalogue.reservations import Selected
+from wainwright.catalogue.selection import still_runs
+from wainwright.core.idle import Idle, idle
+from wainwright.model.obstacle import Kept, Place
 from wainwright.offline import Planned
-from wainwright.report import words
 from wainwright.report.grouped import some
 from wainwright.report.money import hourly
+from wainwright.report.obstacles import obstacle
 
 Document = dict[str, Any]
 
 
 def reservations(planned: Planned) -> list[Document]:
-    """Every reservation that some class selects and that is offered."""
-    indexes = {name: built.index for name, built in planned.prepared.built.items()}
-    found = idle(planned.prepared.snapshot, indexes, planned.plan)
-    return [_document(one) for one in found]
+    """Every reservation that some class selects, those that nobody can use last."""
+    prepared = planned.prepared
+    indexes = {name: built.index for name, built in prepared.built.items()}
+    options = prepared.conditions.options
+    found = idle(prepared.snapshot, indexes, planned.plan, options)
+    now = prepared.conditions.now
+    unused = [_unusable(each, runs=still_runs(each, now)) for each in prepared.passed_over]
+    return [*map(_document, found), *unused]
 
 
 def _document(one: Idle) -> Document:
@@ -25,19 +32,55 @@ def _document(one: Idle) -> Document:
         "zone": one.zone,
         "total": one.total,
         "available": one.available,
+        "promised": one.promised,
         "used": one.used,
         "idle": one.idle,
         "idlePricePerHour": None if one.worth is None else one.worth * one.idle,
+        "unusable": None,
         "notUsedBy": [_kept(kept) for kept in one.kept],
     }
 
 
+def _unusable(selected: Selected, *, runs: bool) -> Document:
+    """Idle as a whole as long as it is there; what that costs depends on what it is for."""
+    one = selected.reservation
+    return {
+        "id": one.id,
+        "instanceType": one.instanceType,
+        "zone": one.availabilityZone,
+        "total": one.total,
+        "available": selected.available,
+        "promised": 0,
+        "used": 0,
+        "idle": selected.available if runs else 0,
+        "idlePricePerHour": None,
+        "unusable": f"it {selected.standing.value}",
+        "notUsedBy": [],
+    }
+
+
 def _kept(kept: Kept) -> Document:
-    reason = "found room on another node" if kept.reason is None else words.pool(kept.reason)
-    return {"nodePool": kept.pool, "reason": reason, "pods": list(kept.pods)}
+    return {
+        "nodePool": kept.pool,
+        "place": kept.place.value,
+        "reason": obstacle(kept.reason, len(kept.pods)),
+        "pods": list(kept.pods),
+    }
 
 
-HEADINGS = ("RESERVATION", "TYPE", "ZONE", "TOTAL", "FREE", "USED", "IDLE", "IDLE COSTS")
+HEADINGS = (
+    "RESERVATION",
+    "TYPE",
+    "ZONE",
+    "TOTAL",
+    "FREE",
+    "PROMISED",
+    "USED",
+    "IDLE",
+    "IDLE COSTS",
+)
+COUNTS = ("total", "available", "promised", "used", "idle")
+NUMBERS = len(COUNTS) + 1
 
 
 def rows(found: list[Document]) -> list[tuple[str, ...]]:
@@ -46,10 +89,7 @@ def rows(found: list[Document]) -> list[tuple[str, ...]]:
             one["id"],
             one["instanceType"],
             one["zone"],
-            str(one["total"]),
-            str(one["available"]),
-            str(one["used"]),
-            str(one["idle"]),
+            *(f"{one[count]:,}" for count in COUNTS),
             "-" if one["idlePricePerHour"] is None else hourly(one["idlePricePerHour"]),
         )
         for one in found
@@ -57,15 +97,25 @@ def rows(found: list[Document]) -> list[tuple[str, ...]]:
 
 
 def remarks(found: list[Document]) -> list[str]:
-    """Who could have used what stays idle, and what kept them."""
-    return [
-        f"{one['id']}: {_pods(len(kept['pods']))} could not use it through {kept['nodePool']}: "
+    """Which cannot be used; who could have used what stays idle, and what kept them."""
+    unusable = [
+        f"{one['id']} cannot be used: {one['unusable']}" for one in found if one["unusable"]
+    ]
+    kept = [
+        f"{one['id']}: {_pods(kept)} could not use it through {kept['nodePool']}: "
         f"{kept['reason']} ({some(kept['pods'])})"
         for one in found
         if one["idle"]
         for kept in one["notUsedBy"]
     ]
+    return [*kept, *unusable]
 
 
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count:,} pods"
+def _pods(kept: Document) -> str:
+    count = len(kept["pods"])
+    pods = "1 pod" if count == 1 else f"{count:,} pods"
+    if kept["place"] == Place.NONE.value:
+        return f"{pods} without a place"
+    if kept["place"] == Place.NEW.value:
+        return f"{pods} on {'a new node' if count == 1 else 'new nodes'}"
+    return pods

@@ -1,4 +1,4 @@
-"""Reasons and fixes as sentences: the only place where a plan's data becomes words."""
+"""Reasons as sentences, made late: a plan itself has only data."""
 
 from wainwright.model.preference import (
     AwayFromPods,
@@ -9,29 +9,26 @@ from wainwright.model.preference import (
     SpreadEvenly,
 )
 from wainwright.model.reason import (
+    Asker,
     Contradictory,
     Keeping,
     Kept,
     LabelConflict,
     LimitReached,
     NewNodeWontDo,
-    NodeReason,
     NoPoolFits,
     NoPools,
     NothingBigEnough,
     NothingOffered,
     NotNear,
+    NotOnOffer,
     NoTypeMatches,
-    OtherLabels,
-    OutOfBounds,
     PodReason,
     PoolReason,
     PoolUnusable,
-    PortTaken,
     RestrictedLabel,
+    Shortage,
     TooFewValues,
-    TooLittle,
-    TooManyVolumes,
     TooNear,
     Uneven,
     Unsupported,
@@ -39,16 +36,17 @@ from wainwright.model.reason import (
     VolumesElsewhere,
     VolumeUnusable,
 )
-from wainwright.model.resources import quantity_text
-from wainwright.model.suggestion import (
-    DropLabel,
-    LowerMinValues,
-    LowerRequest,
-    RaiseLimit,
-    Suggestion,
-    Tolerate,
+from wainwright.model.refusal import (
+    NodeReason,
+    OtherLabels,
+    OutOfBounds,
+    PortTaken,
+    TooLittle,
+    TooManyVolumes,
 )
-from wainwright.model.taints import Toleration
+from wainwright.model.resources import quantity_text
+from wainwright.report.numbers import counted
+from wainwright.report.quantities import alike
 
 
 def pod(reason: PodReason) -> str:
@@ -144,20 +142,40 @@ def pool(reason: PoolReason) -> str:
             return f"the pod does not tolerate the taint {taint}"
         case RestrictedLabel(key=key):
             return f"the pod selects {key}, which no pool can promise"
-        case LabelConflict() | NoTypeMatches():
+        case LabelConflict():
             return _label(reason)
+        case NoTypeMatches() | NotOnOffer():
+            return f"{_value(reason)}{_meant(reason.meant)}"
         case _:
             return _amount(reason)
 
 
-def _label(reason: LabelConflict | NoTypeMatches) -> str:
-    meant = f"; did you mean {reason.meant}?" if reason.meant else ""
-    wanted = f"{reason.key} {reason.wanted}"
-    if isinstance(reason, NoTypeMatches):
-        return f"no instance type has {wanted}{meant}"
+def _label(reason: LabelConflict) -> str:
+    needs = f"the pod needs {reason.key} {reason.wanted}"
     if reason.offered is None:
-        return f"the pod needs {wanted}, and the pool does not define that label{meant}"
-    return f"the pod needs {wanted}, and only {reason.offered} is on offer{meant}"
+        return f"{needs}, and the pool does not define that label{_meant(reason.meant)}"
+    return f"{needs}, and only {reason.offered} is on offer{_meant(reason.meant)}"
+
+
+def _meant(name: str | None) -> str:
+    return f"; did you mean {name}?" if name else ""
+
+
+ASKS = {
+    Asker.POD: "the pod needs",
+    Asker.POOL: "the pool asks for",
+    Asker.BOTH: "pod and pool together need",
+}
+
+
+def _value(reason: NoTypeMatches | NotOnOffer) -> str:
+    wanted = f"{reason.key} {reason.wanted}"
+    if isinstance(reason, NotOnOffer):
+        offered = "nothing" if reason.offered.empty else f"only {reason.offered}"
+        kind = reason.instance_type
+        return f"{ASKS[reason.asker]} {wanted}, and {offered} is on offer, such as {kind}"
+    whose = ", which the pool asks for" if reason.asker is Asker.POOL else ""
+    return f"no instance type has {wanted}{whose}"
 
 
 def _amount(
@@ -167,11 +185,20 @@ def _amount(
         case NothingBigEnough():
             return _too_big(reason)
         case NothingOffered(instance_type=kind):
-            return f"nothing can be bought now, such as {kind}{_used_up(reason)}"
+            sold_out = f"{_sold_out(reason)}{_used_up(reason)}"
+            return f"nothing can be bought now, such as {kind}{sold_out}"
         case TooFewValues(key=key, needed=needed, found=found):
-            return f"minValues asks for {needed} values of {key}, and {found} are left"
+            left = "1 is left" if found == 1 else f"{found} are left"
+            return f"minValues asks for {counted(needed, 'value')} of {key}, and {left}"
         case LimitReached():
             return _limited(reason)
+
+
+def _sold_out(reason: NothingOffered) -> str:
+    if not reason.capacity_types:
+        return ""
+    zones = f" in {_and(reason.zones)}" if reason.zones else ""
+    return f", sold out as {_and(reason.capacity_types)}{zones}"
 
 
 def _used_up(reason: NothingOffered) -> str:
@@ -184,55 +211,23 @@ def _used_up(reason: NothingOffered) -> str:
 
 
 def _too_big(reason: NothingBigEnough) -> str:
-    needed = quantity_text(reason.resource, reason.needed)
-    best = quantity_text(reason.resource, reason.best)
-    taken = quantity_text(reason.resource, reason.daemonsets)
-    beside = f", after {taken} for daemonsets" if reason.daemonsets else ""
-    return (
-        f"needs {needed} {reason.resource}, the largest left offers {best} "
-        f"({reason.instance_type}{beside})"
-    )
+    own = Shortage(resource=reason.resource, needed=reason.needed, best=reason.best)
+    short = (own, *reason.beside)
+    pairs = [alike(each.resource, each.needed, each.best) for each in short]
+    names = [each.resource for each in short]
+    needed = _and(tuple(f"{pair[0]} {name}" for pair, name in zip(pairs, names, strict=True)))
+    best = _and(tuple(pair[1] for pair in pairs))
+    taken = f", after {quantity_text(own.resource, reason.daemonsets)} for daemonsets"
+    beside = taken if reason.daemonsets else ""
+    return f"needs {needed}, the largest left offers {best} ({reason.instance_type}{beside})"
 
 
 def _limited(reason: LimitReached) -> str:
-    limit, used, needed = (
-        quantity_text(reason.resource, amount)
-        for amount in (reason.limit, reason.in_use, reason.needed)
-    )
+    limit, used, needed = alike(reason.resource, reason.limit, reason.in_use, reason.needed)
     return (
         f"the limit of {limit} {reason.resource} is reached: {used} in use, and "
         f"{reason.instance_type} would add {needed}"
     )
-
-
-def suggestion(fix: Suggestion, pods: int = 1) -> str:
-    """What would give the pod its place; it has been tried, of pods that are alike for one."""
-    tried = f" (tried for one of these {pods:,} pods)" if pods > 1 else ""
-    return f"{_fix(fix)}{tried}"
-
-
-def _fix(fix: Suggestion) -> str:
-    match fix:
-        case LowerRequest(resource=name, now=now, to=to):
-            return f"ask for {_change(name, now, to)} {name}"
-        case Tolerate(toleration=toleration):
-            return f"let the pod tolerate {_toleration(toleration)}"
-        case DropLabel(key=key, meant=meant):
-            return f"select {meant} in place of {key}" if meant else f"do not select {key}"
-        case LowerMinValues(key=key, now=now, to=to, pool=name):
-            return f"lower minValues of {key} in pool {name} from {now} to {to}"
-        case RaiseLimit(resource=name, now=now, to=to, pool=owner):
-            return f"raise the limit of pool {owner} to {_change(name, now, to)} {name}"
-
-
-def _change(resource: str, now: int, to: int) -> str:
-    return f"{quantity_text(resource, to)} instead of {quantity_text(resource, now)}"
-
-
-def _toleration(toleration: Toleration) -> str:
-    value = f"={toleration.value}" if toleration.value else ""
-    effect = f":{toleration.effect}" if toleration.effect else ""
-    return f"{toleration.key}{value}{effect}"
 
 
 def _and(words: "map[str] | tuple[str, ...]") -> str:

@@ -268,6 +268,25 @@ def test_explain_type_as_json_has_every_number_with_its_reason() -> None:
     assert all(each["why"] for each in found["numbers"])
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("m5.large", "it is sold elsewhere, or the Cloud leaves it out: there are c5.large"),
+        ("c5.lrge", "did you mean c5.large?"),
+        ("p9.16xlarge", ""),
+    ],
+)
+def test_an_unknown_type_is_not_taken_for_one_of_another_family(name: str, hint: str) -> None:
+    cloud = (
+        "apiVersion: wainwright.dev/v1alpha1\nkind: Cloud\nmetadata: {name: c}\n"
+        "spec: {region: us-west-2, instanceTypes: [c5.large]}\n"
+    )
+    line = ("type", name, "-")
+    refused = CliRunner().invoke(explain, line, input=cloud, standalone_mode=False).exception
+    assert isinstance(refused, Usage)
+    assert refused.hint == hint
+
+
 def test_explain_type_says_why_nothing_can_be_bought() -> None:
     assert "does not run on: nothing of it is on offer" in run(explain, "type", "a1.large").stdout
     assert "has no price, and cannot be bought" in run(explain, "type", "mac2.metal").stdout

@@ -75,6 +75,50 @@ def test_markdown_is_fit_for_a_comment() -> None:
     )
 
 
+def test_notes_in_markdown_are_a_list_and_do_not_run_together() -> None:
+    gated = WHALE.replace("spec: {", "spec: {schedulingGates: [{name: example.com/wait}], ")
+    ignored = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+    said = run("plan", STORY, "-", "-o", "markdown", *NOW, text=gated + ignored).stdout
+    notes = [line for line in said.splitlines() if line.startswith(">")]
+    assert len(notes) > 1
+    assert all(line.startswith("> - ") for line in notes)
+
+
+def test_options_of_a_reserved_node_are_the_types_with_a_slot() -> None:
+    lines = run("plan", STORY, *NOW).stdout.splitlines()
+    [reserved] = [line for line in lines if "reserved cr-" in line]
+    assert reserved.split()[-2:] == ["1", "type"]
+
+
+def test_in_a_pipe_a_line_is_a_line_however_long() -> None:
+    long = "a-very-long-name-" * 10
+    text = "---\n".join(WHALE.replace("whale", f"{long}{number}") for number in range(3))
+    lines = run("plan", STORY, "-", *NOW, text=text).stdout.splitlines()
+    [line] = [line for line in lines if line.startswith("no place for")]
+    assert line.count(long) == 3
+    assert line.endswith("no pool can launch a node for it")
+
+
+def test_a_narrow_window_does_not_cut_the_name_of_a_reservation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert "reserved cr-0123456789abcdef0 " in run("plan", STORY, *NOW).stdout
+
+
+def test_one_pod_has_a_place() -> None:
+    text = WHALE.replace("900Gi", "1Gi")
+    files = [str(Path(STORY, name)) for name in ("cloud.yaml", "nodeclass.yaml", "nodepool.yaml")]
+    assert run("plan", *files, "-", *NOW, text=text).stdout.endswith("1 of 1 pod has a place\n")
+
+
+def test_an_unknown_feature_gate_is_told_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code(monkeypatch, "plan", STORY, "--feature-gate", "Foo=true") == 2
+    assert "there are CapacityReservations, " in capsys.readouterr().err
+
+
 def test_yaml_says_the_same_as_json() -> None:
     result = run("plan", STORY, "-o", "yaml", *NOW)
     assert "kind: Plan\n" in result.stdout
@@ -103,6 +147,28 @@ def test_diff_stops_when_a_pod_loses_its_place(tmp_path: Path) -> None:
     result = run("plan", "--diff", STORY, str(tmp_path), *NOW)
     assert result.return_value == 1
     assert "7 pods lose their place" in result.stdout
+
+
+def test_diff_has_timings_as_well() -> None:
+    result = run("plan", "--diff", STORY, STORY, "--timings", *NOW)
+    spent = json.loads(result.stderr.strip().splitlines()[-1])
+    assert set(spent) == {"read", "compile", "plan", "explain", "total"}
+    assert spent["plan"] > 0
+
+
+def test_diff_notes_what_is_not_planned_and_on_which_side(tmp_path: Path) -> None:
+    gated = WHALE.replace("spec: {", "spec: {schedulingGates: [{name: example.com/wait}], ")
+    for side, text in (("old", gated), ("new", gated + "---\n" + gated.replace("whale", "orca"))):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "pod.yaml").write_text(text)
+        for name in ("cloud.yaml", "nodeclass.yaml", "nodepool.yaml"):
+            (tmp_path / side / name).write_text(Path(STORY, name).read_text())
+    told = run("plan", "--diff", str(tmp_path / "old"), str(tmp_path / "new"), *NOW).stderr
+    gates = "not planned while scheduling gates hold them back"
+    assert f"note: OLD: {gates}: shop/whale\n" in told
+    assert f"note: NEW: {gates}: shop/orca, shop/whale\n" in told
+    same = run("plan", "--diff", str(tmp_path / "old"), str(tmp_path / "old"), *NOW).stderr
+    assert same == f"note: {gates}: shop/whale\n"
 
 
 @pytest.mark.parametrize("flag", ["--cloud", "--catalog", "--scheduler-config"])

@@ -10,13 +10,13 @@ from wainwright.core.launch import (
     Left,
     capacity_type_of,
     choose,
-    cut,
     left_to,
     to_be_bought,
     zone_of,
 )
 from wainwright.core.plan import plan
 from wainwright.core.reservations import reserved_markets
+from wainwright.core.shortlist import cut
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import (
@@ -196,6 +196,19 @@ def test_cutting_keeps_min_values_by_the_cheapest_types_that_do() -> None:
     assert {each.name.partition(".")[0] for each in listed} == {f"f{n}" for n in range(8)}
     assert listed[-2].name == "f6.s060"
     assert listed[-1].name == "f7.s070"
+
+
+def test_cutting_keeps_several_min_values_with_types_that_serve_all_of_them() -> None:
+    """The cheapest 60 types are of 6 families, and the cheapest of each family are 20 more."""
+    wanted = ((INSTANCE_FAMILY, 20), (INSTANCE_TYPE, 60))
+    listed = cut(left(*many(300), minimums=wanted), 60)
+    assert listed is not None
+    assert len(listed) == 60
+    assert len({each.name.partition(".")[0] for each in listed}) == 20
+
+
+def test_cutting_fails_where_not_even_all_types_would_do() -> None:
+    assert cut(left(*many(100), minimums=((INSTANCE_FAMILY, 11),)), 60) is None
 
 
 def test_cutting_fails_where_so_few_types_cannot_keep_min_values() -> None:

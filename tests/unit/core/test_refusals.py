@@ -8,20 +8,8 @@ from wainwright.model.attachments import Attachment, HostPort
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.node import Node
 from wainwright.model.pod import Bonds, Pod
-from wainwright.model.reason import (
-    Count,
-    Kept,
-    NotNear,
-    OtherLabels,
-    OutOfBounds,
-    PortTaken,
-    Reason,
-    TooLittle,
-    TooManyVolumes,
-    TooNear,
-    Uneven,
-    Untolerated,
-)
+from wainwright.model.reason import Count, Kept, NotNear, Reason, TooNear, Uneven, Untolerated
+from wainwright.model.refusal import OtherLabels, OutOfBounds, PortTaken, TooLittle, TooManyVolumes
 from wainwright.model.taints import Taint
 
 

@@ -13,8 +13,8 @@ from wainwright.core.reservations import (
     free_slots,
     numbered,
     reserved_markets,
-    without_promised,
 )
+from wainwright.core.uses import without_promised
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import RESERVED

@@ -14,14 +14,15 @@ from wainwright.model.pool import Pool
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Snapshot
 from wainwright.model.suggestion import (
-    DropLabel,
     LowerMinValues,
     LowerRequest,
     RaiseLimit,
+    Suggestion,
     Tolerate,
 )
 from wainwright.model.taints import Taint
 from wainwright.report import words
+from wainwright.report.advice import suggestion
 
 SMALL = instance_type(name="m5.large", labels={INSTANCE_TYPE: "m5.large"})
 LARGE = instance_type(
@@ -47,6 +48,17 @@ def pod(*wanted: Requirements, cpu: int = 100, memory: int = GIB) -> Pod:
     return Pod(namespace="shop", name="a", requests=requests, alternatives=alternatives)
 
 
+def fix(found: Unschedulable) -> Suggestion:
+    """The only change that it takes."""
+    assert found.suggestion is not None
+    [change] = found.suggestion.changes
+    return change
+
+
+def said(found: Unschedulable) -> str:
+    return "" if found.suggestion is None else suggestion(found.suggestion)
+
+
 def test_a_pod_that_is_too_big_is_told_by_how_much() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
@@ -57,8 +69,7 @@ def test_a_pod_that_is_too_big_is_told_by_how_much() -> None:
     assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
     assert verdict.funnel.requirements == 2
     assert verdict.funnel.resources == 0
-    assert isinstance(found.suggestion, LowerRequest)
-    assert words.suggestion(found.suggestion) == "ask for 16Gi instead of 20Gi memory"
+    assert said(found) == "ask for 16Gi instead of 20Gi memory"
 
 
 def test_the_nearest_type_is_the_one_that_lacks_least_in_its_worst_resource() -> None:
@@ -73,17 +84,14 @@ def test_a_taint_is_named_and_tolerating_it_is_the_fix() -> None:
     assert words.pool(found.pools[0].reason) == (
         "the pod does not tolerate the taint gpu=yes:NoSchedule"
     )
-    assert isinstance(found.suggestion, Tolerate)
+    assert isinstance(fix(found), Tolerate)
 
 
 def test_a_misspelt_label_gets_the_one_that_was_meant() -> None:
     found = failed(pod(asking("zone", "In", "zone-a")), POOL)
     told = words.pool(found.pools[0].reason)
     assert told.endswith("did you mean topology.kubernetes.io/zone?")
-    assert isinstance(found.suggestion, DropLabel)
-    assert (
-        words.suggestion(found.suggestion) == "select topology.kubernetes.io/zone in place of zone"
-    )
+    assert said(found) == "select topology.kubernetes.io/zone in place of zone"
 
 
 def test_a_type_that_nobody_has_is_told_by_its_label() -> None:
@@ -93,11 +101,14 @@ def test_a_type_that_nobody_has_is_told_by_its_label() -> None:
     )
 
 
-def test_nothing_to_buy_is_told_with_an_example() -> None:
+def test_what_nobody_sells_is_told_by_its_label() -> None:
     found = failed(pod(asking(CAPACITY_TYPE, "In", "spot")), POOL)
-    assert words.pool(found.pools[0].reason) == "nothing can be bought now, such as m5.large"
+    assert words.pool(found.pools[0].reason) == (
+        "the pod needs karpenter.sh/capacity-type In [spot], and only In [on-demand] is on offer, "
+        "such as m5.large"
+    )
     assert found.pools[0].funnel.resources == 2
-    assert found.suggestion is None
+    assert said(found) == "do not select karpenter.sh/capacity-type"
 
 
 def test_too_little_choice_is_told_in_numbers() -> None:
@@ -108,7 +119,7 @@ def test_too_little_choice_is_told_in_numbers() -> None:
     assert words.pool(found.pools[0].reason) == (
         "minValues asks for 3 values of node.kubernetes.io/instance-type, and 2 are left"
     )
-    assert isinstance(found.suggestion, LowerMinValues)
+    assert isinstance(fix(found), LowerMinValues)
 
 
 def test_under_best_effort_too_little_choice_is_no_obstacle() -> None:
@@ -126,8 +137,7 @@ def test_a_limit_is_told_with_what_is_in_use_and_what_would_be_added() -> None:
     assert words.pool(found.pools[0].reason) == (
         "the limit of 3 cpu is reached: 2 in use, and m5.large would add 2"
     )
-    assert isinstance(found.suggestion, RaiseLimit)
-    assert found.suggestion.to == 4000
+    assert fix(found) == RaiseLimit(resource="cpu", now=3000, to=4000, pool="web")
 
 
 def test_a_pool_that_may_not_launch_says_why() -> None:
@@ -177,8 +187,8 @@ def test_the_alternative_that_came_nearest_is_explained() -> None:
 
 @pytest.mark.parametrize("memory", [20 * GIB, 16 * GIB + 1])
 def test_a_suggestion_works_when_it_is_followed(memory: int) -> None:
-    fix = failed(pod(memory=memory), POOL).suggestion
-    assert isinstance(fix, LowerRequest)
-    smaller = pod(memory=fix.to)
+    change = fix(failed(pod(memory=memory), POOL))
+    assert isinstance(change, LowerRequest)
+    smaller = pod(memory=change.to)
     made = plan(Snapshot(pods=(smaller,), pools=(POOL,)), {"web": TypeIndex((SMALL, LARGE))})
     assert made.unschedulable == ()

@@ -17,13 +17,26 @@ def claim(*pods: str, kind: str = "m5.large", price: float = 0.1) -> dict[str, A
     }
 
 
-def plan(*claims: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
+def failure(pod: str) -> dict[str, Any]:
+    pools = [{"nodePool": "default", "reason": "needs 9 cpu", "funnel": {"types": 1}}]
+    return {
+        "pod": pod,
+        "reason": "no pool can launch a node for it",
+        "suggestion": "ask for less",
+        "pools": pools,
+        "nodes": [],
+    }
+
+
+def plan(
+    *claims: dict[str, Any], without: tuple[str, ...] = (), fees: float = 0.0
+) -> dict[str, Any]:
     price = sum(one["pricePerHour"] for one in claims)
     return {
         "nodeClaims": list(claims),
         "existingNodes": [],
-        "unschedulable": [{"pod": pod} for pod in without],
-        "summary": {"pricePerHour": price, "feesPerHour": 0.0},
+        "unschedulable": [failure(pod) for pod in without],
+        "summary": {"pricePerHour": price, "feesPerHour": fees},
     }
 
 
@@ -61,3 +74,42 @@ def test_another_type_at_the_same_price_is_a_change() -> None:
 def test_the_price_is_told_by_hour_and_month() -> None:
     made = difference(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.3)))
     assert lines(made) == ["$0.100/h becomes $0.300/h: +$0.200/h, +$146/month"]
+
+
+def test_fees_that_change_alone_are_told() -> None:
+    made = difference(plan(claim("a/b"), fees=0.01), plan(claim("a/b"), fees=0.02))
+    assert verdict(made) == 3
+    assert lines(made) == ["fees: $0.010/h become $0.020/h: +$0.010/h, +$7.30/month"]
+
+
+def test_a_new_pod_without_a_place_is_told_with_the_reason() -> None:
+    made = difference(plan(claim("a/b")), plan(claim("a/b"), without=("a/c",)))
+    assert verdict(made) == 3
+    assert [row["pod"] for row in made["unschedulable"]] == ["a/c"]
+    assert lines(made) == [
+        "1 pod is new and has no place: a/c",
+        "  no place for a/c: no pool can launch a node for it",
+        "    default: needs 9 cpu",
+        "    try: ask for less",
+    ]
+
+
+def test_in_markdown_reasons_are_lists_within_the_list() -> None:
+    made = difference(plan(), plan(without=("a/c",)))
+    assert lines(made, bullet="- ")[:3] == [
+        "- 1 pod is new and has no place: a/c",
+        "  - no place for a/c: no pool can launch a node for it",
+        "    - default: needs 9 cpu",
+    ]
+
+
+def test_a_pod_that_never_had_a_place_is_no_news() -> None:
+    made = difference(plan(without=("a/b",)), plan(without=("a/b",)))
+    assert (made["unschedulable"], lines(made)) == ([], ["nothing changes"])
+
+
+def test_one_pod_is_one_and_two_are_two() -> None:
+    made = difference(plan(claim("a/b")), plan(claim("a/b", "a/c")))
+    assert lines(made) == ["1 pod is new: a/c"]
+    made = difference(plan(claim("a/b", "a/c", "a/d")), plan(claim("a/b")))
+    assert lines(made) == ["2 pods are gone: a/c, a/d"]

@@ -5,6 +5,7 @@ from typing import Any
 import click
 import msgspec
 
+from wainwright.cli.planning.notes import tell
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.cli.supplies import moment
@@ -12,12 +13,12 @@ from wainwright.errors import Usage
 from wainwright.manifests.yamlout import dump
 from wainwright.report import jsonout
 from wainwright.report.diff import difference, lines, verdict
-from wainwright.report.document import document
+from wainwright.report.document import beside, document
 
 Document = dict[str, Any]
 
 
-def compare(wish: Wish, output: str) -> int:
+def compare(wish: Wish, output: str, clock: Timings) -> int:
     """Plan both inputs at the same moment and print the difference."""
     if len(wish.arguments) != 2:
         raise Usage("--diff compares two inputs", "write: wain plan --diff OLD NEW")
@@ -26,16 +27,36 @@ def compare(wish: Wish, output: str) -> int:
     if output == "nodeclaims":
         raise Usage("a difference is no list of claims", "use -o table, json, yaml or markdown")
     now = moment(wish.now).isoformat()
-    old, new = (_planned(wish, one, now) for one in wish.arguments)
-    made = difference(old, new)
+    old, new = (_planned(wish, one, now, clock) for one in wish.arguments)
+    tell(apart(old.notes, new.notes))
+    made = difference(old.plan, new.plan)
     PRINTERS[output](made)
     return verdict(made)
 
 
-def _planned(wish: Wish, argument: str, now: str) -> Document:
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two plans."""
+
+    plan: Document
+    notes: list[str]
+
+
+def _planned(wish: Wish, argument: str, now: str, clock: Timings) -> Side:
     one = msgspec.structs.replace(wish, files=(argument,), more=(), now=now)
-    run = planned_by(one, Timings())
-    return document(run.planned, now=run.now)
+    run = planned_by(one, clock)
+    with clock.spent("explain"):
+        made = document(run.planned, now=run.now)
+    return Side(plan=made, notes=beside(run.planned))
+
+
+def apart(old: list[str], new: list[str]) -> list[str]:
+    """What is to be known of both once, and of which one it holds where it holds of one."""
+    both = [note for note in old if note in new]
+    return [
+        *both,
+        *(f"OLD: {note}" for note in old if note not in both),
+        *(f"NEW: {note}" for note in new if note not in both),
+    ]
 
 
 def _text(made: Document) -> None:

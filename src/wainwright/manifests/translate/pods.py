@@ -13,7 +13,7 @@ from wainwright.manifests.translate.bonds import INDEPENDENT, Binding, Dependenc
 from wainwright.manifests.translate.features import unsupported
 from wainwright.manifests.translate.moments import seconds
 from wainwright.manifests.translate.priorities import Priorities
-from wainwright.manifests.translate.requests import effective
+from wainwright.manifests.translate.requests import added, effective
 from wainwright.manifests.translate.resize import as_given
 from wainwright.manifests.translate.runtimes import Runtimes
 from wainwright.manifests.translate.taints import tolerations
@@ -32,6 +32,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     spec: PodSpec
     """The first of them."""
     requests: Resources
+    overhead: Resources | None
     alternatives: tuple[Requirements, ...]
     contradictory: tuple[str, ...]
     tolerations: tuple[Toleration, ...]
@@ -86,6 +87,7 @@ class Pods:
             uid=metadata.uid,
             created=seconds(metadata.creationTimestamp),
             requests=shape.requests,
+            overhead=shape.overhead,
             alternatives=shape.alternatives,
             contradictory=shape.contradictory,
             tolerations=shape.tolerations,
@@ -126,6 +128,7 @@ class Pods:
         return Shape(
             spec=spec,
             requests=effective(spec, runtime.overhead),
+            overhead=added(spec, runtime.overhead),
             alternatives=wanted.alternatives,
             contradictory=wanted.contradictory,
             tolerations=tolerations([*(spec.tolerations or ()), *runtime.tolerations]),

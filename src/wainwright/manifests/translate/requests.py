@@ -23,9 +23,20 @@ def effective(spec: PodSpec, overhead: Resources | None = None) -> dict[str, int
     """Requests of the whole pod; `overhead` is its runtime's, where the spec states none."""
     together = _of_containers(spec)
     together = {**together, **_of_pod(spec.resources, together)}
-    extra = overhead if spec.overhead is None else spec.overhead
-    together = add(together, _milli(extra))
-    whole = {name: requested(name, each * MILLI) for name, each in together.items()}
+    return _whole(add(together, _milli(_extra(spec, overhead))))
+
+
+def added(spec: PodSpec, overhead: Resources | None = None) -> dict[str, int] | None:
+    """What of it nobody wrote as a request, as it is for the runtime; None where that is none."""
+    return _whole(_milli(_extra(spec, overhead))) or None
+
+
+def _extra(spec: PodSpec, overhead: Resources | None) -> Resources | None:
+    return overhead if spec.overhead is None else spec.overhead
+
+
+def _whole(amounts: Milli) -> dict[str, int]:
+    whole = {name: requested(name, each * MILLI) for name, each in amounts.items()}
     return ordered({name: each for name, each in whole.items() if each})
 
 
