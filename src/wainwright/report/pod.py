@@ -67,13 +67,11 @@ def _outside(planned: Planned, of_plan: list[str], name: str) -> Story:
 
 def suggested(name: str, known: list[str]) -> str:
     """The pod that was probably meant. Who writes no namespace is compared without one."""
-    whole = "/" in name
-    by_name = {pod if whole else _bare(pod): pod for pod in reversed(known)}
-    close = meant(name, list(by_name)) or (meant(_bare(name), list(map(_bare, known))))
+    close = meant(name, known) if "/" in name else ""
     if not close:
-        return ""
-    pod = by_name.get(close) or next(each for each in known if _bare(each) == close)
-    return f"did you mean {pod}?"
+        by_name = {_bare(pod): pod for pod in reversed(known)}
+        close = by_name.get(meant(_bare(name), list(by_name)), "")
+    return f"did you mean {close}?" if close else ""
 
 
 def _bare(pod: str) -> str:

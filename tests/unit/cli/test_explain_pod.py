@@ -193,3 +193,15 @@ def test_a_pod_without_a_place_shows_the_funnel(tmp_path: Path) -> None:
     assert result.return_value == 1
     assert "default/whale has no place: no pool can launch a node for it" in result.stdout
     assert "     0 after resources\n" in result.stdout
+
+
+def test_amounts_side_by_side_are_in_one_unit() -> None:
+    said = told("whale", pool("only"), pod("whale").replace('cpu: "1"', "memory: 64Gi"))
+    assert "only: needs 64Gi memory, the largest left offers 13.8Gi (m5.xlarge)" in said
+
+
+def test_one_value_is_left() -> None:
+    flexible = LARGE.replace("In, values: [m5.large]", "Exists, minValues: 2")
+    said = told("a", pool("only", requirements=flexible), pod("a", "3"))
+    key = "node.kubernetes.io/instance-type"
+    assert f"only: minValues asks for 2 values of {key}, and 1 is left" in said
