@@ -6,8 +6,8 @@ import pytest
 from tests.support.randomworlds import World, random_world
 from tests.support.tiedworlds import tied_world
 
-from wainwright.core.decided import Decision, decided
 from wainwright.core.plan import plan
+from wainwright.core.why.decided import Decision, decided
 from wainwright.model.plan import PlannedClaim
 
 MAKERS = {"plain": random_world, "tied": tied_world}

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from tests.support.randomworlds import World, random_world
 from tests.support.tiedworlds import tied_world
 
-from wainwright.core.changes import changed_pod, changed_pool
 from wainwright.core.plan import plan
+from wainwright.core.remedies.changes import changed_pod, changed_pool
 from wainwright.model.plan import Plan
 from wainwright.model.suggestion import Advice
 

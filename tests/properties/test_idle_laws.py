@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.cases import Case
 
-from wainwright.core.idle import Idle, idle
+from wainwright.core.idleness.idle import Idle, idle
 from wainwright.model.obstacle import Elsewhere, HeavierPool, Kept, NodesFirst, Place
 from wainwright.model.reason import LimitReached, NoPoolFits
 from wainwright.model.snapshot import Reservation

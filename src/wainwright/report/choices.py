@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from wainwright.core import bargain
 from wainwright.core.launch import left_to
+from wainwright.core.why import bargain
 from wainwright.offline import Planned
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from wainwright.core.bargain import IN_ORDER, Bargain, bargain
-from wainwright.core.decided import Decision, Word, decided
+from wainwright.core.why.bargain import IN_ORDER, Bargain, bargain
+from wainwright.core.why.decided import Decision, Word, decided
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.plan import PlannedClaim
 from wainwright.model.pool import Pool

@@ -4,7 +4,7 @@ from typing import Any
 
 from wainwright.catalogue.reservations import Selected
 from wainwright.catalogue.selection import still_runs
-from wainwright.core.idle import Idle, idle
+from wainwright.core.idleness.idle import Idle, idle
 from wainwright.model.obstacle import Kept, Place
 from wainwright.offline import Planned
 from wainwright.report.grouped import some

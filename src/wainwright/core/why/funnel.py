@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from wainwright.core.blame import Blame
 from wainwright.core.templates import Template
+from wainwright.core.why.blame import Blame
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.labels import is_restricted_for_pods, suggestion
 from wainwright.model.markets import Markets

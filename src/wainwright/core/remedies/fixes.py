@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from wainwright.core.changes import changed_pod, changed_template, written
-from wainwright.core.funnel import State, descent
-from wainwright.core.misspelt import correction
+from wainwright.core.remedies.changes import changed_pod, changed_template, written
 from wainwright.core.templates import Template
+from wainwright.core.why.funnel import State, descent
+from wainwright.core.why.misspelt import correction
 from wainwright.model.pod import Pod
 from wainwright.model.pool import Pool
 from wainwright.model.reason import (

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from wainwright.core.seekers import Seeker
-from wainwright.core.slots import Way
+from wainwright.core.idleness.seekers import Seeker
+from wainwright.core.idleness.slots import Way
 from wainwright.core.templates import Template
 from wainwright.core.wishes import Ask
 from wainwright.model.columns import Rows, row_numbers

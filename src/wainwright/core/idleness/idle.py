@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from wainwright.core.filled import filled
-from wainwright.core.obstacles import Scene, obstacle
-from wainwright.core.seekers import Seeker, seekers
-from wainwright.core.slots import Way, ways
+from wainwright.core.idleness.obstacles import Scene, obstacle
+from wainwright.core.idleness.seekers import Seeker, seekers
+from wainwright.core.idleness.slots import Way, ways
 from wainwright.core.templates import compiled, rank
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering

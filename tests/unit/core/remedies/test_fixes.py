@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from tests.support.model import GIB, asking, instance_type, offering
 
-from wainwright.core.changes import changed_pod, changed_pool
 from wainwright.core.plan import plan
+from wainwright.core.remedies.changes import changed_pod, changed_pool
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.node import Node

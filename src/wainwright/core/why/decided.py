@@ -11,15 +11,15 @@ import msgspec
 
 from wainwright.core.answer import Terms
 from wainwright.core.drafts import Change, Draft
-from wainwright.core.funnel import State, descent
 from wainwright.core.ladder import Step
 from wainwright.core.placing import Placing
 from wainwright.core.plan import OTHERWISE, solved
-from wainwright.core.refusals import refusals
 from wainwright.core.site import Found
 from wainwright.core.solve import FIRST_FIT, Manner
 from wainwright.core.templates import Template, rank
 from wainwright.core.topology.restriction import Restriction
+from wainwright.core.why.funnel import State, descent
+from wainwright.core.why.refusals import refusals
 from wainwright.core.wishes import PodClass, Stage, Wish
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import MinValuesPolicy, Options

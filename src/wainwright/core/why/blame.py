@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from wainwright.core.misspelt import correction
 from wainwright.core.templates import Template
+from wainwright.core.why.misspelt import correction
 from wainwright.model.columns import Rows, row_numbers, union
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.markets import Market, Markets

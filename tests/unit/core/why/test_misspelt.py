@@ -2,7 +2,7 @@
 
 import pytest
 
-from wainwright.core.misspelt import correction
+from wainwright.core.why.misspelt import correction
 from wainwright.model.values import ValueSet, none_of, one_of
 
 KNOWN = ["us-west-2a", "us-west-2b", "on-demand", "spot", "m5.large", "m5.2xlarge"]

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.fixes import Refusal
-from wainwright.core.funnel import State, descent
-from wainwright.core.refusals import refusals
+from wainwright.core.remedies.fixes import Refusal
 from wainwright.core.solve import Solution
 from wainwright.core.templates import Template, rank
 from wainwright.core.topology.why import keeping
+from wainwright.core.why.funnel import State, descent
+from wainwright.core.why.refusals import refusals
 from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.plan import Unschedulable

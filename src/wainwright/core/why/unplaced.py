@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.advice import advice
 from wainwright.core.filled import filled
-from wainwright.core.fixes import fixes
-from wainwright.core.funnel import State
-from wainwright.core.judge import Judge, Judged
+from wainwright.core.remedies.advice import advice
+from wainwright.core.remedies.fixes import fixes
+from wainwright.core.remedies.trials import Solve, Trials
 from wainwright.core.solve import Solution
-from wainwright.core.trials import Solve, Trials
+from wainwright.core.why.funnel import State
+from wainwright.core.why.judge import Judge, Judged
 from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import MinValuesPolicy, Options

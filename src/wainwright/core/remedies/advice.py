@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from wainwright.core.fixes import Changes
-from wainwright.core.trials import Trial, Trials
+from wainwright.core.remedies.fixes import Changes
+from wainwright.core.remedies.trials import Trial, Trials
 from wainwright.model.pod import Pod
 from wainwright.model.suggestion import Advice
 

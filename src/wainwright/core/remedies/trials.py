@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from wainwright.core.changes import changed_pod, changed_pool
-from wainwright.core.fixes import Changes
+from wainwright.core.remedies.changes import changed_pod, changed_pool
+from wainwright.core.remedies.fixes import Changes
 from wainwright.core.solve import Solution
 from wainwright.model.options import Options, Packing
 from wainwright.model.pod import Pod

@@ -1,0 +1,1 @@
+"""Idleness: slots of reservations that a plan leaves unused, and what kept pods off them."""

@@ -1,0 +1,1 @@
+"""Remedies: changes that would give pods a place, tried before they are told."""

@@ -1,0 +1,1 @@
+"""Why: what kept pods from a place, and what decided where they went."""
