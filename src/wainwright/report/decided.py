@@ -1,12 +1,14 @@
 """What decided where a placed pod goes and what is bought for it, as sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from wainwright.core.filled import filled
 from wainwright.core.why.bargain import IN_ORDER, Bargain, bargain
 from wainwright.core.why.decided import Decision, Word, decided
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.plan import PlannedClaim
 from wainwright.model.pool import Pool
+from wainwright.model.reason import LimitReached
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import Planned
 from wainwright.report import words
@@ -24,8 +26,9 @@ def sentences(planned: Planned, claim: PlannedClaim, pod: str) -> list[str]:
     pools = {pool.name: pool for pool in prepared.snapshot.pools}
     pool = pools[claim.pool]
     offered = bargain(claim, pool, indexes[claim.pool])
+    after = filled(prepared.snapshot, indexes, planned.plan.claims)
     return [
-        *(_way(found, claim, pool, prepared.snapshot) if found is not None else [BY_COST]),
+        *(_way(found, claim, pool, after) if found is not None else [BY_COST]),
         *_bought(claim, offered, planned),
         *_given_up(planned, claim, pod),
     ]
@@ -42,7 +45,7 @@ def _way(found: Decision, claim: PlannedClaim, pool: Pool, snapshot: Snapshot) -
     if found.joined:
         yield from _joined(found, pool)
     else:
-        yield from _opened(found, claim, pool, len(snapshot.pools))
+        yield from _opened(found, claim, pool, snapshot.pools)
     if found.round > 1:
         yield f"it found its place in round {found.round}: before, {_held(found)}"
 
@@ -61,8 +64,11 @@ def _joined(found: Decision, pool: Pool) -> Iterator[str]:
             )
 
 
-def _opened(found: Decision, claim: PlannedClaim, pool: Pool, pools: int) -> Iterator[str]:
-    if pools == 1:
+def _opened(
+    found: Decision, claim: PlannedClaim, pool: Pool, pools: Sequence[Pool]
+) -> Iterator[str]:
+    """Why no other pool did; `pools` are those after the plan."""
+    if len(pools) == 1:
         yield f"opened for it by {pool.name}, the only pool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
@@ -71,6 +77,16 @@ def _opened(found: Decision, claim: PlannedClaim, pool: Pool, pools: int) -> Ite
     for word in found.earlier:
         said = _as_well(claim) if word.reason is None else words.pool(word.reason)
         yield f"  {_named(word)}: {said}"
+        if any(_at_its_worst(word, each) for each in pools):
+            yield "    nodes planned in the same round counted as the largest type left to them"
+
+
+def _at_its_worst(word: Word, after: Pool) -> bool:
+    """Whether more counted against a limit then than the plan uses in the end."""
+    reason = word.reason
+    if word.pool != after.name or not isinstance(reason, LimitReached):
+        return False
+    return reason.in_use > after.in_use.get(reason.resource, 0)
 
 
 def _as_well(claim: PlannedClaim) -> str:

@@ -102,6 +102,19 @@ def test_a_limit_that_this_plan_has_used_up_is_told_with_what_it_uses() -> None:
     said = told("b", limited, pool("rest"), pod("a", "1500m"), pod("b", "1400m"))
     reached = "the limit of 2 cpu is reached: 2 in use, and m5.large would add 2"
     assert f"limited (weight 100): {reached}" in said
+    assert not any("counted as the largest" in line for line in said)
+
+
+def test_a_limit_is_told_with_how_nodes_count_that_may_still_be_large() -> None:
+    limited = pool("limited", 100, limits="limits: {cpu: 5}, ")
+    apart = (
+        "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+        "[{topologyKey: kubernetes.io/hostname, labelSelector: {}}]}}, "
+    )
+    pods = [pod(name, more=apart) for name in "ab"]
+    said = told("b", limited, pool("rest"), *pods)
+    assert any(line.startswith("limited (weight 100): the limit of 5 cpu") for line in said)
+    assert "nodes planned in the same round counted as the largest type left to them" in said
 
 
 def test_without_nodes_in_the_input_none_is_spoken_of() -> None:
