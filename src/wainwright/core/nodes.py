@@ -23,6 +23,8 @@ class NodeTable:
         usable = [node for node in nodes if not node.deleting]
         self.nodes = sorted(usable, key=lambda node: (not node.initialized, node.name))
         self.everything: Rows = (1 << len(self.nodes)) - 1
+        self.standing = self.everything
+        """Those that are not taken away in a rehearsal."""
         self.pods: list[list[Pod]] = [[] for _ in self.nodes]
         self._columns = _label_columns(self.nodes, self.everything)
         self.by_taints = _grouped(self.nodes)

@@ -37,6 +37,7 @@ class Overlay(NodeTable):
         self.nodes = base.nodes
         self.everything = base.everything
         self.removed = removed
+        self.standing = base.everything ^ removed
         self.taken: list[tuple[Pod, int]] = []
         self._base = base
         self._changed: dict[int, list[int]] = {}
@@ -44,7 +45,7 @@ class Overlay(NodeTable):
         self._own_attached: dict[int, set[Attachment]] = {}
 
     def take(self, pod: Pod, group: PodClass, wish: Wish, among: Rows = -1) -> int | None:
-        left = wish.ask.nodes & among & ~self.removed
+        left = wish.ask.nodes & among & self.standing
         left ^= left & wish.full
         for short, mark in wish.short_nodes:
             left ^= left & short[mark]

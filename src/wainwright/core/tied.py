@@ -58,7 +58,7 @@ class Tied(Site):
         assert stage.bound is not None
         assert self.topology is not None
         if stage.bound.near:
-            if not any(wish.ask.is_possible for wish in stage.wishes):
+            if not any(wish.ask.is_possible(self.nodes.standing) for wish in stage.wishes):
                 return None  # nobody is to settle for that
             company = self.topology.company(stage.bound)
             if self._joins_any(pod, group, stage, company):

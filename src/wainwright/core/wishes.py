@@ -48,10 +48,9 @@ class Ask:
         self.rejected: Rows = 0
         """The drafts whose requirements or types are not."""
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether any node or pool has the labels, and no taint against it."""
-        return bool(self.nodes) or any(terms is not None for terms in self.terms)
+    def is_possible(self, standing: Rows) -> bool:
+        """Whether any of the nodes, or a pool, has the labels and no taint against it."""
+        return bool(self.nodes & standing) or any(terms is not None for terms in self.terms)
 
 
 class Wish:
