@@ -182,8 +182,8 @@ class Shelf:
         lost = before ^ now
         if self._single and lost.bit_count() < now.bit_count():
             # Whatever sold what is lost sells nothing else.
-            return markets ^ (markets & self._sellers_of(lost))
-        return markets & self._sellers_of(now)
+            return markets ^ (markets & self.selling(lost))
+        return markets & self.selling(now)
 
     def _sellers_of(self, rows: Rows) -> Markets:
         found, sellers = 0, self._sellers
@@ -246,7 +246,7 @@ def numbered(indexes: Iterable[TypeIndex]) -> dict[str, int]:
     """
     numbers: dict[str, int] = {}
     used: set[int] = set()
-    for index in indexes:
+    for index in dict.fromkeys(indexes):
         for market, each in enumerate(index.markets):
             name = each.reservation_id
             if name is not None and each.sold and name not in numbers:
@@ -259,7 +259,7 @@ def numbered(indexes: Iterable[TypeIndex]) -> dict[str, int]:
 def free_slots(indexes: Iterable[TypeIndex]) -> dict[str, int]:
     """The slots of every reservation that is on offer; where catalogues differ, the fewest."""
     found: dict[str, int] = {}
-    for index in indexes:
+    for index in dict.fromkeys(indexes):  # pools mostly share theirs
         for market in index.markets:
             if market.reservation_id is not None and market.sold:
                 known = found.get(market.reservation_id, market.available)

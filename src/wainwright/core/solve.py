@@ -120,7 +120,7 @@ def _asks_not_to_come(taints: Iterable[Taint]) -> bool:
 
 def stocked(templates: Sequence[Template], free: Mapping[str, int], *, gate: bool) -> Stock:
     """The slots of reservations, made known to the pools that may use them."""
-    numbers = numbered(dict.fromkeys(each.index for each in templates)) if gate else {}
+    numbers = numbered(template.index for template in templates) if gate else {}
     shelves: dict[tuple[TypeIndex, Markets], Shelf] = {}
     for template in templates if gate else ():
         index, admitted = template.index, template.base.reserved
