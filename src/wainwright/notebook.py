@@ -8,8 +8,7 @@ from wainwright.manifests.world import World
 from wainwright.model.options import DEFAULT_OPTIONS, Options
 from wainwright.model.plan import Plan
 from wainwright.offline import Conditions, Planned, planned, prepare
-from wainwright.report.document import document
-from wainwright.report.pod import story
+from wainwright.report.pod import full_story
 
 
 def read(*paths: str | Path, scheduler_config: str | Path | None = None) -> World:
@@ -34,11 +33,13 @@ def explain(
     options: Options = DEFAULT_OPTIONS,
 ) -> str:
     """Where a pod goes and what decided, or why it goes nowhere."""
-    made = _planned(world, now, options)
+    made = _planned(world, now, options, advise=False)
     at = made.prepared.conditions.now.isoformat()
-    return "\n".join(story(made, document(made, now=at), pod).lines)
+    return "\n".join(full_story(made, pod, now=at).lines)
 
 
-def _planned(world: World, now: datetime | None, options: Options) -> Planned:
+def _planned(
+    world: World, now: datetime | None, options: Options, *, advise: bool = True
+) -> Planned:
     at = datetime.now(UTC) if now is None else now
-    return planned(prepare(world, Conditions(now=at, options=options)))
+    return planned(prepare(world, Conditions(now=at, options=options)), advise=advise)

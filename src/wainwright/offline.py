@@ -127,12 +127,12 @@ def _reservation(selected: Selected) -> Reservation:
     )
 
 
-def planned(prepared: Prepared) -> Planned:
-    """The plan for what has been prepared."""
+def planned(prepared: Prepared, *, advise: bool = True) -> Planned:
+    """The plan for what has been prepared; fixes are tried unless nobody will read of them."""
     indexes = {name: built.index for name, built in prepared.built.items()}
     options = prepared.conditions.options
     with without_collector():
-        made = plan(prepared.snapshot, indexes, options)
+        made = plan(prepared.snapshot, indexes, options, advise=advise)
         warnings = _dear_preferences(prepared.snapshot, indexes, options, made)
     made = msgspec.structs.replace(made, warnings=(*made.warnings, *warnings))
     return Planned(prepared=prepared, plan=made)

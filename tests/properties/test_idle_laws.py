@@ -6,21 +6,45 @@ from hypothesis import strategies as st
 from tests.support.cases import Case
 
 from wainwright.core.idleness.idle import Idle, idle
-from wainwright.model.obstacle import Elsewhere, HeavierPool, Kept, NodesFirst, Place
-from wainwright.model.reason import LimitReached, NoPoolFits
+from wainwright.model.obstacle import (
+    Crowded,
+    Elsewhere,
+    HeavierPool,
+    Kept,
+    NodesFirst,
+    OutOfStock,
+    Place,
+    PoolForbids,
+    PortsTaken,
+    Prefers,
+    Tied,
+    TooSmall,
+)
+from wainwright.model.pod import Pod
+from wainwright.model.pool import Pool
+from wainwright.model.reason import (
+    LabelConflict,
+    LimitReached,
+    NoPoolFits,
+    Overdrawn,
+    PoolUnusable,
+    TooFewValues,
+    Untolerated,
+)
 from wainwright.model.snapshot import Reservation
 
 SEEDS = st.integers(min_value=1, max_value=1000)
 HALF = settings(max_examples=max(1, settings().max_examples // 2))
 
 
-def stocktaking(case: Case) -> tuple[Idle, ...]:
-    """What becomes of the slots of every reservation that is on offer."""
+def stocktaking(case: Case, only: str | None = None) -> tuple[Idle, ...]:
+    """What becomes of the slots of every reservation that is on offer, or of a single one."""
     if not case.options.capacity_reservations:
         return ()
     listed = tuple(
         Reservation(id=use.id, total=use.total, available=use.available)
         for use in case.plan.reservations
+        if only is None or use.id == only
     )
     snapshot = msgspec.structs.replace(case.snapshot, reservations=listed)
     return idle(snapshot, case.world.catalogs, case.plan, case.options)
@@ -66,11 +90,20 @@ def test_what_is_said_of_a_pod_fits_where_it_is(seed: int) -> None:
             assert is_true(case, kept), kept
 
 
+@HALF
+@given(seed=SEEDS)
+def test_what_is_said_of_a_reservation_is_said_whatever_others_there_are(seed: int) -> None:
+    case = Case(seed)
+    for one in stocktaking(case):
+        assert [one] == [each for each in stocktaking(case, one.id) if each.id == one.id]
+
+
 def is_true(case: Case, kept: Kept) -> bool:
-    """As far as a look at the plan can tell."""
+    """As far as a look at pods, pools, types and plan can tell."""
+    pods = [case.pods[key] for key in kept.pods]
     match kept.reason:
-        case Elsewhere() | NoPoolFits():
-            return False  # there is always something that stopped it
+        case Elsewhere() | Crowded() | Tied() | NoPoolFits():
+            return False  # there is always something that stopped it, and no pod minds another
         case NodesFirst():
             return kept.place is Place.EXISTING
         case HeavierPool(pool=pool):
@@ -80,4 +113,49 @@ def is_true(case: Case, kept: Kept) -> bool:
         case LimitReached(limit=limit, in_use=in_use, needed=needed):
             return in_use + needed > limit
         case _:
-            return True
+            return all(is_true_of(case, kept, pod) for pod in pods)
+
+
+def is_true_of(case: Case, kept: Kept, pod: Pod) -> bool:
+    """Of reasons that are one pod's, or everybody's."""
+    pool = next(each for each in case.snapshot.pools if each.name == kept.pool)
+    match kept.reason:
+        case TooSmall(resource=name, needed=needed, room=room, instance_type=kind):
+            left = has(case, kept, kind, name) - kept.reason.daemonsets
+            asked = {**pod.requests, "pods": 1}.get(name, 0)
+            return asked >= needed > room == left >= 0
+        case Overdrawn(resource=name, needed=needed, best=best, instance_type=kind):
+            return needed > best == max(0, has(case, kept, kind, name))
+        case Untolerated(taint=taint):
+            tolerated = any(each.tolerates(taint) for each in pod.tolerations)
+            return taint in pool.taints and not tolerated
+        case LabelConflict(key=key, wanted=wanted, offered=offered):
+            named = any(key in each for each in pod.alternatives)
+            return named and (offered is None or (wanted & offered).empty)
+        case PoolForbids(key=key, wanted=wanted, offered=offered):
+            asked = key in pool.node_requirements
+            return asked and (offered is None or (wanted & offered).empty)
+        case _:
+            return is_true_otherwise(kept, pool, pod)
+
+
+def is_true_otherwise(kept: Kept, pool: Pool, pod: Pod) -> bool:
+    match kept.reason:
+        case TooFewValues(needed=needed, found=found):
+            return found < needed
+        case PoolUnusable():
+            return pool.unusable is not None
+        case PortsTaken(ports=ports):
+            return set(ports) == {each.port for each in pod.bonds.ports}
+        case Prefers():
+            return bool(pod.bonds.preferred_nodes)
+        case OutOfStock():
+            return kept.place is not Place.EXISTING
+        case _:
+            return kept.place is Place.NONE  # why it has no place at all
+
+
+def has(case: Case, kept: Kept, kind: str, resource: str) -> int:
+    """What the type has before daemonsets take their share."""
+    types = case.world.catalogs[kept.pool].types
+    return next(each for each in types if each.name == kind).allocatable.get(resource, 0)

@@ -9,8 +9,7 @@ from wainwright.cli.inputs import inputs
 from wainwright.cli.planning.run import Wish, planned_by
 from wainwright.cli.planning.timings import Timings
 from wainwright.report import jsonout
-from wainwright.report.document import document
-from wainwright.report.pod import story
+from wainwright.report.pod import full_story
 
 
 @click.command("pod")
@@ -24,7 +23,7 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
     input.
     """
-    run = planned_by(Wish(**flags), Timings(), quietly=True)
-    told = story(run.planned, document(run.planned, now=run.now), name)
+    run = planned_by(Wish(**flags), Timings(), quietly=True, advise=False)
+    told = full_story(run.planned, name, now=run.now)
     click.echo(jsonout.dump(told) if output == "json" else "\n".join(told.lines))
     return 0 if told.placed else 1

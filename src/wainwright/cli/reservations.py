@@ -20,7 +20,7 @@ from wainwright.report.reservations import reservations as found_in
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def reservations(output: str, **flags: Any) -> int:
     """Say of each reservation what the plan would use and what stays idle."""
-    run = planned_by(Wish(**flags), Timings())
+    run = planned_by(Wish(**flags), Timings(), advise=False)
     found = found_in(run.planned)
     if output == "json":
         made = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": found}

@@ -136,6 +136,11 @@ def capacity_type_of(left: Left, buy: Buy) -> str:
     return ON_DEMAND if both.admits(ON_DEMAND) else both.any()
 
 
+def ordinary(left: Left) -> Rows:
+    """The types among which the best buy is looked for: with a slot those that have one."""
+    return _ordinary_slots(left) if left.held else _ordinary(left)
+
+
 def _ordinary(left: Left) -> Rows:
     """The types without whole machines and accelerators that nobody asked for."""
     index = left.index

@@ -10,7 +10,7 @@ from wainwright.model.columns import Rows
 from wainwright.model.index import TypeIndex
 from wainwright.model.pool import NODES, Pool
 from wainwright.model.resources import Resources
-from wainwright.model.thresholds import Sizes, Thresholds, largest
+from wainwright.model.thresholds import Sizes, largest
 
 
 class Limits:
@@ -19,10 +19,9 @@ class Limits:
     __slots__ = ("_everything", "_left", "_settled", "_sizes", "allowed", "allowed_at_start")
 
     def __init__(self, pool: Pool, index: TypeIndex) -> None:
-        capacities = Thresholds([kind.capacity for kind in index.types] if pool.limits else [])
         names = sorted(pool.limits)
         self._everything = index.everything
-        self._sizes: dict[str, Sizes] = {n: capacities.sizes(n) for n in names if n != NODES}
+        self._sizes: dict[str, Sizes] = {n: index.capacities.sizes(n) for n in names if n != NODES}
         self._settled = {n: pool.limits[n] - pool.in_use.get(n, 0) for n in names}
         self._left = dict(self._settled)
         self.allowed: Rows = self._within()

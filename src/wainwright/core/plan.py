@@ -7,6 +7,7 @@ from typing import Final
 from wainwright.core.nodes import NodeTable
 from wainwright.core.outcome import claims, placements
 from wainwright.core.relaxed import relaxed
+from wainwright.core.remedies.trials import Again
 from wainwright.core.reservations import free_slots
 from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
 from wainwright.core.templates import compiled
@@ -42,7 +43,7 @@ def plan(
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
     left = [pod for pod in snapshot.pods if pod.key not in placed]
-    again = (lambda other: _best(other, catalogs, options)[0]) if advise else None
+    again = _again(catalogs, options) if advise else None
     unplaced = Unplaced(snapshot, catalogs, options, solution, made) if left else None
     return Plan(
         claims=made,
@@ -53,6 +54,16 @@ def plan(
         ),
         relaxed=relaxed(solution),
         packing=packing,
+    )
+
+
+def _again(catalogs: Mapping[str, TypeIndex], options: Options) -> Again:
+    def packed(snapshot: Snapshot) -> Solution:
+        return _best(snapshot, catalogs, options)[0]
+
+    return Again(
+        quickly=lambda snapshot: _solved(snapshot, catalogs, options),
+        packed=packed if options.packing is Packing.COST else None,
     )
 
 

@@ -7,7 +7,7 @@ from wainwright.core.classes import Classes, Context
 from wainwright.core.drafts import DraftTable
 from wainwright.core.ladder import Ladder
 from wainwright.core.nodes import NodeTable
-from wainwright.core.opening import Openings
+from wainwright.core.opening import Openings, room
 from wainwright.core.order import queue
 from wainwright.core.placing import Placing
 from wainwright.core.reservations import Shelf, Stock, numbered
@@ -64,6 +64,18 @@ class Solution:
     def left_out_by_others(self) -> bool:
         """Whether any of them might have found one, had others gone elsewhere."""
         return any(run.group.is_tied and self._is_servable(run.group) for run in self.rounds.failed)
+
+    @property
+    def leaves_only_hopeless(self) -> bool:
+        """Whether all without a place would have none whatever became of the others."""
+        return all(self._is_hopeless(run.group) for run in self.rounds.failed)
+
+    def _is_hopeless(self, group: PodClass) -> bool:
+        """Whether no node that stands and no type of any pool would do, be it for taint or size."""
+        return not any(
+            wish.ask.nodes or any(room(template, wish) for template in self.placing.templates)
+            for wish in group.wishes
+        )
 
     def _is_servable(self, group: PodClass) -> bool:
         """Whether a pool would launch a node for its pods if nobody else was there."""

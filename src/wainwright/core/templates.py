@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from hashlib import sha256
+from typing import TypeAlias
 
 from wainwright.core.answer import Terms
 from wainwright.core.limits import Limits
@@ -21,6 +22,9 @@ from wainwright.model.pool import Pool
 from wainwright.model.requirements import Requirements
 from wainwright.model.taints import untolerated
 from wainwright.model.thresholds import Sizes, Thresholds
+
+Rooms: TypeAlias = dict[object, Thresholds]
+"""By catalogue and what daemonsets take: the same for most pools, and long in the making."""
 
 
 class Template:
@@ -51,6 +55,7 @@ class Template:
         daemonsets: Sequence[DaemonSet],
         *,
         gate: bool = True,
+        rooms: Rooms | None = None,
     ) -> None:
         self.number = number
         self.pool = pool
@@ -63,7 +68,7 @@ class Template:
         self._closed: Markets = 0 if gate else reserved_markets(index)
         """Where nobody buys: reservations, while their feature gate is closed."""
         self.overhead: Overhead = overhead(pool, index, daemonsets, self._closed)
-        self.room: Thresholds = _room(index, self.overhead)
+        self.room: Thresholds = _room(index, self.overhead, {} if rooms is None else rooms)
         """What the types have once daemonsets took their share."""
         self.sizes: list[Sizes] = []
         """The same by number of the resource."""
@@ -94,10 +99,10 @@ class Template:
             return None
         rows = found.rows
         if ask.ports:
-            rows ^= rows & self._clashing(ask.ports)
+            rows ^= rows & self.clashing(ask.ports)
         return Terms(asked, found, rows, trivial=found is base)
 
-    def _clashing(self, ports: tuple[HostPort, ...]) -> Rows:
+    def clashing(self, ports: tuple[HostPort, ...]) -> Rows:
         """The types on which a daemonset takes one of the ports."""
         return union(
             running(self.pool, self.index, daemonset, self._closed)
@@ -128,8 +133,9 @@ def compiled(
     With the gate closed reservations are as if they were not there.
     """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
+    rooms: Rooms = {}
     return [
-        Template(number, pool, catalogs[pool.name], daemonsets, gate=gate)
+        Template(number, pool, catalogs[pool.name], daemonsets, gate=gate, rooms=rooms)
         for number, pool in enumerate(sorted(usable, key=rank))
     ]
 
@@ -139,7 +145,10 @@ def rank(pool: Pool) -> tuple[int, str, str]:
     return -pool.weight, sha256(pool.name.encode()).hexdigest(), pool.name
 
 
-def _room(index: TypeIndex, taken: Overhead) -> Thresholds:
+def _room(index: TypeIndex, taken: Overhead, known: Rooms) -> Thresholds:
     if not any(amounts for _, amounts in taken.groups):
         return index.own_thresholds
-    return index.thresholds(taken.by_row(len(index.types)))
+    key = (index, *((rows, tuple(amounts.items())) for rows, amounts in taken.groups))
+    if key not in known:
+        known[key] = index.thresholds(taken.by_row(len(index.types)))
+    return known[key]

@@ -36,6 +36,7 @@ class TypeIndex:
 
     __slots__ = (
         "_allocatable",
+        "_capacities",
         "_columns",
         "_markets",
         "accelerated",
@@ -65,6 +66,7 @@ class TypeIndex:
         self._allocatable = [kind.allocatable for kind in self.types]
         self.own_thresholds = Thresholds(self._allocatable)
         """Room before any daemonset takes its share."""
+        self._capacities: Thresholds | None = None
         self.metal: Rows = metal(self.types)
         self.accelerated: Rows = accelerated(self.types)
 
@@ -90,6 +92,13 @@ class TypeIndex:
         """Answers to `holding` when each type, in the order of rows, gives up its overhead."""
         pairs = zip(self._allocatable, overhead, strict=True)
         return Thresholds(subtract(allocatable, taken) for allocatable, taken in pairs)
+
+    @property
+    def capacities(self) -> Thresholds:
+        """The types by all that they have, as limits count it; worked out when first asked for."""
+        if self._capacities is None:
+            self._capacities = Thresholds(kind.capacity for kind in self.types)
+        return self._capacities
 
     def markets_admitted_by(self, requirements: Requirements) -> Markets:
         """The markets in which somebody with these requirements may buy."""

@@ -75,6 +75,12 @@ class Tied(Reason, frozen=True, kw_only=True, tag="Tied"):
     """A spread, affinity or anti-affinity by these labels puts the pod elsewhere."""
 
     keys: tuple[str, ...]
+    theirs: bool = False
+    """Whether it is others who do not want it near."""
+
+
+class Crowded(Reason, frozen=True, kw_only=True, tag="Crowded"):
+    """When it was placed other pods were in the way, and they are no more: by what is not known."""
 
 
 class Elsewhere(Reason, frozen=True, kw_only=True, tag="Elsewhere"):
@@ -92,6 +98,7 @@ OfReservation: TypeAlias = (
     | HeavierPool
     | Prefers
     | Tied
+    | Crowded
     | Elsewhere
 )
 Obstacle: TypeAlias = OfReservation | PoolReason | PodReason

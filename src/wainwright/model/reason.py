@@ -103,6 +103,14 @@ class PoolUnusable(Reason, frozen=True, kw_only=True, tag="PoolUnusable"):
     why: str
 
 
+class NothingToBuy(Reason, frozen=True, kw_only=True, tag="NothingToBuy"):
+    """The pool has no catalogue."""
+
+
+class Promised(Reason, frozen=True, kw_only=True, tag="Promised"):
+    """What the pool could launch is meant for other pods of the same plan."""
+
+
 class Untolerated(Reason, frozen=True, kw_only=True, tag="Untolerated"):
     taint: Taint
 
@@ -167,6 +175,23 @@ class NothingBigEnough(Reason, frozen=True, kw_only=True, tag="NothingBigEnough"
     """What else that type has too little of."""
 
 
+class Overdrawn(Reason, frozen=True, kw_only=True, tag="Overdrawn"):
+    """No type left holds even what daemonsets want there, so that no pod fits, however small."""
+
+    resource: str
+    needed: int
+    """By daemonsets, on the type that comes nearest."""
+    best: int
+    instance_type: str
+
+
+class PortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
+    """On every type with the labels a daemonset has one of the pod's ports."""
+
+    ports: tuple[int, ...]
+    """Those of the pod."""
+
+
 class NothingOffered(Reason, frozen=True, kw_only=True, tag="NothingOffered"):
     """Types would do, but those sold where pod and pool allow it are all out of stock."""
 
@@ -203,6 +228,8 @@ class NewNodeWontDo(Reason, frozen=True, kw_only=True, tag="NewNodeWontDo"):
 
 PoolReason: TypeAlias = (
     PoolUnusable
+    | NothingToBuy
+    | Promised
     | NewNodeWontDo
     | Untolerated
     | RestrictedLabel
@@ -210,6 +237,8 @@ PoolReason: TypeAlias = (
     | NoTypeMatches
     | NotOnOffer
     | NothingBigEnough
+    | Overdrawn
+    | PortsTaken
     | NothingOffered
     | TooFewValues
     | LimitReached

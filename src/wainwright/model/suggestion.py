@@ -15,7 +15,8 @@ class LowerRequest(Fix, frozen=True, kw_only=True, tag="LowerRequest"):
     """Ask for less of a resource."""
 
     resource: str
-    now: int
+    now: int | None
+    """None where those that fail alike ask for different amounts: who asks for more is meant."""
     to: int
     pool: str
 

@@ -65,7 +65,9 @@ def _change_of_pool(
             return f"raise the limit of pool {pool} to", _amounts(name, now, to)
 
 
-def _amounts(resource: str, now: int, to: int) -> str:
+def _amounts(resource: str, now: int | None, to: int) -> str:
+    if now is None:
+        return f"no more than {quantity_text(resource, to)} {resource}"
     return f"{quantity_text(resource, to)} instead of {quantity_text(resource, now)} {resource}"
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from wainwright.core.launch import left_to
-from wainwright.core.why import bargain
+from wainwright.core.launch import left_to, ordinary
 from wainwright.offline import Planned
 
 
@@ -13,6 +12,6 @@ def launchable(planned: Planned) -> Callable[[str], int]:
 
     def count(name: str) -> int:
         claim = claims[name]
-        return bargain.launchable(left_to(claim, planned.prepared.built[claim.pool].index))
+        return ordinary(left_to(claim, planned.prepared.built[claim.pool].index)).bit_count()
 
     return count

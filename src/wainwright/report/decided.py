@@ -4,17 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from wainwright.core.filled import filled
 from wainwright.core.why.bargain import IN_ORDER, Bargain, bargain
-from wainwright.core.why.decided import Decision, Word, decided
+from wainwright.core.why.decided import decided
+from wainwright.core.why.decision import Decision, Word
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
 from wainwright.model.plan import PlannedClaim
 from wainwright.model.pool import Pool
 from wainwright.model.reason import LimitReached
+from wainwright.model.refusal import WOULD_DO
 from wainwright.model.snapshot import Snapshot
 from wainwright.offline import Planned
 from wainwright.report import words
 from wainwright.report.grouped import some
 from wainwright.report.money import hourly
 from wainwright.report.numbers import counted, listed
+from wainwright.report.refusals import refusal
 
 
 def sentences(planned: Planned, claim: PlannedClaim, pod: str) -> list[str]:
@@ -28,7 +31,7 @@ def sentences(planned: Planned, claim: PlannedClaim, pod: str) -> list[str]:
     offered = bargain(claim, pool, indexes[claim.pool])
     after = filled(prepared.snapshot, indexes, planned.plan.claims)
     return [
-        *(_way(found, claim, pool, after) if found is not None else [BY_COST]),
+        *(_way(found, pool, after) if found is not None else [BY_COST]),
         *_bought(claim, offered, planned),
         *_given_up(planned, claim, pod),
     ]
@@ -37,15 +40,16 @@ def sentences(planned: Planned, claim: PlannedClaim, pod: str) -> list[str]:
 BY_COST = "packed with others for the lowest price; pools are asked by weight all the same"
 
 
-def _way(found: Decision, claim: PlannedClaim, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
+def _way(found: Decision, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.nodes:
-        yield "no node of the input takes it"
+        would = any(isinstance(each.reason, WOULD_DO) for each in found.nodes)
+        yield "it goes to no node of the input" if would else "no node of the input takes it"
         for each in found.nodes:
-            yield f"  {counted(each.nodes, 'node')}: {words.node(each.reason)}"
+            yield f"  {counted(each.nodes, 'node')}: {refusal(each.reason)}"
     if found.joined:
         yield from _joined(found, pool)
     else:
-        yield from _opened(found, claim, pool, snapshot.pools)
+        yield from _opened(found, pool, snapshot.pools)
     if found.round > 1:
         yield f"it found its place in round {found.round}: before, {_held(found)}"
 
@@ -64,9 +68,7 @@ def _joined(found: Decision, pool: Pool) -> Iterator[str]:
             )
 
 
-def _opened(
-    found: Decision, claim: PlannedClaim, pool: Pool, pools: Sequence[Pool]
-) -> Iterator[str]:
+def _opened(found: Decision, pool: Pool, pools: Sequence[Pool]) -> Iterator[str]:
     """Why no other pool did; `pools` are those after the plan."""
     if len(pools) == 1:
         yield f"opened for it by {pool.name}, the only pool"
@@ -75,7 +77,7 @@ def _opened(
     could = " that could" if found.earlier else ""
     yield f"opened for it by {pool.name}{weight}, the first pool by weight{could}"
     for word in found.earlier:
-        said = _as_well(claim) if word.reason is None else words.pool(word.reason)
+        said = _as_well(found) if word.reason is None else words.pool(word.reason)
         yield f"  {_named(word)}: {said}"
         if any(_at_its_worst(word, each) for each in pools):
             yield "    nodes planned in the same round counted as the largest type left to them"
@@ -89,9 +91,9 @@ def _at_its_worst(word: Word, after: Pool) -> bool:
     return reason.in_use > after.in_use.get(reason.resource, 0)
 
 
-def _as_well(claim: PlannedClaim) -> str:
+def _as_well(found: Decision) -> str:
     """Why it was not a pool of the same weight that comes first in the order of these."""
-    if claim.launch.reservation_id is not None:
+    if found.for_slot:
         return "it could as well, but among pools of one weight a reserved slot goes first"
     return "it could as well, but where more pods are that it is kept from, or at more cost"
 
@@ -113,6 +115,9 @@ def _held(found: Decision) -> str:
 
 def _bought(claim: PlannedClaim, offered: Bargain, planned: Planned) -> Iterator[str]:
     yield _types(claim, offered)
+    if offered.unasked:
+        number = f"{offered.unasked:,}"
+        yield f"  beside {number} with accelerators or of bare metal, which nobody asks for"
     chosen = claim.launch.capacity_type
     if offered.allowed == (chosen,):
         only = offered.by_pool == (chosen,)

@@ -11,6 +11,7 @@ from wainwright.offline import Planned
 from wainwright.report import words
 from wainwright.report.advice import suggestion
 from wainwright.report.doubts import doubts
+from wainwright.report.refusals import refusal
 
 Document = dict[str, Any]
 
@@ -109,7 +110,7 @@ def _pod(pod: str, group: Unschedulable) -> Document:
         "reason": words.pod(group.reason),
         "suggestion": _suggestion(group),
         "pools": [_verdict(verdict) for verdict in group.pools],
-        "nodes": [{"nodes": each.nodes, "reason": words.node(each.reason)} for each in group.nodes],
+        "nodes": [{"nodes": each.nodes, "reason": refusal(each.reason)} for each in group.nodes],
     }
 
 

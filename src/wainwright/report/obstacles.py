@@ -1,6 +1,9 @@
 """What kept pods off a reservation, as the rest of a sentence about them."""
 
+from typing import TypeAlias
+
 from wainwright.model.obstacle import (
+    Crowded,
     Elsewhere,
     HeavierPool,
     NodesFirst,
@@ -15,6 +18,8 @@ from wainwright.model.obstacle import (
 from wainwright.model.reason import PodReason, PoolReason
 from wainwright.model.resources import quantity_text
 from wainwright.report import words
+
+Choice: TypeAlias = NodesFirst | HeavierPool | Prefers | Tied | Crowded | Elsewhere
 
 
 def obstacle(reason: Obstacle, pods: int = 1) -> str:
@@ -34,21 +39,26 @@ def obstacle(reason: Obstacle, pods: int = 1) -> str:
         case OutOfStock(instance_type=kind):
             return f"{kind} cannot be bought there now"
         case _:
-            return _choice(reason)
+            return _choice(reason, pods)
 
 
-def _choice(reason: NodesFirst | HeavierPool | Prefers | Tied | Elsewhere) -> str:
+def _choice(reason: Choice, pods: int) -> str:
+    they, them = ("it", "it") if pods == 1 else ("they", "them")
     match reason:
         case NodesFirst():
             return "there was room on nodes of the input, which come before new ones"
         case HeavierPool(pool=pool, weight=weight, own=own):
             return f"{pool} was asked first, by its weight of {weight} over {own}"
         case Prefers(preference=preference):
-            return f"it would rather be elsewhere: {words.preference(preference)}"
+            return f"{they} would rather be elsewhere: {words.preference(preference)}"
+        case Tied(keys=keys, theirs=True):
+            return f"pods that shun {them} are there, by {', '.join(keys)}"
         case Tied(keys=keys):
-            return f"spread or affinity by {', '.join(keys)} puts it elsewhere"
+            return f"spread or affinity by {', '.join(keys)} puts {them} elsewhere"
+        case Crowded():
+            return f"other pods or spreads keep {them} off"
         case Elsewhere(pool=pool):
-            return f"it went to a new node of {pool}"
+            return f"{they} went to {'a new node' if pods == 1 else 'new nodes'} of {pool}"
 
 
 def _too_small(reason: TooSmall, pods: int) -> str:
@@ -56,7 +66,7 @@ def _too_small(reason: TooSmall, pods: int) -> str:
         quantity_text(reason.resource, amount)
         for amount in (reason.needed, reason.room, reason.daemonsets)
     )
-    least = "at least " if pods > 1 else ""
+    need = "needs" if pods == 1 else "need at least"
     beside = f" after {taken} for daemonsets" if reason.daemonsets else ""
-    needs = f"needs {least}{needed} {reason.resource}"
+    needs = f"{need} {needed} {reason.resource}"
     return f"{needs}, and {reason.instance_type} has room for {room}{beside}"

@@ -8,8 +8,9 @@ import msgspec
 from wainwright.api.fault import meant
 from wainwright.errors import Usage
 from wainwright.model.plan import PlannedClaim
-from wainwright.offline import Planned
+from wainwright.offline import Planned, planned
 from wainwright.report.decided import sentences
+from wainwright.report.document import document
 from wainwright.report.grouped import nodes_said
 from wainwright.report.money import hourly
 from wainwright.report.outside import outside, why
@@ -35,6 +36,15 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a place was looked for."""
     placed: bool
     lines: tuple[str, ...]
+
+
+def full_story(made: Planned, name: str, *, now: str) -> Story:
+    """The same for a plan without advice: fixes are tried only for a pod that has no place."""
+    told = story(made, document(made, now=now), name)
+    if told.placed or not told.evaluated:
+        return told
+    advised = planned(made.prepared)
+    return story(advised, document(advised, now=now), name)
 
 
 def story(planned: Planned, plan: Document, name: str) -> Story:

@@ -9,6 +9,7 @@ from wainwright.model.obstacle import Kept, Place
 from wainwright.offline import Planned
 from wainwright.report.grouped import some
 from wainwright.report.money import hourly
+from wainwright.report.numbers import counted
 from wainwright.report.obstacles import obstacle
 
 Document = dict[str, Any]
@@ -113,7 +114,7 @@ def remarks(found: list[Document]) -> list[str]:
 
 def _pods(kept: Document) -> str:
     count = len(kept["pods"])
-    pods = "1 pod" if count == 1 else f"{count:,} pods"
+    pods = counted(count, "pod")
     if kept["place"] == Place.NONE.value:
         return f"{pods} without a place"
     if kept["place"] == Place.NEW.value:

@@ -20,12 +20,16 @@ from wainwright.model.reason import (
     NoPools,
     NothingBigEnough,
     NothingOffered,
+    NothingToBuy,
     NotNear,
     NotOnOffer,
     NoTypeMatches,
+    Overdrawn,
     PodReason,
     PoolReason,
     PoolUnusable,
+    PortsTaken,
+    Promised,
     RestrictedLabel,
     Shortage,
     TooFewValues,
@@ -35,14 +39,6 @@ from wainwright.model.reason import (
     Untolerated,
     VolumesElsewhere,
     VolumeUnusable,
-)
-from wainwright.model.refusal import (
-    NodeReason,
-    OtherLabels,
-    OutOfBounds,
-    PortTaken,
-    TooLittle,
-    TooManyVolumes,
 )
 from wainwright.model.resources import quantity_text
 from wainwright.report.numbers import counted
@@ -98,23 +94,6 @@ def _by_default(given: bool) -> str:
     return " (a default of the scheduler)" if given else ""
 
 
-def node(reason: NodeReason) -> str:
-    """Why nodes of the cluster do not take the pod."""
-    match reason:
-        case Untolerated(taint=taint):
-            return f"the pod does not tolerate {taint}"
-        case OtherLabels(key=key):
-            return f"another {key} than the pod selects"
-        case TooLittle(resource=resource, short=short, node=name):
-            return f"too little {resource}, best {quantity_text(resource, short)} short ({name})"
-        case PortTaken(ports=ports):
-            return f"port {_and(tuple(map(str, ports)))} is taken"
-        case TooManyVolumes(driver=driver):
-            return f"no further volume of {driver} can be attached"
-        case OutOfBounds():
-            return "out of bounds because of other pods"
-
-
 def preference(given_up: GivenUp) -> str:
     """What a pod would have liked."""
     match given_up:
@@ -134,8 +113,10 @@ def preference(given_up: GivenUp) -> str:
 def pool(reason: PoolReason) -> str:
     """Why one pool launches no node for the pod."""
     match reason:
-        case PoolUnusable(why=why):
-            return f"it launches nothing: {why}"
+        case PoolUnusable() | NothingToBuy() | Promised():
+            return f"it launches nothing: {_nothing(reason)}"
+        case PortsTaken(ports=ports):
+            return f"the pod needs port {_and(map(str, ports))}, which a daemonset takes there"
         case NewNodeWontDo():
             return "it could launch a node, but a new one would not do"
         case Untolerated(taint=taint):
@@ -148,6 +129,16 @@ def pool(reason: PoolReason) -> str:
             return f"{_value(reason)}{_meant(reason.meant)}"
         case _:
             return _amount(reason)
+
+
+def _nothing(reason: PoolUnusable | NothingToBuy | Promised) -> str:
+    match reason:
+        case PoolUnusable(why=why):
+            return why
+        case NothingToBuy():
+            return "there is nothing that it could buy"
+        case Promised():
+            return "what it could buy is promised to other pods"
 
 
 def _label(reason: LabelConflict) -> str:
@@ -179,11 +170,13 @@ def _value(reason: NoTypeMatches | NotOnOffer) -> str:
 
 
 def _amount(
-    reason: NothingBigEnough | NothingOffered | TooFewValues | LimitReached,
+    reason: NothingBigEnough | Overdrawn | NothingOffered | TooFewValues | LimitReached,
 ) -> str:
     match reason:
         case NothingBigEnough():
             return _too_big(reason)
+        case Overdrawn():
+            return _overdrawn(reason)
         case NothingOffered(instance_type=kind):
             sold_out = f"{_sold_out(reason)}{_used_up(reason)}"
             return f"nothing can be bought now, such as {kind}{sold_out}"
@@ -220,6 +213,14 @@ def _too_big(reason: NothingBigEnough) -> str:
     taken = f", after {quantity_text(own.resource, reason.daemonsets)} for daemonsets"
     beside = taken if reason.daemonsets else ""
     return f"needs {needed}, the largest left offers {best} ({reason.instance_type}{beside})"
+
+
+def _overdrawn(reason: Overdrawn) -> str:
+    kind, resource = reason.instance_type, reason.resource
+    if not reason.needed:
+        return f"{kind} keeps no {resource} for pods"
+    needed, best = alike(resource, reason.needed, reason.best)
+    return f"daemonsets alone need {needed} {resource}, and {kind} has {best}"
 
 
 def _limited(reason: LimitReached) -> str:

@@ -17,8 +17,8 @@ def claim(*pods: str, kind: str = "m5.large", price: float = 0.1) -> dict[str, A
     }
 
 
-def failure(pod: str) -> dict[str, Any]:
-    pools = [{"nodePool": "default", "reason": "needs 9 cpu", "funnel": {"types": 1}}]
+def failure(pod: str, why: str = "needs 9 cpu", types: int = 1) -> dict[str, Any]:
+    pools = [{"nodePool": "default", "reason": why, "funnel": {"types": types}}]
     return {
         "pod": pod,
         "reason": "no pool can launch a node for it",
@@ -113,3 +113,37 @@ def test_one_pod_is_one_and_two_are_two() -> None:
     assert lines(made) == ["1 pod is new: a/c"]
     made = difference(plan(claim("a/b", "a/c", "a/d")), plan(claim("a/b")))
     assert lines(made) == ["2 pods are gone: a/c, a/d"]
+
+
+def failing(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {**plan(), "unschedulable": list(rows)}
+
+
+def test_another_reason_for_having_no_place_is_a_change() -> None:
+    made = difference(failing(failure("a/b")), failing(failure("a/b", "the limit is reached")))
+    assert (made["pods"]["otherwise"], verdict(made)) == (["a/b"], 3)
+    assert lines(made)[:3] == [
+        "1 pod still has no place, but for another reason: a/b",
+        "  no place for a/b: no pool can launch a node for it",
+        "    default: the limit is reached",
+    ]
+    old, new = [failure("a/b"), failure("a/c")], [failure("a/b", "x"), failure("a/c", "x")]
+    made = difference(failing(*old), failing(*new))
+    assert lines(made)[0] == "2 pods still have no place, but for other reasons: a/b, a/c"
+
+
+def test_how_many_types_were_left_is_no_reason() -> None:
+    made = difference(failing(failure("a/b", types=1)), failing(failure("a/b", types=2)))
+    assert (verdict(made), lines(made)) == (0, ["nothing changes"])
+
+
+def test_a_slot_more_costs_nothing_worth_telling() -> None:
+    before = plan(claim("a/b", price=1e-7))
+    made = difference(before, plan(claim("a/b", price=1e-7), claim("a/c", price=1e-7)))
+    assert (verdict(made), lines(made)[1:]) == (3, ["1 pod is new: a/c"])
+    assert verdict(difference(before, plan(claim("a/b", price=2e-7)))) == 0
+
+
+def test_a_change_too_small_for_an_hour_is_told_by_the_month() -> None:
+    made = difference(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.1003)))
+    assert (verdict(made), lines(made)) == (3, ["$0.100/h changes by +$0.22/month"])

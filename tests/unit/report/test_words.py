@@ -1,9 +1,9 @@
-"""Reasons and wishes as sentences: whose wish a spread was."""
+"""Reasons and wishes as sentences: whose wish a spread was, and why a pool launches nothing."""
 
 import pytest
 
 from wainwright.model.preference import SpreadEvenly
-from wainwright.model.reason import Count, Uneven
+from wainwright.model.reason import Count, NothingToBuy, PoolReason, PoolUnusable, Promised, Uneven
 from wainwright.model.selector import selector
 from wainwright.model.topology import Spread
 from wainwright.report import words
@@ -32,3 +32,15 @@ def test_a_spread_over_what_nobody_has(by_default: bool) -> None:
     assert words.keeping(nowhere) == (
         f"it is to be spread over rack{BY_DEFAULT[by_default]}, which no pool, type or node has"
     )
+
+
+IDLE: list[tuple[PoolReason, str]] = [
+    (PoolUnusable(why="it is being deleted"), "it is being deleted"),
+    (NothingToBuy(), "there is nothing that it could buy"),
+    (Promised(), "what it could buy is promised to other pods"),
+]
+
+
+@pytest.mark.parametrize(("reason", "why"), IDLE, ids=[type(each).__name__ for each, _ in IDLE])
+def test_a_pool_that_launches_nothing(reason: PoolReason, why: str) -> None:
+    assert words.pool(reason) == f"it launches nothing: {why}"

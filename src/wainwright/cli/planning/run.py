@@ -41,7 +41,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     now: str
 
 
-def planned_by(wish: Wish, clock: Timings, *, quietly: bool = False) -> Run:
+def planned_by(wish: Wish, clock: Timings, *, quietly: bool = False, advise: bool = True) -> Run:
     """Read, compile and plan; notes go to standard error, refusals name file and line."""
     if not wish.arguments:
         raise Usage("no files were named", hint="name a file or a folder, or - for standard input")
@@ -51,7 +51,7 @@ def planned_by(wish: Wish, clock: Timings, *, quietly: bool = False) -> Run:
     with clock.spent("compile"):
         prepared = _prepared(world, conditions, wish)
     with clock.spent("plan"):
-        made = planned(prepared)
+        made = planned(prepared, advise=advise)
     if not quietly:
         show([*world.notes, *_placed(prepared.remarks, wish)], word="note", colour="yellow")
     return Run(planned=made, now=conditions.now.isoformat())

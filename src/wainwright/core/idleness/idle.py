@@ -1,22 +1,26 @@
 """Idle reservations: capacity that is paid for and stays unused, and what kept pods off it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
 from wainwright.core.filled import filled
+from wainwright.core.idleness.homes import Homes
+from wainwright.core.idleness.neighbours import Neighbours
 from wainwright.core.idleness.obstacles import Scene, obstacle
 from wainwright.core.idleness.seekers import Seeker, seekers
 from wainwright.core.idleness.slots import Way, ways
 from wainwright.core.templates import compiled, rank
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
-from wainwright.model.labels import ON_DEMAND
+from wainwright.model.labels import ON_DEMAND, RESERVATION_ID
 from wainwright.model.obstacle import Kept, Obstacle, Place, TooSmall
 from wainwright.model.options import DEFAULT_OPTIONS, MinValuesPolicy, Options, PreferencePolicy
 from wainwright.model.plan import Plan, ReservationUse
 from wainwright.model.pool import Pool
 from wainwright.model.reason import PoolUnusable
+from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Reservation, Snapshot
 
 
@@ -69,13 +73,26 @@ class _Stocktaking:
             if pool.unusable is not None and pool.name in catalogs
         ]
         self.uses = {use.id: use for use in plan.reservations}
-        self.seekers = list(seekers(snapshot, plan))
         self.scene = Scene(
             free={use.id: use.left for use in plan.reservations},
             weights={pool.name: pool.weight for pool in snapshot.pools},
             strict=options.min_values_policy is MinValuesPolicy.STRICT,
             respects=options.preference_policy is PreferencePolicy.RESPECT,
         )
+        homes = Homes(catalogs)
+        neighbours = Neighbours(snapshot, plan, homes, options.preference_policy)
+        neighbours.count(self.templates, self.scene.free)
+        self.seekers = list(seekers(snapshot, plan, homes, neighbours))
+        asked = (*neighbours.keys, *chain.from_iterable(self._wanted(snapshot)))
+        self.named = RESERVATION_ID in asked
+        """Whether anybody asks for reservations by name."""
+        self.kept: dict[object, tuple[Kept, ...]] = {}
+
+    def _wanted(self, snapshot: Snapshot) -> Iterator[Requirements]:
+        yield from (pool.requirements for pool in snapshot.pools)
+        for seeker in self.seekers:
+            yield from seeker.wanted
+            yield from (each.requirements for each in seeker.pod.bonds.preferred_nodes)
 
     def of(self, one: Reservation) -> Idle:
         use = self.uses.get(one.id) or ReservationUse(
@@ -91,17 +108,29 @@ class _Stocktaking:
             promised=use.promised,
             used=use.used,
             worth=self._worth(one.id),
-            kept=tuple(self._kept(one.id, found)) if use.left else (),
+            kept=self._remembered(one.id, found) if use.left else (),
         )
 
-    def _kept(self, name: str, found: Iterable[list[Way]]) -> Iterator[Kept]:
+    def _remembered(self, name: str, found: Sequence[Sequence[Way]]) -> tuple[Kept, ...]:
+        """Asked once of reservations that differ in nothing but their names."""
+        closed = [
+            pool
+            for pool, index in self.unusable
+            if any(market.reservation_id == name for market in index.markets)
+        ]
+        ways = tuple(way.looks for each in found for way in each)
+        key = (ways, tuple(pool.name for pool in closed), name if self.named else None)
+        if key not in self.kept:
+            self.kept[key] = tuple(self._kept(found, closed))
+        return self.kept[key]
+
+    def _kept(self, found: Iterable[Sequence[Way]], closed: Iterable[Pool]) -> Iterator[Kept]:
         """By pool: those without a place, then those on new nodes, then the others."""
         for each in found:
             yield from _grouped(each[0].template.pool, self._obstacles(each))
-        for pool, index in self.unusable:
-            if any(market.reservation_id == name for market in index.markets):
-                reason = PoolUnusable(why=pool.unusable or "")
-                yield from _grouped(pool, ((seeker, reason) for seeker in self.seekers))
+        for pool in closed:
+            reason = PoolUnusable(why=pool.unusable or "")
+            yield from _grouped(pool, ((seeker, reason) for seeker in self.seekers))
 
     def _obstacles(self, found: Sequence[Way]) -> Iterator[tuple[Seeker, Obstacle]]:
         return ((seeker, obstacle(found, seeker, self.scene)) for seeker in self.seekers)

@@ -12,6 +12,7 @@ from wainwright.core.wishes import Ask
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.markets import Markets
 from wainwright.model.obstacle import (
+    Crowded,
     Elsewhere,
     HeavierPool,
     NodesFirst,
@@ -20,13 +21,11 @@ from wainwright.model.obstacle import (
     Place,
     PortsTaken,
     Prefers,
-    Tied,
     TooSmall,
 )
 from wainwright.model.preference import OnNodes, OnUntainted
 from wainwright.model.reason import (
     Kept,
-    LabelConflict,
     LimitReached,
     NoPoolFits,
     TooFewValues,
@@ -92,16 +91,18 @@ def _tainted(asked: Question) -> Obstacle | None:
 
 
 def _labelled(asked: Question) -> Obstacle | None:
-    """None where any of the alternatives would do; else why the first would not."""
+    """None where any of the alternatives would do; else why the nearest of them would not."""
     if asked.way.barred is not None:
         return asked.way.barred
-    clashes: list[LabelConflict] = []
-    for each in asked.seeker.wanted:
-        found = asked.way.clash(each)
-        if found is None:
-            return None
-        clashes.append(found)
-    return clashes[0]
+    clashes = [(each, asked.way.clash(each)) for each in asked.seeker.wanted]
+    if any(found is None for _, found in clashes):
+        return None
+    _, nearest = max(clashes, key=lambda clash: _nearness(asked, clash[0]))
+    return nearest
+
+
+def _nearness(asked: Question, wanted: Requirements) -> tuple[bool, bool]:
+    return asked.way.is_known(wanted), wanted == asked.seeker.placed_by
 
 
 def _admitted(asked: Question) -> Requirements:
@@ -111,11 +112,13 @@ def _admitted(asked: Question) -> Requirements:
 
 def _too_small(asked: Question) -> Obstacle | None:
     needs, room = asked.seeker.needs, asked.way.room
-    for name in (*shortage(needs, room), *asked.way.overdrawn):
+    if asked.way.overdrawn is not None:
+        return asked.way.overdrawn
+    for name in shortage(needs, room):
         return TooSmall(
             resource=name,
             needed=needs.get(name, 0),
-            room=max(0, room.get(name, 0)),
+            room=room.get(name, 0),
             instance_type=asked.way.kind.name,
             daemonsets=asked.way.taken.get(name, 0),
         )
@@ -200,11 +203,11 @@ def _tied(asked: Question) -> Obstacle | None:
     if asked.seeker.failure is not None:
         reason = asked.seeker.failure.reason
         return reason if isinstance(reason, Kept) else None
-    bonds = asked.seeker.pod.bonds
-    preferred = (*bonds.preferred_affinity, *bonds.preferred_anti_affinity)
-    company = (*bonds.affinity, *bonds.anti_affinity, *(each.term for each in preferred))
-    keys = {each.key for each in bonds.spreads} | {each.key for each in company}
-    return Tied(keys=tuple(sorted(keys))) if keys else None
+    tie = asked.seeker.tie
+    if tie is None:
+        return None
+    found = tie.against(asked.way.machine(_admitted(asked)))
+    return found or (Crowded() if tie.is_concerned else None)
 
 
 def _unexplained(asked: Question) -> Obstacle:

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from wainwright.core.templates import Template
+from wainwright.core.why.nearest import overdrawn
 from wainwright.model.columns import row_numbers
+from wainwright.model.labels import RESERVATION_ID
 from wainwright.model.obstacle import PoolForbids
 from wainwright.model.pool import NODES
 from wainwright.model.reason import LabelConflict, LimitReached
@@ -21,22 +23,38 @@ class Way:
         self.kind = template.index.types[row]
         self._market = market
         self._sold = template.index.markets[market]
+        self._machine = self.kind.requirements.narrow(self._sold.requirements)
         self.in_stock = bool(self._sold.sold >> row & 1)
         self.barred = self._barred()
         """Why the pool itself does not allow it."""
         self.taken: Resources = template.overhead.of(row)
         """By daemonsets."""
         self.room = subtract(self.kind.allocatable, self.taken)
-        self.overdrawn = tuple(name for name, amount in self.room.items() if amount < 0)
-        """Of what daemonsets want more than there is; then nothing fits at all."""
+        self.overdrawn = overdrawn(template, 1 << row)
+        """Where daemonsets want more than there is; then nothing fits at all."""
         self.limit = self._limit()
         self._clashes: dict[Requirements, LabelConflict | None] = {}
+
+    @property
+    def looks(self) -> object:
+        """What sets it apart from ways into other reservations, but for their names."""
+        sold = self._sold.requirements.without({RESERVATION_ID})
+        return self.template.number, self.row, self.in_stock, sold
 
     def clash(self, wanted: Requirements) -> LabelConflict | None:
         """Why its labels are not those that are wanted."""
         if wanted not in self._clashes:
             self._clashes[wanted] = self._clash(wanted)
         return self._clashes[wanted]
+
+    def machine(self, wanted: Requirements) -> Requirements:
+        """What the labels of a node would be that is launched for who wants this."""
+        pool = self.template.base.requirements
+        return self._machine.narrow(pool).narrow(self.template.decided_here(wanted))
+
+    def is_known(self, wanted: Requirements) -> bool:
+        """Whether the pool could give that with other machines than these."""
+        return self.template.base.requirements.compatible(wanted, self.template.well_known)
 
     def _barred(self) -> PoolForbids | None:
         wanted = self.template.base.requirements
@@ -70,8 +88,7 @@ class Way:
 
     def _value(self, key: str) -> ValueSet | None:
         """What its machines have there; None where they lack the label."""
-        machine = self.kind.requirements.narrow(self._sold.requirements)
-        return machine[key].allowed if key in machine else None
+        return self._machine[key].allowed if key in self._machine else None
 
     def _limit(self) -> LimitReached | None:
         """The limit that one more machine would break."""

@@ -1,6 +1,6 @@
 """Changes: pods and pools as they would be if a fix was made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -31,12 +31,25 @@ def written(pod: Pod, resource: str) -> int:
     return pod.requests.get(resource, 0) - (pod.overhead or {}).get(resource, 0)
 
 
+def for_all(changes: tuple[Suggestion, ...], pods: Sequence[Pod]) -> tuple[Suggestion, ...]:
+    """Changes made for the first of the pods, put so that the others can make them as well."""
+    return tuple(_for_all(change, pods) for change in changes)
+
+
+def _for_all(change: Suggestion, pods: Sequence[Pod]) -> Suggestion:
+    if not isinstance(change, LowerRequest):
+        return change
+    alike = all(written(pod, change.resource) == change.now for pod in pods)
+    return change if alike else msgspec.structs.replace(change, now=None)
+
+
 def changed_pod(change: Suggestion, pod: Pod) -> Pod:
     """The pod after the change; itself where the change is none of its own."""
     match change:
         case LowerRequest(resource=resource, now=now, to=to):
-            lower = written(pod, resource) == now
-            amount = pod.requests.get(resource, 0) - (now - to)
+            asked = written(pod, resource)
+            lower = asked > to if now is None else asked == now
+            amount = pod.requests.get(resource, 0) - (asked - to)
             return _with(pod, requests={**pod.requests, resource: amount}) if lower else pod
         case Tolerate(toleration=toleration):
             return _with(pod, tolerations=(*pod.tolerations, toleration))

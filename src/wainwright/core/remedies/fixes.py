@@ -5,8 +5,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.remedies.changes import changed_pod, changed_template, written
 from wainwright.core.templates import Template
-from wainwright.core.why.funnel import State, descent
+from wainwright.core.why.funnel import descent
 from wainwright.core.why.misspelt import correction
+from wainwright.core.why.state import State
 from wainwright.model.pod import Pod
 from wainwright.model.pool import Pool
 from wainwright.model.reason import (

@@ -1,19 +1,21 @@
 """Trials: everything planned anew with a change, to see whom it serves.
 
 Only a plan of the whole input proves that a fix works. That is not for nothing: who has many pods,
-or many that fail in ways of their own, gets only so many trials.
+many pools, or many pods that fail in ways of their own, gets only so many trials.
+
+Packing by cost takes far longer than first-fit, but never leaves out more pods. So first-fit is
+tried first, and where all whom it leaves out are hopeless that is proof enough.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from wainwright.core.remedies.changes import changed_pod, changed_pool
 from wainwright.core.remedies.fixes import Changes
 from wainwright.core.solve import Solution
-from wainwright.model.options import Options, Packing
 from wainwright.model.pod import Pod
 from wainwright.model.pool import NODES, Pool
 from wainwright.model.resources import Resources, add, ordered
@@ -22,10 +24,20 @@ from wainwright.model.suggestion import OfPods, RaiseLimit
 
 EFFORT: Final = 10_000  # pods that are planned anew in all trials of one plan
 FEWEST: Final = 2  # trials that there are however many pods
+PACKED: Final = 1  # trials that may be packed by cost: each takes as long as the plan did
 START: Final = 100  # what a plan takes before its first pod, counted in pods
-BY_COST: Final = 5  # plans that are made to find the cheapest
+POOL: Final = 5  # what a pool takes to compile, counted in pods
+ASKED: Final = 50  # pods for which to ask one pool takes as long as to place one of them
 
 Solve: TypeAlias = Callable[[Snapshot], Solution]
+
+
+class Again(NamedTuple):
+    """Ways to plan anew."""
+
+    quickly: Solve
+    packed: Solve | None = None
+    """As the plan itself was made, where that is not the quick way."""
 
 
 class Trial:
@@ -33,6 +45,7 @@ class Trial:
 
     def __init__(self, solution: Solution) -> None:
         self.without_place = {pod.key for run in solution.rounds.failed for pod in run.pods}
+        self.leaves_only_hopeless = solution.leaves_only_hopeless
         self._drafts = solution.rounds.table.drafts
 
     def bought(self, pool: str) -> Resources:
@@ -49,24 +62,37 @@ class Trials:
     """Plans of one input with changes, while there is effort left."""
 
     def __init__(
-        self, snapshot: Snapshot, filled: Snapshot, before: Solution, solve: Solve, options: Options
+        self, snapshot: Snapshot, filled: Snapshot, before: Solution, again: Again
     ) -> None:
         self._snapshot = snapshot
         self._filled = filled
         """With the machines of the plan as in use."""
         self.before = Trial(before)
-        self._solve = solve
-        self._dear = BY_COST if options.packing is Packing.COST else 1
+        self._again = again
         self._effort = max(EFFORT, FEWEST * self._price(len(snapshot.pods)))
+        self._packed_left = PACKED if before.rounds.table.drafts else 0
+        """Where nothing was launched nothing was packed, and a trial would take far longer."""
         self._known: dict[Hashable, Trial] = {}
+        self._proofs: dict[Hashable, Trial | None] = {}
 
-    def whole(self, changes: Changes, pods: Sequence[Pod], lifted: str = "") -> Trial | None:
-        """The plan of everything with the changes made to these pods; None without effort left.
+    def whole(self, changes: Changes, pods: Sequence[Pod]) -> Trial | None:
+        """The plan of everything with the changes made to these pods; None without effort left."""
+        keys = _concerned(changes, pods)
+        if (changes, keys) not in self._proofs:
+            self._proofs[changes, keys] = self._proof(changes, keys)
+        return self._proofs[changes, keys]
 
-        A pool that is lifted has no limits.
-        """
-        concerned = pods if any(isinstance(change, OfPods) for change in changes) else ()
-        keys = frozenset(pod.key for pod in concerned)
+    def _proof(self, changes: Changes, keys: frozenset[str]) -> Trial | None:
+        quick = self._quick(changes, keys, "")
+        if quick is None or self._again.packed is None or quick.leaves_only_hopeless:
+            return quick
+        if not self._packed_left:
+            return None
+        self._packed_left -= 1
+        return Trial(self._again.packed(self._changed(changes, keys, "")))
+
+    def _quick(self, changes: Changes, keys: frozenset[str], lifted: str) -> Trial | None:
+        """A pool that is lifted has no limits."""
         make = partial(self._changed, changes, keys, lifted)
         return self._made((changes, keys, lifted), len(self._snapshot.pods), make)
 
@@ -78,7 +104,7 @@ class Trials:
             return
         pool = raised.pop()
         yield (self._for_these(changes, pods, pool) or changes) if len(pods) > 1 else changes
-        everybody = self.whole(_unlimited(changes), pods, pool)
+        everybody = self._quick(_unlimited(changes), _concerned(changes, pods), pool)
         if everybody is not None:
             yield _raised(changes, _pool(self._snapshot, pool), everybody)
 
@@ -105,11 +131,17 @@ class Trials:
             if self._price(pods) > self._effort:
                 return None
             self._effort -= self._price(pods)
-            self._known[key] = Trial(self._solve(make()))
+            self._known[key] = Trial(self._again.quickly(make()))
         return self._known[key]
 
     def _price(self, pods: int) -> int:
-        return self._dear * (START + pods)
+        return START + pods + len(self._snapshot.pools) * (POOL + pods // ASKED)
+
+
+def _concerned(changes: Changes, pods: Sequence[Pod]) -> frozenset[str]:
+    """The pods that the changes are made to; none where only pools are changed."""
+    own = any(isinstance(change, OfPods) for change in changes)
+    return frozenset(pod.key for pod in pods) if own else frozenset()
 
 
 def _changed(pod: Pod, changes: Changes) -> Pod:

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from wainwright.core.launch import Left, choose, cost, left_to
-from wainwright.model.columns import row_numbers
+from wainwright.core.launch import Left, cost, left_to, ordinary
+from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.index import TypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from wainwright.model.markets import Markets
@@ -25,6 +25,8 @@ class Bargain(msgspec.Struct, frozen=True, kw_only=True):
     """Those among them that its pods allow as well."""
     types: int
     """Instance types that it could be launched as."""
+    unasked: int
+    """Whole machines and types with accelerators beside these, which nobody asked for."""
     reservations: tuple[str, ...]
     """Those that it might have used, had they had a slot."""
     spot: float | None
@@ -34,22 +36,23 @@ class Bargain(msgspec.Struct, frozen=True, kw_only=True):
 
 def bargain(claim: PlannedClaim, pool: Pool, index: TypeIndex) -> Bargain:
     left = left_to(claim, index)
+    types = ordinary(left)
     kinds = claim.requirements.allowed(CAPACITY_TYPE)
     by_pool = pool.requirements.allowed(CAPACITY_TYPE)
     return Bargain(
         by_pool=tuple(filter(by_pool.admits, IN_ORDER)),
         allowed=tuple(kind for kind in IN_ORDER if by_pool.admits(kind) and kinds.admits(kind)),
-        types=launchable(left),
+        types=types.bit_count(),
+        unasked=_sold(left).bit_count() - types.bit_count(),
         reservations=_missed(claim, left),
-        spot=_cheapest(left, left.spot),
-        on_demand=_cheapest(left, left.markets ^ left.spot),
+        spot=_cheapest(left, types, left.spot),
+        on_demand=_cheapest(left, types, left.markets ^ left.spot),
     )
 
 
-def launchable(left: Left) -> int:
-    """How many types it could be launched as: with a slot only those that have one."""
-    rows = left.rows & left.index.sold_in(left.held) if left.held else left.rows
-    return rows.bit_count()
+def _sold(left: Left) -> Rows:
+    """The types that hold all its pods: with a slot only those that have one."""
+    return left.rows & left.index.sold_in(left.held) if left.held else left.rows
 
 
 def _missed(claim: PlannedClaim, left: Left) -> tuple[str, ...]:
@@ -63,12 +66,6 @@ def _missed(claim: PlannedClaim, left: Left) -> tuple[str, ...]:
     return tuple(sorted(name for name in found if name is not None))
 
 
-def _cheapest(left: Left, markets: Markets) -> float | None:
-    if not left.rows & left.index.sold_in(markets):
-        return None
-    buy = choose(msgspec.structs.replace(left, markets=markets, held=0), _nobody_asks)
-    return cost(left.index, buy.row, buy.offering)
-
-
-def _nobody_asks(_: str) -> int:
-    return 0
+def _cheapest(left: Left, types: Rows, markets: Markets) -> float | None:
+    best = left.index.best_buy(types, markets)
+    return None if best is None else cost(left.index, best[0], best[2])

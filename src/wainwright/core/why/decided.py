@@ -3,63 +3,36 @@
 Only at the moment when it is placed do limits, slots and nodes look as they did for it.
 """
 
-from collections.abc import Iterator, Mapping
-from math import inf
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.answer import Terms
-from wainwright.core.drafts import Change, Draft
-from wainwright.core.ladder import Step
+from wainwright.core.answer import Kind, Terms
+from wainwright.core.classes import Classes
+from wainwright.core.drafts import Change, Draft, DraftTable
+from wainwright.core.ladder import Ladder, Step
+from wainwright.core.nodes import NodeTable
 from wainwright.core.placing import Placing
 from wainwright.core.plan import OTHERWISE, solved
 from wainwright.core.site import Found
 from wainwright.core.solve import FIRST_FIT, Manner
 from wainwright.core.templates import Template, rank
 from wainwright.core.topology.restriction import Restriction
-from wainwright.core.why.funnel import State, descent
-from wainwright.core.why.refusals import refusals
+from wainwright.core.topology.topology import Topology
+from wainwright.core.why.asked import Asked
+from wainwright.core.why.decision import Decision, Word
+from wainwright.core.why.funnel import descent
+from wainwright.core.why.refusals import leaving, not_tried, refusals
+from wainwright.core.why.state import State
 from wainwright.core.wishes import PodClass, Stage, Wish
 from wainwright.model.index import TypeIndex
-from wainwright.model.options import MinValuesPolicy, Options
+from wainwright.model.options import MinValuesPolicy, Options, Packing
 from wainwright.model.plan import PlannedClaim
 from wainwright.model.pod import Pod
 from wainwright.model.pool import Pool
-from wainwright.model.reason import PoolReason, PoolUnusable
+from wainwright.model.reason import NewNodeWontDo, PoolReason, PoolUnusable
 from wainwright.model.refusal import NodeVerdict
 from wainwright.model.snapshot import Snapshot
-
-PROMISED: Final = "what it could buy is promised to other pods"
-
-
-class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool that comes earlier had to say; None where it would have opened a node."""
-
-    pool: str
-    weight: int
-    reason: PoolReason | None
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """How a pod came to its new node."""
-
-    round: int
-    """In which it was placed."""
-    joined: tuple[str, ...]
-    """The pods that the node was planned for already; none where it was opened for this one."""
-    under_way: bool
-    """Whether that was in an earlier round."""
-    earlier: tuple[Word, ...]
-    """The pools that are asked before the one of the node, in that order."""
-    nodes: tuple[NodeVerdict, ...]
-    """Why no node of the cluster took it."""
-    tied: bool
-    """Whether it minds where other pods are."""
-    slots: bool
-    """Whether there are reservations that it could use, so that it may have waited for one."""
-    limits: bool
-    """Whether a pool that would take it has limits, which count drafts at their worst at first."""
 
 
 def decided(
@@ -69,13 +42,21 @@ def decided(
     claim: PlannedClaim,
     pod: str,
 ) -> Decision | None:
-    """None where the claim came about in another way, as when pods are packed by cost."""
+    """None where pods are packed by cost, and the claim is none that first-fit comes to."""
     for manner in (FIRST_FIT, *OTHERWISE):
         watch = _Watch(snapshot, options, pod)
-        solved(snapshot, catalogs, options, Manner(watch.placing, manner.patient))
-        if watch.decision is not None and watch.saw(claim):
+        solution = solved(snapshot, catalogs, options, Manner(watch.placing, manner.patient))
+        if any(_is_of(claim, draft) for draft in solution.rounds.table.drafts):
+            assert watch.decision is not None, "whoever is put on a draft is seen"
             return watch.decision
+    assert options.packing is Packing.COST, "made once more, a plan is the same"
     return None
+
+
+def _is_of(claim: PlannedClaim, draft: Draft) -> bool:
+    """Whether the claim came of the draft."""
+    pool, pods = draft.template.pool.name, sorted(pod.key for pod in draft.pods)
+    return pool == claim.pool and pods == list(claim.pods)
 
 
 class _Watch:
@@ -84,112 +65,138 @@ class _Watch:
     def __init__(self, snapshot: Snapshot, options: Options, pod: str) -> None:
         self.pod = pod
         self.options = options
-        self.unusable = [pool for pool in snapshot.pools if pool.unusable is not None]
-        self.draft: Draft | None = None
+        self.unusable = [
+            (pool, PoolUnusable(why=pool.unusable))
+            for pool in snapshot.pools
+            if pool.unusable is not None
+        ]
+        self.leaving = leaving(snapshot.nodes)
         self.decision: Decision | None = None
 
-    def placing(self, *parts: Any) -> Placing:
-        made = _Watched(*parts)
+    def placing(
+        self,
+        templates: Sequence[Template],
+        nodes: NodeTable,
+        table: DraftTable,
+        ladder: Ladder,
+        classes: Classes,
+        topology: Topology | None,
+    ) -> Placing:
+        made = _Watched(templates, nodes, table, ladder, classes, topology)
         made.watch = self
         return made
-
-    def saw(self, claim: PlannedClaim) -> bool:
-        """Whether it was this claim that came of it."""
-        draft = self.draft
-        return (
-            draft is not None
-            and draft.template.pool.name == claim.pool
-            and sorted(pod.key for pod in draft.pods) == list(claim.pods)
-        )
 
 
 class _Watched(Placing):
     """Places pods as ever, and writes down what it was like for one of them."""
 
     watch: _Watch
-    _asked: tuple[Stage, Restriction | None] | None = None
+    _tried: tuple[Stage, Restriction | None] | None = None
 
     def _untied(self, pod: Pod, group: PodClass, stage: Stage) -> Found | None:
-        self._asked = stage, None
+        self._tried = stage, None
         return super()._untied(pod, group, stage)
 
     def _within_limits(
         self, pod: Pod, group: PodClass, stage: Stage, limits: Restriction | None
     ) -> Found | None:
-        self._asked = stage, limits
+        self._tried = stage, limits
         return super()._within_limits(pod, group, stage, limits)
 
     def _joins_any(
         self, pod: Pod, group: PodClass, stage: Stage, limits: Restriction | None
     ) -> bool:
-        self._asked = stage, limits
+        self._tried = stage, limits
         return super()._joins_any(pod, group, stage, limits)
 
     def _open(self, pod: Pod, group: PodClass, step: Step) -> None:
-        if pod.key != self.watch.pod:
-            super()._open(pod, group, step)
-            return
-        self._note(pod, group, step.template, None)
+        if pod.key == self.watch.pod:
+            asked, slot = self._asked(self._leading()), step.answer.kind is Kind.RESERVED
+            self._note(pod, group, step.template, asked, slot=slot)
         super()._open(pod, group, step)
-        self.watch.draft = self.table.drafts[-1]
 
     def _apply(self, pod: Pod, group: PodClass, wish: Wish, draft: Draft, change: Change) -> None:
         if pod.key == self.watch.pod:
-            self._note(pod, group, draft.template, draft)
-            self.watch.draft = draft
+            asked = self._asked(self._as_written(wish))
+            self._note(pod, group, draft.template, asked, draft=draft)
         super()._apply(pod, group, wish, draft, change)
 
-    def _note(self, pod: Pod, group: PodClass, template: Template, draft: Draft | None) -> None:
+    @property
+    def _now(self) -> tuple[Stage, Restriction | None]:
+        assert self._tried is not None, "a pod is tried stage by stage"
+        return self._tried
+
+    def _asked(self, number: int) -> Asked:
+        stage, limits = self._now
+        return Asked(stage=stage, wishes=(stage.wishes[number],), limits=limits)
+
+    def _leading(self) -> int:
+        """The alternative by which a node is opened: the first that any pool says yes to.
+
+        Nodes are not asked for those that come later, though it may be opened for one of them
+        that has a slot.
+        """
+        stage, limits = self._now
+        numbers = range(len(stage.wishes))
+        if limits is None:
+            step = self.ladder.step
+            able = (number for number in numbers if step(stage, stage.wishes[number]))
+        else:
+            able = (number for number in numbers if self._best(stage, limits, number))
+        return next(able, len(numbers))
+
+    def _as_written(self, wish: Wish) -> int:
+        """Which alternative it is, be it on nodes of which others have more required."""
+        stage, _ = self._now
+        stages = (stage, *stage.within.values())
+        return next(each.wishes.index(wish) for each in stages if wish in each.wishes)
+
+    def _note(
+        self,
+        pod: Pod,
+        group: PodClass,
+        template: Template,
+        asked: Asked,
+        *,
+        draft: Draft | None = None,
+        slot: bool = False,
+    ) -> None:
         self.watch.decision = Decision(
             round=self.round,
             joined=() if draft is None else tuple(sorted(each.key for each in draft.pods)),
             under_way=draft is not None and bool(draft.pinned),
-            earlier=self._earlier(self._as_asked(pod), template, opens=draft is None),
-            nodes=refusals(self, group, self._classes.resources),
+            for_slot=slot,
+            earlier=self._earlier(pod, asked, template),
+            nodes=self._refusals(group, asked) + self.watch.leaving,
             tied=group.is_tied,
             slots=any(terms.narrowing.reserved for _, terms in self._terms()),
             limits=any(template.pool.limits for template, _ in self._terms()),
         )
 
+    def _refusals(self, group: PodClass, asked: Asked) -> tuple[NodeVerdict, ...]:
+        last = min(self._leading(), asked.stage.wishes.index(asked.wishes[0]))
+        tried, resources = self._asked(last), self._classes.resources
+        return refusals(self.nodes, group, tried, resources, not_tried(group, tried, self.topology))
+
     def _terms(self) -> Iterator[tuple[Template, Terms]]:
         """The pools that would take such a pod, and how."""
-        assert self._asked is not None, "a pod is tried stage by stage"
-        for wish in self._asked[0].wishes:
+        stage, _ = self._now
+        for wish in stage.wishes:
             for template, terms in zip(self.templates, wish.ask.terms, strict=True):
                 if terms is not None:
                     yield template, terms
 
-    def _as_asked(self, pod: Pod) -> Pod:
-        """The pod with the places that others leave it, and what it has not given up yet."""
-        assert self._asked is not None, "a pod is tried stage by stage"
-        stage, limits = self._asked
-        places = tuple(wish.ask.requirements for wish in stage.wishes)
-        options = limits.options if limits is not None and not limits.near_a_node else ()
-        narrowed = tuple(dict.fromkeys(p.narrow(o) for p in places for o in options))
-        tolerations = stage.wishes[0].ask.tolerations
-        return msgspec.structs.replace(
-            pod, alternatives=narrowed or places, tolerations=tolerations
-        )
-
-    def _earlier(self, pod: Pod, chosen: Template, *, opens: bool) -> tuple[Word, ...]:
+    def _earlier(self, pod: Pod, asked: Asked, chosen: Template) -> tuple[Word, ...]:
         """What the pools said, or would have said, that are asked before the chosen one."""
-        state = self._state()
+        state, bounded = self._state(), asked.by(pod)
+        refused = None if asked.new_node_will_do else NewNodeWontDo()
         words: list[tuple[Pool, PoolReason | None]] = [
-            (each.pool, descent(_as_full(each), pod, state).reason)
+            (each.pool, descent(_as_full(each), bounded, state).reason or refused)
             for each in self.templates[: chosen.number]
         ]
-        words += [
-            (pool, PoolUnusable(why=pool.unusable or PROMISED))
-            for pool in self.watch.unusable
-            if rank(pool) < rank(chosen.pool)
-        ]
-        heavier = chosen.pool.weight + 1 if opens else inf
+        words += [each for each in self.watch.unusable if rank(each[0]) < rank(chosen.pool)]
         return tuple(
-            Word(
-                pool=pool.name,
-                weight=pool.weight,
-                reason=reason or (PoolUnusable(why=PROMISED) if pool.weight >= heavier else None),
-            )
+            Word(pool=pool.name, weight=pool.weight, reason=reason)
             for pool, reason in sorted(words, key=lambda word: rank(word[0]))
         )
 

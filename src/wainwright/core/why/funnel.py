@@ -1,15 +1,17 @@
 """The funnel: how far a pod gets with one pool, step by step, and what stops it.
 
-Worked out after the solve and only for pods without a place, so it may look at types one by one.
+Worked out for pods without a place, and for one that somebody asks about: it may look at types one
+by one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from wainwright.core.templates import Template
 from wainwright.core.why.blame import Blame
+from wainwright.core.why.nearest import nearest, overdrawn
+from wainwright.core.why.state import State
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.labels import is_restricted_for_pods, suggestion
 from wainwright.model.markets import Markets
@@ -22,35 +24,17 @@ from wainwright.model.reason import (
     NothingBigEnough,
     NothingOffered,
     NotOnOffer,
+    Overdrawn,
     PoolReason,
+    PortsTaken,
     RestrictedLabel,
     Shortage,
     TooFewValues,
     Untolerated,
 )
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import PODS, Resources, subtract
+from wainwright.model.resources import PODS, Resources, signature, subtract
 from wainwright.model.taints import untolerated
-
-STEPS: Final = 12  # halvings until the types left are about equally near
-
-
-class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan has come to: the rest of the world, as the pod without a place finds it."""
-
-    free: Mapping[str, int]
-    """Slots left of each reservation."""
-    users: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """The claims of the plan that take a slot of each."""
-    strict: bool = True
-    """Whether minValues must be kept."""
-    reservations: bool = True
-    smallest: dict[object, dict[Rows, tuple[int, str]]] = msgspec.field(default_factory=dict)
-    """By pool, its limits and types left: which of these comes nearest, and to which limit."""
-    unsold: dict[object, dict[Rows, NotOnOffer | NothingOffered]] = msgspec.field(
-        default_factory=dict
-    )
-    """By pool, what is wanted and types left: why none of these can be bought."""
 
 
 class Descent(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +75,7 @@ class _Steps:
         self.index = template.index
         self.wanted = wanted
         self.requests = {**pod.requests, PODS: 1}
+        self.ports = pod.bonds.ports
         self.state = state
         self.left: list[int] = []
         self.both = template.base.requirements
@@ -122,10 +107,13 @@ class _Steps:
         self._count(admitted)
         if not admitted:
             return self._blame.unmatched()
-        roomy = admitted & self.template.room.holding(self.requests)
+        open_to = admitted ^ (admitted & self.template.clashing(self.ports))
+        if not open_to:
+            return self._no_port(admitted)
+        roomy = open_to & self.template.room.holding(self.requests)
         self._count(roomy)
         if not roomy:
-            return self._too_big(admitted)
+            return self._roomless(open_to)
         markets = self._markets()
         sold = roomy & self.index.sold_in(markets)
         self._count(sold)
@@ -136,9 +124,22 @@ class _Steps:
     def _count(self, rows: Rows) -> None:
         self.left.append(rows.bit_count())
 
+    def _no_port(self, rows: Rows) -> PortsTaken:
+        taken = {port.port for port in self.ports if rows & self.template.clashing((port,))}
+        return PortsTaken(ports=tuple(sorted(taken)))
+
+    def _roomless(self, rows: Rows) -> Overdrawn | NothingBigEnough:
+        """The same for all who ask for as much of types with as much room."""
+        template = self.template
+        known = self.state.memory.roomless[template.room, signature(self.requests)]
+        if rows not in known:
+            known[rows] = overdrawn(template, rows) or self._too_big(rows & template.room.solvent)
+        return known[rows]
+
     def _too_big(self, rows: Rows) -> NothingBigEnough:
         """The type that comes nearest, by the resource that it lacks most of."""
-        _, name, row = min(self._lack(row) for row in row_numbers(self._nearest(rows)))
+        near = nearest(rows, self.requests, self.template.room)
+        _, name, row = min(self._lack(row) for row in row_numbers(near))
         taken = self.template.overhead.of(row).get(name, 0)
         return NothingBigEnough(
             resource=name,
@@ -155,18 +156,6 @@ class _Steps:
             best = max(0, room.get(name, 0))
             if name != told and amount > best:
                 yield Shortage(resource=name, needed=amount, best=best)
-
-    def _nearest(self, rows: Rows) -> Rows:
-        """A few of the types, the nearest among them: those that hold the largest share of it."""
-        low, high = 0.0, 1.0
-        found = rows
-        for _ in range(STEPS):
-            share = (low + high) / 2
-            part = {name: int(amount * share) for name, amount in self.requests.items()}
-            holding = rows & self.template.room.holding(part)
-            low, high = (share, high) if holding else (low, share)
-            found = holding or found
-        return found
 
     def _lack(self, row: int) -> tuple[float, str, int]:
         room = self._room(row)
@@ -191,7 +180,8 @@ class _Steps:
 
     def _sold_out(self, rows: Rows) -> NotOnOffer | NothingOffered:
         """The same for all who ask for the same among the same types."""
-        known = self.state.unsold.setdefault((self.template.number, self.wanted, self.both), {})
+        asked = self.template.base.requirements, self.wanted, self.both
+        known = self.state.memory.unsold[self.index, *asked]
         if rows not in known:
             known[rows] = self._blame.unsold(rows, reservations=self.state.reservations)
         found = known[rows]
@@ -232,8 +222,9 @@ class _Steps:
 
     def _smallest(self, rows: Rows) -> tuple[int, str]:
         """The type that breaks a limit by the least, and that limit; remembered for its equals."""
-        left = tuple(self.template.limits.left.items())
-        known = self.state.smallest.setdefault((self.template.number, left), {})
+        left, limits = self.template.limits.left, self.template.pool.limits
+        key = self.index, tuple(left.items()), tuple(limits.items())
+        known = self.state.memory.smallest[key]
         if rows not in known:
             row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
             known[rows] = row, self._over(row)[0]

@@ -6,10 +6,12 @@ import msgspec
 
 from wainwright.core.remedies.fixes import Refusal
 from wainwright.core.solve import Solution
-from wainwright.core.templates import Template, rank
+from wainwright.core.templates import compiled, rank
 from wainwright.core.topology.why import keeping
-from wainwright.core.why.funnel import State, descent
-from wainwright.core.why.refusals import refusals
+from wainwright.core.why.asked import Asked
+from wainwright.core.why.funnel import descent
+from wainwright.core.why.refusals import leaving, refusals
+from wainwright.core.why.state import State
 from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.plan import Unschedulable
@@ -28,12 +30,15 @@ from wainwright.model.reason import (
     NoPools,
     NothingBigEnough,
     NothingOffered,
+    NothingToBuy,
     NotOnOffer,
     NoTypeMatches,
+    Overdrawn,
     PodReason,
     PoolReason,
     PoolUnusable,
     PoolVerdict,
+    Promised,
     TooFewValues,
     Unsupported,
     VolumesElsewhere,
@@ -70,13 +75,10 @@ class Judge:
         self.state = state
         self.solution = solution
         self.pools = sorted(snapshot.pools, key=rank)
-        self.templates = {
-            pool.name: Template(
-                number, pool, catalogs[pool.name], snapshot.daemonsets, gate=state.reservations
-            )
-            for number, pool in enumerate(self.pools)
-            if pool.unusable is None and pool.name in catalogs
-        }
+        self._leaving = leaving(snapshot.nodes)
+        gate = state.reservations
+        usable = compiled(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+        self.templates = {template.pool.name: template for template in usable}
 
     def judged(self, pods: Sequence[Pod], group: PodClass | None) -> Judged:
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
@@ -87,13 +89,14 @@ class Judge:
             verdict = Unschedulable(pods=keys, reason=reason)
             return Judged(pods=tuple(pods), verdict=verdict, bounded=pod)
         kept = self._kept(group) if group is not None else ()
-        bounded = self._bounded(pod, group) if group is not None else pod
+        asked = self._asked(group) if group is not None else None
+        bounded = asked.by(pod) if asked is not None else pod
         verdicts = [self._verdict(pool, bounded, tied=bool(kept)) for pool in self.pools]
         verdict = Unschedulable(
             pods=keys,
             reason=Kept(by=kept) if kept else NoPoolFits() if self.pools else NoPools(),
             pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
-            nodes=self._nodes(group),
+            nodes=self._nodes(group, asked) if group is not None and asked is not None else (),
         )
         refused = () if kept else tuple(self._refused(verdicts))
         return Judged(pods=tuple(pods), verdict=verdict, bounded=bounded, refused=refused)
@@ -103,27 +106,21 @@ class Judge:
             if one.pool in self.templates:
                 yield self.templates[one.pool], one.reason
 
-    def _nodes(self, group: PodClass | None) -> tuple[NodeVerdict, ...]:
-        if group is None:
-            return ()
-        return refusals(self.solution.placing, group, self.solution.classes.resources)
+    def _nodes(self, group: PodClass, asked: Asked) -> tuple[NodeVerdict, ...]:
+        resources = self.solution.classes.resources
+        return refusals(self.solution.placing.nodes, group, asked, resources) + self._leaving
 
     def _kept(self, group: PodClass) -> tuple[Keeping, ...]:
         stage = group.stages[-1] if group.stages else None
         return keeping(stage.bound) if stage is not None and stage.bound is not None else ()
 
-    def _bounded(self, pod: Pod, group: PodClass) -> Pod:
-        """The pod as if it asked for the places that others leave it, as pools are asked."""
-        stage = group.stages[-1]
-        places = tuple(wish.ask.requirements for wish in stage.wishes)
-        topology = self.solution.placing.topology
+    def _asked(self, group: PodClass) -> Asked:
+        """What its pods ask for at last, in any way: nothing came of it."""
+        stage, topology = group.stages[-1], self.solution.placing.topology
+        limits = None
         if stage.bound is not None and topology is not None:
             limits = topology.restriction(stage.bound)
-            options = limits.options if limits is not None and not limits.near_a_node else []
-            places = tuple(dict.fromkeys(p.narrow(o) for p in places for o in options)) or places
-        return msgspec.structs.replace(
-            pod, alternatives=places, tolerations=stage.wishes[0].ask.tolerations
-        )
+        return Asked(stage=stage, wishes=stage.wishes, limits=limits)
 
     def _outright(self, pod: Pod) -> PodReason | None:
         if pod.unsupported:
@@ -137,11 +134,11 @@ class Judge:
     def _verdict(self, pool: Pool, pod: Pod, *, tied: bool) -> PoolVerdict:
         template = self.templates.get(pool.name)
         if template is None:
-            why = pool.unusable or "there is nothing that it could buy"
-            return PoolVerdict(pool=pool.name, reason=PoolUnusable(why=why), funnel=NO_TYPES)
+            why = pool.unusable
+            none = NothingToBuy() if why is None else PoolUnusable(why=why)
+            return PoolVerdict(pool=pool.name, reason=none, funnel=NO_TYPES)
         found = descent(template, pod, self.state)
-        promised = PoolUnusable(why="what it could buy is promised to other pods")
-        reason = found.reason or (NewNodeWontDo() if tied else promised)
+        reason = found.reason or (NewNodeWontDo() if tied else Promised())
         return PoolVerdict(
             pool=pool.name, reason=reason, funnel=found.funnel, nearest_miss=_miss(reason)
         )
@@ -150,7 +147,11 @@ class Judge:
 def _miss(reason: PoolReason) -> NearestMiss | None:
     """What was needed, and the best that there is."""
     match reason:
-        case NothingBigEnough(resource=what, needed=needed, best=best, instance_type=kind):
+        case (
+            NothingBigEnough(resource=what, needed=needed, best=best)
+            | Overdrawn(resource=what, needed=needed, best=best)
+        ):
+            kind = reason.instance_type
             return NearestMiss(what=what, needed=needed, best=best, instance_type=kind)
         case TooFewValues(key=key, needed=needed, found=found):
             return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))

@@ -6,11 +6,12 @@ import msgspec
 
 from wainwright.core.filled import filled
 from wainwright.core.remedies.advice import advice
+from wainwright.core.remedies.changes import for_all
 from wainwright.core.remedies.fixes import fixes
-from wainwright.core.remedies.trials import Solve, Trials
+from wainwright.core.remedies.trials import Again, Trials
 from wainwright.core.solve import Solution
-from wainwright.core.why.funnel import State
 from wainwright.core.why.judge import Judge, Judged
+from wainwright.core.why.state import State
 from wainwright.core.wishes import PodClass
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import MinValuesPolicy, Options
@@ -32,12 +33,12 @@ class Unplaced:
         solution: Solution,
         claims: Sequence[PlannedClaim],
     ) -> None:
-        self._snapshot, self._options, self._solution = snapshot, options, solution
+        self._snapshot, self._solution = snapshot, solution
         self._filled = filled(snapshot, catalogs, claims)
         self._state = _state(claims, solution.free, options)
         self._judge = Judge(self._filled, catalogs, self._state, solution)
 
-    def told(self, pods: Iterable[Pod], again: Solve | None) -> tuple[Unschedulable, ...]:
+    def told(self, pods: Iterable[Pod], again: Again | None) -> tuple[Unschedulable, ...]:
         """Why each has no place, once for all that are alike; fixes are tried with `again`."""
         found = [self._judge.judged(*each) for each in self._alike(pods)]
         advised = self._advised(found, again) if again is not None else {}
@@ -55,14 +56,15 @@ class Unplaced:
         for group in groups.values():
             yield group, classes.get(id(group[0]))
 
-    def _advised(self, found: Sequence[Judged], again: Solve) -> dict[int, Advice | None]:
+    def _advised(self, found: Sequence[Judged], again: Again) -> dict[int, Advice | None]:
         """One advice for all that are told the same, those first of which there are most."""
-        trials = Trials(self._snapshot, self._filled, self._solution, again, self._options)
+        trials = Trials(self._snapshot, self._filled, self._solution, again)
         advised: dict[int, Advice | None] = {}
         for block in _blocks(found):
             pods = [pod for each in block for pod in each.pods]
             ways = fixes(block[0].bounded, block[0].refused, self._state)
-            given = advice(pods, ways, trials)
+            general = (for_all(changes, pods) for changes in ways)
+            given = advice(pods, block[0].bounded, general, trials)
             advised.update((id(each), given) for each in block)
         return advised
 

@@ -136,6 +136,14 @@ def test_changes_of_pod_and_pool_go_together() -> None:
     assert followed(advice, tainted, given, keys).unschedulable == ()
 
 
+def test_pods_of_several_sizes_that_fail_alike_are_told_what_all_can_do() -> None:
+    given = pods(3000, 3100, 3200, wanted=asking("team", "In", "a"))
+    told, advice, keys = only(made(WEB, given))
+    assert told == "do not select team, and ask for no more than 2 cpu"
+    assert (advice.serves, advice.of) == (3, 3)
+    assert followed(advice, WEB, given, keys).unschedulable == ()
+
+
 def test_what_the_runtime_adds_is_not_what_the_user_writes() -> None:
     [pod] = pods(2300)
     given = [replace(pod, overhead={"cpu": 500})]
