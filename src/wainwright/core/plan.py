@@ -33,8 +33,8 @@ def plan(
 ) -> Plan:
     """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name.
 
-    Fixes for pods without a place are tried, which takes about as long again, unless nobody wants
-    them.
+    Fixes for pods without a place are tried, which takes about as long again or a fraction of a
+    second, unless nobody wants them.
     """
     solution, packing = _best(snapshot, catalogs, options)
     taken = snapshot.taken_names

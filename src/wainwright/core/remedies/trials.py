@@ -24,7 +24,9 @@ from wainwright.model.suggestion import OfPods, RaiseLimit
 
 EFFORT: Final = 10_000  # pods that are planned anew in all trials of one plan
 FEWEST: Final = 2  # trials that there are however many pods
-PACKED: Final = 1  # trials that may be packed by cost: each takes as long as the plan did
+PACKED: Final = 1  # trials packed by cost that there are if the plan itself was: each takes as long
+TYPE: Final = 4  # what a type of a pool takes to pack by cost, counted in pods
+BY_COST: Final = 5  # plans that are made to find the cheapest
 START: Final = 100  # what a plan takes before its first pod, counted in pods
 POOL: Final = 5  # what a pool takes to compile, counted in pods
 ASKED: Final = 50  # pods for which to ask one pool takes as long as to place one of them
@@ -70,8 +72,7 @@ class Trials:
         self.before = Trial(before)
         self._again = again
         self._effort = max(EFFORT, FEWEST * self._price(len(snapshot.pods)))
-        self._packed_left = PACKED if before.rounds.table.drafts else 0
-        """Where nothing was launched nothing was packed, and a trial would take far longer."""
+        self._packed_left = max(_fewest_packed(before), EFFORT // self._packed_price(before))
         self._known: dict[Hashable, Trial] = {}
         self._proofs: dict[Hashable, Trial | None] = {}
 
@@ -136,6 +137,15 @@ class Trials:
 
     def _price(self, pods: int) -> int:
         return START + pods + len(self._snapshot.pools) * (POOL + pods // ASKED)
+
+    def _packed_price(self, before: Solution) -> int:
+        types = sum(len(template.index.types) for template in before.placing.templates)
+        return BY_COST * self._price(len(self._snapshot.pods)) + TYPE * types
+
+
+def _fewest_packed(before: Solution) -> int:
+    """Where nothing was launched nothing was packed, and a trial might take far longer."""
+    return PACKED if before.rounds.table.drafts else 0
 
 
 def _concerned(changes: Changes, pods: Sequence[Pod]) -> frozenset[str]:

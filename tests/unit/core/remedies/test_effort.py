@@ -18,13 +18,14 @@ from wainwright.model.suggestion import LowerRequest
 from wainwright.report.advice import suggestion
 
 INDEX = TypeIndex([instance_type(offerings=(offering(), offering(zone="zone-b", price=1.1)))])
+LARGE = TypeIndex([instance_type(name=f"m{number}") for number in range(2600)])
 
 
 class Counted:
     """The planner, with what it is asked for counted."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.catalogs = {pool.name: INDEX for pool in snapshot.pools}
+    def __init__(self, snapshot: Snapshot, index: TypeIndex = INDEX) -> None:
+        self.catalogs = {pool.name: index for pool in snapshot.pools}
         self.snapshot = snapshot
         self.packed = 0
 
@@ -77,7 +78,7 @@ def test_first_fit_is_proof_where_it_leaves_out_only_the_hopeless() -> None:
 def test_else_the_fix_is_packed_as_long_as_that_takes_no_longer_than_the_plan() -> None:
     given = pods(1500, 1600, 3000)
     limited = Pool(name="p0", limits={"cpu": 2000})
-    counted = Counted(Snapshot(pods=given, pools=(limited,)))
+    counted = Counted(Snapshot(pods=given, pools=(limited,)), LARGE)
     trials = counted.trials(packing=True)
     found = [trials.whole(lowered(given[2], to), given[2:]) for to in range(1900, 1900 + PACKED)]
     assert None not in found
@@ -85,12 +86,16 @@ def test_else_the_fix_is_packed_as_long_as_that_takes_no_longer_than_the_plan() 
     assert counted.packed == PACKED
 
 
-def test_nothing_is_packed_where_the_plan_itself_packed_nothing() -> None:
+def test_where_the_plan_itself_packed_nothing_only_what_is_quick_is_packed() -> None:
     given = pods(1500, 1600)
     full = Pool(name="p0", limits={"cpu": 0})
-    counted = Counted(Snapshot(pods=given, pools=(full,)))
+    snapshot = Snapshot(pods=given, pools=(full,))
+    counted = Counted(snapshot, LARGE)
     assert counted.trials(packing=True).whole(lowered(given[0]), given[:1]) is None
     assert counted.packed == 0
+    small = Counted(snapshot)
+    assert small.trials(packing=True).whole(lowered(given[0]), given[:1]) is not None
+    assert small.packed == 1
 
 
 def zoned(pod: Pod, *zones: str) -> Pod:
