@@ -12,8 +12,8 @@ from wainwright.core.reservations import free_slots
 from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
 from wainwright.core.templates import compiled
 from wainwright.core.topology.groups import Kind
+from wainwright.core.unplaced import Unplaced
 from wainwright.core.uses import promised, reservation_uses, without_promised
-from wainwright.core.why.unplaced import Unplaced
 from wainwright.model.index import TypeIndex
 from wainwright.model.options import DEFAULT_OPTIONS, Options, Packing
 from wainwright.model.plan import PackingResult, Plan

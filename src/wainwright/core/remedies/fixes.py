@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeAlias
 from wainwright.core.remedies.changes import changed_pod, changed_template, written
 from wainwright.core.templates import Template
 from wainwright.core.why.funnel import descent
+from wainwright.core.why.judge import Refusal
 from wainwright.core.why.misspelt import correction
 from wainwright.core.why.state import State
 from wainwright.model.pod import Pod
@@ -40,9 +41,6 @@ MOST: Final = 3  # changes at once; who needs more has to think again
 LEADS: Final = 8  # that are followed further, of all that one change more opens
 
 Changes: TypeAlias = tuple[Suggestion, ...]
-
-
-Refusal: TypeAlias = tuple[Template, PoolReason]
 
 
 class Lead(NamedTuple):

@@ -1,12 +1,12 @@
 """The judge: every pool's verdict on pods that found no place, and that of the nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from wainwright.core.remedies.fixes import Refusal
 from wainwright.core.solve import Solution
-from wainwright.core.templates import compiled, rank
+from wainwright.core.templates import Template, compiled, rank
 from wainwright.core.topology.why import keeping
 from wainwright.core.why.asked import Asked
 from wainwright.core.why.funnel import descent
@@ -49,6 +49,9 @@ from wainwright.model.snapshot import Snapshot
 from wainwright.model.values import ValueSet
 
 NO_TYPES = Funnel(types=0, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
+
+Refusal: TypeAlias = tuple[Template, PoolReason]
+"""A pool, and why it does not take the pod."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
