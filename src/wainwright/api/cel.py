@@ -5,6 +5,9 @@ terminal program of its own, which takes longer than everything else that a comm
 """
 
 import importlib
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -31,9 +34,20 @@ def _engine() -> ModuleType:
         spec = spec_from_file_location("cel.cel", file) if file.exists() else None
         if spec is not None and spec.loader is not None:
             module = module_from_spec(spec)
-            spec.loader.exec_module(module)
+            with _interrupted_later():
+                spec.loader.exec_module(module)
             return module
     return importlib.import_module("cel")
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Ctrl-C waits for its turn: in the middle of its start the engine would panic."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @lru_cache(maxsize=1024)
