@@ -7,10 +7,9 @@ import msgspec
 
 from wainwright.core.idleness.seekers import Seeker
 from wainwright.core.idleness.slots import Way
-from wainwright.core.templates import Template
+from wainwright.core.why.stops import open_markets, too_few
 from wainwright.core.wishes import Ask
-from wainwright.model.columns import Rows, row_numbers
-from wainwright.model.markets import Markets
+from wainwright.model.columns import Rows
 from wainwright.model.obstacle import (
     Crowded,
     Elsewhere,
@@ -168,23 +167,9 @@ def _few(asked: Question, among: Rows) -> TooFewValues | None:
     """Whether those of the types that hold the pod are less diverse than the pool asks for."""
     template, index = asked.way.template, asked.way.template.index
     wanted = template.base.requirements.narrow(template.decided_here(_admitted(asked)))
-    markets = _open_markets(template, wanted, asked.scene)
+    markets = open_markets(index, wanted, asked.scene.free)
     rows = index.admitted_by(wanted) & template.room.holding(asked.seeker.needs)
-    rows &= index.sold_in(markets) & among
-    for key, count in template.minimums:
-        found = index.values_left(key, rows, markets, wanted.allowed(key))
-        if len(found) < count:
-            return TooFewValues(key=key, needed=count, found=len(found))
-    return None
-
-
-def _open_markets(template: Template, asked: Requirements, scene: Scene) -> Markets:
-    found = template.index.markets_admitted_by(asked)
-    for number in row_numbers(found):
-        name = template.index.markets[number].reservation_id
-        if name is not None and not scene.free.get(name):
-            found ^= 1 << number
-    return found
+    return too_few(template, wanted, rows & index.sold_in(markets) & among, markets)
 
 
 def _prefers(asked: Question) -> Obstacle | None:

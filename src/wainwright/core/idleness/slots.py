@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from wainwright.core.templates import Template
 from wainwright.core.why.nearest import overdrawn
+from wainwright.core.why.stops import broken, limit_reached
 from wainwright.model.columns import row_numbers
 from wainwright.model.labels import RESERVATION_ID
 from wainwright.model.obstacle import PoolForbids
-from wainwright.model.pool import NODES
 from wainwright.model.reason import LabelConflict, LimitReached
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, subtract
@@ -92,18 +92,8 @@ class Way:
 
     def _limit(self) -> LimitReached | None:
         """The limit that one more machine would break."""
-        pool, left = self.template.pool, self.template.limits.left
-        added = {**self.kind.capacity, NODES: 1}
-        for name in left:
-            if added.get(name, 0) > left[name]:
-                return LimitReached(
-                    resource=name,
-                    limit=pool.limits[name],
-                    in_use=pool.in_use.get(name, 0),
-                    needed=added[name],
-                    instance_type=self.kind.name,
-                )
-        return None
+        names = broken(self.template, self.row)
+        return limit_reached(self.template, self.row, names[0]) if names else None
 
 
 def ways(reservation: str, templates: Iterable[Template]) -> Iterator[list[Way]]:

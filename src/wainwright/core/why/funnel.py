@@ -12,11 +12,11 @@ from wainwright.core.templates import Template
 from wainwright.core.why.blame import Blame
 from wainwright.core.why.nearest import nearest, overdrawn
 from wainwright.core.why.state import State
+from wainwright.core.why.stops import added, broken, limit_reached, open_markets, too_few
 from wainwright.model.columns import Rows, row_numbers
 from wainwright.model.labels import is_restricted_for_pods, suggestion
 from wainwright.model.markets import Markets
 from wainwright.model.pod import Pod
-from wainwright.model.pool import NODES
 from wainwright.model.reason import (
     Funnel,
     LabelConflict,
@@ -170,13 +170,8 @@ class _Steps:
         return subtract(self.index.types[row].allocatable, self.template.overhead.of(row))
 
     def _markets(self) -> Markets:
-        """Where the pod may buy, without the reservations that are used up."""
-        found = self.index.markets_admitted_by(self.both)
-        for number in row_numbers(found):
-            name = self.index.markets[number].reservation_id
-            if name is not None and not (self.state.reservations and self.state.free.get(name)):
-                found ^= 1 << number
-        return found
+        free = self.state.free if self.state.reservations else {}
+        return open_markets(self.index, self.both, free)
 
     def _sold_out(self, rows: Rows) -> NotOnOffer | NothingOffered:
         """The same for all who ask for the same among the same types."""
@@ -200,25 +195,14 @@ class _Steps:
         return reason
 
     def _few(self, rows: Rows, markets: Markets) -> TooFewValues | None:
-        for key, count in self.template.minimums if self.state.strict else ():
-            found = self.index.values_left(key, rows, markets, self.both.allowed(key))
-            if len(found) < count:
-                return TooFewValues(key=key, needed=count, found=len(found))
-        return None
+        return too_few(self.template, self.both, rows, markets) if self.state.strict else None
 
     def _limited(self, rows: Rows, markets: Markets) -> LimitReached | TooFewValues | None:
         fitting = rows & self.template.limits.allowed
         self._count(fitting)
         if fitting:
             return self._few(fitting, markets)
-        row, name = self._smallest(rows)
-        return LimitReached(
-            resource=name,
-            limit=self.template.pool.limits[name],
-            in_use=self.template.pool.in_use.get(name, 0),
-            needed=self._added(row, name),
-            instance_type=self.index.types[row].name,
-        )
+        return limit_reached(self.template, *self._smallest(rows))
 
     def _smallest(self, rows: Rows) -> tuple[int, str]:
         """The type that breaks a limit by the least, and that limit; remembered for its equals."""
@@ -227,20 +211,14 @@ class _Steps:
         known = self.state.memory.smallest[key]
         if rows not in known:
             row = min(row_numbers(rows), key=lambda row: (self._excess(row), row))
-            known[rows] = row, self._over(row)[0]
+            known[rows] = row, broken(self.template, row)[0]
         return known[rows]
-
-    def _over(self, row: int) -> list[str]:
-        """The limits that one more machine of the type would break."""
-        left = self.template.limits.left
-        return [name for name in left if self._added(row, name) > left[name]]
 
     def _excess(self, row: int) -> float:
         """By how much it breaks the limit that it breaks most, in parts of that limit."""
-        left, limits = self.template.limits.left, self.template.pool.limits
+        template = self.template
+        left, limits = template.limits.left, template.pool.limits
         return max(
-            (self._added(row, name) - left[name]) / max(limits[name], 1) for name in self._over(row)
+            (added(template, row, name) - left[name]) / max(limits[name], 1)
+            for name in broken(template, row)
         )
-
-    def _added(self, row: int, name: str) -> int:
-        return 1 if name == NODES else self.index.types[row].capacity.get(name, 0)
