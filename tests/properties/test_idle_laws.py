@@ -10,7 +10,7 @@ from wainwright.model.obstacle import (
     Crowded,
     Elsewhere,
     HeavierPool,
-    Kept,
+    KeptOff,
     NodesFirst,
     OutOfStock,
     Place,
@@ -98,7 +98,7 @@ def test_what_is_said_of_a_reservation_is_said_whatever_others_there_are(seed: i
         assert [one] == [each for each in stocktaking(case, one.id) if each.id == one.id]
 
 
-def is_true(case: Case, kept: Kept) -> bool:
+def is_true(case: Case, kept: KeptOff) -> bool:
     """As far as a look at pods, pools, types and plan can tell."""
     pods = [case.pods[key] for key in kept.pods]
     match kept.reason:
@@ -116,7 +116,7 @@ def is_true(case: Case, kept: Kept) -> bool:
             return all(is_true_of(case, kept, pod) for pod in pods)
 
 
-def is_true_of(case: Case, kept: Kept, pod: Pod) -> bool:
+def is_true_of(case: Case, kept: KeptOff, pod: Pod) -> bool:
     """Of reasons that are one pod's, or everybody's."""
     pool = next(each for each in case.snapshot.pools if each.name == kept.pool)
     match kept.reason:
@@ -139,7 +139,7 @@ def is_true_of(case: Case, kept: Kept, pod: Pod) -> bool:
             return is_true_otherwise(kept, pool, pod)
 
 
-def is_true_otherwise(kept: Kept, pool: Pool, pod: Pod) -> bool:
+def is_true_otherwise(kept: KeptOff, pool: Pool, pod: Pod) -> bool:
     match kept.reason:
         case TooFewValues(needed=needed, found=found):
             return found < needed
@@ -155,7 +155,7 @@ def is_true_otherwise(kept: Kept, pool: Pool, pod: Pod) -> bool:
             return kept.place is Place.NONE  # why it has no place at all
 
 
-def has(case: Case, kept: Kept, kind: str, resource: str) -> int:
+def has(case: Case, kept: KeptOff, kind: str, resource: str) -> int:
     """What the type has before daemonsets take their share."""
     types = case.world.catalogs[kept.pool].types
     return next(each for each in types if each.name == kind).allocatable.get(resource, 0)

@@ -13,7 +13,7 @@ from wainwright.core.idleness.idle import idle
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVED
-from wainwright.model.obstacle import Crowded, Elsewhere, Kept, Tied
+from wainwright.model.obstacle import Crowded, Elsewhere, KeptOff, Tied
 from wainwright.model.plan import Plan
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
@@ -51,7 +51,7 @@ def planned(world: World) -> Plan:
     return plan(world.snapshot, world.catalogs, world.options, advise=False)
 
 
-def stocktaking(world: World, made: Plan) -> list[tuple[str, Kept]]:
+def stocktaking(world: World, made: Plan) -> list[tuple[str, KeptOff]]:
     if not world.options.capacity_reservations:
         return []
     uses = made.reservations
@@ -70,7 +70,7 @@ def assert_named_truly(world: World) -> None:
                 assert is_named_truly(world, made, name, kept, key), kept
 
 
-def is_named_truly(world: World, made: Plan, name: str, kept: Kept, key: str) -> bool:
+def is_named_truly(world: World, made: Plan, name: str, kept: KeptOff, key: str) -> bool:
     """Whether a kube-scheduler would keep the pod off a machine of the reservation.
 
     What the pod would only like, and places where no node is yet, it does not know.

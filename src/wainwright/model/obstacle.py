@@ -105,7 +105,7 @@ Obstacle: TypeAlias = OfReservation | PoolReason | PodReason
 """With the reasons of pools and pods as far as these say it."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptOff(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that one pool did not bring into the reservation, for one reason."""
 
     pool: str

@@ -5,7 +5,7 @@ from typing import Any
 from wainwright.catalogue.reservations import Selected
 from wainwright.catalogue.selection import still_runs
 from wainwright.core.idleness.idle import Idle, idle
-from wainwright.model.obstacle import Kept, Place
+from wainwright.model.obstacle import KeptOff, Place
 from wainwright.offline import Planned
 from wainwright.report.grouped import some
 from wainwright.report.money import hourly
@@ -60,7 +60,7 @@ def _unusable(selected: Selected, *, runs: bool) -> Document:
     }
 
 
-def _kept(kept: Kept) -> Document:
+def _kept(kept: KeptOff) -> Document:
     return {
         "nodePool": kept.pool,
         "place": kept.place.value,

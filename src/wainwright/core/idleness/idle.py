@@ -15,7 +15,7 @@ from wainwright.core.templates import compiled, rank
 from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import ON_DEMAND, RESERVATION_ID
-from wainwright.model.obstacle import Kept, Obstacle, Place, TooSmall
+from wainwright.model.obstacle import KeptOff, Obstacle, Place, TooSmall
 from wainwright.model.options import DEFAULT_OPTIONS, MinValuesPolicy, Options, PreferencePolicy
 from wainwright.model.plan import Plan, ReservationUse
 from wainwright.model.pool import Pool
@@ -36,7 +36,7 @@ class Idle(msgspec.Struct, frozen=True, kw_only=True):
     used: int
     worth: float | None
     """USD per hour that one slot costs on demand; None where nobody knows."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptOff, ...]
 
     @property
     def idle(self) -> int:
@@ -86,7 +86,7 @@ class _Stocktaking:
         asked = (*neighbours.keys, *chain.from_iterable(self._wanted(snapshot)))
         self.named = RESERVATION_ID in asked
         """Whether anybody asks for reservations by name."""
-        self.kept: dict[object, tuple[Kept, ...]] = {}
+        self.kept: dict[object, tuple[KeptOff, ...]] = {}
 
     def _wanted(self, snapshot: Snapshot) -> Iterator[Requirements]:
         yield from (pool.requirements for pool in snapshot.pools)
@@ -111,7 +111,7 @@ class _Stocktaking:
             kept=self._remembered(one.id, found) if use.left else (),
         )
 
-    def _remembered(self, name: str, found: Sequence[Sequence[Way]]) -> tuple[Kept, ...]:
+    def _remembered(self, name: str, found: Sequence[Sequence[Way]]) -> tuple[KeptOff, ...]:
         """Asked once of reservations that differ in nothing but their names."""
         closed = [
             pool
@@ -124,7 +124,7 @@ class _Stocktaking:
             self.kept[key] = tuple(self._kept(found, closed))
         return self.kept[key]
 
-    def _kept(self, found: Iterable[Sequence[Way]], closed: Iterable[Pool]) -> Iterator[Kept]:
+    def _kept(self, found: Iterable[Sequence[Way]], closed: Iterable[Pool]) -> Iterator[KeptOff]:
         """By pool: those without a place, then those on new nodes, then the others."""
         for each in found:
             yield from _grouped(each[0].template.pool, self._obstacles(each))
@@ -140,7 +140,7 @@ class _Stocktaking:
         return next((_worth(*offer) for offer in _offers(name, indexes)), None)
 
 
-def _grouped(pool: Pool, found: Iterable[tuple[Seeker, Obstacle]]) -> Iterator[Kept]:
+def _grouped(pool: Pool, found: Iterable[tuple[Seeker, Obstacle]]) -> Iterator[KeptOff]:
     groups: dict[tuple[Place, Obstacle], tuple[Obstacle, list[str]]] = {}
     for seeker, reason in found:
         key = seeker.place, _alike(reason)
@@ -150,7 +150,7 @@ def _grouped(pool: Pool, found: Iterable[tuple[Seeker, Obstacle]]) -> Iterator[K
     for place in (Place.NONE, Place.NEW, Place.EXISTING):
         for (where, _), (reason, pods) in groups.items():
             if where is place:
-                yield Kept(pool=pool.name, place=place, reason=reason, pods=tuple(sorted(pods)))
+                yield KeptOff(pool=pool.name, place=place, reason=reason, pods=tuple(sorted(pods)))
 
 
 def _alike(reason: Obstacle) -> Obstacle:
