@@ -34,7 +34,7 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/wain crds --check deploy/crds
 	$(BIN)/python scripts/make_catalogue.py --check
-	$(BIN)/python scripts/readme.py --check
+	$(BIN)/python scripts/update_readme.py --check
 
 ## format: rewrite the code in the agreed style
 format: $(VENV)/.dev

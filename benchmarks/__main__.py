@@ -1,14 +1,14 @@
-"""`make bench`: every benchmark, or those named: `make bench ARGS=reading`."""
+"""`make bench`: every benchmark, or those named: `make bench ARGS=manifests`."""
 
 import sys
 
-from benchmarks import catalogue, emulator, packing, planner, reading, tied
+from benchmarks import catalogue, constrained_pods, emulator, manifests, packing, planner
 
 ALL = {
-    "reading": reading.run,
+    "manifests": manifests.run,
     "catalogue": catalogue.run,
     "planner": planner.run,
-    "tied": tied.run,
+    "constrained_pods": constrained_pods.run,
     "packing": packing.run,
     "emulator": emulator.run,
 }

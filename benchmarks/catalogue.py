@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, TypeVar
 
-from benchmarks.measure import row
-from wainwright.catalogue import builtin, prices, regions
-from wainwright.catalogue.built import Built
-from wainwright.catalogue.document import document
-from wainwright.catalogue.layers import Catalogues
-from wainwright.catalogue.supply import Scope, Supply
-from wainwright.manifests.world import default_class
+from benchmarks.measure import print_row
+from wainwright.catalogue import regions
+from wainwright.catalogue.catalog_document import format_catalog
+from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.offerings import built_in_offerings
+from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
+from wainwright.manifests.cluster_manifests import default_node_class
 
 SAMPLES = 7
 REGION = "us-east-1"
@@ -34,9 +35,9 @@ def run() -> None:
     weight = _sample("--memory")
     print(f"catalogue of {REGION}, {best.pop('types'):,.0f} types, best of {SAMPLES} cold runs")
     for name, milliseconds in best.items():
-        row(name, f"{milliseconds:.1f} ms", TARGETS.get(name, ""))
+        print_row(name, f"{milliseconds:.1f} ms", TARGETS.get(name, ""))
     for name, mebibytes in weight.items():
-        row(f"memory of the {name}", f"{mebibytes:.1f} MiB")
+        print_row(f"memory of the {name}", f"{mebibytes:.1f} MiB")
 
 
 def _sample(*flags: str) -> dict[str, float]:
@@ -54,16 +55,16 @@ def _timed(times: dict[str, float], name: str, make: Callable[[], Made]) -> Made
 
 
 def _load() -> None:
-    builtin.machines()
-    regions.region(REGION)
-    prices.table()
+    instance_type_info.built_in_instance_types()
+    regions.load_region(REGION)
+    built_in_offerings.load_price_table()
 
 
-def _catalogues() -> tuple[Catalogues, Scope, Scope]:
-    first = Scope(node_class=default_class())
-    second = Scope(node_class=default_class("other"), pool="other")
+def _catalogues() -> tuple[CatalogBuilder, CatalogScope, CatalogScope]:
+    first = CatalogScope(node_class=default_node_class())
+    second = CatalogScope(node_class=default_node_class("other"), pool="other")
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Catalogues(Supply(now=now, scopes=(first, second))), first, second
+    return CatalogBuilder(CatalogInputs(now=now, scopes=(first, second))), first, second
 
 
 def _times() -> dict[str, float]:
@@ -74,7 +75,7 @@ def _times() -> dict[str, float]:
     _timed(times, "compile", lambda: built.index)
     times["load, build and compile"] = sum(times.values())
     _timed(times, "build for another class", lambda: catalogues.of(second))
-    _timed(times, "print as a Catalog", lambda: document(built.region, built.types))
+    _timed(times, "print as a Catalog", lambda: format_catalog(built.region, built.types))
     return {"types": len(built.types), **times}
 
 
@@ -91,7 +92,7 @@ def _memory() -> dict[str, float]:
         return made
 
     weigh("data", _load)
-    built: Built = weigh("catalogue", lambda: catalogues.of(first))
+    built: NodeClassCatalog = weigh("catalogue", lambda: catalogues.of(first))
     weigh("compiled form", lambda: built.index)
     return weights
 

@@ -20,15 +20,15 @@ import boto3
 from botocore import xform_name
 from botocore.config import Config
 
-from benchmarks.measure import row, seconds
+from benchmarks.measure import median_seconds, print_row
 from wainwright.clock import SystemClock
-from wainwright.emulator.cloud import EmulatedCloud
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
 
-Ask: TypeAlias = Callable[..., dict[str, Any]]
+Call: TypeAlias = Callable[..., dict[str, Any]]
 
 LAUNCHES: Final = 1_000
-MACHINES: Final = 10_000
-FEW: Final = {"launches": 20, "machines": 500}
+INSTANCES: Final = 10_000
+MOTO_SCALE: Final = {"launches": 20, "machines": 500}
 """How often moto is asked, and for how many."""
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 FAMILIES: Final = ("c5", "m5", "r5", "c6i", "m6i", "r6i", "c5n", "m5n", "r5n", "i3en")
@@ -36,59 +36,69 @@ FAMILIES: Final = ("c5", "m5", "r5", "c6i", "m6i", "r6i", "c5n", "m5n", "r5n", "
 
 def run() -> None:
     print("emulated EC2")
-    account = EmulatedCloud(clock=SystemClock())
-    _in_process(lambda service, operation, **params: account.answer(service, operation, params))
+    account = EmulatedAwsAccount(clock=SystemClock())
+    _measure_in_process(
+        lambda service, operation, **params: account.answer(service, operation, params)
+    )
     with _emulator() as endpoint:
-        ours = _over_http(endpoint)
-        page = _page(endpoint)
+        ours = _measure_over_http(endpoint)
+        page = _measure_page(endpoint)
     with _moto() as endpoint:
-        theirs = _of_moto(endpoint)
-    row("HTTP: a page of 100 instance types", f"{page * 1000:.1f} ms", "below 50 ms")
+        theirs = _measure_moto(endpoint)
+    print_row("HTTP: a page of 100 instance types", f"{page * 1000:.1f} ms", "below 50 ms")
     for what, figure in ours.items():
         beside = f"moto: {theirs[what]:.1f} s" if what in theirs else ""
-        row(f"HTTP: {what}", f"{figure:.2f} s", beside)
+        print_row(f"HTTP: {what}", f"{figure:.2f} s", beside)
 
 
-def _in_process(ask: Ask) -> None:
+def _measure_in_process(ask: Call) -> None:
     fleet = _fleet(ask)
-    row(f"{LAUNCHES:,} launches with 180 overrides", f"{_launch(ask, [fleet], LAUNCHES):.2f} s")
-    took = _launch(ask, [_narrowed(fleet, zone) for zone in range(3)], MACHINES - LAUNCHES)
-    row(f"{MACHINES - LAUNCHES:,} launches with one override", f"{took:.2f} s", "a few seconds")
-    took = seconds(lambda: ask("ec2", "DescribeInstances"), 3)
-    row(f"DescribeInstances of {MACHINES:,}", f"{took:.2f} s")
-    row("the whole catalogue, page by page", f"{seconds(lambda: _refresh(ask), 3):.2f} s")
+    print_row(
+        f"{LAUNCHES:,} launches with 180 overrides", f"{_launch(ask, [fleet], LAUNCHES):.2f} s"
+    )
+    took = _launch(ask, [_narrowed(fleet, zone) for zone in range(3)], INSTANCES - LAUNCHES)
+    print_row(
+        f"{INSTANCES - LAUNCHES:,} launches with one override", f"{took:.2f} s", "a few seconds"
+    )
+    took = median_seconds(lambda: ask("ec2", "DescribeInstances"), 3)
+    print_row(f"DescribeInstances of {INSTANCES:,}", f"{took:.2f} s")
+    print_row(
+        "the whole catalogue, page by page", f"{median_seconds(lambda: _refresh(ask), 3):.2f} s"
+    )
 
 
-def _over_http(endpoint: str) -> dict[str, float]:
-    ask = _asking(endpoint)
+def _measure_over_http(endpoint: str) -> dict[str, float]:
+    ask = _client_call(endpoint)
     _refresh(ask)  # clients load their own models once
     fleet = _fleet(ask)
     found = {
-        "the whole catalogue, page by page": seconds(lambda: _refresh(ask), 3),
+        "the whole catalogue, page by page": median_seconds(lambda: _refresh(ask), 3),
         f"{LAUNCHES:,} launches with 180 overrides": _launch(ask, [fleet], LAUNCHES),
     }
-    _crowd(ask, fleet, MACHINES - LAUNCHES)
-    found[f"DescribeInstances of {MACHINES:,}"] = seconds(lambda: _machines(ask, MACHINES), 1)
+    _launch_many(ask, fleet, INSTANCES - LAUNCHES)
+    found[f"DescribeInstances of {INSTANCES:,}"] = median_seconds(
+        lambda: _describe_instances(ask, INSTANCES), 1
+    )
     return found
 
 
-def _of_moto(endpoint: str) -> dict[str, float]:
+def _measure_moto(endpoint: str) -> dict[str, float]:
     """The same figures, scaled. It has no price list, and gives every list in one page."""
-    ask = _asking(endpoint)
+    ask = _client_call(endpoint)
     ask("ec2", "DescribeInstanceTypes")
     fleet = _fleet(ask)
-    launched = _launch(ask, [fleet], FEW["launches"]) * LAUNCHES / FEW["launches"]
-    number = FEW["machines"]
-    _crowd(ask, fleet, number - FEW["launches"])
-    listed = seconds(lambda: _machines(ask, number), 1) * MACHINES / number
+    launched = _launch(ask, [fleet], MOTO_SCALE["launches"]) * LAUNCHES / MOTO_SCALE["launches"]
+    number = MOTO_SCALE["machines"]
+    _launch_many(ask, fleet, number - MOTO_SCALE["launches"])
+    listed = median_seconds(lambda: _describe_instances(ask, number), 1) * INSTANCES / number
     return {
-        "the whole catalogue, page by page": seconds(lambda: _refresh(ask, prices=False), 1),
+        "the whole catalogue, page by page": median_seconds(lambda: _refresh(ask, prices=False), 1),
         f"{LAUNCHES:,} launches with 180 overrides": launched,
-        f"DescribeInstances of {MACHINES:,}": listed,
+        f"DescribeInstances of {INSTANCES:,}": listed,
     }
 
 
-def _asking(endpoint: str) -> Ask:
+def _client_call(endpoint: str) -> Call:
     session = boto3.session.Session(
         aws_access_key_id="none", aws_secret_access_key="none", region_name="us-east-1"
     )
@@ -104,7 +114,7 @@ def _asking(endpoint: str) -> Ask:
     return ask
 
 
-def _fleet(ask: Ask) -> dict[str, Any]:
+def _fleet(ask: Call) -> dict[str, Any]:
     """What a provider sends for a machine: sixty types in three zones."""
     found = ask("ec2", "DescribeSubnets")["Subnets"]
     places = {each["AvailabilityZone"]: each["SubnetId"] for each in found}
@@ -144,11 +154,11 @@ def _fleet(ask: Ask) -> dict[str, Any]:
     }
 
 
-def _types(ask: Ask) -> list[str]:
+def _types(ask: Call) -> list[str]:
     """Sixty that all three zones have."""
     zones: dict[str, set[str]] = {}
     where = {"LocationType": "availability-zone"}
-    for each in _all(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where):
+    for each in _all_pages(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where):
         zones.setdefault(each["InstanceType"], set()).add(each["Location"])
     everywhere = (name for name, found in zones.items() if found.issuperset(ZONES))
     return sorted(
@@ -165,7 +175,7 @@ def _narrowed(fleet: dict[str, Any], zone: int) -> dict[str, Any]:
     return {**fleet, "LaunchTemplateConfigs": [only]}
 
 
-def _launch(ask: Ask, fleets: list[dict[str, Any]], number: int) -> float:
+def _launch(ask: Call, fleets: list[dict[str, Any]], number: int) -> float:
     """So many machines, each by a request of its own, from the fleets in turn."""
     begin = perf_counter()
     for turn in range(number):
@@ -173,7 +183,7 @@ def _launch(ask: Ask, fleets: list[dict[str, Any]], number: int) -> float:
     return perf_counter() - begin
 
 
-def _crowd(ask: Ask, fleet: dict[str, Any], number: int) -> None:
+def _launch_many(ask: Call, fleet: dict[str, Any], number: int) -> None:
     """Many machines with few requests."""
     for turn in range(0, number, 1000):
         request = _narrowed(fleet, turn // 1000)
@@ -182,24 +192,24 @@ def _crowd(ask: Ask, fleet: dict[str, Any], number: int) -> None:
         ask("ec2", "CreateFleet", **{**request, "TargetCapacitySpecification": capacity})
 
 
-def _machines(ask: Ask, expected: int) -> None:
-    groups = _all(ask, "DescribeInstances", "Reservations", MaxResults=1000)
+def _describe_instances(ask: Call, expected: int) -> None:
+    groups = _all_pages(ask, "DescribeInstances", "Reservations", MaxResults=1000)
     assert sum(len(each["Instances"]) for each in groups) == expected
 
 
-def _refresh(ask: Ask, *, prices: bool = True) -> None:
+def _refresh(ask: Call, *, prices: bool = True) -> None:
     """Types, offerings and spot prices, and the price list where there is one."""
-    assert _all(ask, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100)
+    assert _all_pages(ask, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100)
     where: dict[str, Any] = {"LocationType": "availability-zone", "MaxResults": 1000}
-    assert _all(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where)
-    assert _all(ask, "DescribeSpotPriceHistory", "SpotPriceHistory", MaxResults=1000)
+    assert _all_pages(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where)
+    assert _all_pages(ask, "DescribeSpotPriceHistory", "SpotPriceHistory", MaxResults=1000)
     if prices:
         whole: dict[str, Any] = {"ServiceCode": "AmazonEC2", "MaxResults": 100}
-        assert _all(ask, "GetProducts", "PriceList", "pricing", **whole)
+        assert _all_pages(ask, "GetProducts", "PriceList", "pricing", **whole)
 
 
-def _all(
-    ask: Ask, operation: str, key: str, service: str = "ec2", **params: Any
+def _all_pages(
+    ask: Call, operation: str, key: str, service: str = "ec2", **params: Any
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     token: dict[str, str] = {}
@@ -211,7 +221,7 @@ def _all(
         token = {"NextToken": answer["NextToken"]}
 
 
-def _page(endpoint: str) -> float:
+def _measure_page(endpoint: str) -> float:
     """Without a client that reads it: what the server takes, and the wire."""
     where = urlsplit(endpoint)
     connection = HTTPConnection(where.hostname or "", where.port)
@@ -227,7 +237,7 @@ def _page(endpoint: str) -> float:
         assert connection.getresponse().read().count(b"<instanceType>") == 100
 
     try:
-        return seconds(fetch, 9)
+        return median_seconds(fetch, 9)
     finally:
         connection.close()
 

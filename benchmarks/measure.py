@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 
-def seconds(work: Callable[[], object], runs: int = 5) -> float:
+def median_seconds(work: Callable[[], object], runs: int = 5) -> float:
     """The median time of a piece of work."""
     return statistics.median(_once(work) for _ in range(runs))
 
@@ -19,16 +19,16 @@ def _once(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def in_a_process(module: str, *arguments: str) -> float:
+def run_in_process(module: str, *arguments: str) -> float:
     """What `python -m module arguments` prints of itself, undisturbed by what ran here before."""
     command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
 
 
-def my_peak_megabytes() -> float:
+def peak_memory_megabytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def row(what: str, figure: str, target: str = "") -> None:
+def print_row(what: str, figure: str, target: str = "") -> None:
     print(f"  {what:<52} {figure:>16}   {target}")

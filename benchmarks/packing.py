@@ -6,8 +6,8 @@ from random import Random
 from time import process_time
 from typing import Final
 
-from benchmarks.diverse import diverse
-from benchmarks.planner import GIB, MIB, deployments, index, plain, pools
+from benchmarks.planner import GIB, MIB, deployment_pods, plain_pods, pools, type_index
+from benchmarks.workload_mix import mixed_pods
 from wainwright.core.plan import plan
 from wainwright.model.labels import (
     CAPACITY_TYPE,
@@ -17,23 +17,21 @@ from wainwright.model.labels import (
     ON_DEMAND,
     SPOT,
 )
-from wainwright.model.options import Options, Packing
-from wainwright.model.plan import PackingResult, Plan
+from wainwright.model.plan import PackingPolicy, PackingResult, Plan, PlanOptions
 from wainwright.model.pod import DaemonSet, Pod
-from wainwright.model.pool import Pool
-from wainwright.model.requirements import Requirements, requirement
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.requirements import Requirements, parse_requirement
+from wainwright.model.snapshot import Pool, Snapshot
 
-COST: Final = Options(packing=Packing.COST)
+COST: Final = PlanOptions(packing=PackingPolicy.COST)
 SEEDS: Final = (1, 2, 3)
-ABOVE: Final = 5.0  # percent above the bound that plain batches of 300 pods or more may be
-SECONDS: Final = 2.0
+TARGET_PERCENT: Final = 5.0  # percent above the bound that plain batches of 300 pods or more may be
+TARGET_SECONDS: Final = 2.0
 DAEMONSETS: Final = (
     DaemonSet(namespace="kube-system", name="agent", requests={"cpu": 150, "memory": 192 * MIB}),
 )
 
 
-def web(count: int, dice: Random) -> list[Pod]:
+def web_pods(count: int, dice: Random) -> list[Pod]:
     """No two of one size, most of them small."""
     return [
         _pod(number, 50 + dice.random() ** 2 * 2000, (64 + dice.random() ** 2 * 6000) * MIB)
@@ -41,18 +39,18 @@ def web(count: int, dice: Random) -> list[Pod]:
     ]
 
 
-def bimodal(count: int, dice: Random) -> list[Pod]:
+def bimodal_pods(count: int, dice: Random) -> list[Pod]:
     """Half of them need cpu, half of them memory."""
-    return [_of_either_kind(number, dice) for number in range(count)]
+    return [_cpu_or_memory_pod(number, dice) for number in range(count)]
 
 
-def _of_either_kind(number: int, dice: Random) -> Pod:
+def _cpu_or_memory_pod(number: int, dice: Random) -> Pod:
     if dice.random() < 0.5:
         return _pod(number, dice.choice((1, 2, 3, 4)) * 1000, dice.choice((1, 2, 4)) * GIB // 4)
     return _pod(number, dice.choice((100, 200, 250, 500)), dice.choice((2, 4, 6, 8)) * GIB)
 
 
-def big(count: int, dice: Random) -> list[Pod]:
+def large_pods(count: int, dice: Random) -> list[Pod]:
     """A handful on a large machine."""
     cpus, sizes = (2, 3, 4, 6, 8, 12, 16), (4, 8, 12, 16, 24, 32, 48, 64)
     return [
@@ -60,7 +58,7 @@ def big(count: int, dice: Random) -> list[Pod]:
     ]
 
 
-def sixty(count: int, dice: Random) -> list[Pod]:
+def sixty_deployments(count: int, dice: Random) -> list[Pod]:
     """Sixty deployments that ask for nothing but room."""
     sizes = [
         (
@@ -82,28 +80,28 @@ def _pod(number: int, cpu: float, memory: float) -> Pod:
 Workload = Callable[[int, Random], list[Pod]]
 
 PLAIN: Final[dict[str, tuple[Workload, int]]] = {
-    "bench": (plain, 1000),
-    "web": (web, 1000),
-    "bimodal": (bimodal, 1500),
-    "big": (big, 300),
-    "sixty deployments": (sixty, 3000),
+    "bench": (plain_pods, 1000),
+    "web": (web_pods, 1000),
+    "bimodal": (bimodal_pods, 1500),
+    "big": (large_pods, 300),
+    "sixty deployments": (sixty_deployments, 3000),
 }
-TIED: Final[dict[str, tuple[Workload, int]]] = {
-    "few": (plain, 40),
-    "with selectors": (deployments, 2000),
-    "that mind each other": (diverse, 2000),
+CONSTRAINED: Final[dict[str, tuple[Workload, int]]] = {
+    "few": (plain_pods, 40),
+    "with selectors": (deployment_pods, 2000),
+    "that mind each other": (mixed_pods, 2000),
 }
 
 
 def pool(largest: int | None, *capacity_types: str) -> Pool:
     """Compute, general and memory types, up to so many cpus."""
     asked = [
-        requirement(INSTANCE_CATEGORY, "In", ("c", "m", "r")),
-        requirement(INSTANCE_GENERATION, "Gt", ("2",)),
-        requirement(CAPACITY_TYPE, "In", capacity_types),
+        parse_requirement(INSTANCE_CATEGORY, "In", ("c", "m", "r")),
+        parse_requirement(INSTANCE_GENERATION, "Gt", ("2",)),
+        parse_requirement(CAPACITY_TYPE, "In", capacity_types),
     ]
     if largest is not None:
-        asked.append(requirement(INSTANCE_CPU, "Lt", (str(largest + 1),)))
+        asked.append(parse_requirement(INSTANCE_CPU, "Lt", (str(largest + 1),)))
     return Pool(name="general", requirements=Requirements(asked))
 
 
@@ -113,17 +111,18 @@ def run() -> None:
     for largest in (None, 32):
         for kinds in ((ON_DEMAND,), (ON_DEMAND, SPOT)):
             sizes = "all sizes" if largest is None else f"up to {largest} vCPU"
-            print(f"  {sizes}, {' or '.join(kinds)}; target <= {ABOVE:.0f} %, <= {SECONDS:.0f} s")
+            target = f"target <= {TARGET_PERCENT:.0f} %, <= {TARGET_SECONDS:.0f} s"
+            print(f"  {sizes}, {' or '.join(kinds)}; {target}")
             for name, (workload, count) in PLAIN.items():
                 _report(f"{count:,} {name}", _planned(workload, count, pool(largest, *kinds)))
     print("  the pools of the other benchmarks, for which there is no target")
-    for name, (workload, count) in TIED.items():
+    for name, (workload, count) in CONSTRAINED.items():
         _report(f"{count:,} {name}", _planned(workload, count, *pools()))
 
 
 def _planned(workload: Workload, count: int, *bought: Pool) -> Iterator[tuple[Plan, Plan, float]]:
     """By first-fit and by cost, and how long that took, for pods drawn with different seeds."""
-    catalogs = {each.name: index(1_375) for each in bought}
+    catalogs = {each.name: type_index(1_375) for each in bought}
     for seed in SEEDS:
         pods = tuple(workload(count, Random(seed)))
         snapshot = Snapshot(pods=pods, pools=bought, daemonsets=DAEMONSETS)

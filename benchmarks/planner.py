@@ -15,33 +15,31 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from benchmarks.measure import in_a_process, my_peak_megabytes, row
-from wainwright.catalogue.layers import catalogue
-from wainwright.catalogue.supply import Scope, Supply
+from benchmarks.measure import peak_memory_megabytes, print_row, run_in_process
+from wainwright.catalogue.class_catalog import build_catalog
+from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
 from wainwright.core.plan import plan
-from wainwright.manifests.world import default_class
-from wainwright.model.index import TypeIndex
+from wainwright.manifests.cluster_manifests import default_node_class
 from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_CATEGORY, INSTANCE_GENERATION, RESERVED
 from wainwright.model.plan import Plan
 from wainwright.model.pod import DaemonSet, Pod
-from wainwright.model.pool import Pool
-from wainwright.model.requirements import Requirement, Requirements, requirement
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.requirements import Requirement, Requirements, one_of, parse_requirement
+from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.taints import Taint, Toleration, TolerationOperator
-from wainwright.model.values import one_of
 
 SIZES: Final = (1_000, 20_000, 100_000)
 TYPES: Final = (400, 1_375)
 RUNS: Final = 5
 RESERVATIONS: Final = 200
-SLOTS: Final = 400  # of all reservations together
+RESERVED_INSTANCES: Final = 400  # of all reservations together
 GIB: Final = 2**30
 MIB: Final = 2**20
 TEAM: Final = "example.com/team"
 
 
-def plain(count: int, dice: Random) -> list[Pod]:
+def plain_pods(count: int, dice: Random) -> list[Pod]:
     """Sizes from a small set, nothing else asked."""
     return [
         Pod(
@@ -56,7 +54,7 @@ def plain(count: int, dice: Random) -> list[Pod]:
     ]
 
 
-def distinct(count: int, dice: Random) -> list[Pod]:
+def distinct_pods(count: int, dice: Random) -> list[Pod]:
     """No two pods of one size."""
     return [
         Pod(
@@ -71,7 +69,7 @@ def distinct(count: int, dice: Random) -> list[Pod]:
     ]
 
 
-def deployments(count: int, dice: Random) -> list[Pod]:
+def deployment_pods(count: int, dice: Random) -> list[Pod]:
     """Sixty deployments with selectors and tolerations of their own."""
     templates = [_deployment(number, dice) for number in range(60)]
     return [
@@ -81,12 +79,12 @@ def deployments(count: int, dice: Random) -> list[Pod]:
 
 
 def _deployment(number: int, dice: Random) -> Pod:
-    asked = [requirement("kubernetes.io/arch", "In", (dice.choice(("amd64", "arm64")),))]
+    asked = [parse_requirement("kubernetes.io/arch", "In", (dice.choice(("amd64", "arm64")),))]
     if number % 3 == 0:
-        asked.append(requirement(CAPACITY_TYPE, "NotIn", ("spot",)))
+        asked.append(parse_requirement(CAPACITY_TYPE, "NotIn", ("spot",)))
     if number % 4 == 0:
         zones = tuple(dice.sample(("us-east-1a", "us-east-1b", "us-east-1c"), 2))
-        asked.append(requirement("topology.kubernetes.io/zone", "In", zones))
+        asked.append(parse_requirement("topology.kubernetes.io/zone", "In", zones))
     tolerations = (Toleration(key=TEAM, operator=TolerationOperator.EXISTS),)
     return Pod(
         namespace="default",
@@ -101,44 +99,45 @@ def _deployment(number: int, dice: Random) -> Pod:
 
 
 WORKLOADS: Final[dict[str, Callable[[int, Random], list[Pod]]]] = {
-    "plain": plain,
-    "deployments": deployments,
-    "all distinct": distinct,
+    "plain": plain_pods,
+    "deployments": deployment_pods,
+    "all distinct": distinct_pods,
 }
 
 
 @cache
-def every_type() -> tuple[InstanceType, ...]:
+def all_instance_types() -> tuple[InstanceType, ...]:
     """The built-in catalogue of one region, spot and on-demand in every zone."""
-    built = catalogue(
-        Supply(now=datetime(2026, 1, 1, tzinfo=UTC)), Scope(node_class=default_class())
+    built = build_catalog(
+        CatalogInputs(now=datetime(2026, 1, 1, tzinfo=UTC)),
+        CatalogScope(node_class=default_node_class()),
     )
     return tuple(kind for kind in built.types if kind.offerings)
 
 
 @cache
-def index(count: int, free: int | None = None) -> TypeIndex:
+def type_index(count: int, free: int | None = None) -> InstanceTypeIndex:
     """So many of the types, compiled; with reservations among them if so many slots are free."""
     dice = Random(count)
-    types = sorted(every_type(), key=lambda kind: kind.name)
+    types = sorted(all_instance_types(), key=lambda kind: kind.name)
     chosen = types if count >= len(types) else dice.sample(types, count)
-    return TypeIndex(chosen if free is None else _reserved(chosen, free, dice))
+    return InstanceTypeIndex(chosen if free is None else _reserved(chosen, free, dice))
 
 
 def _reserved(types: list[InstanceType], free: int, dice: Random) -> list[InstanceType]:
     """With reservations of types that the pools may launch, whatever their size."""
-    compiled = TypeIndex(types)
-    usual = list(compiled.members(compiled.admitted_by(pools()[0].requirements)))
+    compiled = InstanceTypeIndex(types)
+    usual = list(compiled.members(compiled.compatible_types(pools()[0].requirements)))
     added: dict[str, list[Offering]] = {}
-    for number, slots in enumerate(_slots(free, dice)):
+    for number, slots in enumerate(_available_counts(free, dice)):
         kind = dice.choice(usual)
         added.setdefault(kind.name, []).append(_reservation(kind, f"cr-{number:03}", slots, dice))
     return [replace(kind, offerings=(*kind.offerings, *added.get(kind.name, ()))) for kind in types]
 
 
-def _slots(free: int, dice: Random) -> list[int]:
+def _available_counts(free: int, dice: Random) -> list[int]:
     """What is free of each reservation: all have some slots, and others use what is not free."""
-    owned = [number % RESERVATIONS for number in range(SLOTS)]
+    owned = [number % RESERVATIONS for number in range(RESERVED_INSTANCES)]
     counts = Counter(dice.sample(owned, free))
     return [counts[number] for number in range(RESERVATIONS)]
 
@@ -158,9 +157,9 @@ def _reservation(kind: InstanceType, name: str, slots: int, dice: Random) -> Off
 def pools() -> tuple[Pool, ...]:
     usual = Requirements(
         [
-            requirement(INSTANCE_CATEGORY, "In", ("c", "m", "r")),
-            requirement(INSTANCE_GENERATION, "Gt", ("2",)),
-            requirement("karpenter.k8s.aws/instance-cpu", "Lt", ("33",)),
+            parse_requirement(INSTANCE_CATEGORY, "In", ("c", "m", "r")),
+            parse_requirement(INSTANCE_GENERATION, "Gt", ("2",)),
+            parse_requirement("karpenter.k8s.aws/instance-cpu", "Lt", ("33",)),
         ]
     )
     team = Taint(key=TEAM, value="a")
@@ -176,8 +175,10 @@ DAEMONSETS: Final = (
 )
 
 
-def work(workload: str, pods: int, types: int, free: int | None = None) -> Callable[[], Plan]:
-    compiled = index(types, free)
+def planning_job(
+    workload: str, pods: int, types: int, free: int | None = None
+) -> Callable[[], Plan]:
+    compiled = type_index(types, free)
     snapshot = Snapshot(
         pods=tuple(WORKLOADS[workload](pods, Random(7))), pools=pools(), daemonsets=DAEMONSETS
     )
@@ -192,45 +193,45 @@ def run() -> None:
             taken = {pods: _report(workload, pods, types) for pods in SIZES}
             smallest, largest = SIZES[0], SIZES[-1]
             growth = (taken[largest] / largest) / (taken[smallest] / smallest)
-            row(f"  a pod of {largest:,} against one of {smallest:,}", f"x {growth:.2f}")
+            print_row(f"  a pod of {largest:,} against one of {smallest:,}", f"x {growth:.2f}")
 
 
 def _report(workload: str, pods: int, types: int) -> float:
-    plainly = work(workload, pods, types)
-    nodes, without = len(plainly().claims), measured(plainly, RUNS)
+    plainly = planning_job(workload, pods, types)
+    nodes, without = len(plainly().claims), processor_seconds(plainly, RUNS)
     wanted = "" if workload == "all distinct" or pods != 20_000 else "target >= 30,000/s"
-    row(f"{workload}, {pods:,} pods, {types:,} types", f"{pods / without:,.0f}/s", wanted)
-    needed = in_a_process("benchmarks.planner", workload, str(pods), str(types))
-    row("  peak memory", f"{needed:.0f} MB", "target < 300 MB" if pods == SIZES[-1] else "")
+    print_row(f"{workload}, {pods:,} pods, {types:,} types", f"{pods / without:,.0f}/s", wanted)
+    needed = run_in_process("benchmarks.planner", workload, str(pods), str(types))
+    print_row("  peak memory", f"{needed:.0f} MB", "target < 300 MB" if pods == SIZES[-1] else "")
     # A batch seldom finds slots for all of its nodes. Few pods and many slots make another plan,
     # of three or four times as many nodes, which is shown beside it.
-    usual = min(SLOTS, nodes // 2)
-    for free in sorted({usual, SLOTS}):
-        with_slots = work(workload, pods, types, free)
-        slower = ratio(with_slots, plainly, RUNS if pods > SIZES[0] else 5 * RUNS)
+    usual = min(RESERVED_INSTANCES, nodes // 2)
+    for free in sorted({usual, RESERVED_INSTANCES}):
+        with_slots = planning_job(workload, pods, types, free)
+        slower = time_ratio(with_slots, plainly, RUNS if pods > SIZES[0] else 5 * RUNS)
         target = ", target <= 20 %" if free == usual else ""
         told = (
             f"{(slower - 1) * 100:+.0f} %{target}; {nodes:,} -> {len(with_slots().claims):,} nodes"
         )
         name = f"  with {RESERVATIONS} reservations, {free} slots free"
-        row(name, f"{pods / (without * slower):,.0f}/s", told)
+        print_row(name, f"{pods / (without * slower):,.0f}/s", told)
     return without
 
 
-def ratio(job: Callable[[], object], other: Callable[[], object], runs: int) -> float:
+def time_ratio(job: Callable[[], object], other: Callable[[], object], runs: int) -> float:
     """How much longer one takes than the other: the median of pairs, each run side by side."""
-    with _undisturbed():
+    with _without_gc():
         return median(_once(job) / _once(other) for _ in range(runs))
 
 
-def measured(job: Callable[[], object], runs: int) -> float:
+def processor_seconds(job: Callable[[], object], runs: int) -> float:
     """The median processor time: what one core needs, whoever else is busy on the machine."""
-    with _undisturbed():
+    with _without_gc():
         return median(_once(job) for _ in range(runs))
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """The garbage collector is out of the way, as it is in the commands."""
     gc.collect()
     gc.freeze()
@@ -248,18 +249,18 @@ def _once(job: Callable[[], object]) -> float:
     return process_time() - start
 
 
-def peak() -> float:
+def peak_megabytes() -> float:
     """Of this process alone; what getrusage tells was the parent's before it was ours."""
     status = Path("/proc/self/status")
     if not status.exists():
-        return my_peak_megabytes()
+        return peak_memory_megabytes()
     lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
     return int(lines["VmHWM"].split()[0]) / 1024
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        work(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))()
-        print(peak())
+        planning_job(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))()
+        print(peak_megabytes())
     else:
         run()

@@ -22,15 +22,19 @@ from typing import Any
 import msgspec
 
 from wainwright import data
-from wainwright.catalogue.machine import Accelerator, Gpu, Machine
-from wainwright.catalogue.prices import Basis
+from wainwright.catalogue.instancetypes.instance_type_info import (
+    AcceleratorInfo,
+    GpuInfo,
+    InstanceTypeInfo,
+)
+from wainwright.catalogue.offerings.built_in_offerings import PriceFactorBasis
 from wainwright.catalogue.regions import NOT_OFFERED
 
 Json = dict[str, Any]
 
 DATA = Path(data.__file__).parent
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
-FIGURE = re.compile(r"(?:(?P<cards>\d+)x )?(?P<gigabit>\d+(?:\.\d+)?) Gigabit")
+BANDWIDTH = re.compile(r"(?:(?P<cards>\d+)x )?(?P<gigabit>\d+(?:\.\d+)?) Gigabit")
 SIZES = {"nano": 16, "micro": 8, "small": 4, "medium": 2, "large": 1}  # how many make up a large
 UNKNOWN_FACTOR = 1.2
 # Zone names are an account's own, but these two are the same zones in nearly every account.
@@ -39,7 +43,7 @@ FIXED_ZONES = {"us-east-1": {"us-east-1e": "use1-az3", "us-east-1f": "use1-az5"}
 
 def main(arguments: list[str]) -> int:
     stale = []
-    for name, content in made().items():
+    for name, content in generate_files().items():
         path = DATA / name
         if "--check" not in arguments:
             path.write_bytes(content)
@@ -53,13 +57,13 @@ def main(arguments: list[str]) -> int:
     return 1 if stale else 0
 
 
-def made() -> dict[str, bytes]:
+def generate_files() -> dict[str, bytes]:
     """The content of every generated file."""
     infos: Json = moto("instance_types")
-    machines = [machine(infos[name]) for name in sorted(infos)]
+    machines = [instance_type_row(infos[name]) for name in sorted(infos)]
     names = [each.name for each in machines]
     return {
-        "instance_types.json": machine_file(machines),
+        "instance_types.json": instance_type_file(machines),
         "regions.json": region_file(names),
         "prices.json": price_file(infos, names),
     }
@@ -83,33 +87,35 @@ def resources() -> Path:
 
 
 @cache
-def kept(name: str) -> Json:
+def read_kept_list(name: str) -> Json:
     """A list kept by hand; its numbers are decimals, as they are written."""
-    content: Json = json.loads(data.read(name), parse_float=Decimal)
+    content: Json = json.loads(data.read_data_file(name), parse_float=Decimal)
     return content
 
 
-def machine_file(machines: list[Machine]) -> bytes:
-    columns = json.dumps(Machine.__struct_fields__)
+def instance_type_file(machines: list[InstanceTypeInfo]) -> bytes:
+    columns = json.dumps(InstanceTypeInfo.__struct_fields__)
     rows = ",\n".join(json.dumps(row(each), separators=(",", ":")) for each in machines)
     return f'{{"source":"{source()}","columns":{columns},"machines":[\n{rows}\n]}}\n'.encode()
 
 
-def row(machine: Machine) -> list[object]:
+def row(machine: InstanceTypeInfo) -> list[object]:
     """The columns up to the last one that is not its default."""
     values: list[object] = msgspec.to_builtins(machine)
-    defaults = (*[msgspec.NODEFAULT] * len(values), *Machine.__struct_defaults__)[-len(values) :]
+    defaults = (*[msgspec.NODEFAULT] * len(values), *InstanceTypeInfo.__struct_defaults__)[
+        -len(values) :
+    ]
     while values[-1] == defaults[len(values) - 1]:
         values.pop()
     return values
 
 
-def machine(info: Json) -> Machine:
+def instance_type_row(info: Json) -> InstanceTypeInfo:
     network = info["NetworkInfo"]
     cards = network["NetworkCards"]
     processor = info["ProcessorInfo"]
     storage = info.get("InstanceStorageInfo", {})
-    return Machine(
+    return InstanceTypeInfo(
         name=info["InstanceType"],
         vcpus=info["VCpuInfo"]["DefaultVCpus"],
         memory_mib=info["MemoryInfo"]["SizeInMiB"],
@@ -155,7 +161,7 @@ def ebs_bandwidth(ebs: Json) -> int | None:
 def network_bandwidth(network: Json) -> int | None:
     """The figure that EC2 states for the whole machine, else what its cards carry at all times."""
     stated = network["NetworkPerformance"]
-    if figure := FIGURE.fullmatch(stated):
+    if figure := BANDWIDTH.fullmatch(stated):
         return int(Decimal(figure["gigabit"]) * 1000) * int(figure["cards"] or 1)
     if not stated.startswith("Up to"):
         return None
@@ -165,11 +171,13 @@ def network_bandwidth(network: Json) -> int | None:
 
 def branch_interfaces(name: str) -> int | None:
     family, _, size = name.partition(".")
-    exception: int | None = kept("branch_interfaces.json")["families"].get(family, {}).get(size)
+    exception: int | None = (
+        read_kept_list("branch_interfaces.json")["families"].get(family, {}).get(size)
+    )
     return exception
 
 
-def gpu(info: Json) -> Gpu | None:
+def gpu(info: Json) -> GpuInfo | None:
     kinds = info.get("GpuInfo", {}).get("Gpus", [])
     if len(kinds) != 1:
         return None
@@ -177,17 +185,19 @@ def gpu(info: Json) -> Gpu | None:
     # A type with a slice of a GPU counts no GPU of its own, but a pod still finds one to use.
     count = only["Count"] or only["LogicalGpuCount"]
     memory = only["MemoryInfo"]["SizeInMiB"]
-    return Gpu(label(only["Name"]), label(only["Manufacturer"]), count, memory)
+    return GpuInfo(label(only["Name"]), label(only["Manufacturer"]), count, memory)
 
 
-def accelerator(info: Json) -> Accelerator | None:
+def accelerator(info: Json) -> AcceleratorInfo | None:
     """Neuron devices are listed twice; the list of their own also has the cores."""
     for device in info.get("NeuronInfo", {}).get("NeuronDevices", []):
-        return Accelerator(
+        return AcceleratorInfo(
             label(device["Name"]), "aws", device["Count"], device["CoreInfo"]["Count"]
         )
     for device in info.get("InferenceAcceleratorInfo", {}).get("Accelerators", []):
-        return Accelerator(label(device["Name"]), label(device["Manufacturer"]), device["Count"], 0)
+        return AcceleratorInfo(
+            label(device["Name"]), label(device["Manufacturer"]), device["Count"], 0
+        )
     return None
 
 
@@ -224,7 +234,7 @@ def zone_names(region: str, ids: set[str]) -> dict[str, str]:
 
 
 def price_file(infos: Json, names: list[str]) -> bytes:
-    listed = kept("price_list.json")
+    listed = read_kept_list("price_list.json")
     prices = {name: price(infos, name, listed) for name in names}
     known = {name: float(amount) for name, amount in prices.items() if amount is not None}
     own = sorted(listed["types"].keys() & known.keys())
@@ -234,7 +244,7 @@ def price_file(infos: Json, names: list[str]) -> bytes:
 
 
 def factor(region: str, known: Mapping[str, Json]) -> Json:
-    entry = known.get(region, {"factor": UNKNOWN_FACTOR, "basis": Basis.UNKNOWN.value})
+    entry = known.get(region, {"factor": UNKNOWN_FACTOR, "basis": PriceFactorBasis.UNKNOWN.value})
     return {"factor": float(entry["factor"]), "basis": entry["basis"]}
 
 
@@ -248,7 +258,7 @@ def price(infos: Json, name: str, listed: Json) -> Decimal | None:
     if scale is None:
         return None
     info = infos[name]
-    amount = Fraction(family["large"]) * larges(info)
+    amount = Fraction(family["large"]) * sizes_in_larges(info)
     amount += Fraction(family.get("accelerator", 0)) * accelerators(info)
     return Decimal(round(amount * scale * 10**6)) / 10**6
 
@@ -258,12 +268,12 @@ def metal_factor(infos: Json, name: str, family: Json) -> Fraction | None:
     if ".metal" not in name:
         return Fraction(1)
     siblings = [each for each in infos if each.startswith(name.partition("metal")[0] + "metal")]
-    largest = max(siblings, key=lambda each: larges(infos[each]))
+    largest = max(siblings, key=lambda each: sizes_in_larges(infos[each]))
     known: Decimal | None = family.get("metal" if name == largest else "smallerMetal")
     return None if known is None else Fraction(known)
 
 
-def larges(info: Json) -> Fraction:
+def sizes_in_larges(info: Json) -> Fraction:
     """The size of a type, counted in machines of the size large."""
     size = info["InstanceType"].partition(".")[2]
     if size in SIZES:

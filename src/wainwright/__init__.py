@@ -16,7 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wainwright.notebook import explain, plan, read
+    from wainwright.library import explain, plan, read
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "explain", "plan", "read"]
@@ -25,7 +25,7 @@ __all__ = ["__version__", "explain", "plan", "read"]
 def __getattr__(name: str) -> Any:
     """The library is loaded when it is first used: `wain` should start quickly."""
     if name in ("explain", "plan", "read"):
-        return getattr(importlib.import_module("wainwright.notebook"), name)
+        return getattr(importlib.import_module("wainwright.library"), name)
     raise AttributeError(f"module 'wainwright' has no attribute {name!r}")
 
 

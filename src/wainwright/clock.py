@@ -60,7 +60,7 @@ class VirtualClock:
 class _VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: float) -> None:
         self._now = start
-        super().__init__(_Impatient(self))
+        super().__init__(_VirtualSelector(self))
         # What is due counts as due from a microsecond before, as sums of floats fall short.
         self._clock_resolution = 1e-6
 
@@ -71,7 +71,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
-class _Impatient(selectors.DefaultSelector):
+class _VirtualSelector(selectors.DefaultSelector):
     """Looks for real input, and where there is none moves the clock instead of waiting."""
 
     def __init__(self, loop: _VirtualLoop) -> None:

@@ -2,7 +2,7 @@
 
 Assumed of a cloud: it is slow to show what it has done, answers get lost after something was done,
 and what could be had a minute ago may be gone. So everything here may be repeated: a launch is
-written down before it is asked for, and whoever repeats it gets the machine that was made first.
+written down before it is asked for, and whoever repeats it gets the instance that was made first.
 
 Node classes and overrides are the cloud's own affair. Controllers hand them over as Kubernetes has
 them, and write back what they are given.
@@ -13,17 +13,15 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from wainwright.model.claim import Claim, Mark
-from wainwright.model.index import TypeIndex
-from wainwright.model.instance import Instance
-from wainwright.model.interruption import Interruption
-from wainwright.model.snapshot import Reservation
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
+from wainwright.model.snapshot import ReservationState
 
 Manifest: TypeAlias = Mapping[str, Any]
 """An object as it is in the cluster: apiVersion, kind, metadata, spec, status."""
 
 
-class PoolScope(msgspec.Struct, frozen=True, kw_only=True):
+class NodePoolScope(msgspec.Struct, frozen=True, kw_only=True):
     """What of a pool changes what it can buy."""
 
     name: str
@@ -32,7 +30,7 @@ class PoolScope(msgspec.Struct, frozen=True, kw_only=True):
     """What its template puts on its nodes."""
 
 
-class Declared(msgspec.Struct, frozen=True, kw_only=True):
+class DeclaredObjects(msgspec.Struct, frozen=True, kw_only=True):
     """What users have written down for the cloud, all of it."""
 
     node_classes: tuple[Manifest, ...] = ()
@@ -40,10 +38,10 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """InstanceType objects."""
     overlays: tuple[Manifest, ...] = ()
     """NodeOverlay objects."""
-    pools: tuple[PoolScope, ...] = ()
+    pools: tuple[NodePoolScope, ...] = ()
 
 
-class ClassState(msgspec.Struct, frozen=True, kw_only=True):
+class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
     """A node class as the cloud has it now."""
 
     name: str
@@ -54,34 +52,34 @@ class ClassState(msgspec.Struct, frozen=True, kw_only=True):
     """To be written into the object."""
     annotations: Mapping[str, str]
     """To be written on the object, and on the claims launched from it."""
-    again: float
+    requeue_after: float
     """Seconds after which it is to be looked at again."""
 
 
-class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """What a pool can buy at this moment."""
 
-    index: TypeIndex
-    reservations: tuple[Reservation, ...] = ()
+    index: InstanceTypeIndex
+    reservations: tuple[ReservationState, ...] = ()
     """Those that its class may use."""
     remarks: tuple[str, ...] = ()
     """What is odd about overrides and classes, for whoever wrote them."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A claim in the ledger."""
 
     claim: str
     """Its uid."""
-    mark: Mark
+    mark: LaunchRecord
     instance: str = ""
-    """Its machine, once that has been written down."""
+    """Its instance, once that has been written down."""
 
 
-class Ledger(Protocol):
+class LaunchLog(Protocol):
     """Where launches are written down; it outlives the process."""
 
-    async def record(self, claim: str, mark: Mark) -> None:
+    async def record(self, claim: str, mark: LaunchRecord) -> None:
         """Writes the mark on the claim with that uid, for good, before this returns.
 
         Raises a WainError where that cannot be done, also where somebody else has changed the mark
@@ -89,24 +87,24 @@ class Ledger(Protocol):
         """
         ...
 
-    async def batch(self, identity: str) -> Sequence[Entry]:
+    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
         """Every claim that has a mark of that batch."""
         ...
 
 
-class Recovered(msgspec.Struct, frozen=True, kw_only=True):
+class RecoveredLaunches(msgspec.Struct, frozen=True, kw_only=True):
     """What became of launches whose end nobody saw."""
 
     found: Mapping[str, Instance]
-    """The machines of claims, by the uid of the claim."""
+    """The instances of claims, by the uid of the claim."""
     unclear: frozenset[str] = frozenset()
     """Claims of which nothing can be said yet; all others may be launched."""
 
 
-class Cloud(Protocol):
-    """Raises CloudError: see `errors` for what each kind is followed by."""
+class CloudProvider(Protocol):
+    """Raises CloudProviderError: see `errors` for what each kind is followed by."""
 
-    def declare(self, declared: Declared) -> None:
+    def declare(self, declared: DeclaredObjects) -> None:
         """Takes the place of what was declared before. Nothing is asked of the cloud."""
         ...
 
@@ -117,58 +115,58 @@ class Cloud(Protocol):
         """
         ...
 
-    async def resolve(self, node_class: str) -> ClassState:
+    async def resolve(self, node_class: str) -> NodeClassState:
         """Looks up everything that the class names."""
         ...
 
-    async def drop(self, node_class: str, claims: Sequence[str]) -> str:
+    async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:
         """Removes what was made for a class; what it waits for, or nothing where that is done."""
         ...
 
-    async def catalog(self, pool: str) -> Catalog:
-        """What the pool can buy now; ClassNotReady where nothing at all."""
+    async def catalog(self, pool: str) -> NodePoolCatalog:
+        """What the pool can buy now; NodeClassNotReadyError where nothing at all."""
         ...
 
-    async def launch(self, claim: Claim) -> Instance:
-        """The machine of the claim: a new one, or the one that it has, known or not.
+    async def launch(self, claim: NodeClaim) -> Instance:
+        """The instance of the claim: a new one, or the one that it has, known or not.
 
-        NotFound where the claim had one that is gone.
+        InstanceNotFoundError where the claim had one that is gone.
         """
         ...
 
-    async def recover(self, claims: Sequence[Claim]) -> Recovered:
-        """Deals out the machines that an earlier process has launched; superfluous ones go."""
+    async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
+        """Deals out the instances that an earlier process has launched; superfluous ones go."""
         ...
 
     async def terminate(self, instance: str) -> None:
-        """Ends the machine; NotFound once it is gone."""
+        """Ends the instance; InstanceNotFoundError once it is gone."""
         ...
 
     async def instance(self, identity: str) -> Instance:
-        """NotFound where there is none, or none any more."""
+        """InstanceNotFoundError where there is none, or none any more."""
         ...
 
     async def instances(self) -> Sequence[Instance]:
-        """Every machine of this cluster that is still there."""
+        """Every instance of this cluster that is still there."""
         ...
 
-    async def garbage(self, claims: Iterable[Claim]) -> Sequence[Instance]:
-        """Machines that belong to no claim; `claims` are all that there are."""
+    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
+        """Instances that belong to no claim; `claims` are all that there are."""
         ...
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
-        """Writes on the machine whose it is, once its node has joined."""
+        """Writes on the instance whose it is, once its node has joined."""
         ...
 
-    async def drift(self, claim: Claim) -> str | None:
-        """Why the claim's machine is not what its class would launch today; None where it is."""
+    async def drift(self, claim: NodeClaim) -> str | None:
+        """Why the claim's instance is not what its class would launch today; None where it is."""
         ...
 
-    def learn(self, instance: Instance, memory: int) -> None:
-        """A node of such a machine has so many bytes of memory, whatever was reckoned."""
+    def record_discovered_capacity(self, instance: Instance, memory: int) -> None:
+        """A node of such an instance has so many bytes of memory, whatever was reckoned."""
         ...
 
-    def shun(self, instance_type: str, zone: str, capacity_type: str) -> None:
+    def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
         """Nothing is bought there for a while: it was just taken away from us."""
         ...
 
@@ -179,10 +177,10 @@ class Cloud(Protocol):
         """
         ...
 
-    async def ailing(self) -> Sequence[Interruption]:
-        """Machines that fail, or are to be worked on, as it is now. To be called every minute."""
+    async def unhealthy_instances(self) -> Sequence[Interruption]:
+        """Instances that fail, or are to be worked on, as it is now. To be called every minute."""
         ...
 
-    async def tidy(self, claims: Iterable[Claim]) -> None:
+    async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:
         """Removes what nobody has used for long. To be called every half an hour."""
         ...

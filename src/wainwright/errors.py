@@ -1,16 +1,16 @@
 """Everything this package raises on purpose.
 
 WainError
-├── BadInput           something the user wrote must change; never retried
-│   └── Usage          the command line itself is wrong
-├── Stale              a generated file is not what the code makes today
-├── AwsError           what AWS answered instead of what was asked for
-└── CloudError         what a cloud could not do; each kind is followed by something else
-    ├── NoCapacity     not to be had now: the claim goes, and its pods are planned anew
-    ├── Refused        will be refused every time: the claim waits until somebody mends the reason
-    ├── Unavailable    not just now, or not clear yet: the same is asked again later
-    ├── ClassNotReady  the class cannot be launched from: the claim goes, and its pods wait for it
-    └── NotFound       there is no such machine any more: whatever was to be done to it is done
+├── InvalidInputError                something the user wrote must change; never retried
+│   └── UsageError                   the command line itself is wrong
+├── StaleFileError                   a generated file is not what the code makes today
+├── AwsError                         what AWS answered instead of what was asked for
+└── CloudProviderError               what a cloud could not do; each kind has its own consequence
+    ├── InsufficientCapacityError    not to be had now: the claim goes, its pods are planned anew
+    ├── RequestRejectedError         will be rejected every time: the claim waits for a mended cause
+    ├── TemporarilyUnavailableError  not just now, or not clear yet: the same is asked again later
+    ├── NodeClassNotReadyError       cannot be launched from: the claim goes, its pods wait for it
+    └── InstanceNotFoundError        no such instance any more: what was to be done to it is done
 
 A pod that fits nowhere is not an error: it is a reason in the plan.
 """
@@ -29,18 +29,18 @@ class WainError(Exception):
         self.hint = hint
 
 
-class BadInput(WainError):
+class InvalidInputError(WainError):
     """The input cannot be used as it stands. In a notebook, too, the reader sees what to do."""
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
-class Usage(BadInput):
+class UsageError(InvalidInputError):
     """The arguments contradict each other or name nothing."""
 
 
-class Stale(WainError):
+class StaleFileError(WainError):
     """A committed file differs from what would be generated now."""
 
 
@@ -57,7 +57,7 @@ class AwsError(WainError):
         self.status = status
 
 
-class CloudError(WainError):
+class CloudProviderError(WainError):
     """What a cloud could not do. `reason` is one word for conditions and metrics."""
 
     what_next: ClassVar[str]
@@ -65,22 +65,22 @@ class CloudError(WainError):
 
     def __init__(self, message: str, hint: str = "", *, reason: str = "") -> None:
         super().__init__(message, hint)
-        self.reason = reason or type(self).__name__
+        self.reason = reason or type(self).__name__.removesuffix("Error")
 
 
-class NoCapacity(CloudError):
+class InsufficientCapacityError(CloudProviderError):
     """Nothing of what the claim may buy can be had now."""
 
     what_next = "the claim is deleted, and its pods are planned anew with what is left"
 
 
-class Refused(CloudError):
+class RequestRejectedError(CloudProviderError):
     """The cloud will not do it, however often it is asked."""
 
     what_next = "the claim says why, and is tried again only after a long while"
 
 
-class Unavailable(CloudError):
+class TemporarilyUnavailableError(CloudProviderError):
     """The cloud cannot do it now, or has not said yet whether it did.
 
     `after` is how many seconds to wait before asking again; 0 leaves it to the caller.
@@ -95,13 +95,13 @@ class Unavailable(CloudError):
         self.after = after
 
 
-class ClassNotReady(CloudError):
+class NodeClassNotReadyError(CloudProviderError):
     """The node class cannot be launched from, at least not as it stands."""
 
     what_next = "the claim is deleted, and its pods wait until the class is ready"
 
 
-class NotFound(CloudError):
-    """There is no such machine, or there is none any more."""
+class InstanceNotFoundError(CloudProviderError):
+    """There is no such instance, or there is none any more."""
 
     what_next = "whatever was to be done to it counts as done"

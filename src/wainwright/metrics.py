@@ -1,7 +1,8 @@
 """Metrics: counters, gauges and histograms by name and labels, and the text that Prometheus reads.
 
 A registry is a value that is handed around; there is none that belongs to everybody. Every metric
-is declared once, so that its name and labels can be looked up, and a slip in either is an error.
+is declared once, here, so that its name and labels can be looked up, and a slip in either is an
+error.
 """
 
 from bisect import bisect_left
@@ -12,11 +13,39 @@ from typing import Final
 
 import msgspec
 
-SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-SIZES: Final = (1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
+DURATION_BUCKETS: Final = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+)
+SIZE_BUCKETS: Final = (
+    1.0,
+    2.0,
+    4.0,
+    5.0,
+    10.0,
+    15.0,
+    20.0,
+    25.0,
+    50.0,
+    100.0,
+    250.0,
+    500.0,
+    1000.0,
+)
 
 
-class Kind(Enum):
+class MetricKind(Enum):
     """As Prometheus calls them."""
 
     COUNTER = "counter"
@@ -29,7 +58,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     name: str
     about: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper bounds, ascending; only of a histogram, and without infinity."""
@@ -44,19 +73,19 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     """How many fell into each bucket, the one without an upper bound last."""
 
 
-Labels = tuple[str, ...]
+MetricLabelValues = tuple[str, ...]
 
 
-class Registry:
+class MetricsRegistry:
     """Everything that one process has measured."""
 
     def __init__(self) -> None:
-        self._values: dict[Metric, dict[Labels, float]] = {}
-        self._distributions: dict[Metric, dict[Labels, Distribution]] = {}
+        self._values: dict[Metric, dict[MetricLabelValues, float]] = {}
+        self._distributions: dict[Metric, dict[MetricLabelValues, Distribution]] = {}
 
     def add(self, metric: Metric, amount: float = 1.0, /, **labels: str) -> None:
         """Counts up."""
-        key = _key(metric, labels, Kind.COUNTER)
+        key = _key(metric, labels, MetricKind.COUNTER)
         if amount < 0:
             raise ValueError(f"{metric.name} is a counter and cannot go down by {-amount}")
         values = self._values.setdefault(metric, {})
@@ -64,15 +93,15 @@ class Registry:
 
     def set(self, metric: Metric, value: float, /, **labels: str) -> None:
         """States what a gauge stands at."""
-        self._values.setdefault(metric, {})[_key(metric, labels, Kind.GAUGE)] = value
+        self._values.setdefault(metric, {})[_key(metric, labels, MetricKind.GAUGE)] = value
 
     def forget(self, metric: Metric, /, **labels: str) -> None:
         """Takes away a gauge whose object is gone."""
-        self._values.get(metric, {}).pop(_key(metric, labels, Kind.GAUGE), None)
+        self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
-        key = _key(metric, labels, Kind.HISTOGRAM)
+        key = _key(metric, labels, MetricKind.HISTOGRAM)
         known = self._distributions.setdefault(metric, {})
         seen = known.get(key) or Distribution(buckets=(0,) * (len(metric.buckets) + 1))
         place = bisect_left(metric.buckets, value)
@@ -85,7 +114,7 @@ class Registry:
 
     def distribution(self, metric: Metric, /, **labels: str) -> Distribution:
         known = self._distributions.get(metric, {})
-        return known.get(_key(metric, labels, Kind.HISTOGRAM), Distribution())
+        return known.get(_key(metric, labels, MetricKind.HISTOGRAM), Distribution())
 
     def exposition(self) -> str:
         """All of it in the text format of Prometheus, in the order of names and labels."""
@@ -103,7 +132,7 @@ class Registry:
             yield from _histogram(metric, labels, seen)
 
 
-def _key(metric: Metric, labels: dict[str, str], kind: Kind) -> Labels:
+def _key(metric: Metric, labels: dict[str, str], kind: MetricKind) -> MetricLabelValues:
     if metric.kind is not kind:
         raise ValueError(f"{metric.name} is a {metric.kind.value}, not a {kind.value}")
     if set(labels) != set(metric.labels):
@@ -111,7 +140,7 @@ def _key(metric: Metric, labels: dict[str, str], kind: Kind) -> Labels:
     return tuple(labels[name] for name in metric.labels)
 
 
-def _histogram(metric: Metric, labels: Labels, seen: Distribution) -> Iterator[str]:
+def _histogram(metric: Metric, labels: MetricLabelValues, seen: Distribution) -> Iterator[str]:
     bounds = [*map(_number, metric.buckets), "+Inf"]
     for bound, count in zip(bounds, accumulate(seen.buckets), strict=True):
         yield f"{metric.name}_bucket{_braces(metric, labels, le=bound)} {count}"
@@ -119,7 +148,7 @@ def _histogram(metric: Metric, labels: Labels, seen: Distribution) -> Iterator[s
     yield f"{metric.name}_count{_braces(metric, labels)} {seen.count}"
 
 
-def _braces(metric: Metric, labels: Labels, **more: str) -> str:
+def _braces(metric: Metric, labels: MetricLabelValues, **more: str) -> str:
     pairs = [*zip(metric.labels, labels, strict=True), *more.items()]
     inside = ",".join(f'{name}="{_escaped(value, quotes=True)}"' for name, value in pairs)
     return f"{{{inside}}}" if inside else ""
@@ -137,40 +166,79 @@ def _number(value: float) -> str:
 CLOUD_DURATION: Final = Metric(
     name="karpenter_cloudprovider_duration_seconds",
     about="How long a call to the cloud took, each attempt by itself.",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     labels=("controller", "method", "provider"),
-    buckets=SECONDS,
+    buckets=DURATION_BUCKETS,
 )
 CLOUD_ERRORS: Final = Metric(
     name="karpenter_cloudprovider_errors_total",
     about="Calls to the cloud that were answered with an error, or not at all.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("controller", "method", "provider", "error"),
 )
 BATCH_SIZE: Final = Metric(
     name="karpenter_cloudprovider_batcher_batch_size",
     about="How many requests went into one call.",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     labels=("batcher_name",),
-    buckets=SIZES,
+    buckets=SIZE_BUCKETS,
 )
 BATCH_TIME: Final = Metric(
     name="karpenter_cloudprovider_batcher_batch_time_seconds",
     about="How long the first request of a batch waited for the others.",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     labels=("batcher_name",),
-    buckets=SECONDS,
+    buckets=DURATION_BUCKETS,
 )
 CLOUD_RETRIES: Final = Metric(
     name="wainwright_cloudprovider_retries_total",
     about="Calls that were repeated, by the error that made it necessary.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("method", "error"),
 )
-CLOUD_WAITING: Final = Metric(
+CLOUD_RATE_LIMIT_WAIT: Final = Metric(
     name="wainwright_cloudprovider_paced_seconds",
     about="How long calls waited so as to stay below the cloud's limits.",
-    kind=Kind.HISTOGRAM,
+    kind=MetricKind.HISTOGRAM,
     labels=("method",),
-    buckets=SECONDS,
+    buckets=DURATION_BUCKETS,
+)
+
+
+INSTANCE_LAUNCH_FAILURES: Final = Metric(
+    name="karpenter_cloudprovider_instance_launch_failures_total",
+    about="Pools that EC2 could not launch from, by what it said.",
+    kind=MetricKind.COUNTER,
+    labels=("zone", "zone_id", "capacity_type", "reason"),
+)
+
+
+INTERRUPTION_MESSAGES_RECEIVED: Final = Metric(
+    name="karpenter_interruption_received_messages_total",
+    about="Messages of the interruption queue, by what they announce.",
+    kind=MetricKind.COUNTER,
+    labels=("message_type",),
+)
+
+
+INTERRUPTION_MESSAGES_DELETED: Final = Metric(
+    name="karpenter_interruption_deleted_messages_total",
+    about="Messages that were dealt with and removed from the queue.",
+    kind=MetricKind.COUNTER,
+)
+
+
+INTERRUPTION_QUEUE_DURATION: Final = Metric(
+    name="karpenter_interruption_message_queue_duration_seconds",
+    about="How long messages lay in the queue before they were read.",
+    kind=MetricKind.HISTOGRAM,
+    buckets=DURATION_BUCKETS,
+)
+
+
+UNHEALTHY_INSTANCES: Final = Metric(
+    name="karpenter_interruption_instance_status_unhealthy_total",
+    about="Machines that were found unhealthy or due for maintenance, once for each time.",
+    kind=MetricKind.COUNTER,
+    labels=("category",),
 )

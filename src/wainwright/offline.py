@@ -10,114 +10,125 @@ from typing import Final
 
 import msgspec
 
-from wainwright.api.nodepool import NodePool
-from wainwright.catalogue.built import Built
-from wainwright.catalogue.layers import Catalogues
-from wainwright.catalogue.remarks import Remark
-from wainwright.catalogue.reservations import Selected
-from wainwright.catalogue.selection import offered, passed_over, said_of, still_runs
-from wainwright.catalogue.settings import Options as Rules
-from wainwright.catalogue.supply import Gates, Scope, Supply
-from wainwright.collector import without_collector
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.catalogue.class_catalog import (
+    CatalogBuilder,
+    NodeClassCatalog,
+    describe_unusable,
+    is_reservation_active,
+    offered_reservations,
+    unusable_reservations,
+)
+from wainwright.catalogue.diagnostics import ObjectDiagnostic
+from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions as Rules
+from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.core.plan import plan
-from wainwright.manifests.translate.snapshot import snapshot
-from wainwright.manifests.world import World
-from wainwright.model.index import TypeIndex
-from wainwright.model.options import DEFAULT_OPTIONS, Options, PreferencePolicy
-from wainwright.model.plan import Plan
+from wainwright.gc_pause import gc_paused
+from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions, PreferencePolicy
 from wainwright.model.pod import Pod
-from wainwright.model.snapshot import Reservation, Snapshot
+from wainwright.model.snapshot import ReservationState, Snapshot
+from wainwright.translate.snapshot import translate_snapshot
 
-NOTABLE: Final = 0.01  # preferences that cost less than this share of the plan go unmentioned
+NOTABLE_COST_SHARE: Final = (
+    0.01  # preferences that cost less than this share of the plan go unmentioned
+)
 
 
-class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan depends on besides the manifests."""
 
     now: datetime
     region: str | None = None
-    gates: Gates = Gates()
+    gates: FeatureGates = FeatureGates()
     rules: Rules = Rules()
-    options: Options = DEFAULT_OPTIONS
+    options: PlanOptions = DEFAULT_PLAN_OPTIONS
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
     """Everything compiled: what is left is to plan."""
 
-    world: World
-    conditions: Conditions
-    built: dict[str, Built]
+    manifests: ClusterManifests
+    conditions: PlanSettings
+    built: dict[str, NodeClassCatalog]
     """The catalogue of each pool, by the pool's name."""
     snapshot: Snapshot
     warnings: tuple[str, ...]
-    remarks: tuple[Remark, ...]
+    remarks: tuple[ObjectDiagnostic, ...]
     """What the catalogues have to say about objects of the input."""
-    passed_over: tuple[Selected, ...] = ()
+    passed_over: tuple[SelectedReservation, ...] = ()
     """Capacity reservations that classes select and that none of them can use."""
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
+class OfflinePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, with everything it was made from."""
 
-    prepared: Prepared
+    prepared: PreparedInput
     plan: Plan
 
 
-def scope_of(world: World, pool: NodePool) -> Scope:
+def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
     """For whom the pool's catalogue is made."""
     template = pool.spec.template.metadata
-    return Scope(
-        node_class=world.class_of(pool),
+    return CatalogScope(
+        node_class=manifests.class_of(pool),
         pool=pool.metadata.name,
         labels=(template.labels or {}) if template is not None else {},
     )
 
 
-def supply_of(world: World, conditions: Conditions, scopes: Iterable[Scope] = ()) -> Supply:
+def catalog_inputs(
+    manifests: ClusterManifests, conditions: PlanSettings, scopes: Iterable[CatalogScope] = ()
+) -> CatalogInputs:
     """Everything that catalogues are made from; further scopes join those of the pools."""
-    given = tuple(scope_of(world, pool) for pool in world.pools)
-    return Supply(
+    given = tuple(catalog_scope(manifests, pool) for pool in manifests.pools)
+    return CatalogInputs(
         now=conditions.now,
         region=conditions.region,
-        cloud=world.cloud,
-        catalog=world.catalog,
-        instance_types=tuple(world.instance_types),
-        overlays=tuple(world.overlays),
+        cloud=manifests.cloud,
+        catalog=manifests.catalog,
+        instance_types=tuple(manifests.instance_types),
+        overlays=tuple(manifests.overlays),
         scopes=(*given, *(scope for scope in scopes if scope not in given)),
         gates=conditions.gates,
         options=conditions.rules,
     )
 
 
-def prepare(world: World, conditions: Conditions) -> Prepared:
+def prepare_input(manifests: ClusterManifests, conditions: PlanSettings) -> PreparedInput:
     """Build the catalogues and the snapshot; raises catalogue.remarks.Refused."""
-    catalogues = Catalogues(supply_of(world, conditions))
-    built = {pool.metadata.name: catalogues.of(scope_of(world, pool)) for pool in world.pools}
-    unused = passed_over(built.values())
+    catalogues = CatalogBuilder(catalog_inputs(manifests, conditions))
+    built = {
+        pool.metadata.name: catalogues.of(catalog_scope(manifests, pool))
+        for pool in manifests.pools
+    }
+    unused = unusable_reservations(built.values())
     known = [
-        *offered(built.values()),
-        *(each for each in unused if still_runs(each, conditions.now)),
+        *offered_reservations(built.values()),
+        *(each for each in unused if is_reservation_active(each, conditions.now)),
     ]
-    translated = snapshot(world, reservations=map(_reservation, known))
+    translated = translate_snapshot(manifests, reservations=map(_model_reservation, known))
     remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
-    return Prepared(
-        world=world,
+    return PreparedInput(
+        manifests=manifests,
         conditions=conditions,
         built=built,
-        snapshot=msgspec.structs.replace(translated.snapshot, claims=_claims(world)),
-        warnings=(*translated.warnings, *said_of(unused)),
+        snapshot=msgspec.structs.replace(translated.snapshot, claims=_claim_names(manifests)),
+        warnings=(*translated.warnings, *describe_unusable(unused)),
         remarks=tuple(remarks),
         passed_over=tuple(unused),
     )
 
 
-def _claims(world: World) -> frozenset[str]:
-    return frozenset(claim.metadata.name for claim in world.claims)
+def _claim_names(manifests: ClusterManifests) -> frozenset[str]:
+    return frozenset(claim.metadata.name for claim in manifests.claims)
 
 
-def _reservation(selected: Selected) -> Reservation:
+def _model_reservation(selected: SelectedReservation) -> ReservationState:
     reservation = selected.reservation
-    return Reservation(
+    return ReservationState(
         id=reservation.id,
         total=reservation.total,
         available=selected.available,
@@ -127,31 +138,31 @@ def _reservation(selected: Selected) -> Reservation:
     )
 
 
-def planned(prepared: Prepared, *, advise: bool = True) -> Planned:
+def make_plan(prepared: PreparedInput, *, advise: bool = True) -> OfflinePlan:
     """The plan for what has been prepared; fixes are tried unless nobody will read of them."""
     indexes = {name: built.index for name, built in prepared.built.items()}
     options = prepared.conditions.options
-    with without_collector():
+    with gc_paused():
         made = plan(prepared.snapshot, indexes, options, advise=advise)
-        warnings = _dear_preferences(prepared.snapshot, indexes, options, made)
+        warnings = _preference_cost_warnings(prepared.snapshot, indexes, options, made)
     made = msgspec.structs.replace(made, warnings=(*made.warnings, *warnings))
-    return Planned(prepared=prepared, plan=made)
+    return OfflinePlan(prepared=prepared, plan=made)
 
 
-def _dear_preferences(
-    snapshot: Snapshot, indexes: Mapping[str, TypeIndex], options: Options, made: Plan
+def _preference_cost_warnings(
+    snapshot: Snapshot, indexes: Mapping[str, InstanceTypeIndex], options: PlanOptions, made: Plan
 ) -> tuple[str, ...]:
     """What respecting preferences costs, where it costs anything: nothing weighs them otherwise."""
     if options.preference_policy is PreferencePolicy.IGNORE or not any(
-        map(_prefers, snapshot.pods)
+        map(_has_preferences, snapshot.pods)
     ):
         return ()
     ignoring = msgspec.structs.replace(options, preference_policy=PreferencePolicy.IGNORE)
     other = plan(snapshot, indexes, ignoring, advise=False)
     dearer = made.price + made.fees - other.price - other.fees
-    if other.scheduled < made.scheduled or dearer < NOTABLE * (other.price + other.fees):
+    if other.scheduled < made.scheduled or dearer < NOTABLE_COST_SHARE * (other.price + other.fees):
         return ()
-    pods = sum(map(_prefers, snapshot.pods))
+    pods = sum(map(_has_preferences, snapshot.pods))
     return (
         f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${dearer:.3f}/h: "
         f"{len(made.claims):,} nodes where "
@@ -159,11 +170,11 @@ def _dear_preferences(
     )
 
 
-def _prefers(pod: Pod) -> bool:
-    bonds = pod.bonds
+def _has_preferences(pod: Pod) -> bool:
+    constraints = pod.constraints
     return bool(
-        bonds.preferred_affinity
-        or bonds.preferred_anti_affinity
-        or bonds.preferred_nodes
-        or any(not spread.required for spread in bonds.spreads)
+        constraints.preferred_affinity
+        or constraints.preferred_anti_affinity
+        or constraints.preferred_nodes
+        or any(not spread.required for spread in constraints.spreads)
     )

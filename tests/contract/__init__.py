@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("tests.contract.cases", "tests.contract.lines")
+pytest.register_assert_rewrite("tests.contract.cases", "tests.contract.client_checks")

@@ -1,42 +1,49 @@
-"""Servers for the tests: emulated accounts and moto's, in threads of this process."""
+"""Servers for the tests: emulated accounts and moto's in threads of this process, and `wain
+emulator` as a process of its own.
+"""
 
 import asyncio
+import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 from moto.server import ThreadedMotoServer
 
-from wainwright.api.cloud import Cloud
+from wainwright.api.catalog_documents import Cloud
 from wainwright.clock import SystemClock
-from wainwright.emulator.cloud import EmulatedCloud
-from wainwright.emulator.http.server import Server, endpoint_of, listening
-from wainwright.emulator.settings import Settings
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.http.server import EmulatorHttpServer, endpoint_url, listen
+from wainwright.emulator.settings import EmulatorSettings
 
 
-class Emulator:
+class EmulatorServer:
     """An emulated account behind HTTP; the server runs in a thread of its own."""
 
-    def __init__(self, cloud: EmulatedCloud, endpoint: str) -> None:
+    def __init__(self, cloud: EmulatedAwsAccount, endpoint: str) -> None:
         self.cloud = cloud
         self.endpoint = endpoint
 
 
 @contextmanager
-def emulator(
-    cloud: Cloud | None = None, made: type[EmulatedCloud] = EmulatedCloud
-) -> Iterator[Emulator]:
+def serve_emulator(
+    cloud: Cloud | None = None, made: type[EmulatedAwsAccount] = EmulatedAwsAccount
+) -> Iterator[EmulatorServer]:
     """Serves an account on a free port for as long as the block lasts."""
-    sock = listening(0)
-    settings = Settings(queue_base=endpoint_of(sock))
+    sock = listen(0)
+    settings = EmulatorSettings(queue_base=endpoint_url(sock))
     account = made(cloud, clock=SystemClock(), settings=settings)
-    with _serving(Server(account, sock)):
-        yield Emulator(account, endpoint_of(sock))
+    with _serving(EmulatorHttpServer(account, sock)):
+        yield EmulatorServer(account, endpoint_url(sock))
 
 
 @contextmanager
-def _serving(server: Server) -> Iterator[None]:
+def _serving(server: EmulatorHttpServer) -> Iterator[None]:
     loop = asyncio.new_event_loop()
     ready, done = Event(), asyncio.Event()
 
@@ -57,7 +64,7 @@ def _serving(server: Server) -> Iterator[None]:
 
 
 @contextmanager
-def moto() -> Iterator[str]:
+def serve_moto() -> Iterator[str]:
     """Moto's server; gives its endpoint."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -67,3 +74,42 @@ def moto() -> Iterator[str]:
         yield f"http://{host}:{port}"
     finally:
         server.stop()
+
+
+WAIN = Path(sys.executable).with_name("wain")
+
+
+class EmulatorProcess:
+    """A process, and the line that it printed."""
+
+    def __init__(self, child: "subprocess.Popen[str]", said: dict[str, Any]) -> None:
+        self.child = child
+        self.said = said
+
+    def stop(self) -> tuple[int, str]:
+        """Its exit code, and what it wrote to standard error."""
+        self.child.terminate()
+        rest, errors = self.child.communicate(timeout=30)
+        assert rest == "", "more than one line was printed"
+        return self.child.returncode, errors
+
+
+@contextmanager
+def emulator_process(*flags: str) -> Iterator[EmulatorProcess]:
+    """Runs until the block ends, on a port that is free."""
+    child = subprocess.Popen(
+        [WAIN, "emulator", "--port", "0", *flags],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        assert line, child.communicate(timeout=30)[1]
+        yield EmulatorProcess(child, json.loads(line))
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()

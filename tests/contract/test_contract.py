@@ -2,9 +2,9 @@
 
 import botocore.exceptions
 import pytest
-from tests.contract.case import CASES, Case
 from tests.contract.cases import ALL
-from tests.contract.doors import InProcess, OverHttp
+from tests.contract.clients import HttpClient, InProcessClient
+from tests.contract.registry import CASES, ContractCase
 
 from wainwright.errors import AwsError
 
@@ -15,24 +15,24 @@ DISPUTED = [name for name in NAMES if CASES[name].moto_wrong]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_in_process(name: str, in_process: InProcess) -> None:
+def test_in_process(name: str, in_process: InProcessClient) -> None:
     CASES[name].story(in_process)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_over_http(name: str, over_http: OverHttp) -> None:
+def test_over_http(name: str, over_http: HttpClient) -> None:
     CASES[name].story(over_http)
 
 
 @pytest.mark.parametrize("name", AGREED)
-def test_moto_agrees(name: str, by_moto: OverHttp) -> None:
+def test_moto_agrees(name: str, by_moto: HttpClient) -> None:
     CASES[name].story(by_moto)
 
 
 @pytest.mark.parametrize("name", DISPUTED)
-def test_moto_is_still_wrong(name: str, by_moto: OverHttp) -> None:
+def test_moto_is_still_wrong(name: str, by_moto: HttpClient) -> None:
     """Fails when moto is mended: then the case need not excuse it any longer."""
-    case: Case = CASES[name]
+    case: ContractCase = CASES[name]
     wrong = (AssertionError, AwsError, KeyError, ValueError, botocore.exceptions.BotoCoreError)
     with pytest.raises(wrong):
         case.story(by_moto)

@@ -6,19 +6,19 @@ from time import monotonic
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
-from tests.contract.lines.scene import unique
-from tests.contract.servers import Emulator, emulator
-from tests.contract.wire import FORM, Wire, signed
+from tests.contract.client_checks.setup import unique_name
+from tests.contract.raw_http import FORM, RawConnection, authorization_header
+from tests.contract.servers import EmulatorServer, serve_emulator
 
-from wainwright.emulator.cloud import EmulatedCloud
-from wainwright.emulator.world import Answer, Params
+from wainwright.emulator.context import Params, Response
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
 
 
-def test_a_connection_is_kept_and_header_and_body_come_together(served: Emulator) -> None:
+def test_a_connection_is_kept_and_header_and_body_come_together(served: EmulatorServer) -> None:
     where = urlsplit(served.endpoint)
     body = b"Action=DescribeAvailabilityZones&Version=2016-11-15"
     head = (
-        f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: {signed('ec2')}\r\n"
+        f"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: {authorization_header('ec2')}\r\n"
         f"Content-Type: {FORM}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     with socket.create_connection((where.hostname or "", where.port or 0)) as connection:
@@ -30,13 +30,13 @@ def test_a_connection_is_kept_and_header_and_body_come_together(served: Emulator
             assert answer.endswith(b"</DescribeAvailabilityZonesResponse>")
 
 
-def test_calls_are_answered_while_polls_are_held(served: Emulator) -> None:
-    lines = [Wire(served.endpoint) for _ in range(12)]
-    names = [unique("held") for _ in range(2)]
+def test_calls_are_answered_while_polls_are_held(served: EmulatorServer) -> None:
+    lines = [RawConnection(served.endpoint) for _ in range(12)]
+    names = [unique_name("held") for _ in range(2)]
     for name in names:
         lines[0].target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
 
-    def poll(wire: Wire, name: str) -> bytes:
+    def poll(wire: RawConnection, name: str) -> bytes:
         body = {"QueueUrl": f"http://x/111122223333/{name}", "WaitTimeSeconds": 20}
         return wire.target("sqs", "AmazonSQS.ReceiveMessage", "1.0", body).body
 
@@ -57,13 +57,15 @@ def test_calls_are_answered_while_polls_are_held(served: Emulator) -> None:
         wire.close()
 
 
-def test_a_poll_whose_client_is_gone_takes_no_message(served: Emulator, wire: Wire) -> None:
-    name = unique("gone")
+def test_a_poll_whose_client_is_gone_takes_no_message(
+    served: EmulatorServer, wire: RawConnection
+) -> None:
+    name = unique_name("gone")
     wire.target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
     where = {"QueueUrl": f"http://x/111122223333/{name}"}
-    other = Wire(served.endpoint)
+    other = RawConnection(served.endpoint)
     headers = {
-        "Authorization": signed("sqs"),
+        "Authorization": authorization_header("sqs"),
         "Content-Type": "application/x-amz-json-1.0",
         "X-Amz-Target": "AmazonSQS.ReceiveMessage",
     }
@@ -77,33 +79,33 @@ def test_a_poll_whose_client_is_gone_takes_no_message(served: Emulator, wire: Wi
     assert got.json["Messages"][0]["Body"] == "kept"
 
 
-def test_the_largest_request_that_a_client_sends(wire: Wire) -> None:
+def test_the_largest_request_that_a_client_sends(wire: RawConnection) -> None:
     """A filter of two hundred values, and an address of thirty thousand letters."""
     values = {f"Filter.1.Value.{number}": "x" * 150 for number in range(1, 201)}
     fields = {"Action": "DescribeInstances", "Filter.1.Name": "tag:x", **values}
-    headers = {"Authorization": signed("ec2")}
+    headers = {"Authorization": authorization_header("ec2")}
     reply = wire.send("GET", f"/?{urlencode(fields, quote_via=quote)}", None, headers)
     assert reply.xml.tag == "DescribeInstancesResponse", reply.body
 
 
-def test_a_body_beyond_all_bounds_is_refused_in_shape(wire: Wire) -> None:
-    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+def test_a_body_beyond_all_bounds_is_refused_in_shape(wire: RawConnection) -> None:
+    headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", b"Action=X&Y=" + b"y" * (17 * 2**20), headers)
     assert reply.status == 413
     assert reply.text("Error/Code") == "RequestEntityTooLarge"
 
 
-class Broken(EmulatedCloud):
+class Broken(EmulatedAwsAccount):
     """An account with a mistake in it."""
 
-    async def call(self, service: str, operation: str, params: Params) -> Answer:
+    async def call(self, service: str, operation: str, params: Params) -> Response:
         raise ZeroDivisionError(f"{service} {operation} {len(params)}")
 
 
 @pytest.mark.parametrize("service", ["ec2", "iam", "ssm", "sqs", "eks"])
 def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCaptureFixture) -> None:
-    with emulator(made=Broken) as running:
-        wire = Wire(running.endpoint)
+    with serve_emulator(made=Broken) as running:
+        wire = RawConnection(running.endpoint)
         try:
             if service in ("ec2", "iam"):
                 action = "DescribeInstances" if service == "ec2" else "ListInstanceProfiles"
@@ -111,7 +113,9 @@ def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCapt
                 path = "Errors/Error/Code" if service == "ec2" else "Error/Code"
                 assert reply.text(path) == "InternalError"
             elif service == "eks":
-                reply = wire.send("GET", "/clusters", None, {"Authorization": signed("eks")})
+                reply = wire.send(
+                    "GET", "/clusters", None, {"Authorization": authorization_header("eks")}
+                )
                 assert reply.headers["x-amzn-errortype"] == "InternalError"
             else:
                 target = "AmazonSSM.GetParameter" if service == "ssm" else "AmazonSQS.ListQueues"
@@ -125,8 +129,8 @@ def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCapt
 
 
 def test_a_lost_reply_is_no_reply() -> None:
-    with emulator() as running:
-        wire = Wire(running.endpoint)
+    with serve_emulator() as running:
+        wire = RawConnection(running.endpoint)
         rule = '{"faults": [{"operation": "CreateVpc", "when": "after", "times": 1}]}'
         wire.send("POST", "/_wain/change", rule, {"Content-Type": "application/json"})
         before = len(wire.form("ec2", "DescribeVpcs").xml.findall("vpcSet/item"))
@@ -139,11 +143,11 @@ def test_a_lost_reply_is_no_reply() -> None:
 
 def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
     with ThreadPoolExecutor(1) as threads:
-        with emulator() as running:
-            wire = Wire(running.endpoint)
+        with serve_emulator() as running:
+            wire = RawConnection(running.endpoint)
             body = {"QueueUrl": "http://x/111122223333/wain", "WaitTimeSeconds": 20}
             held = threads.submit(wire.target, "sqs", "AmazonSQS.ReceiveMessage", "1.0", body)
-            other = Wire(running.endpoint)
+            other = RawConnection(running.endpoint)
             other.form("ec2", "DescribeSubnets")
             other.close()
             begin = monotonic()
@@ -156,8 +160,8 @@ def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
 
 
 def test_throttling_is_503_in_ec2_and_400_elsewhere() -> None:
-    with emulator() as running:
-        wire = Wire(running.endpoint)
+    with serve_emulator() as running:
+        wire = RawConnection(running.endpoint)
         limits = (
             '{"throttling": [{"operation": "*", "rate": 0.001, "burst": 1},'
             ' {"service": "ssm", "rate": 0.001, "burst": 1}]}'

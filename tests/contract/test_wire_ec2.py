@@ -3,25 +3,25 @@
 from urllib.parse import urlencode
 
 import pytest
-from tests.contract.lines.scene import unique
-from tests.contract.wire import FORM, Wire, signed
+from tests.contract.client_checks.setup import unique_name
+from tests.contract.raw_http import FORM, RawConnection, authorization_header
 
 
-def subnet(wire: Wire) -> str:
+def subnet(wire: RawConnection) -> str:
     found = wire.form("ec2", "DescribeSubnets").text("subnetSet/item/subnetId")
     assert found is not None
     return found
 
 
-def template(wire: Wire, **data: str) -> str:
-    name = unique("karpenter.k8s.aws/wire")
+def template(wire: RawConnection, **data: str) -> str:
+    name = unique_name("karpenter.k8s.aws/wire")
     fields = {f"LaunchTemplateData__{key}": value for key, value in data.items()}
     reply = wire.form("ec2", "CreateLaunchTemplate", LaunchTemplateName=name, **fields)
     assert reply.status == 200, reply.body
     return name
 
 
-def image(wire: Wire) -> str:
+def image(wire: RawConnection) -> str:
     name = (
         "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id"
     )
@@ -29,7 +29,7 @@ def image(wire: Wire) -> str:
     return str(reply.json["Parameter"]["Value"])
 
 
-def test_ec2_takes_a_form_and_answers_in_xml(wire: Wire) -> None:
+def test_ec2_takes_a_form_and_answers_in_xml(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeAvailabilityZones")
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/xml")
@@ -39,7 +39,7 @@ def test_ec2_takes_a_form_and_answers_in_xml(wire: Wire) -> None:
     assert reply.text("availabilityZoneInfo/item/zoneName") == "us-east-1a"
 
 
-def test_lists_of_ec2_are_numbered_without_a_name_between(wire: Wire) -> None:
+def test_lists_of_ec2_are_numbered_without_a_name_between(wire: RawConnection) -> None:
     reply = wire.form(
         "ec2",
         "DescribeSubnets",
@@ -53,12 +53,12 @@ def test_lists_of_ec2_are_numbered_without_a_name_between(wire: Wire) -> None:
     assert sorted(each.text or "" for each in found) == ["us-east-1a", "us-east-1b"]
 
 
-def test_the_numbers_of_a_list_may_have_gaps(wire: Wire) -> None:
+def test_the_numbers_of_a_list_may_have_gaps(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeInstanceTypes", InstanceType__7="m5.large")
     assert reply.text("instanceTypeSet/item/instanceType") == "m5.large"
 
 
-def test_names_that_ec2_spells_in_its_own_way(wire: Wire) -> None:
+def test_names_that_ec2_spells_in_its_own_way(wire: RawConnection) -> None:
     group = wire.form(
         "ec2",
         "DescribeSecurityGroups",
@@ -85,7 +85,7 @@ def test_names_that_ec2_spells_in_its_own_way(wire: Wire) -> None:
     assert reply.text(f"{data}/monitoring/enabled") == "false"
 
 
-def test_markup_in_values_is_escaped(wire: Wire) -> None:
+def test_markup_in_values_is_escaped(wire: RawConnection) -> None:
     value = """<&> "two" 'one' ]]> é"""
     reply = wire.form(
         "ec2",
@@ -100,7 +100,7 @@ def test_markup_in_values_is_escaped(wire: Wire) -> None:
     assert reply.text("tagSet/item/value") == value
 
 
-def test_times_of_ec2_are_written_out(wire: Wire) -> None:
+def test_times_of_ec2_are_written_out(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeSpotPriceHistory", MaxResults="5")
     moment = reply.text("spotPriceHistorySet/item/timestamp") or ""
     assert moment.endswith("Z")
@@ -111,7 +111,7 @@ def test_times_of_ec2_are_written_out(wire: Wire) -> None:
     assert after.status == 200
 
 
-def test_small_numbers_are_plain_decimals_in_and_out(wire: Wire) -> None:
+def test_small_numbers_are_plain_decimals_in_and_out(wire: RawConnection) -> None:
     small = "0.00000007808000000000001"
     reply = wire.form(
         "ec2",
@@ -133,7 +133,7 @@ def test_small_numbers_are_plain_decimals_in_and_out(wire: Wire) -> None:
     assert reply.text("fleetInstanceSet/item/instanceIds/item")
 
 
-def test_errors_of_ec2(wire: Wire) -> None:
+def test_errors_of_ec2(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeInstances", InstanceId__1="i-0123456789abcdef0")
     assert reply.status == 400
     assert reply.xml.tag == "Response"
@@ -189,29 +189,29 @@ REFUSED_BY_EC2 = {
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_EC2)
-def test_what_ec2_cannot_read_is_refused_in_its_shape(name: str, wire: Wire) -> None:
+def test_what_ec2_cannot_read_is_refused_in_its_shape(name: str, wire: RawConnection) -> None:
     fields, code, said = REFUSED_BY_EC2[name]
-    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+    headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", urlencode(fields), headers)
     assert reply.status == 400
     assert reply.text("Errors/Error/Code") == code
     assert said in (reply.text("Errors/Error/Message") or "")
 
 
-def test_bytes_that_are_no_text_are_refused(wire: Wire) -> None:
-    headers = {"Authorization": signed("ec2"), "Content-Type": FORM}
+def test_bytes_that_are_no_text_are_refused(wire: RawConnection) -> None:
+    headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", b"Action=DescribeInstances&x=%ff%fe", headers)
     assert reply.status == 400
     assert reply.text("Errors/Error/Code") == "MalformedQueryString"
 
 
-def test_a_dry_run_is_an_error_of_its_own(wire: Wire) -> None:
+def test_a_dry_run_is_an_error_of_its_own(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeInstanceTypes", DryRun="true")
     assert reply.status == 412
     assert reply.text("Errors/Error/Code") == "DryRunOperation"
 
 
-def test_a_question_may_stand_in_the_address_with_its_signature(wire: Wire) -> None:
+def test_a_question_may_stand_in_the_address_with_its_signature(wire: RawConnection) -> None:
     query = urlencode(
         {
             "Action": "DescribeAvailabilityZones",
@@ -225,7 +225,7 @@ def test_a_question_may_stand_in_the_address_with_its_signature(wire: Wire) -> N
     assert reply.xml.tag == "DescribeAvailabilityZonesResponse"
 
 
-def test_without_a_signature_nobody_knows_who_is_asked(wire: Wire) -> None:
+def test_without_a_signature_nobody_knows_who_is_asked(wire: RawConnection) -> None:
     reply = wire.send("POST", "/", "Action=DescribeInstances", {"Content-Type": FORM})
     assert reply.status == 403
     assert reply.text("Error/Code") == "MissingAuthenticationToken"

@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from tests.contract.lines.scene import unique
-from tests.contract.wire import FORM, Wire, signed
+from tests.contract.client_checks.setup import unique_name
+from tests.contract.raw_http import FORM, RawConnection, authorization_header
 
 
-def test_iam_wraps_its_answers(wire: Wire) -> None:
-    name = unique("wire")
+def test_iam_wraps_its_answers(wire: RawConnection) -> None:
+    name = unique_name("wire")
     reply = wire.form(
         "iam",
         "CreateInstanceProfile",
@@ -32,7 +32,7 @@ def test_iam_wraps_its_answers(wire: Wire) -> None:
     assert [each.tag for each in none.xml] == ["ResponseMetadata"]
 
 
-def test_errors_of_iam(wire: Wire) -> None:
+def test_errors_of_iam(wire: RawConnection) -> None:
     reply = wire.form("iam", "GetInstanceProfile", InstanceProfileName="none")
     assert (reply.status, reply.xml.tag) == (404, "ErrorResponse")
     assert reply.text("Error/Code") == "NoSuchEntity"
@@ -40,14 +40,14 @@ def test_errors_of_iam(wire: Wire) -> None:
     assert reply.text("RequestId") == reply.headers["x-amzn-requestid"]
 
 
-def test_only_the_scope_tells_services_apart(wire: Wire) -> None:
+def test_only_the_scope_tells_services_apart(wire: RawConnection) -> None:
     """The same body, signed for another service."""
     assert wire.form("ec2", "ListInstanceProfiles").text("Errors/Error/Code") == "InvalidAction"
     assert wire.form("iam", "ListInstanceProfiles").status == 200
 
 
-def test_eks_is_asked_by_path(wire: Wire) -> None:
-    headers = {"Authorization": signed("eks")}
+def test_eks_is_asked_by_path(wire: RawConnection) -> None:
+    headers = {"Authorization": authorization_header("eks")}
     reply = wire.send("GET", "/clusters/wain", None, headers)
     assert reply.headers["content-type"] == "application/json"
     cluster = reply.json["cluster"]
@@ -61,14 +61,14 @@ def test_eks_is_asked_by_path(wire: Wire) -> None:
     assert "€ x" in reply.json["message"]
 
 
-def test_a_path_that_eks_does_not_have(wire: Wire) -> None:
-    reply = wire.send("GET", "/nothing/here", None, {"Authorization": signed("eks")})
+def test_a_path_that_eks_does_not_have(wire: RawConnection) -> None:
+    reply = wire.send("GET", "/nothing/here", None, {"Authorization": authorization_header("eks")})
     assert reply.status == 400
     assert reply.headers["x-amzn-errortype"] == "InvalidAction"
     assert reply.json["message"]
 
 
-def test_ssm_speaks_json_1_1(wire: Wire) -> None:
+def test_ssm_speaks_json_1_1(wire: RawConnection) -> None:
     reply = wire.target("ssm", "AmazonSSM.GetParameter", "1.1", {"Name": "/none"})
     assert reply.status == 400
     assert reply.headers["content-type"] == "application/x-amz-json-1.1"
@@ -78,13 +78,13 @@ def test_ssm_speaks_json_1_1(wire: Wire) -> None:
         "ssm",
         "AmazonSSM.PutParameter",
         "1.1",
-        {"Name": f"/{unique('wire')}", "Value": "x", "Type": "String"},
+        {"Name": f"/{unique_name('wire')}", "Value": "x", "Type": "String"},
     )
     assert made.json["Version"] == 1
 
 
-def test_times_of_json_are_numbers(wire: Wire) -> None:
-    name = f"/{unique('wire')}"
+def test_times_of_json_are_numbers(wire: RawConnection) -> None:
+    name = f"/{unique_name('wire')}"
     wire.target(
         "ssm", "AmazonSSM.PutParameter", "1.1", {"Name": name, "Value": "x", "Type": "String"}
     )
@@ -93,9 +93,9 @@ def test_times_of_json_are_numbers(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '"x"', '{"Name": 5}', '{"Name": ["/x"]}'])
-def test_json_that_cannot_be_read(body: str, wire: Wire) -> None:
+def test_json_that_cannot_be_read(body: str, wire: RawConnection) -> None:
     headers = {
-        "Authorization": signed("ssm"),
+        "Authorization": authorization_header("ssm"),
         "Content-Type": "application/x-amz-json-1.1",
         "X-Amz-Target": "AmazonSSM.GetParameter",
     }
@@ -104,12 +104,12 @@ def test_json_that_cannot_be_read(body: str, wire: Wire) -> None:
     assert reply.json["__type"] == "SerializationException"
 
 
-def test_the_price_list_is_asked_in_other_regions(wire: Wire) -> None:
+def test_the_price_list_is_asked_in_other_regions(wire: RawConnection) -> None:
     """The region of the prices is in the filter, not in the signature."""
     filters = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"}]
     body = {"ServiceCode": "AmazonEC2", "MaxResults": 1, "Filters": filters}
     headers = {
-        "Authorization": signed("pricing", "ap-south-1"),
+        "Authorization": authorization_header("pricing", "ap-south-1"),
         "Content-Type": "application/x-amz-json-1.1",
         "X-Amz-Target": "AWSPriceListService.GetProducts",
     }
@@ -118,7 +118,7 @@ def test_the_price_list_is_asked_in_other_regions(wire: Wire) -> None:
     assert json.loads(text)["product"]["attributes"]["regionCode"] == "us-east-1"
 
 
-def test_sqs_has_its_old_codes_in_a_header(wire: Wire) -> None:
+def test_sqs_has_its_old_codes_in_a_header(wire: RawConnection) -> None:
     reply = wire.target(
         "sqs",
         "AmazonSQS.GetQueueUrl",
@@ -133,8 +133,8 @@ def test_sqs_has_its_old_codes_in_a_header(wire: Wire) -> None:
     assert reply.json["__type"].endswith("QueueDoesNotExist")
 
 
-def test_whatever_host_the_address_of_a_queue_names(wire: Wire) -> None:
-    name = unique("host")
+def test_whatever_host_the_address_of_a_queue_names(wire: RawConnection) -> None:
+    name = unique_name("host")
     wire.target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
     elsewhere = f"https://sqs.us-east-1.amazonaws.com/111122223333/{name}"
     sent = {"QueueUrl": elsewhere, "MessageBody": "here"}
@@ -160,9 +160,9 @@ def test_whatever_host_the_address_of_a_queue_names(wire: Wire) -> None:
     ],
 )
 def test_services_that_are_not_here(
-    service: str, headers: dict[str, str], kind: str, wire: Wire
+    service: str, headers: dict[str, str], kind: str, wire: RawConnection
 ) -> None:
-    sent = {"Authorization": signed(service), "Accept": "text/html", **headers}
+    sent = {"Authorization": authorization_header(service), "Accept": "text/html", **headers}
     reply = wire.send("POST", "/", "Action=GetCallerIdentity", sent)
     assert reply.status == 400
     assert reply.headers["content-type"].startswith(kind)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 import pytest
-from tests.support.controlplane import ControlPlane
-from tests.support.tools import Missing, skip_or_fail
+from tests.support.control_plane import ControlPlane
+from tests.support.processes import MissingTool, skip_or_fail
 
-from wainwright.api.crd import DEFINITIONS, definition
+from wainwright.api.kinds import CUSTOM_RESOURCES, custom_resource_definition
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +27,8 @@ def full_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def api(control_plane: ControlPlane) -> ControlPlane:
     """The same control plane, with our CRDs."""
-    for item in DEFINITIONS:
-        control_plane.apply_crd(definition(item))
+    for item in CUSTOM_RESOURCES:
+        control_plane.apply_crd(custom_resource_definition(item))
     return control_plane
 
 
@@ -41,7 +41,7 @@ def running(
     try:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
             plane = ControlPlane.start(scheduler, controller_manager)
-    except Missing as missing:
+    except MissingTool as missing:
         skip_or_fail(str(missing))
     with plane:
         yield plane

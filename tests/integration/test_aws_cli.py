@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts import emulator_docs
-from tests.contract.process import emulating
-from tests.support.tools import skip_or_fail
+from scripts import update_emulator_docs
+from tests.contract.servers import emulator_process
+from tests.support.processes import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,17 +66,17 @@ def command() -> Path:
 
 @pytest.fixture(scope="module")
 def aws(command: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
-    with emulating() as running:
+    with emulator_process() as running:
         yield Aws(command, running.said, tmp_path_factory.mktemp("home"))
 
 
 def test_the_session_in_the_documentation(command: Path, tmp_path: Path) -> None:
-    assert command.parent == emulator_docs.AWS
-    with emulating() as running:
+    assert command.parent == update_emulator_docs.AWS
+    with emulator_process() as running:
         where = {**running.said["environment"], "HOME": str(tmp_path)}
-        shown = emulator_docs.session(where)
-    stale = "run: .venv/bin/python scripts/emulator_docs.py"
-    assert emulator_docs.block("session") == shown, stale
+        shown = update_emulator_docs.session_output(where)
+    stale = "run: .venv/bin/python scripts/update_emulator_docs.py"
+    assert update_emulator_docs.block("session") == shown, stale
 
 
 def image(aws: Aws) -> str:

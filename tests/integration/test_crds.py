@@ -5,38 +5,41 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.controlplane import ControlPlane
-from tests.support.table import Change, Row, changes, rows
+from tests.support.control_plane import ControlPlane
+from tests.support.manifest_tables import ManifestRow, ObjectChange, manifest_rows, object_changes
 
-from wainwright.api.crd import DEFINITIONS, Definition, definition
-from wainwright.api.judge import completed
-from wainwright.api.kinds import known
-from wainwright.manifests.document import documents
-from wainwright.manifests.files import Source
+from wainwright.api.kinds import (
+    CUSTOM_RESOURCES,
+    CustomResource,
+    custom_resource_definition,
+    known_kinds,
+)
+from wainwright.api.validation.object_validation import with_defaults
+from wainwright.manifests.documents import SourceFile, split_documents
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
-BY_KIND = {(item.api_version, item.kind): item for item in DEFINITIONS}
+BY_KIND = {(item.api_version, item.kind): item for item in CUSTOM_RESOURCES}
 
 
 def _read(text: str) -> dict[str, Any]:
-    value: dict[str, Any] = next(documents(Source("row.yaml", text))).text.value
+    value: dict[str, Any] = next(split_documents(SourceFile("row.yaml", text))).text.value
     return value
 
 
-def _path(item: Definition) -> str:
+def _path(item: CustomResource) -> str:
     return f"/apis/{item.api_version}/{item.plural}"
 
 
 SERVED = [
     row
-    for row in rows("custom")
+    for row in manifest_rows("custom")
     if (_read(row.text)["apiVersion"], _read(row.text)["kind"]) in BY_KIND
 ]
 
 
 @pytest.mark.parametrize("row", SERVED, ids=lambda row: row.name)
 def test_the_server_accepts_what_we_accept_and_fills_in_what_we_fill_in(
-    row: Row, api: ControlPlane
+    row: ManifestRow, api: ControlPlane
 ) -> None:
     value = _read(row.text)
     item = BY_KIND[value["apiVersion"], value["kind"]]
@@ -45,12 +48,12 @@ def test_the_server_accepts_what_we_accept_and_fills_in_what_we_fill_in(
     )
     assert (answer.status == 201) == row.accepted, answer.message
     if row.accepted and "error(offline)" not in row.words:
-        ours = completed(known()[item.api_version, item.kind], value)
+        ours = with_defaults(known_kinds()[item.api_version, item.kind], value)
         assert answer.json()["spec"] == ours["spec"]
 
 
-@pytest.mark.parametrize("row", changes(), ids=lambda row: row.name)
-def test_the_server_judges_changes_as_we_do(row: Change, api: ControlPlane) -> None:
+@pytest.mark.parametrize("row", object_changes(), ids=lambda row: row.name)
+def test_the_server_judges_changes_as_we_do(row: ObjectChange, api: ControlPlane) -> None:
     item = BY_KIND[row.old["apiVersion"], row.old["kind"]]
     created = api.request("POST", _path(item), body=json.dumps(row.old).encode())
     assert created.status == 201, created.message
@@ -65,9 +68,9 @@ def test_the_server_judges_changes_as_we_do(row: Change, api: ControlPlane) -> N
 
 
 def test_the_committed_crds_are_the_ones_that_were_tested() -> None:
-    from tests.support.table import TESTS
+    from tests.support.manifest_tables import TESTS
 
     folder = TESTS.parent / "deploy" / "crds"
     committed = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
-    made = [definition(item) for item in DEFINITIONS]
+    made = [custom_resource_definition(item) for item in CUSTOM_RESOURCES]
     assert sorted(committed, key=str) == sorted(made, key=str)

@@ -8,23 +8,28 @@ from contextlib import nullcontext
 
 import pytest
 from msgspec.structs import replace
-from tests.support.oracle import Oracle
-from tests.support.oraclecatalogue import Manifest
-from tests.support.oraclecompare import Case, compare
-from tests.support.oraclelegal import name_of
-from tests.support.oracleours import Launched, Outcome, ours, prepared
-from tests.support.oraclepools import CLASS
-from tests.support.oracleprofiles import PROFILES
-from tests.support.oraclerows import FROM_THE_CASE, theirs_is_over_a_limit
-from tests.support.oracleshrink import shrunk
-from tests.support.oracletable import NOBODY, accounted
-from tests.support.oracleworlds import World, world
-from tests.support.tools import Missing, skip_or_fail
+from tests.oracle.client import Oracle
+from tests.oracle.comparison import UNEXPLAINED, explain_difference, shrink_cluster
+from tests.oracle.known_differences import BY_INSPECTION, reference_exceeds_a_limit
+from tests.oracle.profiles import PROFILES
+from tests.oracle.random_catalog import Manifest
+from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.random_pools import NODE_CLASS_REF
+from tests.oracle.runs import (
+    Comparison,
+    LaunchedNode,
+    SchedulingOutcome,
+    compare_schedulers,
+    prepare_cluster,
+    run_our_planner,
+)
+from tests.oracle.scheduling_rules import pod_key
+from tests.support.processes import MissingTool, skip_or_fail
 
 from wainwright.model.instance_type import UNLIMITED
 
 SEEDS = range(4)
-NOTHING = Outcome(placed=frozenset(), cost=0.0)
+NOTHING = SchedulingOutcome(placed=frozenset(), cost=0.0)
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -40,7 +45,7 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
     try:
         with capture.global_and_fixture_disabled() if capture else nullcontext():
             running = Oracle.start()
-    except Missing as missing:
+    except MissingTool as missing:
         skip_or_fail(str(missing))
     with running:
         yield running
@@ -49,14 +54,17 @@ def oracle(pytestconfig: pytest.Config) -> Iterator[Oracle]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_the_reference_places_we_place(oracle: Oracle, profile: str) -> None:
     puzzling = [
-        seed for seed in SEEDS if accounted(compare(oracle, world(profile, seed)), oracle) == NOBODY
+        seed
+        for seed in SEEDS
+        if explain_difference(compare_schedulers(oracle, random_cluster(profile, seed)), oracle)
+        == UNEXPLAINED
     ]
     assert not puzzling, f"see `make oracle PROFILE={profile}`"
 
 
 def test_the_reference_buys_what_we_buy_of_what_it_leaves(oracle: Oracle) -> None:
     """Both price the same launch: on plain worlds even the bills agree."""
-    cases = [compare(oracle, world("plain", seed)) for seed in SEEDS]
+    cases = [compare_schedulers(oracle, random_cluster("plain", seed)) for seed in SEEDS]
     for case in cases:
         assert case.costs is not None
         assert case.ours.cost == pytest.approx(min(run.cost for run in case.runs), rel=0.02)
@@ -65,63 +73,65 @@ def test_the_reference_buys_what_we_buy_of_what_it_leaves(oracle: Oracle) -> Non
 def test_the_reference_runs_over_limits_on_nodes(oracle: Oracle) -> None:
     """Row 5 as it stands in docs/differences.md: the limit holds only between loops."""
     given = _limited_to_one_node()
-    case = compare(oracle, given)
+    case = compare_schedulers(oracle, given)
     assert len(case.ours.launched) == 1
     assert all(len(run.launched) > 1 for run in case.runs)
-    assert accounted(case, oracle) == 5
+    assert explain_difference(case, oracle) == 5
 
 
 def test_what_nobody_accounts_for_is_said(oracle: Oracle) -> None:
     """A planner that forgot a pod would be found out."""
-    case = compare(oracle, world("plain", 0))
+    case = compare_schedulers(oracle, random_cluster("plain", 0))
     forgetful = replace(case.ours, placed=frozenset(sorted(case.ours.placed)[1:]))
-    assert accounted(replace(case, ours=forgetful), oracle) == NOBODY
+    assert explain_difference(replace(case, ours=forgetful), oracle) == UNEXPLAINED
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_worlds_are_valid_and_come_back(profile: str) -> None:
     """No Go needed: the same seed gives the same world, which our commands accept."""
     for seed in SEEDS:
-        made = world(profile, seed)
-        assert made == world(profile, seed)
-        assert ours(prepared(made)).placed <= set(_names(made))
+        made = random_cluster(profile, seed)
+        assert made == random_cluster(profile, seed)
+        assert run_our_planner(prepare_cluster(made)).placed <= set(_names(made))
 
 
 def test_shrinking_keeps_what_matters_and_little_else() -> None:
-    given = world("mixed", 1)
+    given = random_cluster("mixed", 1)
     wanted = given.kinds("Pod")[0]["metadata"]["name"]
 
-    def has_it(tried: World) -> bool:
+    def has_it(tried: ClusterManifests) -> bool:
         return any(each["metadata"]["name"] == wanted for each in tried.objects)
 
-    small = shrunk(given, has_it)
+    small = shrink_cluster(given, has_it)
     assert [each["metadata"]["name"] for each in small.objects] == [wanted]
     assert small.types == ()
 
 
-@pytest.mark.parametrize("row", FROM_THE_CASE)
+@pytest.mark.parametrize("row", BY_INSPECTION)
 def test_no_row_accounts_for_a_plain_world(row: int) -> None:
-    given = world("plain", 0)
+    given = random_cluster("plain", 0)
     machine = _machine(given)
-    theirs = Outcome(placed=frozenset(_names(given)), cost=1.0, launched=(machine,), final=given)
+    theirs = SchedulingOutcome(
+        placed=frozenset(_names(given)), cost=1.0, launched=(machine,), final=given
+    )
     bound = replace(given, objects=(*map(_on_a_node, given.objects), NODE))
-    case = Case(world=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
-    assert not FROM_THE_CASE[row](case)
+    case = Comparison(world=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
+    assert not BY_INSPECTION[row](case)
 
 
 def test_limits_are_blamed_only_where_they_are_broken() -> None:
     given = _limited_to_one_node()
     machine = _machine(given)
-    within = Outcome(placed=frozenset(_names(given)), cost=1.0, launched=(machine,))
+    within = SchedulingOutcome(placed=frozenset(_names(given)), cost=1.0, launched=(machine,))
     beyond = replace(within, launched=(machine, machine))
-    assert not theirs_is_over_a_limit(Case(world=given, ours=NOTHING, runs=(within,)))
-    assert theirs_is_over_a_limit(Case(world=given, ours=NOTHING, runs=(beyond,)))
+    assert not reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(within,)))
+    assert reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(beyond,)))
 
 
-def _limited_to_one_node() -> World:
+def _limited_to_one_node() -> ClusterManifests:
     """A pool of one node at most, a single type, and three pods of which it holds two."""
-    plain = world("plain", 0)
-    template = {"spec": {"nodeClassRef": CLASS, "requirements": []}}
+    plain = random_cluster("plain", 0)
+    template = {"spec": {"nodeClassRef": NODE_CLASS_REF, "requirements": []}}
     limited = plain.kinds("NodePool")[0] | {
         "spec": {"template": template, "limits": {"nodes": "1"}}
     }
@@ -149,16 +159,16 @@ def _in_stock(kind: Manifest) -> Manifest:
     return kind | {"offerings": [each | {"available": UNLIMITED} for each in kind["offerings"]]}
 
 
-def _names(given: World) -> list[str]:
-    return [name_of(each) for each in given.kinds("Pod")]
+def _names(given: ClusterManifests) -> list[str]:
+    return [pod_key(each) for each in given.kinds("Pod")]
 
 
 def _on_a_node(item: Manifest) -> Manifest:
     return item | {"spec": item["spec"] | {"nodeName": "node"}} if item["kind"] == "Pod" else item
 
 
-def _machine(given: World) -> Launched:
-    return Launched(
+def _machine(given: ClusterManifests) -> LaunchedNode:
+    return LaunchedNode(
         pool="pool-a",
         instance_type=given.types[0]["name"],
         zone=None,

@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from tests.support.oracle import Oracle
-from tests.support.oracleprofiles import PROFILES
-from tests.support.oracletable import NOBODY, Tally, puzzle, tally
-from tests.support.tools import Missing
+from tests.oracle.client import Oracle
+from tests.oracle.comparison import UNEXPLAINED, ProfileResult, compare_profile, find_unexplained
+from tests.oracle.profiles import PROFILES
+from tests.support.processes import MissingTool
 
 HEAD = (
     f"{'profile':<14}{'worlds':>7}{'agree':>9}{'unexplained':>13}{'cost':>8}  by row; beyond theirs"
@@ -20,7 +20,7 @@ def main() -> None:
     try:
         with Oracle.start() as oracle:
             _compare(oracle, wanted.profile, range(wanted.first, wanted.first + wanted.seeds))
-    except Missing as missing:
+    except MissingTool as missing:
         sys.exit(str(missing))
 
 
@@ -41,19 +41,19 @@ def _compare(oracle: Oracle, profiles: Iterable[str], seeds: range) -> None:
     _say(HEAD)
     tallies = []
     for profile in profiles:
-        tallies.append(tally(oracle, profile, seeds))
+        tallies.append(compare_profile(oracle, profile, seeds))
         _say(_row(tallies[-1]))
     for each in tallies:
         for seed, error in each.broken.items():
             _say("", f"{each.profile}/{seed} broke down: {error}")
         for seed in each.unexplained[:SHOWN]:
-            _say("", *puzzle(oracle, each.profile, seed).lines())
+            _say("", *find_unexplained(oracle, each.profile, seed).lines())
     sys.exit(1 if any(each.unexplained or each.broken for each in tallies) else 0)
 
 
-def _row(found: Tally) -> str:
+def _row(found: ProfileResult) -> str:
     rows = ", ".join(
-        f"{row}: {count}" for row, count in sorted(found.rows.items()) if row != NOBODY
+        f"{row}: {count}" for row, count in sorted(found.rows.items()) if row != UNEXPLAINED
     )
     further = ", ".join(f"{gist} {count}" for gist, count in found.further.most_common())
     ratio = "-" if found.ratio is None else f"{found.ratio:.3f}"

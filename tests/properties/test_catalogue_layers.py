@@ -7,27 +7,30 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.catalogue import (
-    built,
-    catalog,
-    cloud,
+from tests.support.catalogue_builders import (
+    build_catalogue,
+    catalog_object,
+    cloud_object,
     instance_type_object,
-    lot,
-    node_class,
+    layered_offering,
+    node_class_object,
     overlay_object,
 )
 
-from wainwright.api.cloud import Catalog, Reservation
-from wainwright.api.judge import judge
-from wainwright.api.kinds import known
-from wainwright.api.selectors import ReservationTerm
-from wainwright.catalogue.built import Built
-from wainwright.catalogue.document import document
-from wainwright.catalogue.ledger import accounts
-from wainwright.catalogue.reservation_filters import requests
-from wainwright.catalogue.reservations import Standing, selects
-from wainwright.catalogue.reserved_price import extremes
-from wainwright.catalogue.supply import Scope
+from wainwright.api.catalog_documents import Catalog, CloudReservation
+from wainwright.api.karpenter.ec2nodeclass import CapacityReservationSelectorTerm
+from wainwright.api.kinds import known_kinds
+from wainwright.api.validation.object_validation import validate_object
+from wainwright.catalogue.catalog_document import format_catalog
+from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    describe_reservation_requests,
+    matches_reservation_term,
+    price_range,
+)
+from wainwright.catalogue.queries import price_histories
+from wainwright.catalogue.region_catalog import CatalogScope
 from wainwright.model.instance_type import UNLIMITED
 
 CAPACITY_TYPE, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
@@ -42,9 +45,9 @@ prices = money | st.just(0.0)
 def test_reserved_is_below_every_spot_price_in_the_order_of_on_demand_and_never_zero(
     on_demand: list[float], spot: list[float], data: st.DataObject
 ) -> None:
-    lots = [lot(price=price) for price in on_demand]
-    lots += [lot(price=price, capacity_type="spot") for price in spot]
-    found = extremes(lots)
+    lots = [layered_offering(price=price) for price in on_demand]
+    lots += [layered_offering(price=price, capacity_type="spot") for price in spot]
+    found = price_range(lots)
     cheapest = min([price for price in spot if price] or on_demand)
     one, other = (data.draw(st.sampled_from(on_demand)) for _ in range(2))
     assert 0 < found.reserved(one) < cheapest / 999_999
@@ -109,23 +112,23 @@ def types(name: str) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-catalogs = st.tuples(*map(types, NAMES)).map(lambda each: catalog(*each))
+catalogs = st.tuples(*map(types, NAMES)).map(lambda each: catalog_object(*each))
 
 
 @given(catalogs)
 def test_a_catalog_printed_and_read_is_the_same_to_the_byte(given_one: Catalog) -> None:
-    once = document("dc-1", built(catalog=given_one).types)
+    once = format_catalog("dc-1", build_catalogue(catalog=given_one).types)
     read = msgspec.json.decode(once, type=Catalog)
-    assert document("dc-1", built(catalog=read).types) == once
-    assert built(catalog=read).types == built(catalog=given_one).types
+    assert format_catalog("dc-1", build_catalogue(catalog=read).types) == once
+    assert build_catalogue(catalog=read).types == build_catalogue(catalog=given_one).types
 
 
 @given(catalogs)
 @settings(max_examples=30)
 def test_a_catalog_printed_is_one_that_would_be_accepted(given_one: Catalog) -> None:
-    printed = json.loads(document("dc-1", built(catalog=given_one).types))
-    kind = known()["wainwright.dev/v1alpha1", "Catalog"]
-    assert [fault for fault in judge(kind, printed) if not fault.warning] == []
+    printed = json.loads(format_catalog("dc-1", build_catalogue(catalog=given_one).types))
+    kind = known_kinds()["wainwright.dev/v1alpha1", "Catalog"]
+    assert [fault for fault in validate_object(kind, printed) if not fault.warning] == []
 
 
 @given(catalogs, st.randoms())
@@ -141,7 +144,7 @@ def test_the_order_in_which_a_catalog_is_written_changes_nothing(
         for each in shuffled
     ]
     other = Catalog(region="dc-1", instanceTypes=mixed)
-    assert built(catalog=other).types == built(catalog=given_one).types
+    assert build_catalogue(catalog=other).types == build_catalogue(catalog=given_one).types
 
 
 adjustments = st.sampled_from(["+10%", "-10%", "-100%", "+0.5", "-0.5", "-200"])
@@ -195,7 +198,7 @@ reservations = st.builds(
     st.integers(0, 9),
 )
 clouds = st.builds(
-    lambda found, priced, short: cloud(
+    lambda found, priced, short: cloud_object(
         region="dc-1", capacityReservations=found, prices=priced, unavailable=short
     ),
     st.lists(reservations, max_size=4, unique_by=lambda each: each["id"]),
@@ -222,8 +225,10 @@ clouds = st.builds(
         max_size=2,
     ),
 )
-SCOPE = Scope(
-    node_class=node_class(capacityReservationSelectorTerms=[{"instanceMatchCriteria": "targeted"}])
+SCOPE = CatalogScope(
+    node_class=node_class_object(
+        capacityReservationSelectorTerms=[{"instanceMatchCriteria": "targeted"}]
+    )
 )
 
 
@@ -239,19 +244,19 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 @given(inputs())
 def test_every_price_has_a_history_without_gaps(supply: dict[str, Any]) -> None:
-    made = built(SCOPE, **supply)
+    made = build_catalogue(SCOPE, **supply)
     for kind in made.types:
-        for account in accounts(made, kind.name):
+        for account in price_histories(made, kind.name):
             assert account.steps[-1].after == account.price
             for below, above in pairwise(account.steps):
                 assert above.before == below.after
-        priced = [each.price for each in made.lots[kind.name] if each.price is not None]
+        priced = [each.price for each in made.offerings[kind.name] if each.price is not None]
         assert priced == [each.price for each in kind.offerings]
 
 
 @given(inputs())
 def test_no_price_is_below_zero_and_no_reservation_is_free(supply: dict[str, Any]) -> None:
-    made = built(SCOPE, **supply)
+    made = build_catalogue(SCOPE, **supply)
     ours = {each.reservation.id for each in made.reservations}
     for kind in made.types:
         for offering in kind.offerings:
@@ -261,27 +266,27 @@ def test_no_price_is_below_zero_and_no_reservation_is_free(supply: dict[str, Any
 
 @given(inputs(), st.randoms())
 def test_the_order_of_the_objects_changes_nothing(supply: dict[str, Any], random: Any) -> None:
-    before = built(SCOPE, **supply)
+    before = build_catalogue(SCOPE, **supply)
     for kind in ("overlays", "instance_types"):
         supply[kind] = tuple(random.sample(supply[kind], len(supply[kind])))
-    assert built(SCOPE, **supply).types == before.types
+    assert build_catalogue(SCOPE, **supply).types == before.types
 
 
 @given(inputs())
 def test_the_whole_stack_can_be_printed_and_read(supply: dict[str, Any]) -> None:
-    once = document("dc-1", built(SCOPE, **supply).types)
+    once = format_catalog("dc-1", build_catalogue(SCOPE, **supply).types)
     read = msgspec.json.decode(once, type=Catalog)
-    assert document("dc-1", built(catalog=read).types) == once
+    assert format_catalog("dc-1", build_catalogue(catalog=read).types) == once
 
 
 @given(inputs())
 def test_a_reservation_is_one_offering_with_its_own_count(supply: dict[str, Any]) -> None:
-    made = built(SCOPE, **supply)
+    made = build_catalogue(SCOPE, **supply)
     clouds_own = {each.id for each in supply["cloud"].spec.capacityReservations}
     offered = {
         each.reservation.id: each
         for each in made.reservations
-        if each.standing is Standing.OFFERED and each.reservation.id in clouds_own
+        if each.standing is ReservationStanding.OFFERED and each.reservation.id in clouds_own
     }
     for identity, each in offered.items():
         found = _offered(made, identity)
@@ -289,7 +294,7 @@ def test_a_reservation_is_one_offering_with_its_own_count(supply: dict[str, Any]
         assert found[0].available in (0, each.available)
 
 
-def _offered(made: Built, identity: str) -> list[Any]:
+def _offered(made: NodeClassCatalog, identity: str) -> list[Any]:
     every = [offering for kind in made.types for offering in kind.offerings]
     return [offering for offering in every if offering.reservation_id == identity]
 
@@ -301,7 +306,9 @@ def test_what_is_short_is_nothing_but_a_count(supply: dict[str, Any]) -> None:
             supply["cloud"], spec=msgspec.structs.replace(supply["cloud"].spec, unavailable=None)
         )
     }
-    for short, whole in zip(built(SCOPE, **supply).types, built(SCOPE, **full).types, strict=True):
+    for short, whole in zip(
+        build_catalogue(SCOPE, **supply).types, build_catalogue(SCOPE, **full).types, strict=True
+    ):
         assert {each.price for each in short.offerings} == {each.price for each in whole.offerings}
         assert short.capacity == whole.capacity
         assert all(
@@ -341,13 +348,13 @@ described = st.fixed_dictionaries(
 def test_ec2_is_asked_for_exactly_what_the_terms_select(
     written: list[dict[str, Any]], stated: dict[str, Any]
 ) -> None:
-    asked = [msgspec.convert(each, ReservationTerm) for each in written]
-    reservation = msgspec.convert(stated, Reservation)
-    found = any(_answers(request, reservation) for request in requests(asked))
-    assert found is any(selects(term, reservation) for term in asked)
+    asked = [msgspec.convert(each, CapacityReservationSelectorTerm) for each in written]
+    reservation = msgspec.convert(stated, CloudReservation)
+    found = any(_answers(request, reservation) for request in describe_reservation_requests(asked))
+    assert found is any(matches_reservation_term(term, reservation) for term in asked)
 
 
-def _answers(request: dict[str, Any], reservation: Reservation) -> bool:
+def _answers(request: dict[str, Any], reservation: CloudReservation) -> bool:
     """Whether EC2 would list the reservation: every filter must hold."""
     tags = reservation.tags or {}
     facts: dict[str, Any] = {

@@ -6,14 +6,14 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.generated import values
+from tests.support.schema_values import schema_values
 
-from wainwright.api.crd import root_schema
-from wainwright.api.fault import Fault, Path
-from wainwright.api.judge import judge
-from wainwright.api.kinds import Family, known
-from wainwright.api.old import OLD_KINDS
-from wainwright.manifests.convert import Conversion, convert
+from wainwright.api.field_error import FieldError, FieldPath
+from wainwright.api.kinds import KindFamily, known_kinds
+from wainwright.api.legacy.legacy_validation import LEGACY_KINDS
+from wainwright.api.validation.object_validation import validate_object
+from wainwright.api.wire import object_schema
+from wainwright.manifests.convert.converter import Conversion, convert_documents
 
 Document = dict[str, Any]
 relaxed = settings(
@@ -41,18 +41,18 @@ ANYTHING: st.SearchStrategy[Any] = st.one_of(
 
 
 def _body(key: tuple[str, str]) -> st.SearchStrategy[Document]:
-    properties = root_schema(OLD_KINDS[key])["properties"]
+    properties = object_schema(LEGACY_KINDS[key])["properties"]
     wanted = {name: item for name, item in properties.items() if name in ("spec", "status")}
-    return values({"type": "object", "properties": wanted, "required": ["spec"]})
+    return schema_values({"type": "object", "properties": wanted, "required": ["spec"]})
 
 
-BODIES = {key: _body(key) for key in OLD_KINDS}
+BODIES = {key: _body(key) for key in LEGACY_KINDS}
 
 
 @st.composite
 def old_documents(draw: st.DrawFn) -> Document:
     """Anything that the schema of an old kind allows; rules in CEL may still refuse it."""
-    version, kind = draw(st.sampled_from(list(OLD_KINDS)))
+    version, kind = draw(st.sampled_from(list(LEGACY_KINDS)))
     head = {"apiVersion": version, "kind": kind, "metadata": {"name": draw(NAMES)}}
     return {**head, **draw(BODIES[version, kind])}
 
@@ -87,13 +87,17 @@ def classes(draw: st.DrawFn) -> Document:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": draw(NAMES)}, "spec": spec}
 
 
-def _refusals(document: Document) -> list[Fault]:
-    found = judge(known()[document["apiVersion"], document["kind"]], document)
-    return [fault for fault in found if not fault.warning or fault.path[0] == "status"]
+def _refusals(document: Document) -> list[FieldError]:
+    found = validate_object(known_kinds()[document["apiVersion"], document["kind"]], document)
+    return [
+        field_error
+        for field_error in found
+        if not field_error.warning or field_error.path[0] == "status"
+    ]
 
 
 def _converted(made: Conversion) -> Iterator[tuple[int, Document]]:
-    broken = {misfit.document for misfit in made.faults}
+    broken = {failed.document for failed in made.field_errors}
     for origin, document in zip(made.origins, made.documents, strict=True):
         if origin not in broken:
             yield origin, document
@@ -103,7 +107,7 @@ def _converted(made: Conversion) -> Iterator[tuple[int, Document]]:
 @given(st.lists(old_documents(), min_size=1, max_size=4))
 def test_what_an_old_schema_accepts_v1_accepts_after_conversion(given: list[Document]) -> None:
     before = deepcopy(given)
-    made = convert(given)
+    made = convert_documents(given)
     assert given == before
     for _, document in _converted(made):
         assert _refusals(document) == []
@@ -112,31 +116,31 @@ def test_what_an_old_schema_accepts_v1_accepts_after_conversion(given: list[Docu
 @relaxed
 @given(st.lists(old_documents() | pools() | classes(), max_size=6))
 def test_converting_twice_is_converting_once(given: list[Document]) -> None:
-    once = convert(given)
-    twice = convert(once.documents)
+    once = convert_documents(given)
+    twice = convert_documents(once.documents)
     assert twice.documents == once.documents
-    if not once.faults:
+    if not once.field_errors:
         assert twice.notes == []
 
 
 @relaxed
 @given(st.data())
 def test_documents_of_today_come_out_as_they_are(data: st.DataObject) -> None:
-    today = [kind for kind in known().values() if kind.family is Family.CUSTOM]
+    today = [kind for kind in known_kinds().values() if kind.family is KindFamily.CUSTOM]
     kinds = data.draw(st.lists(st.sampled_from(today), max_size=3))
     given = [
         {
             "apiVersion": kind.api_version,
             "kind": kind.name,
             "metadata": {"name": data.draw(NAMES)},
-            "spec": data.draw(values(root_schema(kind.type)["properties"]["spec"])),
+            "spec": data.draw(schema_values(object_schema(kind.type)["properties"]["spec"])),
         }
         for kind in kinds
     ]
-    made = convert(given)
+    made = convert_documents(given)
     assert [id(document) for document in made.documents] == [id(document) for document in given]
     assert made.notes == []
-    assert made.faults == []
+    assert made.field_errors == []
 
 
 @relaxed
@@ -148,12 +152,12 @@ def test_whatever_is_written_is_converted_or_refused_but_never_raises(
     places = list(_places(document))
     path = data.draw(st.sampled_from(places))
     _put(document, path, data.draw(ANYTHING))
-    for _, made in _converted(convert(given)):
+    for _, made in _converted(convert_documents(given)):
         if made not in given:
             assert [f for f in _refusals(made) if f.path != ("metadata", "name")] == []
 
 
-def _places(value: Any, path: Path = ()) -> Iterator[Path]:
+def _places(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
     if path:
         yield path
     if isinstance(value, dict):
@@ -166,7 +170,7 @@ def _places(value: Any, path: Path = ()) -> Iterator[Path]:
         yield from _places(inner, (*path, step))
 
 
-def _put(document: Any, path: Path, value: Any) -> None:
+def _put(document: Any, path: FieldPath, value: Any) -> None:
     for step in path[:-1]:
         document = document[step]
     document[path[-1]] = value
@@ -179,8 +183,8 @@ RESPELT = ("apiVersion", "consolidationPolicy", "volumeSize")
 @relaxed
 @given(st.lists(old_documents(), min_size=1, max_size=3))
 def test_a_text_of_an_old_document_is_in_the_new_ones_or_in_a_note(given: list[Document]) -> None:
-    made = convert(given)
-    broken = {misfit.document for misfit in made.faults}
+    made = convert_documents(given)
+    broken = {failed.document for failed in made.field_errors}
     new = {str(text) for document in made.documents for _, text in _texts(document)}
     for index, document in enumerate(given):
         for path, text in _texts(document.get("spec")):
@@ -194,7 +198,7 @@ def test_a_text_of_an_old_document_is_in_the_new_ones_or_in_a_note(given: list[D
                 ), (place, text)
 
 
-def _texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def _texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
     if isinstance(value, str):
         yield path, value
     for place in _places(value):
@@ -213,8 +217,8 @@ def test_every_pool_gets_the_kubelet_settings_that_it_had(
     unique = {pool["metadata"]["name"]: pool for pool in pools}
     named = {one["metadata"]["name"]: one for one in classes}
     given = data.draw(st.permutations([*unique.values(), *named.values()]))
-    made = convert(given)
-    assert made.faults == []
+    made = convert_documents(given)
+    assert made.field_errors == []
     found = {
         document["metadata"]["name"]: document["spec"]
         for document in made.documents

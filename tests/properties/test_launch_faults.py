@@ -13,22 +13,29 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.awslaunches import ONLY_RESERVED, RESERVING, A, Scene, asking, claim, reserved
-from tests.support.seams import on_time
+from tests.support.aws_account import run_in_virtual_time
+from tests.support.aws_provider import (
+    ONLY_RESERVED,
+    RESERVATION_SELECTOR,
+    A,
+    ProviderScene,
+    claim_requirements,
+    node_claim,
+    reservation_object,
+)
 
-from wainwright.aws.provider import AwsCloud
-from wainwright.aws.seam import Answer, Params
-from wainwright.aws.tokens import BATCH_TAG
+from wainwright.aws.api.seam import AwsResponse, Params
+from wainwright.aws.instances import BATCH_TAG
+from wainwright.aws.provider import AwsCloudProvider
 from wainwright.clock import EPOCH, VirtualClock
-from wainwright.cloud import Entry
-from wainwright.emulator.ec2.lifecycle import Delay, Pace
-from wainwright.emulator.ec2.stock import StockRule
-from wainwright.emulator.faults import Fault, When
-from wainwright.emulator.settings import Settings
-from wainwright.emulator.throttle import Limit
-from wainwright.errors import CloudError, NotFound, Unavailable
-from wainwright.model.claim import Mark
+from wainwright.cloud import LaunchLogEntry
+from wainwright.emulator.ec2.capacity_market import CapacityRule
+from wainwright.emulator.ec2.instance.lifecycle import DelayDistribution, InstanceTimings
+from wainwright.emulator.faults import FaultRule, FaultTiming, RateLimit
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import CloudProviderError, InstanceNotFoundError, TemporarilyUnavailableError
 from wainwright.model.labels import ON_DEMAND, RESERVED, SPOT
+from wainwright.model.node_claim import LaunchRecord
 from wainwright.model.requirements import Requirements
 
 SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 200
@@ -36,9 +43,9 @@ TROUBLE = 120.0  # seconds for which calls fail
 PLACES = 3  # of the reservation
 WANTS = (
     ONLY_RESERVED,
-    asking(capacity=RESERVED, zone=A),
-    asking(capacity=SPOT),
-    asking(capacity=ON_DEMAND),
+    claim_requirements(capacity=RESERVED, zone=A),
+    claim_requirements(capacity=SPOT),
+    claim_requirements(capacity=ON_DEMAND),
     Requirements(),
 )
 FAILING = (
@@ -53,11 +60,11 @@ FAILURES: tuple[dict[str, Any], ...] = (
     {"code": "RequestLimitExceeded", "status": 503},
     {"code": "InternalError", "status": 500},
     {},  # lost before it got there
-    *[{"when": When.AFTER}] * 3,
+    *[{"when": FaultTiming.AFTER}] * 3,
 )
 
 
-class Fate:
+class CrashPoint:
     """A process that dies at its n-th step towards the outside."""
 
     def __init__(self, steps: int | None) -> None:
@@ -74,7 +81,7 @@ class Fate:
             await asyncio.Event().wait()
 
 
-class Trial:
+class FaultTrial:
     """One world with its troubles; everything about it comes from the seed."""
 
     def __init__(self, clock: VirtualClock, seed: int) -> None:
@@ -88,17 +95,19 @@ class Trial:
             key=lambda wave: wave[0],
         )
         settings = _settings(chance, [due for due, _, _ in self.waves])
-        self.scene = Scene(clock, reserved(1, PLACES), settings=settings, seed=seed)
+        self.scene = ProviderScene(
+            clock, reservation_object(1, PLACES), settings=settings, seed=seed
+        )
         cluster = msgspec.structs.replace(self.scene.setup.cluster, dry_runs=False)
         self.scene.setup = msgspec.structs.replace(self.scene.setup, cluster=cluster)
-        self.scene.use(**RESERVING, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
+        self.scene.use(**RESERVATION_SELECTOR, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         self.claims = self.scene.store.claims
         self.number = 0
         self.codes: list[str] = []
 
     def add(self, wanted: Requirements) -> None:
         self.number += 1
-        self.scene.store.keep(claim(self.number, wanted))
+        self.scene.store.keep(node_claim(self.number, wanted))
 
     async def wave(self) -> None:
         """Pods come, and claims for them."""
@@ -118,10 +127,10 @@ class Trial:
 
     async def play(self) -> None:
         for _ in range(self.random.randint(0, 3)):
-            await self.live(Fate(self.random.randint(1, 80)))
-        await self.live(Fate(None))
+            await self.live(CrashPoint(self.random.randint(1, 80)))
+        await self.live(CrashPoint(None))
 
-    async def live(self, fate: Fate) -> None:
+    async def live(self, fate: CrashPoint) -> None:
         """One life of the process, to its end or to the end of its work."""
         work = asyncio.ensure_future(Process(self, fate).run())
         death = asyncio.ensure_future(fate.dead.wait())
@@ -137,17 +146,17 @@ class Trial:
 class Process:
     """A provider and a controller that uses it; neither survives a crash."""
 
-    def __init__(self, trial: Trial, fate: Fate) -> None:
+    def __init__(self, trial: FaultTrial, fate: CrashPoint) -> None:
         self._trial = trial
         self._fate = fate
         self._claims = trial.claims
         self._clock = trial.clock
-        self._cloud: AwsCloud = trial.scene.provider(seam=self, ledger=self)
+        self._cloud: AwsCloudProvider = trial.scene.provider(seam=self, launch_log=self)
         self._awake = False
 
     # What the provider sees of the outside
 
-    async def call(self, service: str, operation: str, params: Params) -> Answer:
+    async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
         await self._step()
         try:
             answer = await self._trial.scene.emulated.call(service, operation, params)
@@ -163,12 +172,12 @@ class Process:
         if self._awake:
             await self._fate.step()
 
-    async def record(self, claim: str, mark: Mark) -> None:
+    async def record(self, claim: str, mark: LaunchRecord) -> None:
         await self._fate.step()
         await self._trial.scene.store.record(claim, mark)
         await self._fate.step()
 
-    async def batch(self, identity: str) -> Sequence[Entry]:
+    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
         return await self._trial.scene.store.batch(identity)
 
     # What a controller does
@@ -205,9 +214,9 @@ class Process:
         while uid in self._claims and not self._claims[uid].instance:
             try:
                 instance = await self._cloud.launch(seen)
-            except Unavailable as error:
+            except TemporarilyUnavailableError as error:
                 await self._clock.sleep(error.after or 5.0)
-            except CloudError:
+            except CloudProviderError:
                 self._replace(uid)
             else:
                 await self._written(uid, instance.id)
@@ -215,7 +224,7 @@ class Process:
     def _replace(self, uid: str) -> None:
         """Not to be had: its pods are planned anew, and do with something else."""
         if self._claims.pop(uid, None) is not None and self._trial.random.random() < 0.5:
-            self._trial.add(asking(capacity=ON_DEMAND))
+            self._trial.add(claim_requirements(capacity=ON_DEMAND))
 
     async def _written(self, uid: str, instance: str) -> None:
         await self._fate.step()
@@ -234,25 +243,25 @@ class Process:
         while True:
             await self._clock.sleep(10.0)
             try:
-                garbage = await self._cloud.garbage(list(self._claims.values()))
-            except Unavailable:
+                find_garbage = await self._cloud.find_garbage(list(self._claims.values()))
+            except TemporarilyUnavailableError:
                 continue
-            await asyncio.gather(*(self._terminate(each.id) for each in garbage))
+            await asyncio.gather(*(self._terminate(each.id) for each in find_garbage))
 
     async def _terminate(self, instance: str) -> None:
         while True:
             try:
                 return await self._cloud.terminate(instance)
-            except NotFound:
+            except InstanceNotFoundError:
                 return
-            except Unavailable:
+            except TemporarilyUnavailableError:
                 await self._clock.sleep(5.0)
 
     async def _quiet(self) -> None:
         await self._clock.sleep(max(0.0, EPOCH + TROUBLE - self._clock.now()))
         for _ in range(2):
             await self._clock.sleep(60.0)
-            for each in await self._cloud.garbage(list(self._claims.values())):
+            for each in await self._cloud.find_garbage(list(self._claims.values())):
                 await self._terminate(each.id)
 
 
@@ -272,27 +281,29 @@ def one_each(wanted: Sequence[Sequence[str]]) -> bool:
     return all(gets(who, set()) for who in range(len(wanted)))
 
 
-def _settings(chance: Random, waves: Sequence[float]) -> Settings:
+def _settings(chance: Random, waves: Sequence[float]) -> EmulatorSettings:
     """Troubles, each for a while, and most of them when they hurt."""
-    return Settings(
+    return EmulatorSettings(
         latency=chance.choice([0.0, 0.02, 0.5]),
         faults=tuple(_fault(chance, waves) for _ in range(chance.randint(0, 6))),
-        throttling=(Limit(operation="CreateFleet", rate=0.5, burst=2),)
+        throttling=(RateLimit(operation="CreateFleet", rate=0.5, burst=2),)
         if chance.random() < 0.2
         else (),
         stock=tuple(
-            StockRule(instanceType=kind, capacityType=market, free=chance.randint(0, 3))
+            CapacityRule(instanceType=kind, capacityType=offering_group, free=chance.randint(0, 3))
             for kind in ("m5.*", "c5.*", "m6g.*")
-            for market in (ON_DEMAND, SPOT)
+            for offering_group in (ON_DEMAND, SPOT)
             if chance.random() < 0.4
         ),
-        pace=Pace(invisible=Delay(median=chance.choice([0.0, 0.0, 3.0, 20.0]))),
+        pace=InstanceTimings(
+            invisible=DelayDistribution(median=chance.choice([0.0, 0.0, 3.0, 20.0]))
+        ),
     )
 
 
-def _fault(chance: Random, waves: Sequence[float]) -> Fault:
+def _fault(chance: Random, waves: Sequence[float]) -> FaultRule:
     start = chance.choice(waves) + chance.uniform(-3.0, 3.0)
-    return Fault(
+    return FaultRule(
         operation=chance.choice(FAILING),
         probability=chance.choice([0.3, 0.7, 1.0, 1.0]),
         start=start,
@@ -303,12 +314,12 @@ def _fault(chance: Random, waves: Sequence[float]) -> Fault:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_once_things_are_quiet_every_machine_has_its_claim(seed: int) -> None:
-    async def main(clock: VirtualClock) -> Trial:
-        trial = Trial(clock, seed)
+    async def main(clock: VirtualClock) -> FaultTrial:
+        trial = FaultTrial(clock, seed)
         await trial.play()
         return trial
 
-    trial = on_time(main)
+    trial = run_in_virtual_time(main)
     owned = [each.instance for each in trial.claims.values()]
     assert len(set(owned)) == len(owned), "one machine for two claims"
     assert {each.id for each in trial.scene.running()} == set(owned)

@@ -9,49 +9,52 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.properties import test_plan_laws as laws
-from tests.properties import test_relaxing as relaxing
-from tests.support.busyworlds import busy_world
-from tests.support.cases import Case
-from tests.support.hashseeds import printed
-from tests.support.obvious import shops
-from tests.support.randomworlds import World, crowd, shuffled
-from tests.support.standing import undemanding
-from tests.support.tiedworlds import mixed_world, tied_world
+from tests.properties import test_preferences as relaxing
+from tests.support.processes import output_with_hash_seed
+from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
+from tests.support.random_inputs.unconstrained import (
+    PlannerInput,
+    random_packable_input,
+    random_reservation_queue,
+    shuffle_input,
+)
+from tests.support.reference_planner.first_fit import pool_catalogs
+from tests.support.reference_planner.offerings import tolerating_soft_taints
+from tests.support.reference_planner.plan_checks import PlannedCase
 
 from wainwright.core.plan import plan
-from wainwright.model.options import Options, Packing, PreferencePolicy
-from wainwright.model.plan import PackingResult, Plan
+from wainwright.model.plan import PackingPolicy, PackingResult, Plan, PlanOptions, PreferencePolicy
 
-WORLDS = settings().max_examples ** 2 // 50  # 50, and 200 where nobody waits
-SEEDS = st.integers(min_value=1, max_value=WORLDS)
+INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 where nobody waits
+SEEDS = st.integers(min_value=1, max_value=INPUTS)
 ANY_SEED = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-thorough = settings(max_examples=WORLDS)
-worlds = settings(max_examples=WORLDS // 2, phases=UNSHRUNK)
+thorough = settings(max_examples=INPUTS)
+worlds = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 
 
-class PackedCase(Case):
+class PackedCase(PlannedCase):
     """A busy world, and its plan by cost."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, world = seed, busy_world(seed)
+        self.seed, world = seed, random_packable_input(seed)
         self.world, self.snapshot, self.options = world, world.snapshot, by_cost(world.options)
         self.first_fit: Plan = plan(self.snapshot, world.catalogs, world.options)
         self.plan: Plan = packed(world)
         self.pods = {pod.key: pod for pod in self.snapshot.pods}
-        self.shops = {shop.pool.name: shop for shop in shops(world)}
+        self.shops = {shop.pool.name: shop for shop in pool_catalogs(world)}
         placed = [key for claim in self.plan.claims for key in claim.pods]
         self.placed = placed + [key for home in self.plan.placements for key in home.pods]
         unplaced = [pod for key, pod in self.pods.items() if key not in self.placed]
-        self.unplaced = [undemanding(pod) for pod in unplaced]
+        self.unplaced = [tolerating_soft_taints(pod) for pod in unplaced]
         self.slots = self._slots_to_spare()
 
 
-def by_cost(options: Options) -> Options:
-    return msgspec.structs.replace(options, packing=Packing.COST)
+def by_cost(options: PlanOptions) -> PlanOptions:
+    return msgspec.structs.replace(options, packing=PackingPolicy.COST)
 
 
-def packed(world: World) -> Plan:
+def packed(world: PlannerInput) -> Plan:
     return plan(world.snapshot, world.catalogs, by_cost(world.options))
 
 
@@ -65,7 +68,7 @@ def price(made: Plan) -> float:
     return fsum(claim.launch.price + claim.fees for claim in made.claims)
 
 
-CASES = SEEDS.map(lru_cache(maxsize=WORLDS)(PackedCase))  # all laws look at the same plans
+CASES = SEEDS.map(lru_cache(maxsize=INPUTS)(PackedCase))  # all laws look at the same plans
 LAWS = [
     test.hypothesis.inner_test
     for name, test in sorted(vars(laws).items())
@@ -88,11 +91,13 @@ def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
     assert_never_worse(case.first_fit, case.plan)
 
 
-@pytest.mark.parametrize("world_of", [tied_world, mixed_world], ids=lambda made: made.__name__)
+@pytest.mark.parametrize(
+    "world_of", [random_constrained_input, random_mixed_input], ids=lambda made: made.__name__
+)
 @worlds
 @given(seed=ANY_SEED)
 def test_law_27_nor_for_pods_that_mind_each_other(
-    world_of: Callable[[int], World], seed: int
+    world_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
     world = world_of(seed)
     first_fit = plan(world.snapshot, world.catalogs, world.options)
@@ -100,11 +105,11 @@ def test_law_27_nor_for_pods_that_mind_each_other(
 
 
 @settings(
-    max_examples=WORLDS // 12, phases=UNSHRUNK
+    max_examples=INPUTS // 12, phases=UNSHRUNK
 )  # such a world has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
 def test_law_27_nor_for_a_crowd_that_waits_for_slots(seed: int) -> None:
-    world = crowd(seed)
+    world = random_reservation_queue(seed)
     first_fit = plan(world.snapshot, world.catalogs, world.options)
     assert_never_worse(first_fit, packed(world))
 
@@ -118,21 +123,21 @@ def assert_never_worse(first_fit: Plan, made: Plan) -> None:
     assert first_fit.packing is None
 
 
-@settings(max_examples=WORLDS // 2, phases=UNSHRUNK)
+@settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=ANY_SEED, order=ANY_SEED)
 def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
-    world = busy_world(seed)
-    assert laws.as_bytes(packed(shuffled(world, order))) == laws.as_bytes(packed(world))
+    world = random_packable_input(seed)
+    assert laws.as_bytes(packed(shuffle_input(world, order))) == laws.as_bytes(packed(world))
 
 
 @worlds
 @given(seed=ANY_SEED)
 def test_law_21_it_does_not_matter_to_pods_that_mind_each_other(seed: int) -> None:
-    world = tied_world(seed)
-    assert told(packed(shuffled(world, seed))) == told(packed(world))
+    world = random_constrained_input(seed)
+    assert plan_bytes(packed(shuffle_input(world, seed))) == plan_bytes(packed(world))
 
 
-def told(made: Plan) -> bytes:
+def plan_bytes(made: Plan) -> bytes:
     """All but the reasons."""
     return laws.as_bytes(msgspec.structs.replace(made, unschedulable=()))
 
@@ -140,30 +145,30 @@ def told(made: Plan) -> bytes:
 @worlds
 @given(seed=ANY_SEED)
 def test_law_26_preferences_go_in_the_fixed_order(seed: int) -> None:
-    world = tied_world(seed)
+    world = random_constrained_input(seed)
     pods = {pod.key: pod for pod in world.snapshot.pods}
     heeded = world.options.preference_policy is PreferencePolicy.RESPECT
     for group in packed(world).relaxed:
         for key in group.pods:
-            order = list(relaxing.in_order(pods[key].bonds))[0 if heeded else -1 :]
+            order = list(relaxing.in_order(pods[key].constraints))[0 if heeded else -1 :]
             assert list(group.given_up) == order[: len(group.given_up)] != []
 
 
 PRINT_PLANS = """
 import sys
-from tests.properties.test_packing import busy_world, laws, mixed_world, packed
-for made in [*map(busy_world, range(12)), *map(mixed_world, range(12))]:
+from tests.properties.test_packing import random_packable_input, laws, random_mixed_input, packed
+for made in [*map(random_packable_input, range(12)), *map(random_mixed_input, range(12))]:
     sys.stdout.buffer.write(laws.as_bytes(packed(made)))
 """
 
 
 def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
-    one, other = (printed(PRINT_PLANS, seed) for seed in ("1", "2"))
+    one, other = (output_with_hash_seed(PRINT_PLANS, seed) for seed in ("1", "2"))
     assert one == other != b""
 
 
 def test_the_worlds_are_not_all_alike() -> None:
     """To be no worse would be worth little if packing by cost never changed anything."""
-    results = [result(packed(busy_world(seed))) for seed in range(1, 31)]
+    results = [result(packed(random_packable_input(seed))) for seed in range(1, 31)]
     assert sum(each.saved > 0 for each in results) > 5
     assert sum(each.lower_bound > 0 for each in results) > 20

@@ -6,41 +6,50 @@ from functools import lru_cache
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cases import (
-    Case,
-    allowed_at_worst,
+from tests.support.processes import output_with_hash_seed
+from tests.support.random_inputs.unconstrained import random_input, shuffle_input
+from tests.support.reference_planner.offerings import (
+    PoolCatalog,
+    fits_on_node,
+    hourly_cost,
+    is_node_compatible,
+    is_offering_compatible,
+    is_ordinary_type,
+    launch_capacity_type,
+    schedulable_nodes,
+    tolerating_soft_taints,
+)
+from tests.support.reference_planner.plan_checks import (
+    PlannedCase,
     could_join,
     could_open_first,
     could_use,
-    diverse,
-    everything_on,
     is_launch,
     is_relaxed,
-    machine,
-    opens,
+    new_node_options,
+    node_capacity,
+    requests_on_claim,
+    satisfies_min_values,
+    types_always_within_limits,
 )
-from tests.support.hashseeds import printed
-from tests.support.randomworlds import random_world, shuffled
-from tests.support.shop import Shop, agrees, bought_as, cost, is_ordinary
-from tests.support.standing import has_room, in_order, is_welcome, undemanding
 
 from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import SPOT
-from wainwright.model.plan import Choices, Launch, Plan, PlannedClaim
+from wainwright.model.plan import Plan, PlannedLaunch, PlannedNodeClaim, RemainingOptions
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
-from wainwright.model.resources import Resources, add, fits
-from wainwright.model.taints import untolerated
+from wainwright.model.resources import Resources, add_resources, fits
+from wainwright.model.taints import find_untolerated_taint
 
-WORLDS = settings().max_examples ** 2 // 20  # 125, and 500 where nobody waits
-SEEDS = st.integers(min_value=1, max_value=WORLDS)
-CASES = SEEDS.map(lru_cache(maxsize=WORLDS)(Case))  # all laws look at the same plans
-thorough = settings(max_examples=WORLDS)
+INPUTS = settings().max_examples ** 2 // 20  # 125, and 500 where nobody waits
+SEEDS = st.integers(min_value=1, max_value=INPUTS)
+CASES = SEEDS.map(lru_cache(maxsize=INPUTS)(PlannedCase))  # all laws look at the same plans
+thorough = settings(max_examples=INPUTS)
 
 
 @thorough
 @given(case=CASES)
-def test_law_11_every_pod_has_one_place_or_none(case: Case) -> None:
+def test_law_11_every_pod_has_one_place_or_none(case: PlannedCase) -> None:
     assert [key for key, count in Counter(case.placed).items() if count > 1] == []
     assert set(case.placed) <= set(case.pods)
     told = [key for group in case.plan.unschedulable for key in group.pods]
@@ -49,7 +58,7 @@ def test_law_11_every_pod_has_one_place_or_none(case: Case) -> None:
 
 @thorough
 @given(case=CASES)
-def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: Case) -> None:
+def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: PlannedCase) -> None:
     assert all(count >= 0 for count in case.slots.values()), case.slots
     taken = Counter(claim.launch.reservation_id for claim in case.plan.claims)
     assert {use.id: use.used for use in case.plan.reservations if use.used} == {
@@ -61,59 +70,65 @@ def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: Case)
 
 @thorough
 @given(case=CASES)
-def test_law_13_no_limit_is_exceeded_by_what_would_be_launched(case: Case) -> None:
+def test_law_13_no_limit_is_exceeded_by_what_would_be_launched(case: PlannedCase) -> None:
     for shop in case.shops.values():
         bought: Resources = {}
         for claim in case.plan.claims:
             if claim.pool == shop.pool.name:
-                bought = add(bought, machine(case.launched(claim)))
-        total = add(bought, shop.pool.in_use)
+                bought = add_resources(bought, node_capacity(case.launched(claim)))
+        total = add_resources(bought, shop.pool.in_use)
         over = {name for name, most in shop.pool.limits.items() if total.get(name, 0) > most}
         assert not any(bought.get(name) for name in over)
 
 
 @thorough
 @given(case=CASES)
-def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: Case) -> None:
+def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         shop, offers = case.shops[claim.pool], case.offers(claim)
         assert {kind.name for kind, _ in offers} == set(claim.choices.instance_types)
         assert all(suits(shop, kind, offering, shop.node) for kind, offering in offers)
         for pod in case.pods_of(claim):
             assert not pod.unsupported
-            assert untolerated(shop.pool.taints, undemanding(pod).tolerations) is None
+            assert (
+                find_untolerated_taint(shop.pool.taints, tolerating_soft_taints(pod).tolerations)
+                is None
+            )
             assert any(
-                shop.node.compatible(wanted, shop.known)
+                shop.node.is_compatible(wanted, shop.known)
                 and all(suits(shop, kind, offering, wanted) for kind, offering in offers)
                 for wanted in pod.alternatives
             )
         for kind, offering in offers:
-            assert fits(everything_on(case, claim, kind, offering), kind.allocatable)
+            assert fits(requests_on_claim(case, claim, kind, offering), kind.allocatable)
 
 
-def suits(shop: Shop, kind: InstanceType, offering: Offering, wanted: Requirements) -> bool:
+def suits(shop: PoolCatalog, kind: InstanceType, offering: Offering, wanted: Requirements) -> bool:
     """Whether a node bought in this way can have the labels; what the pool defines it has."""
-    return shop.admits(kind, wanted) and agrees(kind, offering, wanted)
+    return shop.admits(kind, wanted) and is_offering_compatible(kind, offering, wanted)
 
 
 @thorough
 @given(case=CASES)
-def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Case) -> None:
+def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: PlannedCase) -> None:
     nodes = {node.name: node for node in case.snapshot.nodes}
     for placement in case.plan.placements:
         node, pods = nodes[placement.node], [case.pods[key] for key in placement.pods]
         assert not node.deleting
         for pod in pods:
-            assert any(is_welcome(node, undemanding(pod), each) for each in pod.alternatives)
-        assert has_room(node, pods, case.snapshot.daemonsets)
+            assert any(
+                is_node_compatible(node, tolerating_soft_taints(pod), each)
+                for each in pod.alternatives
+            )
+        assert fits_on_node(node, pods, case.snapshot.daemonsets)
 
 
 @thorough
 @given(case=CASES)
-def test_law_16_min_values_hold_for_the_types_that_are_left(case: Case) -> None:
+def test_law_16_min_values_hold_for_the_types_that_are_left(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         shop, held = case.shops[claim.pool], claim.choices.reservation_ids
-        assert diverse(shop, claim.requirements, case.kinds(claim), held)
+        assert satisfies_min_values(shop, claim.requirements, case.kinds(claim), held)
         kept = {key: claim.requirements[key].min_values or 0 for key in shop.minimums}
         lowered = {key for key, count in shop.minimums.items() if kept[key] < count}
         assert lowered == set(claim.relaxed)
@@ -122,7 +137,7 @@ def test_law_16_min_values_hold_for_the_types_that_are_left(case: Case) -> None:
 
 @thorough
 @given(case=CASES)
-def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
+def test_law_17_the_launch_is_the_best_of_what_is_left(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         offers = case.offers(claim)
         chosen = [pair for pair in offers if is_launch(claim, *pair)]
@@ -134,7 +149,7 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
         left = in_question(case, claim, reserved or offers)
         # Whoever joined in a later round may have asked for types that nobody had asked for before.
         last = claim.round == max(each.round for each in case.plan.claims)
-        if last or all(is_ordinary(kind, NO_REQUIREMENTS) for kind, _ in offers):
+        if last or all(is_ordinary_type(kind, NO_REQUIREMENTS) for kind, _ in offers):
             assert chosen[0] in left
             costs = [as_bought(claim, *pair) for pair in left]
             best = as_bought(claim, *chosen[0])
@@ -142,19 +157,19 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: Case) -> None:
 
 
 def in_question(
-    case: Case, claim: PlannedClaim, offers: list[tuple[InstanceType, Offering]]
+    case: PlannedCase, claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]]
 ) -> list[tuple[InstanceType, Offering]]:
     """Without whole machines and accelerators, unless they are asked for, needed or alone."""
-    ordinary = [pair for pair in offers if is_ordinary(pair[0], claim.requirements)]
+    ordinary = [pair for pair in offers if is_ordinary_type(pair[0], claim.requirements)]
     names = {kind.name for kind, _ in ordinary}
     kinds = [kind for kind in case.kinds(claim) if kind.name in names]
-    needed = not claim.launch.reservation_id and not diverse(
+    needed = not claim.launch.reservation_id and not satisfies_min_values(
         case.shops[claim.pool], claim.requirements, kinds, ()
     )
     return offers if needed else ordinary or offers
 
 
-def is_among(launch: Launch, choices: Choices) -> bool:
+def is_among(launch: PlannedLaunch, choices: RemainingOptions) -> bool:
     """No zone is listed where neither the claim nor any offering names one."""
     return (
         launch.instance_type in choices.instance_types
@@ -164,9 +179,13 @@ def is_among(launch: Launch, choices: Choices) -> bool:
     )
 
 
-def as_bought(claim: PlannedClaim, kind: InstanceType, offering: Offering) -> tuple[bool, float]:
+def as_bought(
+    claim: PlannedNodeClaim, kind: InstanceType, offering: Offering
+) -> tuple[bool, float]:
     """Whether the claim would get spot capacity by it, and the cost."""
-    return bought_as(kind, offering, claim.requirements) == SPOT, cost(kind, offering)
+    return launch_capacity_type(kind, offering, claim.requirements) == SPOT, hourly_cost(
+        kind, offering
+    )
 
 
 def is_better(
@@ -181,12 +200,12 @@ def is_better(
 
 @thorough
 @given(case=CASES)
-def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: Case) -> None:
+def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         weight = case.shops[claim.pool].pool.weight
         for shop in case.shops.values():
             if shop.pool.weight > weight:
-                types = allowed_at_worst(case, shop)
+                types = types_always_within_limits(case, shop)
                 able = [could_open_first(case, shop, pod, types) for pod in case.pods_of(claim)]
                 # Who opened the claim is not told; those who joined may have come from elsewhere.
                 assert not all(able)
@@ -195,7 +214,7 @@ def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: Cas
 
 @thorough
 @given(case=CASES)
-def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: Case) -> None:
+def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: PlannedCase) -> None:
     idle = {name for name, count in case.slots.items() if count > 0}
     if not case.options.capacity_reservations:
         return
@@ -212,19 +231,21 @@ def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: Case) -> None:
 
 @thorough
 @given(case=CASES)
-def test_law_20_who_is_left_without_a_place_fits_nowhere(case: Case) -> None:
+def test_law_20_who_is_left_without_a_place_fits_nowhere(case: PlannedCase) -> None:
     idle = {name for name, count in case.slots.items() if count > 0}
     idle = idle if case.options.capacity_reservations else set()
     received = {placement.node: placement.pods for placement in case.plan.placements}
     for pod in (pod for pod in case.unplaced if not pod.unsupported):
-        for node in in_order(case.snapshot.nodes):
+        for node in schedulable_nodes(case.snapshot.nodes):
             pods = [*(case.pods[key] for key in received.get(node.name, ())), pod]
-            welcome = any(is_welcome(node, pod, wanted) for wanted in pod.alternatives)
-            assert not welcome or not has_room(node, pods, case.snapshot.daemonsets)
+            welcome = any(is_node_compatible(node, pod, wanted) for wanted in pod.alternatives)
+            assert not welcome or not fits_on_node(node, pods, case.snapshot.daemonsets)
         for claim in case.plan.claims:
             assert not could_join(case, claim, pod), claim.name
         for shop in case.shops.values():
-            assert not any(opens(case, shop, pod, case.within_limits(shop), idle)), shop.pool.name
+            assert not any(new_node_options(case, shop, pod, case.within_limits(shop), idle)), (
+                shop.pool.name
+            )
 
 
 def as_bytes(made: Plan) -> bytes:
@@ -235,7 +256,7 @@ def as_bytes(made: Plan) -> bytes:
 
 @thorough
 @given(case=CASES)
-def test_law_2_the_same_world_gives_the_same_bytes(case: Case) -> None:
+def test_law_2_the_same_world_gives_the_same_bytes(case: PlannedCase) -> None:
     again = plan(case.snapshot, case.world.catalogs, case.options)
     assert as_bytes(again) == as_bytes(case.plan)
 
@@ -243,20 +264,20 @@ def test_law_2_the_same_world_gives_the_same_bytes(case: Case) -> None:
 @thorough
 @given(seed=SEEDS, order=SEEDS)
 def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
-    world = random_world(seed)
-    other = shuffled(world, order)
+    world = random_input(seed)
+    other = shuffle_input(world, order)
     first = plan(world.snapshot, world.catalogs, world.options)
     assert as_bytes(plan(other.snapshot, other.catalogs, other.options)) == as_bytes(first)
 
 
 PRINT_PLANS = """
 import sys
-from tests.properties.test_plan_laws import as_bytes, plan, random_world
-for world in map(random_world, range(40)):
+from tests.properties.test_plan_laws import as_bytes, plan, random_input
+for world in map(random_input, range(40)):
     sys.stdout.buffer.write(as_bytes(plan(world.snapshot, world.catalogs, world.options)))
 """
 
 
 def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
-    one, other = (printed(PRINT_PLANS, seed) for seed in ("1", "2"))
+    one, other = (output_with_hash_seed(PRINT_PLANS, seed) for seed in ("1", "2"))
     assert one == other != b""

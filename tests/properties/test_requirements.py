@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wainwright.model.labels import ARCH
-from wainwright.model.requirements import Entry, Requirements, contradictions
-from wainwright.model.values import ANYTHING, NOTHING, Operator, ValueSet, value_set
+from wainwright.model.requirements import (
+    ANY_VALUE,
+    NO_VALUE,
+    Operator,
+    RequirementEntry,
+    Requirements,
+    ValueSet,
+    find_contradictions,
+    parse_value_set,
+)
 
 VALUES = ("a", "b", "-1", "0", "1", "2", "3", "5")
 PADDED = ("-01", "00", "01", "02", "03", "05", "007")
@@ -22,7 +30,7 @@ LENIENT = ("NotIn", "DoesNotExist")
 
 
 def combined(chosen: list[tuple[str, tuple[str, ...]]]) -> ValueSet:
-    return reduce(and_, (value_set(operator, values) for operator, values in chosen))
+    return reduce(and_, (parse_value_set(operator, values) for operator, values in chosen))
 
 
 numbers = st.integers(-2, 6).map(str)
@@ -98,18 +106,20 @@ def test_the_order_of_intersecting_does_not_matter(a: ValueSet, b: ValueSet, c: 
 @given(value_sets)
 def test_anything_only_asks_for_the_label_and_nothing_leaves_nothing(a: ValueSet) -> None:
     assert a & a == a
-    assert a & NOTHING == NOTHING
-    assert a & ANYTHING == a or a.operator is Operator.NOT_IN
-    assert [v for v in UNIVERSE if (a & ANYTHING).admits(v)] == [v for v in UNIVERSE if a.admits(v)]
-    assert (a & ANYTHING).admits_absence is a.empty
+    assert a & NO_VALUE == NO_VALUE
+    assert a & ANY_VALUE == a or a.operator is Operator.NOT_IN
+    assert [v for v in UNIVERSE if (a & ANY_VALUE).admits(v)] == [
+        v for v in UNIVERSE if a.admits(v)
+    ]
+    assert (a & ANY_VALUE).admits_absence is a.empty
 
 
 @quick
 @given(value_sets, value_sets)
 def test_sets_overlap_when_their_intersection_is_not_empty(a: ValueSet, b: ValueSet) -> None:
-    assert a.overlaps(b) is not (a & b).empty
-    assert a.overlaps(b) is b.overlaps(a)
-    assert a.agrees_with(b) is (a.overlaps(b) or (a.admits_absence and b.admits_absence))
+    assert a.intersects(b) is not (a & b).empty
+    assert a.intersects(b) is b.intersects(a)
+    assert a.is_compatible_with(b) is (a.intersects(b) or (a.admits_absence and b.admits_absence))
 
 
 @quick
@@ -128,7 +138,9 @@ def test_a_set_is_rebuilt_from_its_parts(a: ValueSet) -> None:
 
 @quick
 @given(st.lists(entries, max_size=6), st.randoms(use_true_random=False))
-def test_the_order_of_entries_does_not_matter(chosen: list[Entry], random: Random) -> None:
+def test_the_order_of_entries_does_not_matter(
+    chosen: list[RequirementEntry], random: Random
+) -> None:
     shuffled = list(chosen)
     random.shuffle(shuffled)
     one, other = Requirements.from_entries(chosen), Requirements.from_entries(shuffled)
@@ -146,7 +158,7 @@ def test_requirements_are_rebuilt_from_their_entries(one: Requirements) -> None:
 @quick
 @given(st.lists(entries, max_size=4), st.lists(entries, max_size=4))
 def test_narrowing_is_the_same_as_asking_everything_at_once(
-    first: list[Entry], second: list[Entry]
+    first: list[RequirementEntry], second: list[RequirementEntry]
 ) -> None:
     narrowed = Requirements.from_entries(first).narrow(Requirements.from_entries(second))
     assert narrowed == Requirements.from_entries([*first, *second])
@@ -155,7 +167,7 @@ def test_narrowing_is_the_same_as_asking_everything_at_once(
 
 @quick
 @given(st.lists(entries, min_size=1, max_size=5))
-def test_the_largest_min_values_of_a_key_stands(chosen: list[Entry]) -> None:
+def test_the_largest_min_values_of_a_key_stands(chosen: list[RequirementEntry]) -> None:
     found = Requirements.from_entries(chosen)
     for key in found:
         asked = [least or 0 for name, _, _, least in chosen if name.removeprefix("beta.") == key]
@@ -169,9 +181,9 @@ def test_a_conflict_is_found_exactly_where_the_plain_rules_see_one(
 ) -> None:
     undefined = [key for key in wanted if is_undefined(key, offered, wanted, well_known)]
     clashing = [key for key in wanted if is_clashing(key, offered, wanted)]
-    found = offered.conflict(wanted, well_known)
+    found = offered.find_conflict(wanted, well_known)
     assert (found.key if found else None) == next(iter(undefined + clashing), None)
-    assert offered.compatible(wanted, well_known) is (found is None)
+    assert offered.is_compatible(wanted, well_known) is (found is None)
 
 
 def is_undefined(
@@ -191,10 +203,12 @@ def is_clashing(key: str, offered: Requirements, wanted: Requirements) -> bool:
 
 @quick
 @given(st.lists(entries.filter(lambda entry: entry[0] == "k"), max_size=4))
-def test_a_contradiction_is_what_neither_a_value_nor_absence_satisfies(chosen: list[Entry]) -> None:
+def test_a_contradiction_is_what_neither_a_value_nor_absence_satisfies(
+    chosen: list[RequirementEntry],
+) -> None:
     some_value = any(all(means(op, asked, v) for _, op, asked, _ in chosen) for v in UNIVERSE)
     absence = all(is_fine_without(op, asked) for _, op, asked, _ in chosen)
-    assert contradictions(chosen) == (() if some_value or absence else ("k",))
+    assert find_contradictions(chosen) == (() if some_value or absence else ("k",))
 
 
 def is_fine_without(operator: str, values: tuple[str, ...]) -> bool:

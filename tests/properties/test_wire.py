@@ -1,36 +1,53 @@
-"""Schema, wire type and text cannot drift apart: laws 6 and 7 of docs/invariants.md."""
+"""Schema, wire type and text cannot drift apart: laws 6 and 7 of docs/invariants.md; and the quick
+look at large objects is never laxer than the list of their faults.
+"""
 
+from math import inf, nan
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.generated import values
+from tests.support.schema_values import schema_values
 
-from wainwright.api.crd import root_schema
-from wainwright.api.kinds import Family, Kind, known
-from wainwright.api.schema import SAYS, Schema
-from wainwright.api.structural import defaulted, faults
-from wainwright.api.wire import plain
-from wainwright.manifests import jsontext, yamltext
-from wainwright.manifests.yamlout import dump
+from wainwright.api.catalog_documents import Catalog, Cloud
+from wainwright.api.kinds import KindFamily, KnownKind, known_kinds
+from wainwright.api.validation.schema_validation import (
+    apply_defaults,
+    find_unknown_fields,
+    is_surely_valid,
+    validate_schema,
+)
+from wainwright.api.wire import (
+    EXPECTED_TEXT_KEYWORD,
+    Schema,
+    WireStruct,
+    object_schema,
+    to_manifest,
+)
+from wainwright.manifests import json_reader, yaml_reader
+from wainwright.manifests.yaml_writer import dump_yaml
 
-OURS = [kind for kind in known().values() if kind.family in (Family.CUSTOM, Family.OFFLINE)]
+OURS = [
+    kind
+    for kind in known_kinds().values()
+    if kind.family in (KindFamily.CUSTOM, KindFamily.OFFLINE)
+]
 each_kind = pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)
 relaxed = settings(
     max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 
-def _body(kind: Kind) -> Schema:
-    schema = root_schema(kind.type)
+def _body(kind: KnownKind) -> Schema:
+    schema = object_schema(kind.type)
     skipped = ("apiVersion", "kind", "metadata")
     inner = {key: item for key, item in schema["properties"].items() if key not in skipped}
     return {**schema, "properties": inner}
 
 
-def _object(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+def _object(kind: KnownKind, body: dict[str, Any]) -> dict[str, Any]:
     head = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "a"}}
     return {**head, **body}
 
@@ -39,12 +56,12 @@ def _object(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
 @relaxed
 @given(data=st.data())
 def test_what_the_schema_allows_decodes_and_prints_back_without_loss(
-    kind: Kind, data: st.DataObject
+    kind: KnownKind, data: st.DataObject
 ) -> None:
-    schema = root_schema(kind.type)
-    value = defaulted(_object(kind, data.draw(values(_body(kind)))), schema)
+    schema = object_schema(kind.type)
+    value = apply_defaults(_object(kind, data.draw(schema_values(_body(kind)))), schema)
     item = msgspec.convert(value, kind.type)
-    printed = defaulted(plain(item), schema)
+    printed = apply_defaults(to_manifest(item), schema)
     assert msgspec.convert(printed, kind.type) == item
     assert printed["spec" if "spec" in value else "region"] == value.get(
         "spec", value.get("region")
@@ -54,33 +71,33 @@ def test_what_the_schema_allows_decodes_and_prints_back_without_loss(
 @each_kind
 @relaxed
 @given(data=st.data())
-def test_an_object_survives_yaml_and_json_text(kind: Kind, data: st.DataObject) -> None:
-    value = _object(kind, data.draw(values(_body(kind))))
-    item = msgspec.convert(defaulted(value, root_schema(kind.type)), kind.type)
-    as_json = msgspec.json.encode(plain(item)).decode()
-    [read] = jsontext.documents(as_json)
+def test_an_object_survives_yaml_and_json_text(kind: KnownKind, data: st.DataObject) -> None:
+    value = _object(kind, data.draw(schema_values(_body(kind))))
+    item = msgspec.convert(apply_defaults(value, object_schema(kind.type)), kind.type)
+    as_json = msgspec.json.encode(to_manifest(item)).decode()
+    [read] = json_reader.parse_json(as_json)
     assert msgspec.convert(read.value, kind.type) == item
-    [(text, _)] = yamltext.documents(dump(plain(item)))
+    [(text, _)] = yaml_reader.parse_yaml(dump_yaml(to_manifest(item)))
     assert msgspec.convert(text.value, kind.type) == item
 
 
 @each_kind
 @relaxed
 @given(data=st.data())
-def test_defaulting_is_done_once_and_for_all(kind: Kind, data: st.DataObject) -> None:
-    schema = root_schema(kind.type)
-    once = defaulted(_object(kind, data.draw(values(_body(kind)))), schema)
-    assert defaulted(once, schema) == once
+def test_defaulting_is_done_once_and_for_all(kind: KnownKind, data: st.DataObject) -> None:
+    schema = object_schema(kind.type)
+    once = apply_defaults(_object(kind, data.draw(schema_values(_body(kind)))), schema)
+    assert apply_defaults(once, schema) == once
 
 
 @each_kind
-def test_every_default_of_the_schema_is_the_default_of_the_struct(kind: Kind) -> None:
-    for struct, schema in _structs(kind.type, root_schema(kind.type)):
+def test_every_default_of_the_schema_is_the_default_of_the_struct(kind: KnownKind) -> None:
+    for struct, schema in _structs(kind.type, object_schema(kind.type)):
         for field in msgspec.structs.fields(struct):
             inner = schema["properties"].get(field.encode_name, {})
             if "default" in inner and not field.required:
                 made = msgspec.convert({**_least(schema)}, struct)
-                assert _plain(getattr(made, field.name)) == defaulted(inner["default"], inner)
+                assert _plain(getattr(made, field.name)) == apply_defaults(inner["default"], inner)
 
 
 def _least(schema: Schema) -> dict[str, Any]:
@@ -133,25 +150,98 @@ def _inside(info: Any) -> list[type[msgspec.Struct]]:
 
 
 @each_kind
-def test_every_pattern_says_in_words_what_it_wants(kind: Kind) -> None:
+def test_every_pattern_says_in_words_what_it_wants(kind: KnownKind) -> None:
     def walk(schema: Any, path: str) -> None:
         if isinstance(schema, dict):
-            assert "pattern" not in schema or SAYS in schema, path
+            assert "pattern" not in schema or EXPECTED_TEXT_KEYWORD in schema, path
             for key, item in schema.items():
                 walk(item, f"{path}.{key}")
         elif isinstance(schema, list):
             for item in schema:
                 walk(item, path)
 
-    walk(root_schema(kind.type), kind.name)
+    walk(object_schema(kind.type), kind.name)
 
 
 @each_kind
 @relaxed
 @given(data=st.data())
-def test_a_schema_finds_no_fault_with_what_it_made(kind: Kind, data: st.DataObject) -> None:
+def test_a_schema_finds_no_fault_with_what_it_made(kind: KnownKind, data: st.DataObject) -> None:
     """Only rules in CEL may object, and they speak in their own words."""
-    schema = root_schema(kind.type)
-    value = defaulted(_object(kind, data.draw(values(_body(kind)))), schema)
-    for fault in faults({k: v for k, v in value.items() if k != "metadata"}, schema):
-        assert not fault.message.startswith(("expected", "required")), fault
+    schema = object_schema(kind.type)
+    value = apply_defaults(_object(kind, data.draw(schema_values(_body(kind)))), schema)
+    for field_error in validate_schema({k: v for k, v in value.items() if k != "metadata"}, schema):
+        assert not field_error.message.startswith(("expected", "required")), field_error
+
+
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    2.0,
+    0.5,
+    10**20,
+    nan,
+    inf,
+    "",
+    "cr-1\n",
+    "x" * 300,
+    [],
+    {},
+    [None],
+    {"x": 1},
+)
+each_large_kind = pytest.mark.parametrize("kind", [Catalog, Cloud], ids=lambda kind: kind.__name__)
+relaxed_for_large_kinds = settings(
+    max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def objects(kind: type[WireStruct]) -> st.SearchStrategy[dict[str, Any]]:
+    head = {"metadata": {"name": "a"}}
+    return schema_values(object_schema(kind)).map(lambda value: {**value, **head})
+
+
+def listed(kind: type[WireStruct], value: dict[str, Any]) -> list[Any]:
+    schema = object_schema(kind)
+    return [
+        *find_unknown_fields(value, schema),
+        *validate_schema(apply_defaults(value, schema), schema),
+    ]
+
+
+@each_large_kind
+@relaxed_for_large_kinds
+@given(data=st.data())
+def test_what_the_schema_allows_passes(kind: type[WireStruct], data: st.DataObject) -> None:
+    value = data.draw(objects(kind))
+    assert is_surely_valid(kind, value)
+    assert listed(kind, value) == []
+
+
+@each_large_kind
+@relaxed_for_large_kinds
+@given(data=st.data())
+def test_what_has_faults_does_not_pass(kind: type[WireStruct], data: st.DataObject) -> None:
+    value = data.draw(objects(kind))
+    spoil(value, data)
+    if listed(kind, value):
+        assert not is_surely_valid(kind, value)
+
+
+def spoil(value: Any, data: st.DataObject) -> None:
+    """Puts something odd in some place of the object."""
+    places = list(containers(value))
+    place = data.draw(st.sampled_from(places))
+    odd = data.draw(st.sampled_from(ODD))
+    if isinstance(place, list):
+        place.insert(data.draw(st.integers(0, len(place))), odd)
+    else:
+        place[data.draw(st.sampled_from([*place, "odd"]))] = odd
+
+
+def containers(value: Any) -> Any:
+    if isinstance(value, (dict, list)):
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from containers(inner)

@@ -9,21 +9,24 @@ import pytest
 import yaml
 
 from wainwright.api.quantity import Quantity
-from wainwright.api.wire import plain
-from wainwright.catalogue.built import Built
-from wainwright.catalogue.ledger import accounts
-from wainwright.catalogue.listing import Wanted, listing
-from wainwright.catalogue.nodeclass import settings_of
-from wainwright.catalogue.reservation_filters import requests
-from wainwright.catalogue.reservations import status
-from wainwright.catalogue.settings import Options
-from wainwright.catalogue.threshold import Threshold
-from wainwright.cli.catalog import required
-from wainwright.cli.supplies import Asked, Supplies
-from wainwright.manifests.refused import InputRefused
+from wainwright.api.wire import to_manifest
+from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.instancetypes.node_class_settings import (
+    CatalogOptions,
+    EvictionThreshold,
+    parse_node_class,
+)
+from wainwright.catalogue.offerings.capacity_reservations import (
+    describe_reservation_requests,
+    reservation_status,
+)
+from wainwright.catalogue.queries import TypeFilter, list_instance_types, price_histories
+from wainwright.cli.catalog import pool_requirements
+from wainwright.cli.catalog_input import CatalogArguments, CatalogInput
+from wainwright.manifests.problems import InvalidInput
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import CAPACITY_TYPE, ZONE, ZONE_ID
-from wainwright.model.resources import quantity_text
+from wainwright.model.resources import format_quantity
 
 STORIES = sorted((Path(__file__).parent / "catalogue").glob("*.yaml"))
 
@@ -94,13 +97,13 @@ def test_story(path: Path, tmp_path: Path) -> None:
     check_rest(supplies, built, story.expect)
 
 
-def supplied(given: Given, folder: Path, refused: list[str]) -> Supplies | None:
+def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | None:
     """The input as a command reads it; None where it was refused as the story wants it."""
     file = folder / "given.json"
     file.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": given.manifests}, default=str)
     )
-    asked = Asked(
+    asked = CatalogArguments(
         files=(str(file),),
         now=given.now,
         gates=tuple(given.gates),
@@ -111,16 +114,16 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> Supplies | None:
         vm_memory_overhead_percent=given.vm_memory_overhead_percent,
     )
     if not refused:
-        return Supplies(asked)
-    with pytest.raises(InputRefused) as caught:
-        Supplies(asked).built()
+        return CatalogInput(asked)
+    with pytest.raises(InvalidInput) as caught:
+        CatalogInput(asked).built()
     said = [f"{each.path}: {each.message}" for each in caught.value.report.errors]
     for part in refused:
         assert any(part in each for each in said), said
     return None
 
 
-def check_remarks(built: Built, expect: Expect) -> None:
+def check_remarks(built: NodeClassCatalog, expect: Expect) -> None:
     said = [str(remark) for remark in built.remarks]
     for part in expect.remarks:
         assert any(part in each for each in said), said
@@ -128,7 +131,7 @@ def check_remarks(built: Built, expect: Expect) -> None:
         assert said == []
 
 
-def check_types(built: Built, expect: Expect) -> None:
+def check_types(built: NodeClassCatalog, expect: Expect) -> None:
     if expect.only is not None:
         assert sorted(built.by_name) == sorted(expect.only)
     for name, wanted in expect.types.items():
@@ -136,7 +139,7 @@ def check_types(built: Built, expect: Expect) -> None:
         for what in ("capacity", "overhead", "allocatable"):
             part = getattr(wanted, what)
             assert {key: shown(kind, what).get(key) for key in part} == part
-        labels = {key: kind.requirements.only(key) for key in wanted.labels}
+        labels = {key: kind.requirements.single_value(key) for key in wanted.labels}
         assert labels == wanted.labels
         if wanted.offerings is not None:
             check_offerings(kind.offerings, wanted.offerings)
@@ -145,7 +148,7 @@ def check_types(built: Built, expect: Expect) -> None:
 
 
 def shown(kind: InstanceType, what: str) -> dict[str, str]:
-    return {key: quantity_text(key, amount) for key, amount in getattr(kind, what).items()}
+    return {key: format_quantity(key, amount) for key, amount in getattr(kind, what).items()}
 
 
 def check_offerings(found: tuple[Offering, ...], wanted: list[dict[str, Any]]) -> None:
@@ -158,7 +161,7 @@ def check_offerings(found: tuple[Offering, ...], wanted: list[dict[str, Any]]) -
 
 
 def told_offering(offering: Offering) -> dict[str, Any]:
-    labels = {key: offering.requirements.only(key) for key in offering.requirements}
+    labels = {key: offering.requirements.single_value(key) for key in offering.requirements}
     return {
         "capacityType": labels.pop(CAPACITY_TYPE, None),
         "zone": labels.pop(ZONE, None),
@@ -170,17 +173,17 @@ def told_offering(offering: Offering) -> dict[str, Any]:
     }
 
 
-def told_layers(built: Built, name: str) -> dict[str, list[str]]:
+def told_layers(built: NodeClassCatalog, name: str) -> dict[str, list[str]]:
     return {
         f"{account.capacity_type} {zone}": [
             f"{step.layer.value} {step.after}" for step in account.steps
         ]
-        for account in accounts(built, name)
+        for account in price_histories(built, name)
         for zone in account.zones or ("any",)
     }
 
 
-def check_reservations(supplies: Supplies, built: Built, expect: Expect) -> None:
+def check_reservations(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
     standings = {each.reservation.id: each.standing.name for each in built.reservations}
     assert {key: standings.get(key) for key in expect.standings} == expect.standings
     every = [offering for kind in built.types for offering in kind.offerings]
@@ -192,21 +195,25 @@ def check_reservations(supplies: Supplies, built: Built, expect: Expect) -> None
         others = [each.price for each in every if not each.reservation_id and each.price]
         assert 0 < reserved[0][0] <= reserved[-1][0] < min(others)
     if expect.status is not None:
-        assert [plain(each) for each in status(built.reservations)] == expect.status
+        assert [
+            to_manifest(each) for each in reservation_status(built.reservations)
+        ] == expect.status
     if expect.ec2_filters is not None:
         terms = supplies.scope.node_class.spec.capacityReservationSelectorTerms or []
-        assert requests(terms) == expect.ec2_filters
+        assert describe_reservation_requests(terms) == expect.ec2_filters
 
 
-def check_rest(supplies: Supplies, built: Built, expect: Expect) -> None:
+def check_rest(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
     if expect.launchable is not None:
         assert supplies.pool is not None
-        found = listing(built.index, Wanted(requirements=required(supplies.pool)))
+        found = list_instance_types(
+            built.index, TypeFilter(requirements=pool_requirements(supplies.pool))
+        )
         assert {kind.name: launchable(kind) for kind in found} == expect.launchable
     if expect.fees is not None:
         assert built.fee == pytest.approx(expect.fees)
     if expect.settings:
-        kubelet = settings_of(supplies.scope.node_class, Options()).kubelet
+        kubelet = parse_node_class(supplies.scope.node_class, CatalogOptions()).kubelet
         assert {key: told(getattr(kubelet, key)) for key in expect.settings} == expect.settings
 
 
@@ -218,6 +225,6 @@ def told(value: Any) -> Any:
     """Thresholds and quantities as text."""
     if isinstance(value, dict):
         return {key: told(item) for key, item in value.items()}
-    if isinstance(value, Threshold):
+    if isinstance(value, EvictionThreshold):
         return f"{value.percent}%" if value.quantity is None else str(value.quantity)
     return str(value) if isinstance(value, Quantity) else value

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from wainwright.cli.main import wain
-from wainwright.manifests.refused import InputRefused
+from wainwright.manifests.problems import InvalidInput
 
 STORIES = sorted((Path(__file__).parent / "planning").glob("*.yaml"))
 NOW = "2026-01-31T12:00:00Z"
@@ -69,7 +69,7 @@ class Unplaced(Part, frozen=True, kw_only=True):
     pools: dict[str, Pool] = {}
 
 
-class Keeping(Part, frozen=True, kw_only=True):
+class ExpectedConstraint(Part, frozen=True, kw_only=True):
     """Pods that a pool did not bring into a reservation."""
 
     node_pool: str
@@ -79,12 +79,12 @@ class Keeping(Part, frozen=True, kw_only=True):
     """Part of it."""
 
 
-class Slots(Part, frozen=True, kw_only=True):
+class ExpectedReservation(Part, frozen=True, kw_only=True):
     """What `wain reservations` says of one reservation."""
 
     idle: int
     promised: int = 0
-    not_used_by: list[Keeping] | None = None
+    not_used_by: list[ExpectedConstraint] | None = None
 
 
 class Expect(Part, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Expect(Part, frozen=True, kw_only=True):
     """All that are listed, as `used/available/total`."""
     unusable: dict[str, str] = {}
     """Those among them that nobody can use, and why."""
-    slots: dict[str, Slots] | None = None
+    slots: dict[str, ExpectedReservation] | None = None
     """All that `wain reservations` lists."""
     warnings: list[str] = []
     refused: list[str] = []
@@ -148,7 +148,7 @@ def test_every_item_on_planning_has_a_story(chapter: str) -> None:
 
 
 def check_refused(result: Result, parts: list[str]) -> None:
-    assert isinstance(result.exception, InputRefused), result.output
+    assert isinstance(result.exception, InvalidInput), result.output
     said = [f"{each.path}: {each.message}" for each in result.exception.report.errors]
     for part in parts:
         assert any(part in each for each in said), said
@@ -230,7 +230,7 @@ def check_rest(plan: dict[str, Any], expect: Expect) -> None:
         assert any(part in warning for warning in plan["warnings"]), plan["warnings"]
 
 
-def check_slots(found: dict[str, dict[str, Any]], wanted: dict[str, Slots]) -> None:
+def check_slots(found: dict[str, dict[str, Any]], wanted: dict[str, ExpectedReservation]) -> None:
     counts = {name: (one["idle"], one["promised"]) for name, one in found.items()}
     assert counts == {name: (one.idle, one.promised) for name, one in wanted.items()}
     for name, one in wanted.items():

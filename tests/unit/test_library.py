@@ -14,11 +14,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.support.table import TESTS
+from tests.support.manifest_tables import TESTS
 
 import wainwright
-from wainwright.errors import Usage
-from wainwright.manifests.refused import InputRefused
+from wainwright.errors import UsageError
+from wainwright.manifests.problems import InvalidInput
 
 ROOT = TESTS.parent
 CHAPTER = ROOT / "docs" / "library.md"
@@ -83,7 +83,7 @@ def test_a_refusal_names_file_line_and_what_to_do(tmp_path: Path) -> None:
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\n"
         "spec:\n  wieght: 10\n  template: {spec: {requirements: []}}\n"
     )
-    with pytest.raises(InputRefused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         wainwright.read(file)
     told = str(refused.value)
     assert told.startswith("one thing in the input must be mended first:\n")
@@ -97,14 +97,14 @@ def test_of_many_mistakes_the_first_few_are_shown(tmp_path: Path) -> None:
     )
     file = tmp_path / "pods.yaml"
     file.write_text("".join(pods))
-    with pytest.raises(InputRefused) as refused:
+    with pytest.raises(InvalidInput) as refused:
         wainwright.read(file)
     errors = refused.value.report.errors
     assert str(refused.value).endswith(f"and {len(errors) - 10} more, in .report.errors")
 
 
 def test_an_unknown_pod_is_told_with_what_was_meant() -> None:
-    with pytest.raises(Usage, match="did you mean shop/web-0"):
+    with pytest.raises(UsageError, match="did you mean shop/web-0"):
         wainwright.explain(wainwright.read("examples/reserved-then-spot"), "wbe-0")
 
 

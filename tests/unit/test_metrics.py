@@ -4,17 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wainwright.metrics import Kind, Metric, Registry
+from wainwright.metrics import Metric, MetricKind, MetricsRegistry
 
-CALLS = Metric(name="calls_total", about="Calls.", kind=Kind.COUNTER, labels=("method", "error"))
-NODES = Metric(name="nodes", about="Nodes\nof a pool.", kind=Kind.GAUGE, labels=("pool",))
+CALLS = Metric(
+    name="calls_total", about="Calls.", kind=MetricKind.COUNTER, labels=("method", "error")
+)
+NODES = Metric(name="nodes", about="Nodes\nof a pool.", kind=MetricKind.GAUGE, labels=("pool",))
 TIMES = Metric(
-    name="seconds", about="Seconds.", kind=Kind.HISTOGRAM, labels=("method",), buckets=(0.1, 1.0)
+    name="seconds",
+    about="Seconds.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("method",),
+    buckets=(0.1, 1.0),
 )
 
 
 def test_counters_add_up_by_labels() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.add(CALLS, method="a", error="x")
     registry.add(CALLS, 2, method="a", error="x")
     registry.add(CALLS, method="b", error="x")
@@ -24,7 +30,7 @@ def test_counters_add_up_by_labels() -> None:
 
 
 def test_a_gauge_stands_where_it_was_set_until_its_object_is_gone() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.set(NODES, 4, pool="general")
     registry.set(NODES, 2, pool="general")
     assert registry.value(NODES, pool="general") == 2
@@ -34,23 +40,23 @@ def test_a_gauge_stands_where_it_was_set_until_its_object_is_gone() -> None:
 
 def test_a_counter_cannot_go_down() -> None:
     with pytest.raises(ValueError, match="cannot go down"):
-        Registry().add(CALLS, -1, method="a", error="x")
+        MetricsRegistry().add(CALLS, -1, method="a", error="x")
 
 
 @pytest.mark.parametrize("labels", [{}, {"method": "a"}, {"method": "a", "error": "x", "b": "c"}])
 def test_labels_are_those_that_were_declared(labels: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="has the labels"):
-        Registry().add(CALLS, **labels)
+        MetricsRegistry().add(CALLS, **labels)
 
 
 def test_a_metric_is_used_as_what_it_is() -> None:
     with pytest.raises(ValueError, match="is a gauge, not a counter"):
-        Registry().add(NODES, pool="a")
+        MetricsRegistry().add(NODES, pool="a")
 
 
 @given(st.lists(st.floats(min_value=0, max_value=10)))
 def test_a_histogram_counts_every_observation_in_one_bucket(values: list[float]) -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     for value in values:
         registry.observe(TIMES, value, method="a")
     seen = registry.distribution(TIMES, method="a")
@@ -62,7 +68,7 @@ def test_a_histogram_counts_every_observation_in_one_bucket(values: list[float])
 
 
 def test_the_exposition_is_what_prometheus_reads() -> None:
-    registry = Registry()
+    registry = MetricsRegistry()
     registry.observe(TIMES, 0.05, method="a")
     registry.observe(TIMES, 0.5, method="a")
     registry.observe(TIMES, 7, method="a")

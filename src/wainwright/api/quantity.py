@@ -15,7 +15,7 @@ MAX_EXPONENT: Final = (
     400  # 1e999999999 is legal; nobody has that much, and we do not write out its digits
 )
 
-DECIMAL: Final = {
+DECIMAL_EXPONENTS: Final = {
     "n": -9,
     "u": -6,
     "m": -3,
@@ -27,18 +27,18 @@ DECIMAL: Final = {
     "P": 15,
     "E": 18,
 }
-BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in DECIMAL.items()}
-BINARY_SUFFIX: Final = {exponent: suffix for suffix, exponent in BINARY.items()}
+DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in DECIMAL_EXPONENTS.items()}
+BINARY_SUFFIXES: Final = {exponent: suffix for suffix, exponent in BINARY_EXPONENTS.items()}
 
-GRAMMAR: Final = re.compile(
+QUANTITY_GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?",
     re.ASCII,
 )
 
 
-class Format(Enum):
+class QuantityFormat(Enum):
     """The family of suffixes a quantity was written in; printing stays in it."""
 
     DECIMAL = "decimal"
@@ -46,7 +46,7 @@ class Format(Enum):
     EXPONENT = "exponent"
 
 
-class NotAQuantity(ValueError):
+class InvalidQuantity(ValueError):
     """The text is no quantity; the message says what one looks like."""
 
     def __init__(self, text: str) -> None:
@@ -59,7 +59,7 @@ class Quantity:
 
     __slots__ = ("format", "nano")
 
-    def __init__(self, nano: int, format: Format = Format.DECIMAL) -> None:
+    def __init__(self, nano: int, format: QuantityFormat = QuantityFormat.DECIMAL) -> None:
         self.nano = nano
         self.format = format
 
@@ -86,10 +86,10 @@ class Quantity:
         return Quantity(-self.nano, self.format)
 
     def __str__(self) -> str:
-        return canonical(self)
+        return format_quantity(self)
 
     def __repr__(self) -> str:
-        return f"Quantity({canonical(self)!r})"
+        return f"Quantity({format_quantity(self)!r})"
 
     @property
     def milli(self) -> int:
@@ -103,14 +103,14 @@ class Quantity:
 
 
 @lru_cache(maxsize=65536)
-def parse(text: str) -> Quantity:
+def parse_quantity(text: str) -> Quantity:
     """The quantity that the text means to the API server; raises NotAQuantity.
 
     As there, a text without any digit ("Gi") is zero; only the empty text is refused.
     """
-    match = GRAMMAR.fullmatch(text)
+    match = QUANTITY_GRAMMAR.fullmatch(text)
     if not text or match is None:
-        raise NotAQuantity(text)
+        raise InvalidQuantity(text)
     sign, whole, part, suffix = (
         match["sign"],
         match["whole"],
@@ -118,55 +118,55 @@ def parse(text: str) -> Quantity:
         match["suffix"] or "",
     )
     digits, scale = int(f"0{whole}{part}"), -len(part)
-    if suffix in BINARY:
-        amount, form = _binary(digits, scale, BINARY[suffix])
+    if suffix in BINARY_EXPONENTS:
+        amount, form = _parse_binary(digits, scale, BINARY_EXPONENTS[suffix])
     else:
-        amount, form = _decimal(digits, scale, suffix)
+        amount, form = _parse_decimal(digits, scale, suffix)
     return Quantity(-amount if sign == "-" else amount, form)
 
 
-def _binary(digits: int, scale: int, power: int) -> tuple[int, Format]:
-    nano = min(_shifted(digits << power, scale + 9), MAX_BINARY * NANO)
-    return nano, Format.DECIMAL if 0 < nano < NANO else Format.BINARY
+def _parse_binary(digits: int, scale: int, power: int) -> tuple[int, QuantityFormat]:
+    nano = min(_scale(digits << power, scale + 9), MAX_BINARY * NANO)
+    return nano, QuantityFormat.DECIMAL if 0 < nano < NANO else QuantityFormat.BINARY
 
 
-def _decimal(digits: int, scale: int, suffix: str) -> tuple[int, Format]:
-    if suffix in DECIMAL:
-        return _shifted(digits, scale + DECIMAL[suffix] + 9), Format.DECIMAL
+def _parse_decimal(digits: int, scale: int, suffix: str) -> tuple[int, QuantityFormat]:
+    if suffix in DECIMAL_EXPONENTS:
+        return _scale(digits, scale + DECIMAL_EXPONENTS[suffix] + 9), QuantityFormat.DECIMAL
     exponent = max(-MAX_EXPONENT, min(MAX_EXPONENT, int(suffix[1:])))
-    return _shifted(digits, scale + exponent + 9), Format.EXPONENT
+    return _scale(digits, scale + exponent + 9), QuantityFormat.EXPONENT
 
 
-def _shifted(digits: int, places: int) -> int:
+def _scale(digits: int, places: int) -> int:
     """digits × 10^places, rounded up to a whole number."""
     if places >= 0:
         return int(digits * 10**places)
     return int(-(-digits // 10**-places))
 
 
-def canonical(quantity: Quantity) -> str:
+def format_quantity(quantity: Quantity) -> str:
     """The one spelling of this amount in its family: no fraction, the largest suffix."""
     nano = quantity.nano
     if nano == 0:
         return "0"
-    binary = quantity.format is Format.BINARY and nano % NANO == 0
+    binary = quantity.format is QuantityFormat.BINARY and nano % NANO == 0
     if binary and 1024 * NANO <= abs(nano) <= MAX_BINARY * NANO:
-        return _print_binary(nano // NANO)
-    if quantity.format is Format.EXPONENT:
-        mantissa, exponent = _without_thousands(nano, largest=MAX_EXPONENT)
+        return _format_binary(nano // NANO)
+    if quantity.format is QuantityFormat.EXPONENT:
+        mantissa, exponent = _strip_thousands(nano, largest=MAX_EXPONENT)
         return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    mantissa, exponent = _without_thousands(nano, largest=18)
-    return f"{mantissa}{DECIMAL_SUFFIX[exponent]}"
+    mantissa, exponent = _strip_thousands(nano, largest=18)
+    return f"{mantissa}{DECIMAL_SUFFIXES[exponent]}"
 
 
-def _print_binary(units: int) -> str:
+def _format_binary(units: int) -> str:
     power = 0
     while units % 1024 == 0 and power < 60:
         units, power = units // 1024, power + 10
-    return f"{units}{BINARY_SUFFIX.get(power, '')}"
+    return f"{units}{BINARY_SUFFIXES.get(power, '')}"
 
 
-def _without_thousands(nano: int, largest: int) -> tuple[int, int]:
+def _strip_thousands(nano: int, largest: int) -> tuple[int, int]:
     exponent = -9
     while nano % 1000 == 0 and exponent < largest:
         nano, exponent = nano // 1000, exponent + 3

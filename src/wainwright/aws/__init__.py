@@ -1,1 +1,1 @@
-"""The EC2 provider: what the planner decided, launched; the only way to AWS is the seam."""
+"""AWS: the cloud provider for EC2, on a narrow seam with the real API or the emulator below it."""

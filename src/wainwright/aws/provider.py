@@ -1,86 +1,313 @@
-"""The provider: EC2 as controllers know a cloud.
+"""The provider: EC2 as controllers know a cloud (`cloud.CloudProvider`), and how it is wired.
 
 Errors of AWS end here: what leaves is one of the few kinds in `errors`, with what happens next.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 import msgspec
 
-from wainwright.aws.classes import why
-from wainwright.aws.codes import typed
-from wainwright.aws.describing import PROFILE, described
-from wainwright.aws.drift import Launched, Reason, Today, drift
-from wainwright.aws.instance import Instance as Machine
-from wainwright.aws.instances import garbage, shown
-from wainwright.aws.nodeclass.deletion import Waiting
-from wainwright.aws.nodeclass.identity import annotations
-from wainwright.aws.nodeclass.resolved import status
-from wainwright.aws.ordering import Order
-from wainwright.aws.parts import Parts, Setup, World
-from wainwright.catalogue.nodeclass import ami_family
-from wainwright.catalogue.reservations import Standing
-from wainwright.cloud import Catalog, ClassState, Declared, Recovered
-from wainwright.errors import AwsError, BadInput, CloudError
-from wainwright.model.claim import Claim
-from wainwright.model.instance import Instance
-from wainwright.model.interruption import Interruption
-from wainwright.model.requirements import NO_REQUIREMENTS
-from wainwright.model.snapshot import Reservation
+from wainwright.aws.api.error_codes import to_cloud_error
+from wainwright.aws.api.seam import Seam
+from wainwright.aws.api.services import AwsServices, Sqs
+from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.drift import (
+    CurrentNodeClass,
+    DriftReason,
+    LaunchedClaim,
+    detect_drift,
+    hash_annotations,
+)
+from wainwright.aws.instances import (
+    Ec2Instance,
+    InstanceBatcher,
+    InstanceProvider,
+    find_garbage,
+    to_model_instance,
+)
+from wainwright.aws.instancetypes.live_catalog import AccountOfferingsProvider, DiscoveredCapacity
+from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
+from wainwright.aws.interruptions import InstanceStatusProvider, InterruptionQueue
+from wainwright.aws.launch.launch_request import (
+    CatalogDependencies,
+    ClusterContext,
+    LaunchContext,
+    LaunchContextProvider,
+    LaunchRequest,
+)
+from wainwright.aws.launch.launcher import Launcher, LauncherDependencies
+from wainwright.aws.launch.recovery import LaunchRecovery
+from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
+from wainwright.aws.nodeclass.network import SubnetAddresses
+from wainwright.aws.nodeclass.resolver import (
+    AwaitingClaims,
+    NodeClassFinalizer,
+    NodeClassRegistry,
+    NodeClassResolver,
+    not_ready_message,
+)
+from wainwright.aws.nodeclass.status import to_status
+from wainwright.aws.nodeclass.validation import LaunchDryRunTemplates
+from wainwright.aws.reservation_availability import ReservationAvailability, ReservationHolds
+from wainwright.catalogue.instancetypes.node_class_settings import (
+    CatalogOptions,
+    resolve_ami_family,
+)
+from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
+from wainwright.catalogue.region_catalog import FeatureGates
+from wainwright.clock import Clock
+from wainwright.cloud import (
+    DeclaredObjects,
+    LaunchLog,
+    NodeClassState,
+    NodePoolCatalog,
+    RecoveredLaunches,
+)
+from wainwright.errors import AwsError, CloudProviderError, InvalidInputError
+from wainwright.metrics import MetricsRegistry
+from wainwright.model import node_claim as model
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import INSTANCE_TENANCY, PLACEMENT_GROUP_ID, PLACEMENT_GROUP_PARTITION
+from wainwright.model.node_claim import Instance, Interruption, NodeClaim
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
+from wainwright.model.snapshot import ReservationState
+
+INSTANCE_PROFILE_ANNOTATION: Final = "karpenter.k8s.aws/instance-profile-name"
 
 
-class AwsCloud:
-    """Implements `cloud.Cloud`; one per process, as it remembers what AWS said."""
+def describe_instance(
+    instance: Ec2Instance,
+    launch_context: LaunchContext,
+    *,
+    ca_bundle: str = "",
+    notes: tuple[str, ...] = (),
+) -> model.Instance:
+    """What EC2 says of it, and what the catalogue of its class knows about such instances."""
+    known = to_model_instance(instance)
+    kind = launch_context.built.by_name.get(instance.instance_type)
+    offering = None if kind is None else _launched_offering(kind, known)
+    labels = {
+        **_instance_type_labels(kind, offering),
+        **known.labels,
+        **_class_labels(instance, launch_context),
+    }
+    return msgspec.structs.replace(
+        known,
+        price=None if offering is None else offering.price,
+        labels=dict(sorted(labels.items())),
+        annotations={
+            **hash_annotations(launch_context.node_class, ca_bundle),
+            INSTANCE_PROFILE_ANNOTATION: launch_context.resolved.profile,
+        },
+        capacity={} if kind is None else kind.capacity,
+        allocatable={} if kind is None else kind.allocatable,
+        notes=notes,
+    )
 
-    def __init__(self, world: World, setup: Setup) -> None:
-        self._setup = setup
-        self._parts = Parts(world, setup)
+
+def _launched_offering(kind: InstanceType, instance: model.Instance) -> Offering | None:
+    """The one through which it was bought; the cheapest, where several could have been."""
+    return min(
+        (each for each in kind.offerings if _matches_offering(each, instance)),
+        key=lambda each: each.price,
+        default=None,
+    )
+
+
+def _matches_offering(offering: Offering, instance: model.Instance) -> bool:
+    return (
+        offering.zone in (None, instance.zone)
+        and offering.capacity_type in (None, instance.capacity_type)
+        and (offering.reservation_id or "") == instance.reservation_id
+    )
+
+
+def _instance_type_labels(kind: InstanceType | None, offering: Offering | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for requirements in (kind and kind.requirements, offering and offering.requirements):
+        found |= _single_value_labels(requirements or {})
+    return found
+
+
+def _single_value_labels(requirements: Requirements | Mapping[str, object]) -> dict[str, str]:
+    """Labels that can have one value only."""
+    if not isinstance(requirements, Requirements):
+        return {}
+    values = {key: requirements.single_value(key) for key in requirements}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _class_labels(instance: Ec2Instance, launch_context: LaunchContext) -> dict[str, str]:
+    found = {INSTANCE_TENANCY: instance.tenancy}
+    group = launch_context.resolved.placement_group
+    if group is not None:
+        found[PLACEMENT_GROUP_ID] = group.id
+    if instance.partition:
+        found[PLACEMENT_GROUP_PARTITION] = str(instance.partition)
+    return found
+
+
+class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user settles once for the whole provider."""
+
+    cluster: ClusterConfig
+    queue: str = ""
+    """The name of the interruption queue; empty where there is none."""
+    dns_ip: str = ""
+    """Of the cluster's DNS, for classes that name none."""
+    node_overlay: bool = True
+    """The gate of that name."""
+    rules: CatalogOptions = CatalogOptions()
+
+
+class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is outside of the provider."""
+
+    seam: Seam
+    launch_log: LaunchLog
+    clock: Clock
+    metrics: MetricsRegistry
+
+
+class ProviderComponents:
+    def __init__(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
+        self._options = options
+        self.clock = environment.clock
+        self.unavailable_offerings = UnavailableOfferings(environment.clock)
+        self.availability = ReservationAvailability(environment.clock)
+        self.reservation_holds = ReservationHolds(self.availability, environment.clock)
+        self.addresses = SubnetAddresses(environment.clock, self.unavailable_offerings)
+        self.discovered_capacity = DiscoveredCapacity(environment.clock)
+        self._add_account(environment, options)
+        self._add_classes(options)
+        self._add_launches(environment)
+
+    def _add_account(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
+        self._account = AwsServices(environment.seam)
+        self._ec2 = self._account.ec2
+        self.instance_batcher = InstanceBatcher(self._ec2, environment.clock, environment.metrics)
+        self.templates = LaunchTemplateProvider(self._ec2, environment.clock)
+        self.offerings_provider = AccountOfferingsProvider(
+            self._account,
+            environment.clock,
+            options.cluster.region,
+            price_list=not options.cluster.isolated_vpc,
+        )
+        self.instances = InstanceProvider(
+            self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock
+        )
+        self.instance_statuses = InstanceStatusProvider(
+            self._ec2, environment.clock, environment.metrics
+        )
+        queue = Sqs(environment.seam, options.queue)
+        self.interruption_queue = InterruptionQueue(queue, environment.clock, environment.metrics)
+
+    def _add_classes(self, options: ProviderOptions) -> None:
+        gates = FeatureGates(
+            capacity_reservations=options.cluster.capacity_reservations,
+            node_overlay=options.node_overlay,
+        )
+        catalog_deps = CatalogDependencies(
+            offerings_provider=self.offerings_provider,
+            unavailable_offerings=self.unavailable_offerings,
+            addresses=self.addresses,
+            availability=self.availability,
+            discovered_capacity=self.discovered_capacity,
+            clock=self.clock,
+            gates=gates,
+            rules=options.rules,
+        )
+        launch_contexts = LaunchContextProvider(catalog_deps)
+        dry_run_templates = LaunchDryRunTemplates(
+            self.templates, self.cluster_context, launch_contexts.trial
+        )
+        self.resolver = NodeClassResolver(
+            self._account, options.cluster, self.clock, self.availability, dry_run_templates
+        )
+        self.classes = NodeClassRegistry(launch_contexts, self.resolver, self.clock)
+        self.finalizer = NodeClassFinalizer(self.templates, self.resolver.profiles, options.cluster)
+
+    def _add_launches(self, environment: ProviderEnvironment) -> None:
+        self.recovery = LaunchRecovery(
+            self._ec2, self.instance_batcher, environment.launch_log, environment.clock
+        )
+        self.launcher = Launcher(
+            LauncherDependencies(
+                ec2=self._ec2,
+                instance_batcher=self.instance_batcher,
+                templates=self.templates,
+                recovery=self.recovery,
+                launch_log=environment.launch_log,
+                clock=environment.clock,
+                metrics=environment.metrics,
+                unavailable_offerings=self.unavailable_offerings,
+                addresses=self.addresses,
+                reservation_holds=self.reservation_holds,
+                availability=self.availability,
+            )
+        )
+
+    async def cluster_context(self) -> ClusterContext:
+        """The cluster that nodes are to join."""
+        facts = await self.resolver.facts.get()
+        return ClusterContext(
+            cluster=self._options.cluster, facts=facts, dns_ip=self._options.dns_ip
+        )
+
+
+class AwsCloudProvider:
+    """Implements `cloud.CloudProvider`; one per process, as it remembers what AWS said."""
+
+    def __init__(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
+        self._options = options
+        self._components = ProviderComponents(environment, options)
         self._adopted = False
         self._launching: dict[str, asyncio.Task[Instance]] = {}
 
     # Classes and what can be bought
 
-    def declare(self, declared: Declared) -> None:
-        self._parts.classes.declare(declared)
+    def declare(self, declared: DeclaredObjects) -> None:
+        self._components.classes.declare(declared)
 
     async def refresh(self) -> None:
-        await asyncio.gather(self._parts.live.refresh(), self._adopt())
+        await asyncio.gather(self._components.offerings_provider.refresh(), self._adopt())
 
     @property
     def failures(self) -> dict[str, str]:
         """By part of the live catalogue, why it is not up to date."""
-        return dict(self._parts.live.failures)
+        return dict(self._components.offerings_provider.failures)
 
-    async def resolve(self, node_class: str) -> ClassState:
-        with _doing(f"resolving the EC2NodeClass {node_class}"):
-            resolved = await self._parts.classes.resolve(node_class)
-        found = self._parts.classes.declared(node_class)
-        return ClassState(
+    async def resolve(self, node_class: str) -> NodeClassState:
+        with _error_context(f"resolving the EC2NodeClass {node_class}"):
+            resolved = await self._components.classes.resolve(node_class)
+        found = self._components.classes.declared(node_class)
+        return NodeClassState(
             name=node_class,
             ready=resolved.ready,
-            why=why(resolved),
-            status=msgspec.to_builtins(status(resolved)),
-            annotations=annotations(found, self._setup.cluster.ca_bundle),
-            again=resolved.again,
+            why=not_ready_message(resolved),
+            status=msgspec.to_builtins(to_status(resolved)),
+            annotations=hash_annotations(found, self._options.cluster.ca_bundle),
+            requeue_after=resolved.requeue_after,
         )
 
-    async def drop(self, node_class: str, claims: Sequence[str]) -> str:
-        found = self._parts.classes.declared(node_class)
-        with _doing(f"removing what belongs to the EC2NodeClass {node_class}"):
-            done = await self._parts.deletion.finish(found, claims)
-        return str(done) if isinstance(done, Waiting) else ""
+    async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:
+        found = self._components.classes.declared(node_class)
+        with _error_context(f"removing what belongs to the EC2NodeClass {node_class}"):
+            done = await self._components.finalizer.finish(found, claims)
+        return str(done) if isinstance(done, AwaitingClaims) else ""
 
-    async def catalog(self, pool: str) -> Catalog:
-        classes = self._parts.classes
-        with _doing(f"looking up what the pool {pool} can buy"):
-            source = await classes.source(classes.class_of(pool), pool)
-        built = source.built
-        return Catalog(
+    async def catalog(self, pool: str) -> NodePoolCatalog:
+        classes = self._components.classes
+        with _error_context(f"looking up what the pool {pool} can buy"):
+            launch_context = await classes.launch_context(classes.class_of(pool), pool)
+        built = launch_context.built
+        return NodePoolCatalog(
             index=built.index,
             reservations=tuple(
-                Reservation(
+                ReservationState(
                     id=each.reservation.id,
                     total=each.reservation.total,
                     available=each.available,
@@ -88,17 +315,17 @@ class AwsCloud:
                     zone=each.reservation.availabilityZone,
                 )
                 for each in built.reservations
-                if each.standing is Standing.OFFERED
+                if each.standing is ReservationStanding.OFFERED
             ),
             remarks=tuple(map(str, built.remarks)),
         )
 
-    # Machines
+    # Instances
 
-    async def launch(self, claim: Claim) -> Instance:
-        """Whoever asks for the same claim meanwhile gets the same machine.
+    async def launch(self, claim: NodeClaim) -> Instance:
+        """Whoever asks for the same claim meanwhile gets the same instance.
 
-        A launch goes on even if those who wait for it go away: they find the machine when they
+        A launch goes on even if those who wait for it go away: they find the instance when they
         come back.
         """
         task = self._launching.get(claim.uid)
@@ -112,134 +339,149 @@ class AwsCloud:
         if not done.cancelled():
             done.exception()  # where nobody is left to be told, asyncio would complain
 
-    async def _launch(self, claim: Claim) -> Instance:
-        with _doing(f"launching {claim.name}"):
-            return await self._bought(self._parts.recovery.known(claim))
+    async def _launch(self, claim: NodeClaim) -> Instance:
+        with _error_context(f"launching {claim.name}"):
+            return await self._bought(self._components.recovery.known(claim))
 
-    async def _bought(self, claim: Claim) -> Instance:
-        parts = self._parts
+    async def _bought(self, claim: NodeClaim) -> Instance:
+        components = self._components
         if claim.instance:
-            return await self._described(await parts.instances.get(claim.instance), claim)
-        found = await parts.recovery.find(claim)
-        parts.slots.clear(claim.uid, found.reservation_id if found else "")
+            return await self._described(await components.instances.get(claim.instance), claim)
+        found = await components.recovery.find(claim)
+        components.reservation_holds.clear(claim.uid, found.reservation_id if found else "")
         if found is not None:
             return await self._described(found, claim)
-        source = await parts.classes.source(claim.node_class, claim.pool)
-        choice = source.chooser.choose(claim, parts.slots.free)
-        order = Order(claim=claim, choice=choice, source=source, site=await parts.site())
-        bargain = await parts.buyer.buy(order)
-        ca_bundle, notes = self._setup.cluster.ca_bundle, (*choice.notes, *bargain.notes)
-        return described(bargain.machine, source, ca_bundle=ca_bundle, notes=notes)
+        launch_context = await components.classes.launch_context(claim.node_class, claim.pool)
+        choice = launch_context.chooser.choose(claim, components.reservation_holds.free)
+        order = LaunchRequest(
+            claim=claim,
+            choice=choice,
+            launch_context=launch_context,
+            cluster_context=await components.cluster_context(),
+        )
+        result = await components.launcher.buy(order)
+        ca_bundle, notes = self._options.cluster.ca_bundle, (*choice.notes, *result.notes)
+        return describe_instance(result.instance, launch_context, ca_bundle=ca_bundle, notes=notes)
 
-    async def recover(self, claims: Sequence[Claim]) -> Recovered:
-        lost = [claim for claim in map(self._parts.recovery.known, claims) if claim.under_way]
+    async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
+        lost = [claim for claim in map(self._components.recovery.known, claims) if claim.under_way]
         found: dict[str, Instance] = {}
         unclear: set[str] = set()
         outcomes = await asyncio.gather(*map(self._recovered, lost), return_exceptions=True)
         for claim, outcome in zip(lost, outcomes, strict=True):
             if isinstance(outcome, Instance):
                 found[claim.uid] = outcome
-            elif isinstance(outcome, CloudError):
+            elif isinstance(outcome, CloudProviderError):
                 unclear.add(claim.uid)
             elif outcome is not None:
                 raise outcome
-        return Recovered(found=found, unclear=frozenset(unclear))
+        return RecoveredLaunches(found=found, unclear=frozenset(unclear))
 
-    async def _recovered(self, claim: Claim) -> Instance | None:
-        with _doing(f"looking for the machine of {claim.name}"):
-            machine = await self._parts.recovery.find(claim)
-            return None if machine is None else await self._described(machine, claim)
+    async def _recovered(self, claim: NodeClaim) -> Instance | None:
+        with _error_context(f"looking for the machine of {claim.name}"):
+            instance = await self._components.recovery.find(claim)
+            return None if instance is None else await self._described(instance, claim)
 
-    async def _described(self, machine: Machine, claim: Claim) -> Instance:
-        """With less where its class cannot be had now: the machine is there all the same."""
+    async def _described(self, instance: Ec2Instance, claim: NodeClaim) -> Instance:
+        """With less where its class cannot be had now: the instance is there all the same."""
         try:
-            source = await self._parts.classes.source(claim.node_class, claim.pool)
-        except (AwsError, CloudError):
-            return shown(machine)
-        return described(machine, source, ca_bundle=self._setup.cluster.ca_bundle)
+            launch_context = await self._components.classes.launch_context(
+                claim.node_class, claim.pool
+            )
+        except (AwsError, CloudProviderError):
+            return to_model_instance(instance)
+        return describe_instance(
+            instance, launch_context, ca_bundle=self._options.cluster.ca_bundle
+        )
 
     async def terminate(self, instance: str) -> None:
-        with _doing(f"terminating {instance}"):
-            await self._parts.instances.terminate(instance)
+        with _error_context(f"terminating {instance}"):
+            await self._components.instances.terminate(instance)
 
     async def instance(self, identity: str) -> Instance:
-        with _doing(f"looking up {identity}"):
-            return shown(await self._parts.instances.get(identity))
+        with _error_context(f"looking up {identity}"):
+            return to_model_instance(await self._components.instances.get(identity))
 
     async def instances(self) -> Sequence[Instance]:
-        with _doing("listing instances"):
-            return [shown(each) for each in await self._parts.instances.listed()]
+        with _error_context("listing instances"):
+            return [to_model_instance(each) for each in await self._components.instances.listed()]
 
-    async def garbage(self, claims: Iterable[Claim]) -> Sequence[Instance]:
-        known = [self._parts.recovery.known(claim) for claim in claims]
-        with _doing("listing instances"):
-            found = await self._parts.instances.listed()
-        self._parts.recovery.keep(claim.uid for claim in known)
-        under_way = self._parts.recovery.under_way()
-        left = garbage(found, known, under_way, self._parts.clock.now())
-        return [shown(each) for each in left]
+    async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
+        known = [self._components.recovery.known(claim) for claim in claims]
+        with _error_context("listing instances"):
+            found = await self._components.instances.listed()
+        self._components.recovery.keep(claim.uid for claim in known)
+        under_way = self._components.recovery.under_way()
+        left = find_garbage(found, known, under_way, self._components.clock.now())
+        return [to_model_instance(each) for each in left]
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
-        with _doing(f"tagging {instance}"):
-            await self._parts.instances.tag(instance, node=node, claim=claim)
+        with _error_context(f"tagging {instance}"):
+            await self._components.instances.tag(instance, node=node, claim=claim)
 
-    async def drift(self, claim: Claim) -> str | None:
-        """Nothing is said of a machine whose class is not there, or about which it is unclear."""
-        classes = self._parts.classes
+    async def drift(self, claim: NodeClaim) -> str | None:
+        """Nothing is said of an instance whose class is not there, or about which it is unclear."""
+        classes = self._components.classes
         if classes.get(claim.node_class) is None:
             return None
-        with _doing(f"comparing {claim.name} with its class"):
-            machine = await self._parts.instances.get(claim.instance)
+        with _error_context(f"comparing {claim.name} with its class"):
+            instance = await self._components.instances.get(claim.instance)
             node_class, resolved = await classes.current(claim.node_class)
-        kinds = self._parts.live.market().described(ami_family(node_class.spec).traits)
-        launched = Launched(
+        kinds = self._components.offerings_provider.account_offerings().described(
+            resolve_ami_family(node_class.spec).traits
+        )
+        launched = LaunchedClaim(
             name=claim.name,
             annotations=claim.annotations,
             labels=claim.labels,
-            kind=kinds.get(machine.instance_type, NO_REQUIREMENTS),
+            kind=kinds.get(instance.instance_type, NO_REQUIREMENTS),
         )
-        hashed = annotations(node_class, self._setup.cluster.ca_bundle)
-        found = drift(launched, machine, Today(annotations=hashed, resolved=resolved))
-        return found.value if isinstance(found, Reason) else None
+        hashed = hash_annotations(node_class, self._options.cluster.ca_bundle)
+        found = detect_drift(
+            launched, instance, CurrentNodeClass(annotations=hashed, resolved=resolved)
+        )
+        return found.value if isinstance(found, DriftReason) else None
 
-    # What else is heard of machines
+    # What else is heard of instances
 
-    def learn(self, instance: Instance, memory: int) -> None:
-        self._parts.discovered.learn(instance.instance_type, instance.image_id, memory)
+    def record_discovered_capacity(self, instance: Instance, memory: int) -> None:
+        self._components.discovered_capacity.record_discovered_capacity(
+            instance.instance_type, instance.image_id, memory
+        )
 
-    def shun(self, instance_type: str, zone: str, capacity_type: str) -> None:
-        self._parts.stock.mark(instance_type, zone, capacity_type)
+    def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
+        self._components.unavailable_offerings.mark(instance_type, zone, capacity_type)
 
     def interruptions(self) -> AsyncIterator[Interruption]:
-        return self._parts.announcements.events()
+        return self._components.interruption_queue.events()
 
-    async def ailing(self) -> Sequence[Interruption]:
-        with _doing("looking at the status of instances"):
-            return await self._parts.statuses.look()
+    async def unhealthy_instances(self) -> Sequence[Interruption]:
+        with _error_context("looking at the status of instances"):
+            return await self._components.instance_statuses.look()
 
     # Housekeeping
 
-    async def tidy(self, claims: Iterable[Claim]) -> None:
-        profiles = {claim.annotations.get(PROFILE, "") for claim in claims}
-        in_use = profiles | self._parts.classes.profiles()
-        with _doing("removing what is not used any more"):
-            await self._parts.templates.sweep()
-            await self._parts.resolver.profiles.collect(in_use)
+    async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:
+        profiles = {claim.annotations.get(INSTANCE_PROFILE_ANNOTATION, "") for claim in claims}
+        in_use = profiles | self._components.classes.profiles()
+        with _error_context("removing what is not used any more"):
+            await self._components.templates.sweep()
+            await self._components.resolver.profiles.collect(in_use)
 
     async def _adopt(self) -> None:
         """Templates that an earlier process has left; without them these are never deleted."""
         if not self._adopted:
             try:
-                await self._parts.templates.adopt(self._setup.cluster.name)
+                await self._components.templates.adopt(self._options.cluster.name)
             except AwsError:
                 return
             self._adopted = True
 
 
 @contextmanager
-def _doing(what: str) -> Iterator[None]:
+def _error_context(what: str) -> Iterator[None]:
     """Errors of AWS and of what users wrote, as one of ours that says what was being done."""
     try:
         yield
-    except (AwsError, BadInput) as error:
-        raise typed(error, what) from error
+    except (AwsError, InvalidInputError) as error:
+        raise to_cloud_error(error, what) from error

@@ -1,1 +1,1 @@
-"""What can be launched, where, at what price, and how much of it a pod gets."""
+"""The catalogue: instance types that a node class can launch, their capacity, offerings, prices."""

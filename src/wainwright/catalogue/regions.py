@@ -13,10 +13,10 @@ from types import MappingProxyType
 import msgspec
 
 from wainwright import data
-from wainwright.catalogue import builtin
-from wainwright.errors import BadInput
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.errors import InvalidInputError
 
-FILE = "regions.json"
+REGIONS_FILE = "regions.json"
 NOT_OFFERED = "."
 
 
@@ -38,7 +38,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A region in the data file: each letter of `types` names the zone set of one machine."""
+    """A region in the data file: each letter of `types` names the zone set of one instance."""
 
     zones: dict[str, str]
     sets: dict[str, tuple[str, ...]]
@@ -51,33 +51,33 @@ class RegionTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def table() -> RegionTable:
-    return msgspec.json.decode(data.read(FILE), type=RegionTable)
+def load_region_table() -> RegionTable:
+    return msgspec.json.decode(data.read_data_file(REGIONS_FILE), type=RegionTable)
 
 
-def names() -> tuple[str, ...]:
-    return tuple(sorted(table().regions))
+def region_names() -> tuple[str, ...]:
+    return tuple(sorted(load_region_table().regions))
 
 
 @cache
-def region(name: str) -> Region:
-    """The region of this name; BadInput says why there is none."""
-    row = table().regions.get(name)
+def load_region(name: str) -> Region:
+    """The region of this name; InvalidInputError says why there is none."""
+    row = load_region_table().regions.get(name)
     if row is None:
-        raise refusal(name)
+        raise unknown_region_error(name)
     zones = {zone: Zone(zone, identity) for zone, identity in sorted(row.zones.items())}
     sets = {letter: tuple(zones[zone] for zone in members) for letter, members in row.sets.items()}
-    letters = zip(builtin.machines(), row.types, strict=True)
+    letters = zip(instance_type_info.built_in_instance_types(), row.types, strict=True)
     offered = {kind: sets[letter] for kind, letter in letters if letter != NOT_OFFERED}
     return Region(name=name, zones=tuple(zones.values()), offered=MappingProxyType(offered))
 
 
-def refusal(name: str) -> BadInput:
+def unknown_region_error(name: str) -> InvalidInputError:
     """Why a region cannot be planned for, and what can."""
     if name.startswith("cn-"):
-        return BadInput(
+        return InvalidInputError(
             f"the built-in catalogue has no prices for {name} yet", "name another region"
         )
-    near = get_close_matches(name, names(), n=1)
-    known = f"did you mean {near[0]}?" if near else f"one of {', '.join(names())}"
-    return BadInput(f"the built-in catalogue does not know the region {name!r}", known)
+    near = get_close_matches(name, region_names(), n=1)
+    known = f"did you mean {near[0]}?" if near else f"one of {', '.join(region_names())}"
+    return InvalidInputError(f"the built-in catalogue does not know the region {name!r}", known)

@@ -1,1 +1,1 @@
-"""The commands, and the only place where the parts are put together."""
+"""The command line: one module for each command, and what commands share."""

@@ -8,20 +8,26 @@ from typing import Any, Final
 import click
 import msgspec
 
-from wainwright.api.nodepool import NodePool
-from wainwright.api.quantity import NotAQuantity, parse
-from wainwright.catalogue.built import Built
-from wainwright.catalogue.document import document
-from wainwright.catalogue.listing import Order, Wanted, cheapest, cpu, listing, memory
-from wainwright.cli.inputs import inputs
-from wainwright.cli.problems import counted
-from wainwright.cli.supplies import Asked, Supplies, supplied
-from wainwright.cli.tables import show_table
-from wainwright.errors import Usage
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.quantity import InvalidQuantity, parse_quantity
+from wainwright.catalogue.catalog_document import format_catalog
+from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.queries import (
+    SortOrder,
+    TypeFilter,
+    cheapest_offering,
+    list_instance_types,
+    nominal_cpu,
+    nominal_memory,
+)
+from wainwright.cli.catalog_input import CatalogArguments, CatalogInput, catalog_options
+from wainwright.cli.options import file_arguments
+from wainwright.cli.printing import pluralize, print_table
+from wainwright.errors import UsageError
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.labels import ARCH, ON_DEMAND, RESERVED, SPOT, ZONE_ID
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import CPU, MEMORY, PODS, quantity_text
+from wainwright.model.resources import CPU, MEMORY, PODS, format_quantity
 
 OUTPUTS: Final = click.Choice(["table", "json", "csv"])
 CAPACITY_TYPES: Final = click.Choice([ON_DEMAND, SPOT, RESERVED])
@@ -35,7 +41,7 @@ CSV_HEADINGS: Final = (
     *("capacityType", "zone", "zoneID", "reservationID", "available", "pricePerHour"),
     "feesPerHour",
 )
-FILTERS: Final = (
+FILTER_OPTIONS: Final = (
     click.option("--instance-type", "types", multiple=True, metavar="GLOB", help="As 'm7*'."),
     click.option("--zone", "zones", multiple=True, metavar="NAME", help="Only in this zone."),
     click.option("--capacity-type", "bought", multiple=True, type=CAPACITY_TYPES, help="How."),
@@ -44,15 +50,15 @@ FILTERS: Final = (
     click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
     click.option(
         "--sort",
-        type=click.Choice([order.value for order in Order]),
-        default=Order.NAME.value,
+        type=click.Choice([order.value for order in SortOrder]),
+        default=SortOrder.NAME.value,
         help="By what the list is sorted.",
     ),
     click.option("--offerings", is_flag=True, help="A line for each offering in the table."),
 )
 
 
-class Filters(Asked, frozen=True, kw_only=True):
+class CatalogFilters(CatalogArguments, frozen=True, kw_only=True):
     """What the list is narrowed to, and how it is printed."""
 
     types: tuple[str, ...] = ()
@@ -61,21 +67,21 @@ class Filters(Asked, frozen=True, kw_only=True):
     architectures: tuple[str, ...] = ()
     min_cpu: str | None = None
     min_memory: str | None = None
-    sort: str = Order.NAME.value
+    sort: str = SortOrder.NAME.value
     offerings: bool = False
     output: str = "table"
 
 
-def filters(command: Any) -> Any:
-    for option in reversed(FILTERS):
+def filter_options(command: Any) -> Any:
+    for option in reversed(FILTER_OPTIONS):
         command = option(command)
     return command
 
 
 @click.command()
-@inputs
-@supplied
-@filters
+@file_arguments
+@catalog_options
+@filter_options
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the list.")
 def catalog(**flags: Any) -> int:
     """List instance types and their offerings.
@@ -84,37 +90,37 @@ def catalog(**flags: Any) -> int:
     is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
     JSON is a Catalog, which can be given back as input.
     """
-    asked = Filters(**flags)
-    wanted = _wanted(asked)
-    supplies = Supplies(asked)
+    asked = CatalogFilters(**flags)
+    wanted = _listing_query(asked)
+    supplies = CatalogInput(asked)
     built = supplies.built()
     if supplies.pool is not None:
-        wanted = msgspec.structs.replace(wanted, requirements=required(supplies.pool))
-    found = listing(built.index, wanted, Order(asked.sort))
+        wanted = msgspec.structs.replace(wanted, requirements=pool_requirements(supplies.pool))
+    found = list_instance_types(built.index, wanted, SortOrder(asked.sort))
     _print(asked, built, found)
     _footnotes(built, found)
     return 0
 
 
-def _wanted(asked: Filters) -> Wanted:
-    return Wanted(
+def _listing_query(asked: CatalogFilters) -> TypeFilter:
+    return TypeFilter(
         instance_types=asked.types,
         zones=asked.zones,
         capacity_types=asked.bought,
         architectures=asked.architectures,
-        cpu=_nano("--min-cpu", asked.min_cpu) // 10**6,
-        memory=_nano("--min-memory", asked.min_memory) // 10**9,
+        cpu=_parse_nano("--min-cpu", asked.min_cpu) // 10**6,
+        memory=_parse_nano("--min-memory", asked.min_memory) // 10**9,
     )
 
 
-def _nano(flag: str, text: str | None) -> int:
+def _parse_nano(flag: str, text: str | None) -> int:
     try:
-        return parse(text or "0").nano
-    except NotAQuantity as error:
-        raise Usage(f"{flag}: {text!r} is no quantity", "write it as 4 or 16Gi") from error
+        return parse_quantity(text or "0").nano
+    except InvalidQuantity as error:
+        raise UsageError(f"{flag}: {text!r} is no quantity", "write it as 4 or 16Gi") from error
 
 
-def required(pool: NodePool) -> Requirements:
+def pool_requirements(pool: NodePool) -> Requirements:
     template = pool.spec.template
     asked = Requirements.from_entries(
         (each.key, each.operator, tuple(each.values or ()), each.minValues)
@@ -124,49 +130,55 @@ def required(pool: NodePool) -> Requirements:
     return asked.narrow(Requirements.from_labels(labels))
 
 
-def _print(asked: Filters, built: Built, found: list[InstanceType]) -> None:
+def _print(asked: CatalogFilters, built: NodeClassCatalog, found: list[InstanceType]) -> None:
     if asked.output == "json":
-        click.echo(document(built.region, found), nl=False)
+        click.echo(format_catalog(built.region, found), nl=False)
     elif asked.output == "csv":
         click.echo(_csv(built, found), nl=False)
     elif asked.offerings:
-        rows = [_offering_row(kind, each) for kind in found for each in _sorted(asked, kind)]
-        show_table(OFFERING_HEADINGS, rows, numbers=2)
+        rows = [
+            _offering_row(kind, each) for kind in found for each in _sorted_offerings(asked, kind)
+        ]
+        print_table(OFFERING_HEADINGS, rows, numbers=2)
     else:
-        show_table(TYPE_HEADINGS, [_type_row(kind) for kind in found], numbers=8)
+        print_table(TYPE_HEADINGS, [_type_row(kind) for kind in found], numbers=8)
 
 
-def _sorted(asked: Filters, kind: InstanceType) -> Sequence[Offering]:
-    if asked.sort != Order.PRICE.value:
+def _sorted_offerings(asked: CatalogFilters, kind: InstanceType) -> Sequence[Offering]:
+    if asked.sort != SortOrder.PRICE.value:
         return kind.offerings
     return sorted(kind.offerings, key=lambda each: each.price)
 
 
 def _type_row(kind: InstanceType) -> list[str]:
-    return [*_size(kind), *(_price(kind, each) for each in (ON_DEMAND, SPOT)), _reserved(kind)]
-
-
-def _size(kind: InstanceType) -> list[str]:
-    left = kind.allocatable
     return [
-        kind.name,
-        kind.requirements.only(ARCH) or "",
-        quantity_text(CPU, cpu(kind)),
-        quantity_text(MEMORY, memory(kind)),
-        str(left.get(PODS, 0)),
-        quantity_text(CPU, left.get(CPU, 0)),
-        quantity_text(MEMORY, left.get(MEMORY, 0)),
+        *_type_columns(kind),
+        *(_cheapest_price(kind, each) for each in (ON_DEMAND, SPOT)),
+        _reserved_count(kind),
     ]
 
 
-def _price(kind: InstanceType, capacity_type: str) -> str:
-    best = cheapest(kind.offerings, capacity_type)
+def _type_columns(kind: InstanceType) -> list[str]:
+    left = kind.allocatable
+    return [
+        kind.name,
+        kind.requirements.single_value(ARCH) or "",
+        format_quantity(CPU, nominal_cpu(kind)),
+        format_quantity(MEMORY, nominal_memory(kind)),
+        str(left.get(PODS, 0)),
+        format_quantity(CPU, left.get(CPU, 0)),
+        format_quantity(MEMORY, left.get(MEMORY, 0)),
+    ]
+
+
+def _cheapest_price(kind: InstanceType, capacity_type: str) -> str:
+    best = cheapest_offering(kind.offerings, capacity_type)
     if best is None:
         return "-"
     return f"{best.price:.6g}" if best.available else "none left"
 
 
-def _reserved(kind: InstanceType) -> str:
+def _reserved_count(kind: InstanceType) -> str:
     counts = [each.available for each in kind.offerings if each.capacity_type == RESERVED]
     return f"{sum(counts)} free" if counts else "-"
 
@@ -177,41 +189,41 @@ def _offering_row(kind: InstanceType, offering: Offering) -> list[str]:
         offering.capacity_type or "any",
         offering.zone or "any",
         offering.reservation_id or "-",
-        _available(offering.available),
+        _format_available(offering.available),
         f"{offering.price:.6g}",
     ]
 
 
-def _available(count: int) -> str:
+def _format_available(count: int) -> str:
     return {UNLIMITED: "yes", 0: "none"}.get(count, str(count))
 
 
-def _csv(built: Built, found: list[InstanceType]) -> str:
+def _csv(built: NodeClassCatalog, found: list[InstanceType]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADINGS)
     for kind in found:
-        for bought in _bought(kind):
-            writer.writerow([*_size(kind), *bought, built.fees.get(kind.name, 0)])
+        for bought in _offering_columns(kind):
+            writer.writerow([*_type_columns(kind), *bought, built.fees.get(kind.name, 0)])
     return text.getvalue()
 
 
-def _bought(kind: InstanceType) -> Iterator[list[str | int | float | None]]:
+def _offering_columns(kind: InstanceType) -> Iterator[list[str | int | float | None]]:
     """A row for each offering, and one for a type that has none."""
     for each in kind.offerings:
-        zone_id, reservation = each.requirements.only(ZONE_ID), each.reservation_id
+        zone_id, reservation = each.requirements.single_value(ZONE_ID), each.reservation_id
         yield [each.capacity_type, each.zone, zone_id, reservation, each.available, each.price]
     if not kind.offerings:
         yield [None] * 6
 
 
-def _footnotes(built: Built, found: list[InstanceType]) -> None:
+def _footnotes(built: NodeClassCatalog, found: list[InstanceType]) -> None:
     unpriced = set(built.unpriced)
     names = [kind.name for kind in found if kind.name in unpriced]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         click.echo(
-            f"{counted(len(names), 'type')} without a price cannot be bought: "
+            f"{pluralize(len(names), 'type')} without a price cannot be bought: "
             f"{', '.join(names[:3])}{more}; a Cloud, NodeOverlay or InstanceType can give one",
             err=True,
         )

@@ -5,21 +5,21 @@ from typing import Any
 import click
 import msgspec
 
-from wainwright.api.fault import Fault
-from wainwright.cli.inputs import inputs, named, progress
-from wainwright.cli.problems import counted, show_report
-from wainwright.manifests.convert import Conversion, Note
-from wainwright.manifests.convert import convert as converted
-from wainwright.manifests.document import Document
-from wainwright.manifests.load import load, located
-from wainwright.manifests.problem import Problem, Report, in_order
-from wainwright.manifests.yamlout import dump
-from wainwright.report import jsonout
+from wainwright.api.field_error import FieldError
+from wainwright.cli import printing
+from wainwright.cli.options import collect_files, file_arguments, show_progress
+from wainwright.cli.printing import pluralize, show_report
+from wainwright.manifests.convert.conversion_draft import ConversionNote
+from wainwright.manifests.convert.converter import Conversion
+from wainwright.manifests.convert.converter import convert_documents as converted
+from wainwright.manifests.documents import ManifestDocument, load_manifests, locate_error
+from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
+from wainwright.manifests.yaml_writer import dump_yaml
 
 OUTPUTS = click.Choice(["yaml", "json"])
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
     """What `-o json` prints: the documents of today, and the report."""
 
     documents: list[Any]
@@ -28,7 +28,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command()
-@inputs
+@file_arguments
 @click.option("-o", "--output", type=OUTPUTS, default="yaml", help="How to print the result.")
 def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     """Turn Provisioner, AWSNodeTemplate and v1beta1 manifests into v1.
@@ -37,8 +37,8 @@ def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     carried over goes to standard error. Everything else passes through as it is. Nothing is
     printed when something is wrong with the input: exit code 2.
     """
-    with progress() as report:
-        loaded = load(named(files, more), report)
+    with show_progress() as report:
+        loaded = load_manifests(collect_files(files, more), report)
     made = converted([document.value for document in loaded.documents])
     told = _report(made, loaded.documents, loaded.problems)
     if output == "json":
@@ -48,27 +48,33 @@ def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     return 2 if told.errors else 0
 
 
-def _report(made: Conversion, documents: list[Document], problems: list[Problem]) -> Report:
-    faults = [located(documents[misfit.document], misfit.fault) for misfit in made.faults]
-    notes = [located(documents[note.document], _fault(note)) for note in made.notes]
-    return Report(errors=in_order([*problems, *faults]), warnings=in_order(notes))
+def _report(
+    made: Conversion, documents: list[ManifestDocument], problems: list[Problem]
+) -> ProblemReport:
+    field_errors = [
+        locate_error(documents[failed.document], failed.field_error) for failed in made.field_errors
+    ]
+    notes = [locate_error(documents[note.document], _note_as_fault(note)) for note in made.notes]
+    return ProblemReport(
+        errors=sort_problems([*problems, *field_errors]), warnings=sort_problems(notes)
+    )
 
 
-def _fault(note: Note) -> Fault:
-    return Fault(path=note.path, message=f"{note.effect}: {note.message}", warning=True)
+def _note_as_fault(note: ConversionNote) -> FieldError:
+    return FieldError(path=note.path, message=f"{note.effect}: {note.message}", warning=True)
 
 
-def _print_json(made: Conversion, told: Report) -> None:
+def _print_json(made: Conversion, told: ProblemReport) -> None:
     documents = [] if told.errors else made.documents
-    result = Result(documents=documents, errors=told.errors, warnings=told.warnings)
-    click.echo(jsonout.dump(result))
+    result = ConversionResult(documents=documents, errors=told.errors, warnings=told.warnings)
+    click.echo(printing.dump_json(result))
 
 
-def _print_yaml(made: Conversion, told: Report) -> None:
+def _print_yaml(made: Conversion, told: ProblemReport) -> None:
     show_report(told, word="note")
     if not told.errors:
-        click.echo(dump(*made.documents), nl=False)
+        click.echo(dump_yaml(*made.documents), nl=False)
         origins = len(set(made.origins))
-        read = counted(origins, "document")
-        became = counted(len(made.documents), "document")
-        click.echo(f"{read} became {became}, {counted(len(told.warnings), 'note')}", err=True)
+        read = pluralize(origins, "document")
+        became = pluralize(len(made.documents), "document")
+        click.echo(f"{read} became {became}, {pluralize(len(told.warnings), 'note')}", err=True)

@@ -5,16 +5,19 @@ from typing import Any, Final
 
 import click
 
-from wainwright.cli.emulating.asking import ask
-from wainwright.cli.emulating.patch import patch_flags, patch_of
-from wainwright.errors import BadInput
+from wainwright.cli.emulator_patch import build_patch, call_admin_api, patch_flags
+from wainwright.errors import InvalidInputError
 
-PORT: Final = 4580
+DEFAULT_PORT: Final = 4580
 
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="0: any free.",
 )
 @click.option("--cloud", metavar="FILE", help="The Cloud: region, zones, prices, reservations.")
 @click.option("--seed", type=int, default=0, help="Of everything that is left to chance.")
@@ -39,9 +42,9 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
     """
     if context.invoked_subcommand is None:
         # Here, as the other commands need neither the server nor the models of the services.
-        from wainwright.cli.emulating.serving import Asked, serve
+        from wainwright.cli.emulator_server import ServeArguments, serve
 
-        serve(Asked(**flags))
+        serve(ServeArguments(**flags))
     return 0
 
 
@@ -52,7 +55,7 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
     "--endpoint", envvar="AWS_ENDPOINT_URL", metavar="URL", help="Or AWS_ENDPOINT_URL says it."
 )
 @patch_flags
-def change(file: str | None, port: int | None, endpoint: str | None, **flags: Any) -> int:
+def set_state(file: str | None, port: int | None, endpoint: str | None, **flags: Any) -> int:
     """Change prices, stock, reservations, faults and so on of a running emulator.
 
     FILE is YAML or JSON, with any of the fields prices, unavailable, capacityReservations, stock,
@@ -60,19 +63,19 @@ def change(file: str | None, port: int | None, endpoint: str | None, **flags: An
     of the one before, but for reservations, which are changed or added by their id, and for
     interruptions, which happen at once.
     """
-    patch = patch_of(file, flags)
-    where = endpoint or f"http://127.0.0.1:{PORT}"
+    patch = build_patch(file, flags)
+    where = endpoint or f"http://127.0.0.1:{DEFAULT_PORT}"
     if port is not None:
         where = f"http://127.0.0.1:{port}"
     region = patch.pop("region", None)
     if region is not None:
-        _same_region(where, region)
-    ask(where, "change", patch)
+        _check_region(where, region)
+    call_admin_api(where, "change", patch)
     click.echo(f"changed {', '.join(patch)}")
     return 0
 
 
-def _same_region(endpoint: str, region: Any) -> None:
-    here = ask(endpoint, "account")["region"]
+def _check_region(endpoint: str, region: Any) -> None:
+    here = call_admin_api(endpoint, "account")["region"]
     if region != here:
-        raise BadInput(f"the patch is for {region}, the emulator is in {here}")
+        raise InvalidInputError(f"the patch is for {region}, the emulator is in {here}")

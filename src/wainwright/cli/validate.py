@@ -2,36 +2,36 @@
 
 import click
 
-from wainwright.cli.inputs import inputs, named, progress
-from wainwright.cli.problems import counted, show_report
-from wainwright.manifests.check import Checked, check
-from wainwright.report import jsonout
+from wainwright.cli import printing
+from wainwright.cli.options import collect_files, file_arguments, show_progress
+from wainwright.cli.printing import pluralize, show_report
+from wainwright.manifests.manifest_validation import ValidatedManifests, validate_manifests
 
 OUTPUTS = click.Choice(["text", "json"])
 
 
 @click.command()
-@inputs
+@file_arguments
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print the report.")
 def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     """Check manifests offline by the very rules that the CRDs carry.
 
     Exit code 0 when everything would be accepted, 2 when something would not.
     """
-    with progress() as report:
-        checked = check(named(files, more), report)
+    with show_progress() as report:
+        checked = validate_manifests(collect_files(files, more), report)
     if output == "json":
-        click.echo(jsonout.dump(checked.report))
+        click.echo(printing.dump_json(checked.report))
     else:
         _print(checked)
     return 2 if checked.errors else 0
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: ValidatedManifests) -> None:
     report = checked.report
     show_report(report)
     files = len({document.file for document, _ in checked.objects})
-    read = f"{counted(len(checked.objects), 'object')} in {counted(files, 'file')}"
-    errors = counted(len(report.errors), "error")
-    verdict = f"{errors}, {counted(len(report.warnings), 'warning')}"
+    read = f"{pluralize(len(checked.objects), 'object')} in {pluralize(files, 'file')}"
+    errors = pluralize(len(report.errors), "error")
+    verdict = f"{errors}, {pluralize(len(report.warnings), 'warning')}"
     click.echo(f"{read}: {verdict if report.errors or report.warnings else 'all good'}")

@@ -4,30 +4,41 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from wainwright.core.nodes import NodeTable
-from wainwright.core.outcome import claims, placements
-from wainwright.core.relaxed import relaxed
-from wainwright.core.remedies.trials import Again
-from wainwright.core.reservations import free_slots
-from wainwright.core.solve import FIRST_FIT, Manner, Solution, solve
-from wainwright.core.templates import compiled
-from wainwright.core.topology.groups import Kind
-from wainwright.core.unplaced import Unplaced
-from wainwright.core.uses import promised, reservation_uses, without_promised
-from wainwright.model.index import TypeIndex
-from wainwright.model.options import DEFAULT_OPTIONS, Options, Packing
-from wainwright.model.plan import PackingResult, Plan
+from wainwright.core.explain.suggestion_trials import Replanner
+from wainwright.core.explain.unschedulable import UnschedulableExplainer
+from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes, relaxed_preferences
+from wainwright.core.scheduling.existing_nodes import ExistingNodes
+from wainwright.core.scheduling.nodeclaim_template import compile_templates
+from wainwright.core.scheduling.reservation_manager import (
+    available_counts,
+    in_flight_usage,
+    reservation_usage,
+    without_in_flight,
+)
+from wainwright.core.scheduling.solver import FIRST_FIT, Solution, Strategy, solve
+from wainwright.core.scheduling.topology.groups import ConstraintKind
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.plan import (
+    DEFAULT_PLAN_OPTIONS,
+    PackingPolicy,
+    PackingResult,
+    Plan,
+    PlanOptions,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
-OTHERWISE: Final = (Manner(patient=frozenset()), Manner(patient=frozenset(Kind)))
+FALLBACK_STRATEGIES: Final = (
+    Strategy(patient=frozenset()),
+    Strategy(patient=frozenset(ConstraintKind)),
+)
 """Drafts settle as soon as anybody must know, or for nobody before their round is over."""
 
 
 def plan(
     snapshot: Snapshot,
-    catalogs: Mapping[str, TypeIndex],
-    options: Options = DEFAULT_OPTIONS,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions = DEFAULT_PLAN_OPTIONS,
     *,
     advise: bool = True,
 ) -> Plan:
@@ -36,72 +47,76 @@ def plan(
     Fixes for pods without a place are tried, which takes about as long again or a fraction of a
     second, unless nobody wants them.
     """
-    solution, packing = _best(snapshot, catalogs, options)
+    solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
-    made = claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    homes = placements(solution.placing.nodes)
+    made = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
+    homes = pods_on_existing_nodes(solution.placing.nodes)
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
     left = [pod for pod in snapshot.pods if pod.key not in placed]
-    again = _again(catalogs, options) if advise else None
-    unplaced = Unplaced(snapshot, catalogs, options, solution, made) if left else None
+    again = _replanning(catalogs, options) if advise else None
+    unplaced = UnschedulableExplainer(snapshot, catalogs, options, solution, made) if left else None
     return Plan(
         claims=made,
         placements=homes,
-        unschedulable=unplaced.told(left, again) if unplaced is not None else (),
-        reservations=reservation_uses(
-            snapshot.reservations, solution.on_offer, made, promised(snapshot.nodes)
+        unschedulable=unplaced.verdicts(left, again) if unplaced is not None else (),
+        reservations=reservation_usage(
+            snapshot.reservations, solution.on_offer, made, in_flight_usage(snapshot.nodes)
         ),
-        relaxed=relaxed(solution),
+        relaxed=relaxed_preferences(solution),
         packing=packing,
     )
 
 
-def _again(catalogs: Mapping[str, TypeIndex], options: Options) -> Again:
+def _replanning(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
     def packed(snapshot: Snapshot) -> Solution:
-        return _best(snapshot, catalogs, options)[0]
+        return _best_solution(snapshot, catalogs, options)[0]
 
-    return Again(
-        quickly=lambda snapshot: _solved(snapshot, catalogs, options),
-        packed=packed if options.packing is Packing.COST else None,
+    return Replanner(
+        first_fit=lambda snapshot: _first_fit_solution(snapshot, catalogs, options),
+        packed=packed if options.packing is PackingPolicy.COST else None,
     )
 
 
-def _best(
-    snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options
+def _best_solution(
+    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
 ) -> tuple[Solution, PackingResult | None]:
-    solution = _solved(snapshot, catalogs, options)
-    if options.packing is not Packing.COST:
+    solution = _first_fit_solution(snapshot, catalogs, options)
+    if options.packing is not PackingPolicy.COST:
         return solution, None
-    from wainwright.core.packing.candidates import packed  # seldom needed, and not small
+    from wainwright.core.packing.cost_placement import (
+        cheapest_solution,  # seldom needed, and not small
+    )
 
-    return packed(solution, partial(solved, snapshot, catalogs, options))
+    return cheapest_solution(solution, partial(solve_snapshot, snapshot, catalogs, options))
 
 
-def _solved(snapshot: Snapshot, catalogs: Mapping[str, TypeIndex], options: Options) -> Solution:
+def _first_fit_solution(
+    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
+) -> Solution:
     """Where other pods left some out, it is tried in other ways as well."""
-    best = solved(snapshot, catalogs, options)
-    for manner in OTHERWISE:
+    best = solve_snapshot(snapshot, catalogs, options)
+    for manner in FALLBACK_STRATEGIES:
         if not best.left_out_by_others:
             break
-        other = solved(snapshot, catalogs, options, manner)
+        other = solve_snapshot(snapshot, catalogs, options, manner)
         best = other if other.left_out < best.left_out else best
     return best
 
 
-def solved(
+def solve_snapshot(
     snapshot: Snapshot,
-    catalogs: Mapping[str, TypeIndex],
-    options: Options,
-    manner: Manner = FIRST_FIT,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions,
+    manner: Strategy = FIRST_FIT,
 ) -> Solution:
     """Every pod that can be placed, placed once."""
     gate = options.capacity_reservations
-    templates = compiled(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
-    nodes = NodeTable(snapshot.nodes, snapshot.daemonsets)
+    templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
+    nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
-    on_offer = free_slots(template.index for template in templates)
-    free = without_promised(on_offer, snapshot.nodes)
+    on_offer = available_counts(template.index for template in templates)
+    free = without_in_flight(on_offer, snapshot.nodes)
     solution = solve(placeable, templates, nodes, free, options, manner)
     solution.on_offer = on_offer
     return solution

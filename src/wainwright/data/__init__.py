@@ -3,6 +3,6 @@
 from pathlib import Path
 
 
-def read(name: str) -> bytes:
+def read_data_file(name: str) -> bytes:
     """The bytes of a data file of this package."""
     return (Path(__file__).parent / name).read_bytes()

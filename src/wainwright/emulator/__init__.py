@@ -1,1 +1,1 @@
-"""An EC2, and the few calls of other services that it needs, in memory and on a virtual clock."""
+"""An AWS account in memory, on any clock: EC2, and what nodes need of the other services."""

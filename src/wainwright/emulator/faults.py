@@ -1,11 +1,13 @@
-"""Faults as data: which calls fail, how often, when, and with what.
+"""Fault injection and throttling, as data: which calls fail, how often, when, and with what.
 
     {"service": "ec2", "operation": "Describe*", "code": "InternalError", "status": 500,
      "probability": 0.1, "times": 3, "match": {"Filters.*.Name": "tag:team"}}
 
-The entrance asks twice: `strike(…)` before the handler, and `strike(…, when=When.AFTER)` once it
-has run, whether it answered or refused. A fault after the handler is a lost reply: what was asked
-has happened, and the caller gets no answer (status 0).
+The account asks twice: `strike(…)` before the handler, and `strike(…, when=FaultTiming.AFTER)` once
+it has run, whether it succeeded or failed. A fault after the handler is a lost response: what was
+asked for has happened, and the caller gets no response (status 0).
+
+Throttling is a token bucket per operation, refilled at a steady rate; off unless asked for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,68 +18,68 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from wainwright.emulator.world import Params, World
-from wainwright.errors import AwsError, BadInput
+from wainwright.emulator.context import AccountContext, Params
+from wainwright.errors import AwsError, InvalidInputError
 
-Share = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=1)]
-Text = Annotated[str, Meta(min_length=1)]
-LOST: Final = "ConnectionClosed"
+Probability = Annotated[float, Meta(ge=0, le=1)]
+PositiveCount = Annotated[int, Meta(ge=1)]
+NonEmptyText = Annotated[str, Meta(min_length=1)]
+CONNECTION_CLOSED: Final = "ConnectionClosed"
 
 
-class When(StrEnum):
+class FaultTiming(StrEnum):
     BEFORE = "before"
     """Nothing happens but the error."""
     AFTER = "after"
     """It happens, and nobody hears of it."""
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of failure. Everything that is given must agree with the call."""
 
-    operation: Text = "*"
+    operation: NonEmptyText = "*"
     """Name of the API, with wildcards."""
-    service: Text = "*"
+    service: NonEmptyText = "*"
     match: dict[str, Any] = {}
     """What must be among the parameters: path to value. `*` in a path stands for every member of a
     list or mapping, in a value for any text; a list of values means one of them."""
-    probability: Share = 1.0
-    times: Count | None = None
+    probability: Probability = 1.0
+    times: PositiveCount | None = None
     """How often at most; None: always."""
     start: float | None = None
     end: float | None = None
     """Seconds since 1970; from start on, and before the end."""
-    code: Text = LOST
+    code: NonEmptyText = CONNECTION_CLOSED
     message: str = "This call fails because a fault rule says so."
     status: Annotated[int, Meta(ge=0, le=599)] | None = None
     """HTTP; by itself 400, or 0 (no answer at all) for a lost reply."""
-    when: When = When.BEFORE
+    when: FaultTiming = FaultTiming.BEFORE
 
     def error(self) -> AwsError:
         status = self.status
         if status is None:
-            status = 0 if self.when is When.AFTER or self.code == LOST else 400
+            status = 0 if self.when is FaultTiming.AFTER or self.code == CONNECTION_CLOSED else 400
         return AwsError(self.code, self.message, status)
 
 
 class FaultState(msgspec.Struct, kw_only=True):
-    rules: list[Fault] = []
+    rules: list[FaultRule] = []
     struck: list[int] = []
     """How often each rule has struck."""
 
 
-class Faults:
-    def __init__(self, world: World, rules: Sequence[Fault] = ()) -> None:
+class FaultInjector:
+    def __init__(self, context: AccountContext, rules: Sequence[FaultRule] = ()) -> None:
         self.state = FaultState()
-        self._world = world
+        self._context = context
         self.replace(rules)
 
-    def replace(self, rules: Sequence[Fault]) -> None:
+    def replace(self, rules: Sequence[FaultRule]) -> None:
         """Other rules from now on, none of which has struck yet."""
         self.state = FaultState(rules=list(rules), struck=[0] * len(rules))
 
     def strike(
-        self, service: str, operation: str, params: Params, when: When = When.BEFORE
+        self, service: str, operation: str, params: Params, when: FaultTiming = FaultTiming.BEFORE
     ) -> AwsError | None:
         """The error of the first rule that strikes. Chance is asked only where a rule agrees."""
         for number, rule in enumerate(self.state.rules):
@@ -87,57 +89,151 @@ class Faults:
         return None
 
     def _strikes(
-        self, number: int, rule: Fault, service: str, operation: str, params: Params
+        self, number: int, rule: FaultRule, service: str, operation: str, params: Params
     ) -> bool:
         return (
             (rule.times is None or self.state.struck[number] < rule.times)
             and fnmatchcase(service, rule.service)
             and fnmatchcase(operation, rule.operation)
             and self._in_window(rule)
-            and all(_found(params, path, value) for path, value in rule.match.items())
-            and (rule.probability == 1 or self._world.random.random() < rule.probability)
+            and all(_params_match(params, path, value) for path, value in rule.match.items())
+            and (rule.probability == 1 or self._context.random.random() < rule.probability)
         )
 
-    def _in_window(self, rule: Fault) -> bool:
-        now = self._world.now()
+    def _in_window(self, rule: FaultRule) -> bool:
+        now = self._context.now()
         return (rule.start is None or rule.start <= now) and (rule.end is None or now < rule.end)
 
 
-def rules(given: Any) -> list[Fault]:
-    """Rules out of a list of plain objects; BadInput says which one is wrong, and how."""
+def parse_fault_rules(given: Any) -> list[FaultRule]:
+    """Rules out of a list of plain objects; InvalidInputError says which one is wrong, and how."""
     try:
-        return msgspec.convert(given, list[Fault])
+        return msgspec.convert(given, list[FaultRule])
     except msgspec.ValidationError as error:
-        raise BadInput(f"faults: {error}") from None
+        raise InvalidInputError(f"faults: {error}") from None
 
 
-def _found(params: Any, path: str, wanted: Any) -> bool:
+def _params_match(params: Any, path: str, wanted: Any) -> bool:
     alternatives = wanted if isinstance(wanted, list) else [wanted]
     return any(
-        fnmatchcase(_text(value), _text(each))
-        for value in _values(params, path.split("."))
+        fnmatchcase(_comparable_text(value), _comparable_text(each))
+        for value in _values_at_path(params, path.split("."))
         for each in alternatives
     )
 
 
-def _values(within: Any, steps: Sequence[str]) -> Iterator[Any]:
+def _values_at_path(within: Any, steps: Sequence[str]) -> Iterator[Any]:
     """Everything at the end of the path; lists are entered by number or by `*`."""
     if not steps:
         yield within
         return
-    for step, member in _members(within):
+    for step, member in _child_values(within):
         if fnmatchcase(step, steps[0]):
-            yield from _values(member, steps[1:])
+            yield from _values_at_path(member, steps[1:])
 
 
-def _members(within: Any) -> Iterator[tuple[str, Any]]:
+def _child_values(within: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(within, Mapping):
         yield from ((str(name), member) for name, member in within.items())
     elif isinstance(within, (list, tuple)):
         yield from ((str(number), member) for number, member in enumerate(within))
 
 
-def _text(value: Any) -> str:
+def _comparable_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+EC2_SERVICE: Final = "ec2"
+FULL_TOKEN: Final = 1 - 1e-9  # a token that took its time to come counts in spite of rounding
+
+
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often each of some APIs may be called."""
+
+    operation: str = "*"
+    """With wildcards; each API that fits has a bucket of its own."""
+    service: str = EC2_SERVICE
+    rate: Annotated[float, Meta(gt=0)]
+    """Tokens per second."""
+    burst: Annotated[float, Meta(ge=1)]
+    """What a bucket holds, and has at first."""
+
+
+DEFAULT_RATE_LIMITS: Final = (
+    RateLimit(operation="RunInstances", rate=2, burst=5),
+    RateLimit(operation="TerminateInstances", rate=5, burst=100),
+    RateLimit(operation="CreateTags", rate=10, burst=100),
+    RateLimit(operation="Describe*", rate=20, burst=100),
+    RateLimit(operation="Get*", rate=20, burst=100),
+    RateLimit(operation="*", rate=5, burst=50),
+)
+"""EC2's own, roughly; the first that fits counts."""
+
+
+class TokenBucket(msgspec.Struct):
+    tokens: float
+    at: float
+
+
+class ThrottleState(msgspec.Struct, kw_only=True):
+    limits: list[RateLimit] = []
+    """None at all: nobody is throttled."""
+    buckets: dict[str, TokenBucket] = {}
+
+
+class Throttler:
+    def __init__(self, context: AccountContext, limits: Sequence[RateLimit] | None = None) -> None:
+        self.state = ThrottleState()
+        self._context = context
+        self.replace(limits)
+
+    def replace(self, limits: Sequence[RateLimit] | None) -> None:
+        """Other limits from now on, with full buckets; none switches throttling off."""
+        self.state = ThrottleState(limits=list(limits or ()))
+
+    def admit(self, operation: str, service: str = EC2_SERVICE) -> AwsError | None:
+        """Takes a token for the call; the error if there is none left."""
+        limit = self._limit(service, operation)
+        if limit is None:
+            return None
+        bucket = self._filled(f"{service}:{operation}", limit)
+        if bucket.tokens < FULL_TOKEN:
+            return throttling_error(service)
+        bucket.tokens -= 1
+        return None
+
+    def _limit(self, service: str, operation: str) -> RateLimit | None:
+        for limit in self.state.limits:
+            if limit.service == service and fnmatchcase(operation, limit.operation):
+                return limit
+        return None
+
+    def _filled(self, name: str, limit: RateLimit) -> TokenBucket:
+        now = self._context.now()
+        bucket = self.state.buckets.get(name)
+        if bucket is None:
+            bucket = self.state.buckets[name] = TokenBucket(limit.burst, now)
+        bucket.tokens = min(bucket.tokens + (now - bucket.at) * limit.rate, limit.burst)
+        bucket.at = now
+        return bucket
+
+
+def throttling_error(service: str) -> AwsError:
+    """EC2 has a word of its own for it."""
+    if service == EC2_SERVICE:
+        return AwsError("RequestLimitExceeded", "Request limit exceeded.", 503)
+    return AwsError("ThrottlingException", "Rate exceeded", 400)
+
+
+def parse_rate_limits(given: Any) -> list[RateLimit] | None:
+    """Limits as a Cloud or a request has them: true for EC2's own, false for none, or a list."""
+    if given is None or given is False:
+        return None
+    if given is True:
+        return list(DEFAULT_RATE_LIMITS)
+    try:
+        return msgspec.convert(given, list[RateLimit])
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"throttling: {error}") from None

@@ -4,25 +4,24 @@ from typing import Annotated
 
 import msgspec
 
-from wainwright.emulator.ec2.lifecycle import Pace
-from wainwright.emulator.ec2.quota import Limits
-from wainwright.emulator.ec2.stock import StockRule
-from wainwright.emulator.faults import Fault
-from wainwright.emulator.throttle import Limit
+from wainwright.emulator.ec2.capacity_market import CapacityRule
+from wainwright.emulator.ec2.instance.lifecycle import InstanceTimings
+from wainwright.emulator.ec2.instance.quotas import QuotaLimits
+from wainwright.emulator.faults import FaultRule, RateLimit
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """As they stand, nothing fails, nobody is throttled and no pool runs dry."""
 
     latency: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """Seconds that every call takes, on the clock."""
-    faults: tuple[Fault, ...] = ()
-    throttling: tuple[Limit, ...] = ()
-    stock: tuple[StockRule, ...] = ()
+    faults: tuple[FaultRule, ...] = ()
+    throttling: tuple[RateLimit, ...] = ()
+    stock: tuple[CapacityRule, ...] = ()
     moving_prices: bool = False
     """Whether spot prices move."""
-    pace: Pace = Pace()
-    quota: Limits = Limits()
+    pace: InstanceTimings = InstanceTimings()
+    quota: QuotaLimits = QuotaLimits()
     spot_interruptions: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """The share of spot machines that EC2 takes back within thirty days."""
     queue_base: str | None = None

@@ -1,1 +1,1 @@
-"""Files in, values out: reading with line numbers, checking, converting."""
+"""Files in, values out: reading with line numbers, validating, converting."""

@@ -1,1 +1,1 @@
-"""The values that decisions are made of."""
+"""The model: the data that plans are made from and consist of, and the algebra on it."""

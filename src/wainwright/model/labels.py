@@ -56,7 +56,7 @@ SPOT: Final = "spot"
 ON_DEMAND: Final = "on-demand"
 RESERVED: Final = "reserved"
 
-INTEGER_VALUED: Final = frozenset(
+INTEGER_LABELS: Final = frozenset(
     {
         INSTANCE_GENERATION,
         INSTANCE_LOCAL_NVME,
@@ -72,7 +72,7 @@ INTEGER_VALUED: Final = frozenset(
     }
 )
 
-DESCRIBED_BY_TYPES: Final = INTEGER_VALUED | {
+INSTANCE_TYPE_LABELS: Final = INTEGER_LABELS | {
     INSTANCE_TYPE,
     ARCH,
     OS,
@@ -97,18 +97,18 @@ DESCRIBED_BY_TYPES: Final = INTEGER_VALUED | {
 RESERVATION_LABELS: Final = frozenset({RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE})
 """Labels that an offering has not where it does not say so; any other it would leave open."""
 
-DECIDED_BY_OFFERING: Final = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID, REGION}
+OFFERING_LABELS: Final = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID, REGION}
 """Labels that a type leaves open where it lacks them: where and how it is bought decides."""
 
-WELL_KNOWN: Final = DESCRIBED_BY_TYPES | DECIDED_BY_OFFERING | {NODEPOOL, EC2NODECLASS}
+WELL_KNOWN_LABELS: Final = INSTANCE_TYPE_LABELS | OFFERING_LABELS | {NODEPOOL, EC2NODECLASS}
 """Labels that pods and pools may ask for although no pool defines them."""
 
-RESTRICTED: Final = frozenset({HOSTNAME})
-RESTRICTED_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws")
-ON_EVERY_NODE: Final = frozenset({REGISTERED, INITIALIZED})
+RESTRICTED_LABELS: Final = frozenset({HOSTNAME})
+RESTRICTED_LABEL_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws")
+NODE_STATE_LABELS: Final = frozenset({REGISTERED, INITIALIZED})
 """Restricted for pools, but every node of ours ends up with them, so that pods may select them."""
 
-ALIASES: Final = {
+LABEL_ALIASES: Final = {
     "beta.kubernetes.io/arch": ARCH,
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
     "beta.kubernetes.io/os": OS,
@@ -118,36 +118,36 @@ ALIASES: Final = {
 }
 
 
-def normalised(key: str) -> str:
+def normalize_label(key: str) -> str:
     """The stable name of a label that has gone by others."""
-    return ALIASES.get(key, key)
+    return LABEL_ALIASES.get(key, key)
 
 
 def is_restricted(key: str) -> bool:
     """Whether pools may not name this label, because we or the kubelet set it."""
-    if key in WELL_KNOWN:
+    if key in WELL_KNOWN_LABELS:
         return False
     domain = key.rpartition("/")[0]
-    return key in RESTRICTED or any(
+    return key in RESTRICTED_LABELS or any(
         domain == restricted or domain.endswith(f".{restricted}")
-        for restricted in RESTRICTED_DOMAINS
+        for restricted in RESTRICTED_LABEL_DOMAINS
     )
 
 
 def is_restricted_for_pods(key: str) -> bool:
     """Whether a pod that selects this label can never be placed on a node of ours."""
-    return key not in ON_EVERY_NODE and is_restricted(key)
+    return key not in NODE_STATE_LABELS and is_restricted(key)
 
 
-def suggestion(key: str, known: AbstractSet[str] = WELL_KNOWN) -> str | None:
+def suggest_label(key: str, known: AbstractSet[str] = WELL_KNOWN_LABELS) -> str | None:
     """The known label that was probably meant: a typo, a truncation, or the wrong domain."""
-    return None if key in known else _suggestion(key, frozenset(known))
+    return None if key in known else _suggest_label(key, frozenset(known))
 
 
 @lru_cache(maxsize=1024)
-def _suggestion(key: str, known: frozenset[str]) -> str | None:
+def _suggest_label(key: str, known: frozenset[str]) -> str | None:
     ordered = sorted(known, key=lambda label: (len(label), label))
-    for match in (_same_name, _truncated, _misspelt):
+    for match in (_same_name, _truncated, _misspelled):
         found = next(match(key, ordered), None)
         if found is not None:
             return found
@@ -158,12 +158,12 @@ def _same_name(key: str, known: Iterable[str]) -> Iterator[str]:
     return (label for label in known if _name(label) == _name(key).lower())
 
 
-def _misspelt(key: str, known: Iterable[str]) -> Iterator[str]:
+def _misspelled(key: str, known: Iterable[str]) -> Iterator[str]:
     # A fifth of the name may be wrong, more is another word; one letter if the rest is the same.
     pairs = [(_name(key), _name(label), len(_name(label)) // 5, label) for label in known]
     pairs += [(key, label, 1, label) for label in known]
     near = [
-        (_distance(one, other), bearable, label)
+        (_edit_distance(one, other), bearable, label)
         for one, other, bearable, label in pairs
         if _comparable(one, other, bearable)
     ]
@@ -185,7 +185,7 @@ def _name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _distance(left: str, right: str) -> int:
+def _edit_distance(left: str, right: str) -> int:
     """How many letters to insert, drop or change to turn one text into the other."""
     row = list(range(len(right) + 1))
     for i, wanted in enumerate(left, start=1):

@@ -1,18 +1,55 @@
-"""Plan: which nodes for which pods, at what price, and why some pod has no place."""
+"""Plan: which nodes for which pods, at what price, and why some pods are unschedulable.
 
+Options are what a user may choose about how plans are made.
+"""
+
+from enum import StrEnum
 from math import fsum
+from typing import Final
 
 import msgspec
 
-from wainwright.model.preference import GivenUp
-from wainwright.model.reason import PodReason, PoolVerdict
-from wainwright.model.refusal import NodeVerdict
+from wainwright.model.reasons import NodeVerdict, PodReason, PoolVerdict, RelaxedPreference
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources
-from wainwright.model.suggestion import Advice
+from wainwright.model.suggestions import VerifiedSuggestion
 
 
-class Choices(msgspec.Struct, frozen=True, kw_only=True):
+class MinValuesPolicy(StrEnum):
+    """What happens to a pod for which a pool cannot keep its minValues."""
+
+    STRICT = "Strict"
+    BEST_EFFORT = "BestEffort"
+
+
+class PreferencePolicy(StrEnum):
+    """Whether preferences of pods count until they cannot be met, or not at all."""
+
+    RESPECT = "Respect"
+    IGNORE = "Ignore"
+
+
+class PackingPolicy(StrEnum):
+    """How pods are put together on nodes."""
+
+    FIRST_FIT = "first-fit"
+    COST = "cost"
+
+
+class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    min_values_policy: MinValuesPolicy = MinValuesPolicy.STRICT
+    preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
+    packing: PackingPolicy = PackingPolicy.FIRST_FIT
+    strict_weights: bool = False
+    """Whether no pod may join a draft while a pool of higher weight could open a node for it."""
+    capacity_reservations: bool = True
+    """The gate: without it reserved offerings are as if they were not there."""
+
+
+DEFAULT_PLAN_OPTIONS: Final = PlanOptions()
+
+
+class RemainingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All that is left to a claim, uncut; each in the order of names.
 
     A claim that holds reservations is bought through one of these, so that only their capacity
@@ -25,7 +62,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     reservation_ids: tuple[str, ...] = ()
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """The offering that would be bought now."""
 
     instance_type: str
@@ -37,7 +74,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     reservation_id: str | None = None
 
 
-class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedNodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A node to be launched."""
 
     name: str
@@ -45,8 +82,8 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     round: int
     requirements: Requirements
     """Of the pool and its pods together."""
-    choices: Choices
-    launch: Launch
+    choices: RemainingOptions
+    launch: PlannedLaunch
     fees: float
     """USD per hour beside the price of the instance, for the type that would be launched."""
     requests: Resources
@@ -56,42 +93,42 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """What was given up to make it: keys whose minValues were lowered under BestEffort."""
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
+class NodeAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """A node or claim of the input that receives pods."""
 
     node: str
     pods: tuple[str, ...]
 
 
-class Unschedulable(msgspec.Struct, frozen=True, kw_only=True):
+class UnschedulableGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that fail alike."""
 
     pods: tuple[str, ...]
     reason: PodReason
     pools: tuple[PoolVerdict, ...] = ()
     """In the order of names."""
-    suggestion: Advice | None = None
+    suggestion: VerifiedSuggestion | None = None
     nodes: tuple[NodeVerdict, ...] = ()
     """Why no node of the cluster takes them, most nodes first."""
 
 
-class Relaxed(msgspec.Struct, frozen=True, kw_only=True):
+class RelaxedPods(msgspec.Struct, frozen=True, kw_only=True):
     """Pods that found a place only after they gave up the same preferences."""
 
     pods: tuple[str, ...]
-    given_up: tuple[GivenUp, ...]
+    given_up: tuple[RelaxedPreference, ...]
     kept_price: float | None = None
     """USD per hour of the cheapest node that would keep all of them; None where there is none."""
 
 
-class ReservationUse(msgspec.Struct, frozen=True, kw_only=True):
+class ReservationUsage(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     total: int
     available: int
     used: int
-    """Claims of this plan that take a slot."""
+    """Claims of this plan that take a reserved instance."""
     promised: int = 0
-    """Free slots that claims of the input without a machine will take."""
+    """Free reserved instances that claims of the input without an instance will take."""
     unusable: str | None = None
     """Why nobody can use it; None where some pool can."""
 
@@ -125,12 +162,12 @@ class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a quiet cluster would end with."""
 
-    claims: tuple[PlannedClaim, ...]
+    claims: tuple[PlannedNodeClaim, ...]
     """In the order of creation."""
-    placements: tuple[Placement, ...]
-    unschedulable: tuple[Unschedulable, ...]
-    reservations: tuple[ReservationUse, ...]
-    relaxed: tuple[Relaxed, ...] = ()
+    placements: tuple[NodeAssignment, ...]
+    unschedulable: tuple[UnschedulableGroup, ...]
+    reservations: tuple[ReservationUsage, ...]
+    relaxed: tuple[RelaxedPods, ...] = ()
     packing: PackingResult | None = None
     """Only where pods were packed by cost."""
     warnings: tuple[str, ...] = ()

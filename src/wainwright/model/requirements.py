@@ -1,16 +1,247 @@
-"""What is asked of the labels of one node: a value set per key, and the algebra on them."""
+"""Requirements on node labels: a set of allowed values per label, and the algebra on them.
 
+A ValueSet says which values of one label are allowed: a finite set, or all but a few, within
+bounds. Requirements map labels to value sets and are only ever narrowed. Both are immutable and
+canonical, so that equal ones are equal values and can be keys of caches.
+"""
+
+import re
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from enum import StrEnum
 from functools import lru_cache
+from itertools import count
 from typing import Final, TypeAlias
 
 import msgspec
 
-from wainwright.model.labels import normalised
-from wainwright.model.values import ANYTHING, ValueSet, value_set
+from wainwright.model.labels import normalize_label
 
-Entry: TypeAlias = tuple[str, str, tuple[str, ...], int | None]
+MAX_INTEGER: Final = 2**63 - 1  # Kubernetes compares label values as signed 64-bit integers
+MIN_INTEGER: Final = -(2**63)
+MAX_SHOWN_VALUES: Final = 5  # values printed before the rest is only counted
+
+DECIMAL_LABEL_VALUE: Final = re.compile(
+    r"-?[0-9]{1,63}", re.ASCII
+)  # a label value has at most 63 characters
+
+
+class Operator(StrEnum):
+    """How a requirement relates a label to its values, spelt as on the wire."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+    AT_LEAST = "Gte"
+    AT_MOST = "Lte"
+
+
+class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    """An immutable set of label values; made by the functions below and by `&`, never by hand.
+
+    Those keep it canonical, so that equal sets are equal values: a finite set has no bounds,
+    a bounded one excludes only what its bounds would admit, there is one empty set, and only that
+    and NotIn do without the label.
+    """
+
+    values: frozenset[str] = frozenset()
+    """The values admitted by a finite set, the values refused by an open one."""
+    open: bool = False
+    lower: int | None = None
+    upper: int | None = None
+    """Both bounds are inclusive; with either, only integers are admitted."""
+    present: bool = False
+    """Whether the label must be there: NotIn is content without it, Exists with NotIn is not."""
+
+    @property
+    def bounded(self) -> bool:
+        return self.lower is not None or self.upper is not None
+
+    @property
+    def empty(self) -> bool:
+        return not self.open and not self.values
+
+    @property
+    def operator(self) -> Operator:
+        """The operator that says most of this set; bounds count as Exists, as they need a value."""
+        if self.open:
+            return Operator.EXISTS if self.present else Operator.NOT_IN
+        return Operator.IN if self.values else Operator.DOES_NOT_EXIST
+
+    @property
+    def admits_absence(self) -> bool:
+        """Whether a node without the label satisfies it: true of NotIn and DoesNotExist."""
+        return not self.present
+
+    @property
+    def length(self) -> int:
+        """How many values; an open set counts as the largest integer less its exclusions."""
+        return MAX_INTEGER - len(self.values) if self.open else len(self.values)
+
+    def admits(self, value: str) -> bool:
+        if not self.open:
+            return value in self.values
+        return value not in self.values and _is_within(value, self.lower, self.upper)
+
+    def intersects(self, other: "ValueSet") -> bool:
+        """Whether some value is in both: `not (self & other).empty` without building it."""
+        if self.open and other.open:
+            return not _is_empty_range(
+                _max_bound(self.lower, other.lower), _min_bound(self.upper, other.upper)
+            )
+        if self.open:
+            return any(self.admits(value) for value in other.values)
+        return any(other.admits(value) for value in self.values)
+
+    def is_compatible_with(self, other: "ValueSet") -> bool:
+        """Whether one node can satisfy both, be it by not having the label at all."""
+        return self.intersects(other) or (self.admits_absence and other.admits_absence)
+
+    def any(self) -> str:
+        """An admitted value, the same one every time; empty text where there is none."""
+        if not self.open:
+            return min(self.values, default="")
+        return next(value for value in self._integers() if value not in self.values)
+
+    def _integers(self) -> Iterator[str]:
+        # A few numbers can all be excluded by name; "07" is then still a seven nobody ruled out.
+        upper = MAX_INTEGER if self.upper is None else min(self.upper, MAX_INTEGER)
+        lower = min(0, upper) if self.lower is None else max(self.lower, MIN_INTEGER)
+        for zeros in count():
+            for number in range(lower, upper + 1):
+                yield f"{'-' if number < 0 else ''}{'0' * zeros}{abs(number)}"
+
+    def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The operators with their values that, taken together, mean this set."""
+        if not self.open:
+            return ((self.operator.value, tuple(sorted(self.values))),)
+        found: list[tuple[str, tuple[str, ...]]] = []
+        if self.values:
+            found.append((Operator.NOT_IN.value, tuple(sorted(self.values))))
+        if self.present and not self.bounded:
+            found.append((Operator.EXISTS.value, ()))
+        if self.lower is not None:
+            found.append((Operator.AT_LEAST.value, (str(self.lower),)))
+        if self.upper is not None:
+            found.append((Operator.AT_MOST.value, (str(self.upper),)))
+        return tuple(found)
+
+    def __and__(self, other: "ValueSet") -> "ValueSet":
+        if self.open and other.open:
+            lower, upper = _max_bound(self.lower, other.lower), _min_bound(self.upper, other.upper)
+            present = self.present or other.present
+            return _open_value_set(self.values | other.values, lower, upper, present=present)
+        finite, filtering = (other, self) if self.open else (self, other)
+        kept = frozenset(value for value in finite.values if filtering.admits(value))
+        return finite if len(kept) == len(finite.values) else one_of(kept)
+
+    def __str__(self) -> str:
+        """In [a b], NotIn [a], Exists NotIn [a], Exists >=2 <=8, DoesNotExist."""
+        words: list[str] = [self.operator]
+        words += [Operator.NOT_IN] if self.values and self.operator is Operator.EXISTS else []
+        words += [f"[{' '.join(_abbreviate(self.values))}]"] if self.values else []
+        words += [f">={self.lower}"] if self.lower is not None else []
+        words += [f"<={self.upper}"] if self.upper is not None else []
+        return " ".join(words)
+
+
+ANY_VALUE: Final = ValueSet(open=True, present=True)
+NO_VALUE: Final = ValueSet()
+
+
+def one_of(values: Iterable[str]) -> ValueSet:
+    found = frozenset(values)
+    return ValueSet(values=found, present=True) if found else NO_VALUE
+
+
+def none_of(values: Iterable[str]) -> ValueSet:
+    """Any other value, or none at all; to rule out nothing is to ask for any value."""
+    return _open_value_set(frozenset(values), None, None, present=False)
+
+
+def between(lower: int | None, upper: int | None) -> ValueSet:
+    """The integers from lower to upper, both included; None leaves that side open."""
+    return _open_value_set(frozenset(), lower, upper, present=True)
+
+
+@lru_cache(maxsize=65536)
+def parse_value_set(operator: str, values: tuple[str, ...] = ()) -> ValueSet:
+    """What the operator admits with these values. A bound that is no integer admits nothing."""
+    match Operator(operator):
+        case Operator.IN:
+            return one_of(values)
+        case Operator.NOT_IN:
+            return none_of(values)
+        case Operator.EXISTS:
+            return ANY_VALUE
+        case Operator.DOES_NOT_EXIST:
+            return NO_VALUE
+        case comparison:
+            return _parse_bound(comparison, values)
+
+
+def parse_integer(text: str) -> int | None:
+    """The number that Kubernetes would compare this label value as, if it is one."""
+    if DECIMAL_LABEL_VALUE.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if MIN_INTEGER <= number <= MAX_INTEGER else None
+
+
+def _parse_bound(operator: Operator, values: tuple[str, ...]) -> ValueSet:
+    bound = parse_integer(values[0]) if len(values) == 1 else None
+    if bound is None:
+        return NO_VALUE
+    if operator in (Operator.GREATER, Operator.AT_LEAST):
+        return between(bound + (operator is Operator.GREATER), None)
+    return between(None, bound - (operator is Operator.LESS))
+
+
+def _open_value_set(
+    excluded: frozenset[str], lower: int | None, upper: int | None, *, present: bool
+) -> ValueSet:
+    if _is_empty_range(lower, upper):
+        return NO_VALUE
+    kept = frozenset(value for value in excluded if _is_within(value, lower, upper))
+    bounded = lower is not None or upper is not None
+    return ValueSet(
+        values=kept, open=True, lower=lower, upper=upper, present=present or bounded or not kept
+    )
+
+
+def _is_empty_range(lower: int | None, upper: int | None) -> bool:
+    lowest = MIN_INTEGER if lower is None else max(lower, MIN_INTEGER)
+    highest = MAX_INTEGER if upper is None else min(upper, MAX_INTEGER)
+    return lowest > highest
+
+
+def _is_within(value: str, lower: int | None, upper: int | None) -> bool:
+    if lower is None and upper is None:
+        return True
+    number = parse_integer(value)
+    if number is None:
+        return False
+    return (lower is None or lower <= number) and (upper is None or number <= upper)
+
+
+def _max_bound(left: int | None, right: int | None) -> int | None:
+    return max((bound for bound in (left, right) if bound is not None), default=None)
+
+
+def _min_bound(left: int | None, right: int | None) -> int | None:
+    return min((bound for bound in (left, right) if bound is not None), default=None)
+
+
+def _abbreviate(values: frozenset[str]) -> list[str]:
+    ordered = sorted(values)
+    others = len(ordered) - MAX_SHOWN_VALUES
+    return [*ordered[:MAX_SHOWN_VALUES], f"and {others} others"] if others > 0 else ordered
+
+
+RequirementEntry: TypeAlias = tuple[str, str, tuple[str, ...], int | None]
 """Key, operator, values and minValues: one requirement as manifests write it."""
 
 
@@ -30,7 +261,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             return self
         return Requirement(key=self.key, allowed=allowed, min_values=min_values)
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RequirementEntry, ...]:
         """As manifests write it; bounds on both sides take two entries, each with the minValues."""
         return tuple(
             (self.key, operator, values, self.min_values)
@@ -42,7 +273,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return f"{self.key} {self.allowed}{ending}"
 
 
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+class RequirementConflict(msgspec.Struct, frozen=True, kw_only=True):
     """Why two sets of requirements do not go together."""
 
     key: str
@@ -57,18 +288,18 @@ class Requirements(Mapping[str, Requirement]):
     __slots__ = ("_by_key", "_hash")
 
     def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
-        self._by_key: dict[str, Requirement] = _combined(requirements)
+        self._by_key: dict[str, Requirement] = _combine(requirements)
         self._hash: int | None = None
 
     @staticmethod
     def from_labels(labels: Mapping[str, str]) -> "Requirements":
         """One value for each label; the same labels give the same object."""
-        return _of_labels(tuple(sorted(labels.items())))
+        return _requirements_from_labels(tuple(sorted(labels.items())))
 
     @staticmethod
-    def from_entries(entries: Iterable[Entry]) -> "Requirements":
+    def from_entries(entries: Iterable[RequirementEntry]) -> "Requirements":
         """All entries at once, as the requirements of a pool or one node selector term."""
-        return Requirements(requirement(*entry) for entry in entries)
+        return Requirements(parse_requirement(*entry) for entry in entries)
 
     def __getitem__(self, key: str) -> Requirement:
         return self._by_key[key]
@@ -104,19 +335,19 @@ class Requirements(Mapping[str, Requirement]):
     def allowed(self, key: str) -> ValueSet:
         """The values that the key may have: any, where nothing is asked of it."""
         found = self._by_key.get(key)
-        return ANYTHING if found is None else found.allowed
+        return ANY_VALUE if found is None else found.allowed
 
-    def only(self, key: str) -> str | None:
+    def single_value(self, key: str) -> str | None:
         """The value of a key that is left only one."""
         allowed = self.allowed(key)
         return next(iter(allowed.values)) if allowed.length == 1 else None
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RequirementEntry, ...]:
         """As manifests write it, in the order of the keys."""
         return tuple(entry for found in self._by_key.values() for entry in found.entries())
 
     def without(self, keys: AbstractSet[str]) -> "Requirements":
-        return _wrapped({key: found for key, found in self._by_key.items() if key not in keys})
+        return _wrap({key: found for key, found in self._by_key.items() if key not in keys})
 
     def narrow(self, other: "Requirements") -> "Requirements":
         """Both at once. Gives back this very object where the other asks nothing new."""
@@ -128,70 +359,70 @@ class Requirements(Mapping[str, Requirement]):
                 changed[key] = both
         if not changed:
             return self
-        return _wrapped(dict(sorted((self._by_key | changed).items())))
+        return _wrap(dict(sorted((self._by_key | changed).items())))
 
-    def conflict(
+    def find_conflict(
         self, wanted: "Requirements", well_known: AbstractSet[str] = frozenset()
-    ) -> Conflict | None:
+    ) -> RequirementConflict | None:
         """Why nodes with these requirements cannot serve who wants those; None if they can.
 
         A key that this side does not define is refused unless its absence is fine, or the key is
         well known: a node yet to be made can take any value of it. For nodes that stand, pass no
         well-known keys. Undefined keys come before clashing values, each in the order of keys.
         """
-        clash: Conflict | None = None
+        clash: RequirementConflict | None = None
         for key, theirs in wanted._by_key.items():
             mine = self._by_key.get(key)
             if mine is None:
                 if key not in well_known and not theirs.allowed.admits_absence:
-                    return Conflict(key=key, wanted=theirs.allowed, offered=None)
-            elif clash is None and not mine.allowed.agrees_with(theirs.allowed):
-                clash = Conflict(key=key, wanted=theirs.allowed, offered=mine.allowed)
+                    return RequirementConflict(key=key, wanted=theirs.allowed, offered=None)
+            elif clash is None and not mine.allowed.is_compatible_with(theirs.allowed):
+                clash = RequirementConflict(key=key, wanted=theirs.allowed, offered=mine.allowed)
         return clash
 
-    def compatible(
+    def is_compatible(
         self, wanted: "Requirements", well_known: AbstractSet[str] = frozenset()
     ) -> bool:
-        return self.conflict(wanted, well_known) is None
+        return self.find_conflict(wanted, well_known) is None
 
 
 @lru_cache(maxsize=65536)
-def requirement(
+def parse_requirement(
     key: str, operator: str, values: tuple[str, ...] = (), min_values: int | None = None
 ) -> Requirement:
     """One requirement as manifests write it, under the stable name of its key."""
     return Requirement(
-        key=normalised(key), allowed=value_set(operator, values), min_values=min_values
+        key=normalize_label(key), allowed=parse_value_set(operator, values), min_values=min_values
     )
 
 
-def contradictions(entries: Iterable[Entry]) -> tuple[str, ...]:
+def find_contradictions(entries: Iterable[RequirementEntry]) -> tuple[str, ...]:
     """Keys of which the entries ask what no node can have, such as In [a] together with In [b].
 
     Intersecting makes DoesNotExist of these, which a node without the label would satisfy;
     the kube-scheduler never would, so who reads entries of one pod should refuse them here.
     """
-    asked = [requirement(*entry) for entry in entries]
+    asked = [parse_requirement(*entry) for entry in entries]
     together = Requirements(asked)
     needed = {found.key for found in asked if not found.allowed.admits_absence}
     return tuple(key for key, found in together.items() if found.allowed.empty and key in needed)
 
 
 @lru_cache(maxsize=65536)
-def _of_labels(labels: tuple[tuple[str, str], ...]) -> Requirements:
-    return Requirements(requirement(key, "In", (value,)) for key, value in labels)
+def _requirements_from_labels(labels: tuple[tuple[str, str], ...]) -> Requirements:
+    return Requirements(parse_requirement(key, "In", (value,)) for key, value in labels)
 
 
-def _combined(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
+def _combine(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
     found: dict[str, Requirement] = {}
     for each in requirements:
-        key = normalised(each.key)
+        key = normalize_label(each.key)
         named = each if key == each.key else msgspec.structs.replace(each, key=key)
         found[key] = found[key] & named if key in found else named
     return dict(sorted(found.items()))
 
 
-def _wrapped(by_key: dict[str, Requirement]) -> Requirements:
+def _wrap(by_key: dict[str, Requirement]) -> Requirements:
     """Requirements around a mapping that is already combined and in order."""
     wrapped = Requirements()
     wrapped._by_key = by_key

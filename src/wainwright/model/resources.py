@@ -10,47 +10,47 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
-HUGE_PAGES: Final = "hugepages-"
+HUGE_PAGES_PREFIX: Final = "hugepages-"
 
 DECIMAL_SUFFIXES: Final = ("m", "", "k", "M", "G", "T", "P", "E")
 BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def requested(name: str, nano: int) -> int:
+def request_from_nano(name: str, nano: int) -> int:
     """An exact amount in billionths as a request: what is not whole counts as one more."""
-    return -(-nano // _grain(name))
+    return -(-nano // _nano_per_unit(name))
 
 
-def offered(name: str, nano: int) -> int:
+def capacity_from_nano(name: str, nano: int) -> int:
     """An exact amount in billionths as capacity: what is not whole does not count."""
-    return nano // _grain(name)
+    return nano // _nano_per_unit(name)
 
 
-def ordered(amounts: Resources) -> dict[str, int]:
+def sort_resources(amounts: Resources) -> dict[str, int]:
     return dict(sorted(amounts.items()))
 
 
-def add(left: Resources, right: Resources) -> dict[str, int]:
+def add_resources(left: Resources, right: Resources) -> dict[str, int]:
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
-    return total if len(total) == len(left) else ordered(total)
+    return total if len(total) == len(left) else sort_resources(total)
 
 
-def subtract(left: Resources, right: Resources) -> dict[str, int]:
+def subtract_resources(left: Resources, right: Resources) -> dict[str, int]:
     """What is left, below zero where more is taken than there is."""
     rest = dict(left)
     for name, amount in right.items():
         rest[name] = rest.get(name, 0) - amount
-    return rest if len(rest) == len(left) else ordered(rest)
+    return rest if len(rest) == len(left) else sort_resources(rest)
 
 
-def maximum(left: Resources, right: Resources) -> dict[str, int]:
+def max_resources(left: Resources, right: Resources) -> dict[str, int]:
     """The larger amount of each resource."""
     largest = dict(left)
     for name, amount in right.items():
         largest[name] = max(largest.get(name, amount), amount)
-    return largest if len(largest) == len(left) else ordered(largest)
+    return largest if len(largest) == len(left) else sort_resources(largest)
 
 
 def fits(requests: Resources, available: Resources) -> bool:
@@ -60,41 +60,41 @@ def fits(requests: Resources, available: Resources) -> bool:
     return all(amount <= available.get(name, 0) for name, amount in requests.items() if amount > 0)
 
 
-def shortage(requests: Resources, available: Resources) -> dict[str, int]:
+def missing_resources(requests: Resources, available: Resources) -> dict[str, int]:
     """How much of each resource is lacking, for those that are."""
     lacking = {
         name: amount - available.get(name, 0) for name, amount in requests.items() if amount > 0
     }
-    return ordered({name: amount for name, amount in lacking.items() if amount > 0})
+    return sort_resources({name: amount for name, amount in lacking.items() if amount > 0})
 
 
-def signature(amounts: Resources) -> tuple[tuple[str, int], ...]:
+def resources_key(amounts: Resources) -> tuple[tuple[str, int], ...]:
     """A key for equal amounts; zero is the same as not named."""
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 
-def quantity_text(name: str, amount: int) -> str:
+def format_quantity(name: str, amount: int) -> str:
     """The amount in the canonical spelling of Kubernetes: cpu 3920 is 3920m, cpu 4000 is 4."""
     if name == CPU:
-        return _decimal(amount)
-    if _in_bytes(name) and abs(amount) >= 1024:
-        return _scaled(amount, 1024, BINARY_SUFFIXES)
-    return _decimal(amount * 1000)
+        return _format_decimal(amount)
+    if _is_in_bytes(name) and abs(amount) >= 1024:
+        return _format_scaled(amount, 1024, BINARY_SUFFIXES)
+    return _format_decimal(amount * 1000)
 
 
-def _grain(name: str) -> int:
+def _nano_per_unit(name: str) -> int:
     return 10**6 if name == CPU else 10**9
 
 
-def _in_bytes(name: str) -> bool:
-    return name in (MEMORY, EPHEMERAL_STORAGE, "storage") or name.startswith(HUGE_PAGES)
+def _is_in_bytes(name: str) -> bool:
+    return name in (MEMORY, EPHEMERAL_STORAGE, "storage") or name.startswith(HUGE_PAGES_PREFIX)
 
 
-def _decimal(milli: int) -> str:
-    return _scaled(milli, 1000, DECIMAL_SUFFIXES) if milli else "0"
+def _format_decimal(milli: int) -> str:
+    return _format_scaled(milli, 1000, DECIMAL_SUFFIXES) if milli else "0"
 
 
-def _scaled(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
+def _format_scaled(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
     """The largest suffix that leaves a whole number."""
     power = 0
     while amount % step == 0 and power < len(suffixes) - 1:

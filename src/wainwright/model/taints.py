@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from wainwright.model.values import MAX_INTEGER, MIN_INTEGER
+from wainwright.model.requirements import MAX_INTEGER, MIN_INTEGER
 
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
 
-READINESS_PREFIX: Final = "readiness.k8s.io/"
+READINESS_TAINT_PREFIX: Final = "readiness.k8s.io/"
 STRICT_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
 
@@ -54,37 +54,41 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     def _matches(self, value: str) -> bool:
         if self.operator is TolerationOperator.EQUAL:
             return self.value == value
-        bound, number = _integer(self.value), _integer(value)
+        bound, number = _parse_strict_integer(self.value), _parse_strict_integer(value)
         if bound is None or number is None:
             return False
         return number > bound if self.operator is TolerationOperator.GREATER else number < bound
 
 
-DISRUPTED: Final = Taint(key="karpenter.sh/disrupted", effect=NO_SCHEDULE)
-UNREGISTERED: Final = Taint(key="karpenter.sh/unregistered", effect=NO_EXECUTE)
+DISRUPTED_TAINT: Final = Taint(key="karpenter.sh/disrupted", effect=NO_SCHEDULE)
+UNREGISTERED_TAINT: Final = Taint(key="karpenter.sh/unregistered", effect=NO_EXECUTE)
 
-TOLERATE_PREFERENCES: Final = Toleration(
+TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(
     operator=TolerationOperator.EXISTS, effect=PREFER_NO_SCHEDULE
 )
 """What a pod is given last of all when its preferences are relaxed."""
 
-EPHEMERAL: Final = frozenset(
+EPHEMERAL_TAINTS: Final = frozenset(
     {
         ("node.kubernetes.io/not-ready", NO_SCHEDULE),
         ("node.kubernetes.io/not-ready", NO_EXECUTE),
         ("node.kubernetes.io/unreachable", NO_SCHEDULE),
         ("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE),
-        (UNREGISTERED.key, UNREGISTERED.effect),
+        (UNREGISTERED_TAINT.key, UNREGISTERED_TAINT.effect),
     }
 )
 
 
-def is_ephemeral(taint: Taint) -> bool:
+def is_ephemeral_taint(taint: Taint) -> bool:
     """Whether a node of ours has this taint only until it is initialized, whatever its value."""
-    return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(READINESS_PREFIX)
+    return (taint.key, taint.effect) in EPHEMERAL_TAINTS or taint.key.startswith(
+        READINESS_TAINT_PREFIX
+    )
 
 
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+def find_untolerated_taint(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration]
+) -> Taint | None:
     """The first taint that keeps the pod off; preferences keep it off like the others."""
     tolerations = tuple(tolerations)
     for taint in taints:
@@ -93,7 +97,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
     return None
 
 
-def _integer(text: str) -> int | None:
+def _parse_strict_integer(text: str) -> int | None:
     # Stricter than for labels: here Kubernetes also refuses leading zeros and plus signs.
     if STRICT_DECIMAL.fullmatch(text) is None:
         return None

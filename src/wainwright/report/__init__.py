@@ -1,1 +1,1 @@
-"""A plan as people and programs read it: JSON, sentences, Markdown, manifests."""
+"""A plan as people and programs read it: JSON, rows, Markdown, differences, one pod explained."""

@@ -1,20 +1,5 @@
 """The cases, by subject."""
 
-from tests.contract.cases import (
-    catalogue,
-    eks,
-    fleets,
-    iam,
-    machines,
-    network,
-    parameters,
-    reservations,
-    sqs,
-    tags,
-    templates,
-)
+from tests.contract.cases import fleets, instance_types, instances, network, services
 
-ALL = (
-    *(catalogue, eks, fleets, iam, machines, network),
-    *(parameters, reservations, sqs, tags, templates),
-)
+ALL = (fleets, instance_types, instances, network, services)

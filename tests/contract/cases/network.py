@@ -3,18 +3,20 @@
 from itertools import count
 from typing import Any
 
-from tests.contract.case import case, fresh_name
-from tests.contract.doors import Door, refusal, refused
+from tests.contract.clients import AccountClient, error_of, expect_error
+from tests.contract.registry import contract_case, fresh_name
 
 _blocks = count(1)
 
 
-def vpc(door: Door) -> str:
+def create_vpc(door: AccountClient) -> str:
     block = f"10.{next(_blocks)}.0.0/16"
     return str(door.ask("ec2", "CreateVpc", CidrBlock=block)["Vpc"]["VpcId"])
 
 
-def subnet(door: Door, home: str, third: int = 0, zone: str = "us-east-1a", **tags: str) -> Any:
+def create_subnet(
+    door: AccountClient, home: str, third: int = 0, zone: str = "us-east-1a", **tags: str
+) -> Any:
     block = door.ask("ec2", "DescribeVpcs", VpcIds=[home])["Vpcs"][0]["CidrBlock"]
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     more = {"TagSpecifications": [{"ResourceType": "subnet", "Tags": pairs}]} if tags else {}
@@ -24,16 +26,16 @@ def subnet(door: Door, home: str, third: int = 0, zone: str = "us-east-1a", **ta
     )["Subnet"]
 
 
-def group(door: Door, home: str, name: str) -> str:
+def create_security_group(door: AccountClient, home: str, name: str) -> str:
     answer = door.ask(
         "ec2", "CreateSecurityGroup", GroupName=name, Description="for tests", VpcId=home
     )
     return str(answer["GroupId"])
 
 
-@case()
-def a_subnet_has_all_its_addresses_but_five(door: Door) -> None:
-    made = subnet(door, vpc(door), zone="us-east-1b")
+@contract_case()
+def a_subnet_has_all_its_addresses_but_five(door: AccountClient) -> None:
+    made = create_subnet(door, create_vpc(door), zone="us-east-1b")
     (found,) = door.ask("ec2", "DescribeSubnets", SubnetIds=[made["SubnetId"]])["Subnets"]
     assert found["AvailableIpAddressCount"] == 251
     assert found["AvailabilityZone"] == "us-east-1b"
@@ -41,12 +43,12 @@ def a_subnet_has_all_its_addresses_but_five(door: Door) -> None:
     assert found["State"] == "available"
 
 
-@case()
-def filters_of_subnets_are_joined_by_and_their_values_by_or(door: Door) -> None:
-    home, team = vpc(door), fresh_name("team")
-    first = subnet(door, home, 1, team=team, role="web")["SubnetId"]
-    second = subnet(door, home, 2, team=team, role="db")["SubnetId"]
-    third = subnet(door, home, 3, team=team)["SubnetId"]
+@contract_case()
+def filters_of_subnets_are_joined_by_and_their_values_by_or(door: AccountClient) -> None:
+    home, team = create_vpc(door), fresh_name("team")
+    first = create_subnet(door, home, 1, team=team, role="web")["SubnetId"]
+    second = create_subnet(door, home, 2, team=team, role="db")["SubnetId"]
+    third = create_subnet(door, home, 3, team=team)["SubnetId"]
     mine = {"Name": "tag:team", "Values": [team]}
 
     def found(*filters: Any) -> set[str]:
@@ -62,39 +64,41 @@ def filters_of_subnets_are_joined_by_and_their_values_by_or(door: Door) -> None:
     assert found(mine, {"Name": "tag:role", "Values": ["none"]}) == set()
 
 
-@case()
-def an_unknown_subnet_is_an_error(door: Door) -> None:
-    code, status = refusal(door, "ec2", "DescribeSubnets", SubnetIds=["subnet-0123456789abcdef0"])
+@contract_case()
+def an_unknown_subnet_is_an_error(door: AccountClient) -> None:
+    code, status = expect_error(
+        door, "ec2", "DescribeSubnets", SubnetIds=["subnet-0123456789abcdef0"]
+    )
     assert (code, status) == ("InvalidSubnetID.NotFound", 400)
 
 
-@case(moto_wrong="a filter that it does not know ends in a page of HTML")
-def an_unknown_filter_is_an_error(door: Door) -> None:
+@contract_case(moto_wrong="a filter that it does not know ends in a page of HTML")
+def an_unknown_filter_is_an_error(door: AccountClient) -> None:
     wrong = [{"Name": "no-such-filter", "Values": ["x"]}]
     for operation in ("DescribeSubnets", "DescribeSecurityGroups"):
-        code, status = refusal(door, "ec2", operation, Filters=wrong)
+        code, status = expect_error(door, "ec2", operation, Filters=wrong)
         assert (code, status) == ("InvalidParameterValue", 400)
 
 
-@case()
-def two_subnets_cannot_share_addresses(door: Door) -> None:
-    home = vpc(door)
-    subnet(door, home, 1)
-    assert refused(lambda: subnet(door, home, 1)) == ("InvalidSubnet.Conflict", 400)
+@contract_case()
+def two_subnets_cannot_share_addresses(door: AccountClient) -> None:
+    home = create_vpc(door)
+    create_subnet(door, home, 1)
+    assert error_of(lambda: create_subnet(door, home, 1)) == ("InvalidSubnet.Conflict", 400)
 
 
-@case()
-def a_deleted_subnet_is_gone(door: Door) -> None:
-    made = subnet(door, vpc(door))["SubnetId"]
+@contract_case()
+def a_deleted_subnet_is_gone(door: AccountClient) -> None:
+    made = create_subnet(door, create_vpc(door))["SubnetId"]
     door.ask("ec2", "DeleteSubnet", SubnetId=made)
-    code, _ = refusal(door, "ec2", "DescribeSubnets", SubnetIds=[made])
+    code, _ = expect_error(door, "ec2", "DescribeSubnets", SubnetIds=[made])
     assert code == "InvalidSubnetID.NotFound"
 
 
-@case()
-def groups_are_found_by_name_and_by_tag(door: Door) -> None:
-    home, name = vpc(door), fresh_name("group")
-    made = group(door, home, name)
+@contract_case()
+def groups_are_found_by_name_and_by_tag(door: AccountClient) -> None:
+    home, name = create_vpc(door), fresh_name("group")
+    made = create_security_group(door, home, name)
     door.ask("ec2", "CreateTags", Resources=[made], Tags=[{"Key": "of", "Value": name}])
     for wanted in (
         {"Name": "group-name", "Values": [name]},
@@ -105,25 +109,28 @@ def groups_are_found_by_name_and_by_tag(door: Door) -> None:
         assert (found["GroupId"], found["GroupName"], found["VpcId"]) == (made, name, home)
 
 
-@case()
-def a_network_has_each_group_once(door: Door) -> None:
-    home, name = vpc(door), fresh_name("group")
-    group(door, home, name)
-    assert refused(lambda: group(door, home, name)) == ("InvalidGroup.Duplicate", 400)
+@contract_case()
+def a_network_has_each_group_once(door: AccountClient) -> None:
+    home, name = create_vpc(door), fresh_name("group")
+    create_security_group(door, home, name)
+    assert error_of(lambda: create_security_group(door, home, name)) == (
+        "InvalidGroup.Duplicate",
+        400,
+    )
 
 
-@case()
-def an_unknown_group_is_an_error(door: Door) -> None:
+@contract_case()
+def an_unknown_group_is_an_error(door: AccountClient) -> None:
     wrong = "sg-0123456789abcdef0"
-    code, status = refusal(door, "ec2", "DescribeSecurityGroups", GroupIds=[wrong])
+    code, status = expect_error(door, "ec2", "DescribeSecurityGroups", GroupIds=[wrong])
     assert (code, status) == ("InvalidGroup.NotFound", 400)
 
 
-@case(moto_wrong="it gives everything in one page")
-def subnets_come_in_pages(door: Door) -> None:
-    home = vpc(door)
+@contract_case(moto_wrong="it gives everything in one page")
+def subnets_come_in_pages(door: AccountClient) -> None:
+    home = create_vpc(door)
     for third in range(6):
-        subnet(door, home, third)
+        create_subnet(door, home, third)
     mine = [{"Name": "vpc-id", "Values": [home]}]
     first = door.ask("ec2", "DescribeSubnets", Filters=mine, MaxResults=5)
     assert len(first["Subnets"]) == 5
@@ -134,8 +141,8 @@ def subnets_come_in_pages(door: Door) -> None:
     assert not rest.get("NextToken")
 
 
-@case()
-def zones_have_names_and_ids(door: Door) -> None:
+@contract_case()
+def zones_have_names_and_ids(door: AccountClient) -> None:
     found = door.ask("ec2", "DescribeAvailabilityZones")["AvailabilityZones"]
     zones = {each["ZoneName"]: each["ZoneId"] for each in found}
     assert sorted(zones) == [f"us-east-1{letter}" for letter in "abcdef"]

@@ -1,27 +1,143 @@
-"""Drift: every reason, their order, and what is no drift."""
+"""Drift: the hash of a class, every reason, their order, and what is no drift."""
 
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.awsmachines import machine
-from tests.support.seams import on_time
+from tests.support.aws_account import discovered_node_class, run_in_virtual_time
+from tests.support.aws_provider import running_instance
 
-from wainwright.api.cloud import Reservation
-from wainwright.aws.drift import Launched, Reason, Today, Unclear, current_drift, drift
-from wainwright.aws.instance import Instance
-from wainwright.aws.nodeclass.identity import HASH, HASH_VERSION, VERSION
-from wainwright.aws.nodeclass.resolved import (
-    Image,
-    PlacementGroup,
-    Resolved,
-    SecurityGroup,
-    Subnet,
+from wainwright.api.catalog_documents import CloudReservation
+from wainwright.aws.drift import (
+    CURRENT_HASH_VERSION,
+    NODE_CLASS_HASH,
+    NODE_CLASS_HASH_VERSION,
+    CurrentNodeClass,
+    DriftReason,
+    DriftUnknown,
+    LaunchedClaim,
+    detect_current_drift,
+    detect_drift,
+    hash_annotations,
+    migrated_hash_annotations,
+    node_class_hash,
 )
-from wainwright.catalogue.reservations import Selected, Standing
+from wainwright.aws.instances import Ec2Instance
+from wainwright.aws.nodeclass.status import (
+    ResolvedImage,
+    ResolvedNodeClass,
+    ResolvedPlacementGroup,
+    ResolvedSecurityGroup,
+    ResolvedSubnet,
+)
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    SelectedReservation,
+)
 from wainwright.clock import VirtualClock
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, INSTANCE_GPU_COUNT
 from wainwright.model.requirements import Requirements
+
+PLAIN = discovered_node_class(
+    tags={"a": "1", "b": "2"},
+    blockDeviceMappings=[
+        {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi"}},
+        {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "30Gi"}},
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"role": "other"},
+        {"role": None, "instanceProfile": "mine"},
+        {"userData": "echo"},
+        {"tags": {"a": "1"}},
+        {"kubelet": {"maxPods": 20}},
+        {"kubelet": {"evictionHard": {"memory.available": "5%"}}},
+        {"kubelet": {"clusterDNS": ["10.0.0.10"]}},
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "21Gi"}}]},
+        {"instanceStorePolicy": "RAID0"},
+        {"associatePublicIPAddress": False},
+        {"ipPrefixCount": 1},
+        {"detailedMonitoring": True},
+        {"metadataOptions": {"httpTokens": "optional"}},
+        {"metadataOptions": {"httpPutResponseHopLimit": 2}},
+        {"connectionTracking": {"udpTimeout": 40}},
+        {"cpuOptions": {"nestedVirtualization": "enabled"}},
+        {"context": "spot-fleet"},
+        {"networkInterfaces": [
+            {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+        ]},
+        {"amiFamily": "Custom"},
+        {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
+    ],
+)  # fmt: skip
+def test_what_a_node_got_at_its_launch_changes_the_hash(spec: dict[str, Any]) -> None:
+    before = discovered_node_class(tags={"a": "1", "b": "2"})
+    stated: dict[str, Any] = {"tags": {"a": "1", "b": "2"}} | spec
+    assert node_class_hash(discovered_node_class(**stated)) != node_class_hash(before)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"subnetSelectorTerms": [{"id": "subnet-1"}]},
+        {"securityGroupSelectorTerms": [{"id": "sg-1"}]},
+        {"amiSelectorTerms": [{"alias": "al2023@v20251218"}]},
+        {"amiFamily": "AL2023"},
+        {"amiFamily": "AL2023", "amiSelectorTerms": [{"id": "ami-1"}]},
+        {"capacityReservationSelectorTerms": [{"id": "cr-1"}]},
+        {"placementGroupSelector": {"name": "rack"}},
+        {"metadataOptions": {"httpTokens": "required"}},
+    ],
+)
+def test_what_selects_and_what_is_the_default_does_not(spec: dict[str, Any]) -> None:
+    assert node_class_hash(discovered_node_class(**spec)) == node_class_hash(
+        discovered_node_class()
+    )
+
+
+def test_neither_does_the_order_nor_the_name_of_the_class() -> None:
+    turned = discovered_node_class(
+        "other",
+        generation=9,
+        tags={"b": "2", "a": "1"},
+        blockDeviceMappings=[
+            {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "30Gi"}},
+            {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi"}},
+        ],
+    )
+    assert node_class_hash(turned) == node_class_hash(PLAIN)
+
+
+def test_the_ca_of_the_cluster_is_part_of_it() -> None:
+    assert node_class_hash(PLAIN, "one") != node_class_hash(PLAIN, "two")
+
+
+def test_it_is_the_same_on_every_machine_and_in_every_release() -> None:
+    """A change here replaces every node of everybody: then the version must change as well."""
+    assert hash_annotations(PLAIN, "ca") == {
+        NODE_CLASS_HASH: "32501f715dc15991",
+        NODE_CLASS_HASH_VERSION: "wain-1",
+    }
+
+
+def test_claims_of_another_version_are_given_the_new_hash() -> None:
+    current = hash_annotations(PLAIN)
+    assert (
+        migrated_hash_annotations({NODE_CLASS_HASH: "1234", NODE_CLASS_HASH_VERSION: "v6"}, current)
+        == current
+    )
+    assert migrated_hash_annotations({}, current) == current
+    assert (
+        migrated_hash_annotations(
+            {NODE_CLASS_HASH: "1234", NODE_CLASS_HASH_VERSION: "wain-1"}, current
+        )
+        == {}
+    )
+
 
 AMD64 = Requirements.from_labels({ARCH: "amd64"})
 ARM64 = Requirements.from_labels({ARCH: "arm64"})
@@ -34,30 +150,34 @@ WITH_GPU = Requirements.from_entries(
 )
 
 
-def selected(identity: str, standing: Standing = Standing.OFFERED) -> Selected:
-    reservation = Reservation(
+def selected(
+    identity: str, standing: ReservationStanding = ReservationStanding.OFFERED
+) -> SelectedReservation:
+    reservation = CloudReservation(
         id=identity, instanceType="m5.large", availabilityZone="us-east-1a", total=1
     )
-    return Selected(reservation=reservation, standing=standing)
+    return SelectedReservation(reservation=reservation, standing=standing)
 
 
-RESOLVED = Resolved(
+RESOLVED = ResolvedNodeClass(
     name="default",
     uid="uid",
-    subnets=(Subnet(id="subnet-1", zone="us-east-1a", zone_id="use1-az1", free=10),),
-    security_groups=(SecurityGroup(id="sg-1", name="nodes"),),
+    subnets=(ResolvedSubnet(id="subnet-1", zone="us-east-1a", zone_id="use1-az1", free=10),),
+    security_groups=(ResolvedSecurityGroup(id="sg-1", name="nodes"),),
     images=(
-        Image(id="ami-1", name="new", requirements=WITHOUT_GPU),
-        Image(id="ami-gpu", name="gpu", requirements=WITH_GPU),
-        Image(id="ami-arm", name="arm", requirements=ARM64),
+        ResolvedImage(id="ami-1", name="new", requirements=WITHOUT_GPU),
+        ResolvedImage(id="ami-gpu", name="gpu", requirements=WITH_GPU),
+        ResolvedImage(id="ami-arm", name="arm", requirements=ARM64),
     ),
-    reservations=(selected("cr-1"), selected("cr-ending", Standing.ENDING)),
+    reservations=(selected("cr-1"), selected("cr-ending", ReservationStanding.ENDING)),
 )
 
 
-def today(**changes: Any) -> Today:
-    annotations = {HASH: "a", HASH_VERSION: VERSION}
-    return Today(annotations=annotations, resolved=msgspec.structs.replace(RESOLVED, **changes))
+def today(**changes: Any) -> CurrentNodeClass:
+    annotations = {NODE_CLASS_HASH: "a", NODE_CLASS_HASH_VERSION: CURRENT_HASH_VERSION}
+    return CurrentNodeClass(
+        annotations=annotations, resolved=msgspec.structs.replace(RESOLVED, **changes)
+    )
 
 
 def launched(
@@ -65,86 +185,105 @@ def launched(
     kind: Requirements = AMD64,
     capacity_type: str = "on-demand",
     hashed: str = "a",
-    version: str = VERSION,
-) -> Launched:
-    return Launched(
+    version: str = CURRENT_HASH_VERSION,
+) -> LaunchedClaim:
+    return LaunchedClaim(
         name="general-1",
-        annotations={HASH: hashed, HASH_VERSION: version},
+        annotations={NODE_CLASS_HASH: hashed, NODE_CLASS_HASH_VERSION: version},
         labels={CAPACITY_TYPE: capacity_type},
         kind=kind,
     )
 
 
 RESERVED = launched(capacity_type="reserved")
-GROUP = PlacementGroup(id="pg-1", name="rack", strategy="cluster")
+GROUP = ResolvedPlacementGroup(id="pg-1", name="rack", strategy="cluster")
 
 
 def test_what_is_as_it_should_be_is_not_drifted() -> None:
-    assert drift(launched(), machine(), today()) is None
+    assert detect_drift(launched(), running_instance(), today()) is None
 
 
 @pytest.mark.parametrize(
     ("claim", "instance", "now", "expected"),
     [
-        (launched(hashed="b"), machine(), today(), Reason.NODE_CLASS),
-        (launched(), machine(image_id="ami-0"), today(), Reason.AMI),
-        (launched(), machine(image_id="ami-arm"), today(), Reason.AMI),
-        (launched(kind=GPU), machine(), today(), Reason.AMI),
+        (launched(hashed="b"), running_instance(), today(), DriftReason.NODE_CLASS),
+        (launched(), running_instance(image_id="ami-0"), today(), DriftReason.AMI),
+        (launched(), running_instance(image_id="ami-arm"), today(), DriftReason.AMI),
+        (launched(kind=GPU), running_instance(), today(), DriftReason.AMI),
         (
             launched(),
-            machine(security_groups=frozenset({"sg-1", "sg-2"})),
+            running_instance(security_groups=frozenset({"sg-1", "sg-2"})),
             today(),
-            Reason.SECURITY_GROUP,
+            DriftReason.SECURITY_GROUP,
         ),
-        (launched(), machine(security_groups=frozenset()), today(), Reason.SECURITY_GROUP),
         (
             launched(),
-            machine(security_groups=frozenset({"sg-2"})),
+            running_instance(security_groups=frozenset()),
             today(),
-            Reason.SECURITY_GROUP,
+            DriftReason.SECURITY_GROUP,
         ),
-        (launched(), machine(subnet_id="subnet-2"), today(), Reason.SUBNET),
-        (RESERVED, machine(reservation_id="cr-2"), today(), Reason.CAPACITY_RESERVATION),
-        (launched(), machine(), today(placement_group=GROUP), Reason.PLACEMENT_GROUP),
-        (launched(), machine(placement_group="pg-2"), today(), Reason.PLACEMENT_GROUP),
+        (
+            launched(),
+            running_instance(security_groups=frozenset({"sg-2"})),
+            today(),
+            DriftReason.SECURITY_GROUP,
+        ),
+        (launched(), running_instance(subnet_id="subnet-2"), today(), DriftReason.SUBNET),
+        (
+            RESERVED,
+            running_instance(reservation_id="cr-2"),
+            today(),
+            DriftReason.CAPACITY_RESERVATION,
+        ),
+        (launched(), running_instance(), today(placement_group=GROUP), DriftReason.PLACEMENT_GROUP),
+        (
+            launched(),
+            running_instance(placement_group="pg-2"),
+            today(),
+            DriftReason.PLACEMENT_GROUP,
+        ),
     ],
 )
-def test_each_reason(claim: Launched, instance: Instance, now: Today, expected: Reason) -> None:
-    assert drift(claim, instance, now) is expected
+def test_each_reason(
+    claim: LaunchedClaim, instance: Ec2Instance, now: CurrentNodeClass, expected: DriftReason
+) -> None:
+    assert detect_drift(claim, instance, now) is expected
 
 
 @pytest.mark.parametrize(
     ("claim", "instance", "now"),
     [
         # Hashes of different versions say nothing about each other.
-        (launched(hashed="b", version="v6"), machine(), today()),
-        (launched(kind=GPU), machine(image_id="ami-gpu"), today()),
-        (launched(kind=ARM64), machine(image_id="ami-arm"), today()),
-        (RESERVED, machine(reservation_id="cr-1"), today()),
-        (RESERVED, machine(reservation_id="cr-ending"), today()),
+        (launched(hashed="b", version="v6"), running_instance(), today()),
+        (launched(kind=GPU), running_instance(image_id="ami-gpu"), today()),
+        (launched(kind=ARM64), running_instance(image_id="ami-arm"), today()),
+        (RESERVED, running_instance(reservation_id="cr-1"), today()),
+        (RESERVED, running_instance(reservation_id="cr-ending"), today()),
         # Fallen out of its reservation: it is relabelled, not replaced.
-        (RESERVED, machine(), today()),
+        (RESERVED, running_instance(), today()),
         # Put into an open reservation by EC2 itself.
-        (launched(), machine(reservation_id="cr-2", preference="open"), today()),
-        (launched(), machine(reservation_id="cr-2"), today()),
-        (launched(), machine(placement_group="pg-1"), today(placement_group=GROUP)),
-        (launched(), machine(placement_group="rack"), today(placement_group=GROUP)),
+        (launched(), running_instance(reservation_id="cr-2", preference="open"), today()),
+        (launched(), running_instance(reservation_id="cr-2"), today()),
+        (launched(), running_instance(placement_group="pg-1"), today(placement_group=GROUP)),
+        (launched(), running_instance(placement_group="rack"), today(placement_group=GROUP)),
     ],
 )
-def test_what_is_no_drift(claim: Launched, instance: Instance, now: Today) -> None:
-    assert drift(claim, instance, now) is None
+def test_what_is_no_drift(
+    claim: LaunchedClaim, instance: Ec2Instance, now: CurrentNodeClass
+) -> None:
+    assert detect_drift(claim, instance, now) is None
 
 
 def test_the_first_reason_is_given() -> None:
     """Everything is wrong at first, and is put right one after the other."""
-    instance = machine(
+    instance = running_instance(
         image_id="ami-0",
         security_groups=frozenset(),
         subnet_id="subnet-2",
         reservation_id="cr-2",
         placement_group="pg-2",
     )
-    found = [drift(launched(capacity_type="reserved", hashed="b"), instance, today())]
+    found = [detect_drift(launched(capacity_type="reserved", hashed="b"), instance, today())]
     for right in (
         {},
         {"image_id": "ami-1"},
@@ -154,8 +293,8 @@ def test_the_first_reason_is_given() -> None:
         {"placement_group": ""},
     ):
         instance = msgspec.structs.replace(instance, **right)
-        found.append(drift(RESERVED, instance, today()))
-    assert found == [*Reason, None]
+        found.append(detect_drift(RESERVED, instance, today()))
+    assert found == [*DriftReason, None]
 
 
 @pytest.mark.parametrize(
@@ -179,48 +318,52 @@ def test_the_first_reason_is_given() -> None:
         ),
     ],
 )
-def test_what_cannot_be_said_is_not_drift(claim: Launched, now: Today, why: str) -> None:
-    found = drift(claim, machine(), now)
-    assert isinstance(found, Unclear)
+def test_what_cannot_be_said_is_not_drift(
+    claim: LaunchedClaim, now: CurrentNodeClass, why: str
+) -> None:
+    found = detect_drift(claim, running_instance(), now)
+    assert isinstance(found, DriftUnknown)
     assert why in found.why
 
 
 @pytest.mark.parametrize(
     ("fresh", "expected"),
     [
-        (machine(), None),
-        (machine(reservation_id="cr-1"), None),
-        (machine(reservation_id="cr-2"), Reason.CAPACITY_RESERVATION),
+        (running_instance(), None),
+        (running_instance(reservation_id="cr-1"), None),
+        (running_instance(reservation_id="cr-2"), DriftReason.CAPACITY_RESERVATION),
         (None, None),
     ],
 )
 def test_a_reservation_is_looked_at_afresh_before_it_counts(
-    fresh: Instance | None, expected: Reason | None
+    fresh: Ec2Instance | None, expected: DriftReason | None
 ) -> None:
     asked: list[str] = []
 
-    async def ask(identity: str) -> Instance | None:
+    async def ask(identity: str) -> Ec2Instance | None:
         asked.append(identity)
         return fresh
 
-    async def main(clock: VirtualClock) -> Reason | Unclear | None:
+    async def main(clock: VirtualClock) -> DriftReason | DriftUnknown | None:
         del clock
-        return await current_drift(RESERVED, machine(reservation_id="cr-2"), today(), ask)
+        return await detect_current_drift(
+            RESERVED, running_instance(reservation_id="cr-2"), today(), ask
+        )
 
-    assert on_time(main) is expected
+    assert run_in_virtual_time(main) is expected
     assert asked == ["i-1"]
 
 
 def test_nothing_is_asked_for_any_other_reason() -> None:
-    async def ask(identity: str) -> Instance | None:
+    async def ask(identity: str) -> Ec2Instance | None:
         raise AssertionError(identity)
 
     async def main(clock: VirtualClock) -> list[object]:
         del clock
-        moved = machine(subnet_id="subnet-2")
+        moved = running_instance(subnet_id="subnet-2")
         return [
-            await current_drift(launched(), machine(), today(), ask),
-            await current_drift(launched(), moved, today(), ask),
+            await detect_current_drift(launched(), running_instance(), today(), ask),
+            await detect_current_drift(launched(), moved, today(), ask),
         ]
 
-    assert on_time(main) == [None, Reason.SUBNET]
+    assert run_in_virtual_time(main) == [None, DriftReason.SUBNET]

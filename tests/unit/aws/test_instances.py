@@ -1,75 +1,194 @@
-"""Machines of the cluster: listed, looked up, ended, tagged, and found without an owner."""
+"""Instances of the cluster: described and terminated in few calls, tagged, found as garbage."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tests.support.awslaunches import (
+from tests.support.aws_account import ScriptedApi, run_in_virtual_time
+from tests.support.aws_provider import (
     ONLY_RESERVED,
-    RESERVING,
-    Scene,
-    asking,
-    claim,
-    played,
-    reserved,
+    RESERVATION_SELECTOR,
+    ProviderScene,
+    claim_requirements,
+    node_claim,
+    reservation_object,
+    run_scene,
+    running_instance,
 )
-from tests.support.awsmachines import machine
 
-from wainwright.aws.instances import garbage, instance_id, provider_id, shown
-from wainwright.aws.tokens import BATCH_TAG
-from wainwright.clock import EPOCH
-from wainwright.errors import NotFound
-from wainwright.model.claim import Mark
+from wainwright.aws.api.seam import AwsResponse, Params
+from wainwright.aws.api.services import Ec2
+from wainwright.aws.instances import (
+    BATCH_TAG,
+    Ec2Instance,
+    InstanceBatcher,
+    find_garbage,
+    parse_instance_id,
+    provider_id,
+    to_model_instance,
+)
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.errors import AwsError, InstanceNotFoundError
+from wainwright.metrics import MetricsRegistry
 from wainwright.model.labels import RESERVED, SPOT
+from wainwright.model.node_claim import LaunchRecord
 
-ON_DEMAND = asking(capacity="on-demand")
-MARK = Mark(token="t", batch="b", index=0, attempt=1, at=EPOCH)
+KNOWN = {f"i-{number}" for number in range(10)}
+
+
+def row(identity: str) -> dict[str, Any]:
+    return {
+        "InstanceId": identity,
+        "State": {"Name": "running"},
+        "InstanceType": "m5.large",
+        "LaunchTime": datetime(2026, 1, 1, tzinfo=UTC),
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+    }
+
+
+def all_known(params: Params) -> list[str]:
+    unknown = [each for each in params["InstanceIds"] if each not in KNOWN]
+    if unknown:
+        raise AwsError("InvalidInstanceID.NotFound", f"no {unknown}")
+    return list(params["InstanceIds"])
+
+
+def describe(params: Params) -> AwsResponse:
+    return {"Reservations": [{"Instances": [row(each)]} for each in all_known(params)]}
+
+
+def terminate(params: Params) -> AwsResponse:
+    ended = [
+        {"InstanceId": each, "CurrentState": {"Name": "shutting-down"}}
+        for each in all_known(params)
+    ]
+    return {"TerminatingInstances": ended}
+
+
+async def described(clock: VirtualClock, seam: ScriptedApi, *ids: str) -> list[Ec2Instance | None]:
+    instance_batcher = InstanceBatcher(Ec2(seam), clock, MetricsRegistry())
+    return await asyncio.gather(*(instance_batcher.describe(each) for each in ids))
+
+
+async def terminated(clock: VirtualClock, seam: ScriptedApi, *ids: str) -> list[bool]:
+    instance_batcher = InstanceBatcher(Ec2(seam), clock, MetricsRegistry())
+    return await asyncio.gather(*(instance_batcher.terminate(each) for each in ids))
+
+
+def test_many_are_asked_about_at_once_and_nobody_twice() -> None:
+    seam = ScriptedApi({"DescribeInstances": describe})
+    found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2", "i-1"))
+    assert [each and each.id for each in found] == ["i-1", "i-2", "i-1"]
+    (asked,) = seam.asked("DescribeInstances")
+    assert asked["InstanceIds"] == ["i-1", "i-2"]
+    assert asked["Filters"][0]["Name"] == "instance-state-name"
+    assert "MaxResults" not in asked
+
+
+def test_an_unknown_id_does_not_hide_the_others() -> None:
+    seam = ScriptedApi({"DescribeInstances": describe})
+    found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-none", "i-2"))
+    assert [each and each.id for each in found] == ["i-1", None, "i-2"]
+    assert len(seam.calls) == 4
+
+
+def test_what_the_answer_leaves_out_is_gone() -> None:
+    seam = ScriptedApi({"DescribeInstances": {"Reservations": [{"Instances": [row("i-1")]}]}})
+    found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2"))
+    assert [each and each.id for each in found] == ["i-1", None]
+
+
+def test_an_error_that_says_nothing_is_passed_on() -> None:
+    seam = ScriptedApi({"DescribeInstances": AwsError("InternalError", "broken", 500)})
+    with pytest.raises(AwsError, match="InternalError"):
+        run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2"))
+
+
+def test_many_are_terminated_at_once() -> None:
+    seam = ScriptedApi({"TerminateInstances": terminate})
+    assert run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-2")) == [True, True]
+    assert len(seam.calls) == 1
+
+
+def test_what_is_gone_is_no_error_to_terminate() -> None:
+    seam = ScriptedApi({"TerminateInstances": terminate})
+    found = run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-none"))
+    assert found == [True, False]
+
+
+def test_what_was_left_running_is_asked_for_again() -> None:
+    running: AwsResponse = {
+        "TerminatingInstances": [
+            {"InstanceId": "i-1", "CurrentState": {"Name": "shutting-down"}},
+            {"InstanceId": "i-2", "CurrentState": {"Name": "running"}},
+        ]
+    }
+    seam = ScriptedApi({"TerminateInstances": [running, terminate]})
+    assert run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-2")) == [True, True]
+    assert [params["InstanceIds"] for params in seam.asked("TerminateInstances")] == [
+        ["i-1", "i-2"],
+        ["i-2"],
+    ]
+
+
+def test_what_will_not_end_is_an_error_for_its_own_caller() -> None:
+    running: AwsResponse = {
+        "TerminatingInstances": [{"InstanceId": "i-1", "CurrentState": {"Name": "running"}}]
+    }
+    seam = ScriptedApi({"TerminateInstances": running})
+    with pytest.raises(AwsError, match="i-1 is not being terminated"):
+        run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1"))
+
+
+ON_DEMAND = claim_requirements(capacity="on-demand")
+MARK = LaunchRecord(token="t", batch="b", index=0, attempt=1, at=EPOCH)
 
 
 def test_only_machines_of_this_cluster_are_listed() -> None:
-    async def test(scene: Scene) -> None:
-        ours = await scene.launch(claim(1, ON_DEMAND), claim(2, ON_DEMAND))
+    async def test(scene: ProviderScene) -> None:
+        ours = await scene.launch(node_claim(1, ON_DEMAND), node_claim(2, ON_DEMAND))
         row = {"Key": "eks:eks-cluster-name", "Value": "another"}
-        theirs = await scene.one(claim(3, ON_DEMAND))
+        theirs = await scene.one(node_claim(3, ON_DEMAND))
         scene.emulated.answer("ec2", "CreateTags", {"Resources": [theirs.id], "Tags": [row]})
         listed = await scene.cloud.instances()
         assert {each.id for each in listed} == {each.id for each in ours}
         assert {each.pool for each in listed} == {"web"}
         assert {each.node_class for each in listed} == {"default"}
 
-    played(test)
+    run_scene(test)
 
 
 def test_what_is_gone_is_not_found() -> None:
-    async def test(scene: Scene) -> None:
-        found = await scene.one(claim(1, ON_DEMAND))
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, ON_DEMAND))
         assert (await scene.cloud.instance(found.id)).instance_type == found.instance_type
         await scene.cloud.terminate(found.id)
         await scene.cloud.terminate(found.id)  # is on its way already
         await scene.clock.sleep(60)
         for gone in (found.id, "i-00000000000000000", "nonsense"):
-            with pytest.raises(NotFound):
+            with pytest.raises(InstanceNotFoundError):
                 await scene.cloud.instance(gone)
-            with pytest.raises(NotFound):
+            with pytest.raises(InstanceNotFoundError):
                 await scene.cloud.terminate(gone)
         assert not await scene.cloud.instances()
 
-    played(test)
+    run_scene(test)
 
 
 def test_terminations_go_together() -> None:
-    async def test(scene: Scene) -> None:
-        found = await scene.launch(*(claim(number, ON_DEMAND) for number in range(1, 6)))
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.launch(*(node_claim(number, ON_DEMAND) for number in range(1, 6)))
         await asyncio.gather(*(scene.cloud.terminate(each.id) for each in found))
         assert len(scene.seam.asked("TerminateInstances")) == 1
         assert not scene.running()
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_machine_is_tagged_once_its_node_has_joined() -> None:
-    async def test(scene: Scene) -> None:
-        found = await scene.one(claim(1, ON_DEMAND))
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, ON_DEMAND))
         for _ in range(2):
             await scene.cloud.tag(found.id, node="ip-10-0-0-1", claim="web-1")
         (request,) = scene.seam.asked("CreateTags")
@@ -79,52 +198,52 @@ def test_a_machine_is_tagged_once_its_node_has_joined() -> None:
         }
         assert (await scene.cloud.instance(found.id)).claim == "web-1"
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_name_that_the_class_gives_stays() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         scene.use(tags={"Name": "ours"})
-        found = await scene.one(claim(1, ON_DEMAND))
+        found = await scene.one(node_claim(1, ON_DEMAND))
         await scene.cloud.tag(found.id, node="ip-10-0-0-1", claim="web-1")
         (request,) = scene.seam.asked("CreateTags")
         assert [pair["Key"] for pair in request["Tags"]] == ["karpenter.sh/nodeclaim"]
 
-    played(test)
+    run_scene(test)
 
 
 def test_tags_come_at_one_a_second() -> None:
-    async def test(scene: Scene) -> None:
-        found = await scene.launch(*(claim(number, ON_DEMAND) for number in range(1, 5)))
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.launch(*(node_claim(number, ON_DEMAND) for number in range(1, 5)))
         begun = scene.clock.now()
         await asyncio.gather(*(scene.cloud.tag(each.id, node="n", claim="c") for each in found))
         assert 3 <= scene.clock.now() - begun < 4
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_machine_that_is_gone_cannot_be_tagged() -> None:
-    async def test(scene: Scene) -> None:
-        with pytest.raises(NotFound):
+    async def test(scene: ProviderScene) -> None:
+        with pytest.raises(InstanceNotFoundError):
             await scene.cloud.tag("i-00000000000000000", node="n", claim="c")
 
-    played(test)
+    run_scene(test)
 
 
 def test_machines_without_a_claim_are_garbage_after_half_a_minute() -> None:
-    async def test(scene: Scene) -> None:
-        kept, lost = await scene.launch(claim(1, ON_DEMAND), claim(2, ON_DEMAND))
+    async def test(scene: ProviderScene) -> None:
+        kept, lost = await scene.launch(node_claim(1, ON_DEMAND), node_claim(2, ON_DEMAND))
         del scene.store.claims["uid-2"]
         claims = list(scene.store.claims.values())
         await scene.clock.sleep(29)
-        assert not await scene.cloud.garbage(claims)
+        assert not await scene.cloud.find_garbage(claims)
         await scene.clock.sleep(2)
-        assert [each.id for each in await scene.cloud.garbage(claims)] == [lost.id]
+        assert [each.id for each in await scene.cloud.find_garbage(claims)] == [lost.id]
         await scene.cloud.terminate(lost.id)
-        assert not await scene.cloud.garbage(claims)
+        assert not await scene.cloud.find_garbage(claims)
         assert [each.id for each in scene.running()] == [kept.id]
 
-    played(test)
+    run_scene(test)
 
 
 NOW = EPOCH + 100
@@ -149,12 +268,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
 def test_who_is_garbage(
     fields: dict[str, Any], owner: dict[str, Any], flying: set[str], collected: bool
 ) -> None:
-    found = garbage([machine(**fields)], [claim(1, **owner)], flying, NOW)
+    found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying, NOW)
     assert bool(found) is collected
 
 
 def test_as_controllers_see_a_machine() -> None:
-    plain = shown(machine(zone_id="use1-az1", tags={"karpenter.sh/nodepool": "web"}))
+    plain = to_model_instance(
+        running_instance(zone_id="use1-az1", tags={"karpenter.sh/nodepool": "web"})
+    )
     assert plain.provider_id == "aws:///us-east-1a/i-1"
     assert (plain.capacity_type, plain.pool) == ("on-demand", "web")
     assert plain.labels == {
@@ -163,14 +284,14 @@ def test_as_controllers_see_a_machine() -> None:
         "topology.k8s.aws/zone-id": "use1-az1",
         "karpenter.sh/capacity-type": "on-demand",
     }
-    assert shown(machine(spot=True)).capacity_type == SPOT
-    held = shown(machine(reservation_id="cr-1"))
+    assert to_model_instance(running_instance(spot=True)).capacity_type == SPOT
+    held = to_model_instance(running_instance(reservation_id="cr-1"))
     assert (held.capacity_type, held.reservation_id) == (RESERVED, "cr-1")
     assert held.labels["karpenter.k8s.aws/capacity-reservation-id"] == "cr-1"
 
 
 def test_what_fell_into_an_open_reservation_is_on_demand() -> None:
-    found = shown(machine(reservation_id="cr-1", preference="open"))
+    found = to_model_instance(running_instance(reservation_id="cr-1", preference="open"))
     assert (found.capacity_type, found.reservation_id) == ("on-demand", "")
 
 
@@ -184,19 +305,19 @@ def test_what_fell_into_an_open_reservation_is_on_demand() -> None:
     ],
 )
 def test_the_id_within_a_provider_id(text: str, identity: str) -> None:
-    assert instance_id(text) == identity
+    assert parse_instance_id(text) == identity
     if identity:
-        assert provider_id(machine(identity)) == text
+        assert provider_id(running_instance(identity)) == text
 
 
 def test_a_reserved_machine_frees_its_place() -> None:
-    async def test(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        found = await scene.one(claim(1, ONLY_RESERVED))
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        found = await scene.one(node_claim(1, ONLY_RESERVED))
         catalog = await scene.cloud.catalog("web")
         assert [each.available for each in catalog.reservations] == [1]
         await scene.cloud.terminate(found.id)
         catalog = await scene.cloud.catalog("web")
         assert [each.available for each in catalog.reservations] == [2]
 
-    played(test, reserved(1, 2))
+    run_scene(test, reservation_object(1, 2))

@@ -4,33 +4,37 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.awsclasses import node_class
-from tests.support.awslaunches import (
+from tests.support.aws_account import discovered_node_class
+from tests.support.aws_provider import (
     ONLY_RESERVED,
-    RESERVING,
+    RESERVATION_SELECTOR,
     A,
-    Scene,
-    asking,
-    claim,
-    played,
-    reserved,
+    ProviderScene,
+    claim_requirements,
+    node_claim,
+    reservation_object,
+    run_scene,
 )
 
-from wainwright.aws.describing import PROFILE
-from wainwright.aws.nodeclass.identity import HASH, HASH_VERSION
-from wainwright.aws.parts import Setup
-from wainwright.cloud import Declared, PoolScope
-from wainwright.errors import BadInput, ClassNotReady, NoCapacity, NotFound, Refused
-from wainwright.model.claim import Claim
-from wainwright.model.instance import Instance
+from wainwright.aws.drift import NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION
+from wainwright.aws.provider import INSTANCE_PROFILE_ANNOTATION, ProviderOptions
+from wainwright.cloud import DeclaredObjects, NodePoolScope
+from wainwright.errors import (
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    InvalidInputError,
+    NodeClassNotReadyError,
+    RequestRejectedError,
+)
 from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.node_claim import Instance, NodeClaim
 
-ON_DEMAND = asking(capacity="on-demand")
-LARGE = asking((INSTANCE_TYPE, "In", ("m5.large",), None), capacity="on-demand")
+ON_DEMAND = claim_requirements(capacity="on-demand")
+LARGE = claim_requirements((INSTANCE_TYPE, "In", ("m5.large",), None), capacity="on-demand")
 
 
-async def launched(scene: Scene, wanted: Claim) -> tuple[Claim, Instance]:
-    """A claim as it is once its machine is written down."""
+async def launched(scene: ProviderScene, wanted: NodeClaim) -> tuple[NodeClaim, Instance]:
+    """A claim as it is once its instance is written down."""
     found = await scene.one(wanted)
     made = msgspec.structs.replace(
         wanted, instance=found.id, labels=found.labels, annotations=found.annotations
@@ -39,7 +43,7 @@ async def launched(scene: Scene, wanted: Claim) -> tuple[Claim, Instance]:
 
 
 def test_a_class_is_resolved_into_its_status() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         state = await scene.cloud.resolve("default")
         assert (state.ready, state.why) == (True, "")
         assert {each["zone"] for each in state.status["subnets"]} == {
@@ -48,99 +52,99 @@ def test_a_class_is_resolved_into_its_status() -> None:
             "us-east-1c",
         }
         assert state.status["instanceProfile"]
-        assert set(state.annotations) == {HASH, HASH_VERSION}
-        assert 0 < state.again <= 60
+        assert set(state.annotations) == {NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION}
+        assert 0 < state.requeue_after <= 60
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_class_that_is_not_ready_says_why_and_launches_nothing() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         scene.use(subnetSelectorTerms=[{"tags": {"no": "such"}}])
         state = await scene.cloud.resolve("default")
         assert not state.ready
         assert "SubnetsReady" in state.why
-        (found,) = await scene.launch(claim(1))
-        assert isinstance(found, ClassNotReady)
+        (found,) = await scene.launch(node_claim(1))
+        assert isinstance(found, NodeClassNotReadyError)
         assert "SubnetsReady" in found.message
-        with pytest.raises(ClassNotReady):
+        with pytest.raises(NodeClassNotReadyError):
             await scene.cloud.catalog("web")
         assert not scene.fleets()
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_class_that_has_changed_is_looked_up_before_the_launch() -> None:
-    async def test(scene: Scene) -> None:
-        await scene.one(claim(1, ON_DEMAND))
+    async def test(scene: ProviderScene) -> None:
+        await scene.one(node_claim(1, ON_DEMAND))
         scene.use(tags={"team": "web"})
-        await scene.one(claim(2, ON_DEMAND))
+        await scene.one(node_claim(2, ON_DEMAND))
         assert scene.running()[-1].tags["team"] == "web"
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_class_that_is_being_deleted_launches_nothing() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         going = msgspec.structs.replace(
             scene.classes[0].metadata, deletionTimestamp="2026-01-01T00:00:00Z"
         )
         scene.classes = [msgspec.structs.replace(scene.classes[0], metadata=going)]
         scene.declare()
-        (found,) = await scene.launch(claim(1))
-        assert isinstance(found, ClassNotReady)
-        waiting = await scene.cloud.drop("default", ["web-1"])
+        (found,) = await scene.launch(node_claim(1))
+        assert isinstance(found, NodeClassNotReadyError)
+        waiting = await scene.cloud.finalize_node_class("default", ["web-1"])
         assert "web-1" in waiting
-        assert await scene.cloud.drop("default", []) == ""
+        assert await scene.cloud.finalize_node_class("default", []) == ""
 
-    played(test)
+    run_scene(test)
 
 
 def test_without_its_class_a_claim_has_nothing_to_buy() -> None:
-    async def test(scene: Scene) -> None:
-        (found,) = await scene.launch(claim(1, node_class="gone"))
-        assert isinstance(found, NoCapacity)
-        with pytest.raises(NoCapacity):
+    async def test(scene: ProviderScene) -> None:
+        (found,) = await scene.launch(node_claim(1, node_class="gone"))
+        assert isinstance(found, InsufficientCapacityError)
+        with pytest.raises(InsufficientCapacityError):
             await scene.cloud.catalog("nobody")
 
-    played(test)
+    run_scene(test)
 
 
 def test_objects_that_cannot_be_read_change_nothing() -> None:
-    async def test(scene: Scene) -> None:
-        with pytest.raises(BadInput, match="EC2NodeClass"):
-            scene.cloud.declare(Declared(node_classes=({"spec": {"role": 7}},)))
-        assert await scene.one(claim(1))
+    async def test(scene: ProviderScene) -> None:
+        with pytest.raises(InvalidInputError, match="EC2NodeClass"):
+            scene.cloud.declare(DeclaredObjects(node_classes=({"spec": {"role": 7}},)))
+        assert await scene.one(node_claim(1))
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_rehearsal_shows_user_data_that_is_too_large() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         scene.use(userData="#" * 15_000)
         state = await scene.cloud.resolve("default")
         assert not state.ready
         assert "user data would take" in state.why
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_rehearsal_writes_what_launches_write() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         await scene.cloud.resolve("default")
-        await scene.one(claim(1, LARGE))
+        await scene.one(node_claim(1, LARGE))
         rehearsed, real = (
             each["LaunchTemplateData"] for each in scene.seam.asked("CreateLaunchTemplate")
         )
         assert rehearsed["UserData"] == real["UserData"]
         assert {key for key in real if real[key] != rehearsed[key]} == {"TagSpecifications"}
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_catalog_is_what_can_be_bought_now() -> None:
-    async def test(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         catalog = await scene.cloud.catalog("web")
         assert {kind.name for kind in catalog.index.types} == {
             "m5.large",
@@ -151,17 +155,17 @@ def test_a_catalog_is_what_can_be_bought_now() -> None:
         (one,) = catalog.reservations
         assert (one.id, one.total, one.available) == ("cr-00000001", 2, 2)
         assert await scene.cloud.catalog("web") == catalog  # nothing is made anew for nothing
-        await scene.one(claim(1, ONLY_RESERVED))
+        await scene.one(node_claim(1, ONLY_RESERVED))
         (after,) = (await scene.cloud.catalog("web")).reservations
         assert after.available == 1
 
-    played(test, reserved(1, 2))
+    run_scene(test, reservation_object(1, 2))
 
 
 def test_what_a_launch_says_of_its_machine() -> None:
-    async def test(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        found = await scene.one(claim(1, ONLY_RESERVED))
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        found = await scene.one(node_claim(1, ONLY_RESERVED))
         (machine,) = scene.running()
         assert (found.id, found.instance_type, found.zone) == (machine.id, "m5.large", A)
         assert found.provider_id == f"aws:///{A}/{machine.id}"
@@ -176,20 +180,26 @@ def test_what_a_launch_says_of_its_machine() -> None:
         assert labels["karpenter.k8s.aws/instance-family"] == "m5"
         assert labels["topology.k8s.aws/zone-id"] == machine.zone_id
         assert labels["karpenter.k8s.aws/instance-tenancy"] == "default"
-        assert set(found.annotations) == {HASH, HASH_VERSION, PROFILE}
+        assert set(found.annotations) == {
+            NODE_CLASS_HASH,
+            NODE_CLASS_HASH_VERSION,
+            INSTANCE_PROFILE_ANNOTATION,
+        }
         assert found.capacity["cpu"] == 2000
         assert found.allocatable["cpu"] < 2000
 
-    played(test, reserved(1, 1))
+    run_scene(test, reservation_object(1, 1))
 
 
 def test_what_lists_say_is_what_launches_said() -> None:
-    async def test(scene: Scene) -> None:
-        bought = await scene.launch(claim(1, ON_DEMAND), claim(2, asking(capacity="spot")))
+    async def test(scene: ProviderScene) -> None:
+        bought = await scene.launch(
+            node_claim(1, ON_DEMAND), node_claim(2, claim_requirements(capacity="spot"))
+        )
         (listed, other) = await scene.cloud.instances()
-        by_id = {each.id: each for each in (listed, other)}
+        instance_batcher = {each.id: each for each in (listed, other)}
         for each in bought:
-            again = by_id[each.id]
+            again = instance_batcher[each.id]
             same = (
                 "provider_id",
                 "instance_type",
@@ -203,30 +213,30 @@ def test_what_lists_say_is_what_launches_said() -> None:
             assert again.labels.items() <= each.labels.items()
             assert abs(again.launched - each.launched) < 1
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_claim_that_has_its_machine_gets_no_other() -> None:
-    async def test(scene: Scene) -> None:
-        made, found = await launched(scene, claim(1, LARGE))
+    async def test(scene: ProviderScene) -> None:
+        made, found = await launched(scene, node_claim(1, LARGE))
         assert (await scene.cloud.launch(made)).id == found.id
         await scene.cloud.terminate(found.id)
         await scene.clock.sleep(60)
-        with pytest.raises(NotFound):
+        with pytest.raises(InstanceNotFoundError):
             await scene.cloud.launch(made)
         assert len(scene.fleets()) == 1
 
-    played(test)
+    run_scene(test)
 
 
 def test_with_the_gate_off_reservations_are_nobodys_business() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         cluster = msgspec.structs.replace(scene.setup.cluster, capacity_reservations=False)
-        scene.setup = Setup(cluster=cluster)
+        scene.setup = ProviderOptions(cluster=cluster)
         scene.cloud = scene.provider()
-        scene.use(**RESERVING)
+        scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.refresh()
-        found = await scene.one(claim(1, LARGE))
+        found = await scene.one(node_claim(1, LARGE))
         assert not scene.seam.asked("DescribeCapacityReservations")
         (machine,) = scene.running()
         assert machine.reservation == "cr-00000001"  # by luck: it is open
@@ -236,30 +246,30 @@ def test_with_the_gate_off_reservations_are_nobodys_business() -> None:
         for template in scene.seam.asked("CreateLaunchTemplate"):
             assert "CapacityReservationSpecification" not in template["LaunchTemplateData"]
 
-    open_to_all = reserved(1, 2, instanceMatchCriteria="open")
-    played(test, open_to_all, types=["m5.large"], zones=[A])
+    open_to_all = reservation_object(1, 2, instanceMatchCriteria="open")
+    run_scene(test, open_to_all, types=["m5.large"], zones=[A])
 
 
 def test_memory_that_a_node_has_is_planned_with() -> None:
-    async def test(scene: Scene) -> None:
-        found = await scene.one(claim(1, LARGE))
-        scene.cloud.learn(found, 7_777_777_777)
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, LARGE))
+        scene.cloud.record_discovered_capacity(found, 7_777_777_777)
         index = (await scene.cloud.catalog("web")).index
         memory = {kind.name: kind.capacity["memory"] for kind in index.types}
         assert memory["m5.large"] == 7_777_777_777
         assert memory["m5.xlarge"] != 7_777_777_777
 
-    played(test)
+    run_scene(test)
 
 
 def test_what_was_taken_away_is_not_bought_again_at_once() -> None:
-    async def test(scene: Scene) -> None:
-        first = await scene.one(claim(1, asking(capacity="spot")))
-        scene.cloud.shun(first.instance_type, first.zone, first.capacity_type)
-        second = await scene.one(claim(2, asking(capacity="spot")))
+    async def test(scene: ProviderScene) -> None:
+        first = await scene.one(node_claim(1, claim_requirements(capacity="spot")))
+        scene.cloud.mark_unavailable(first.instance_type, first.zone, first.capacity_type)
+        second = await scene.one(node_claim(2, claim_requirements(capacity="spot")))
         assert (first.instance_type, first.zone) != (second.instance_type, second.zone)
 
-    played(test)
+    run_scene(test)
 
 
 @pytest.mark.parametrize(
@@ -269,79 +279,79 @@ def test_what_was_taken_away_is_not_bought_again_at_once() -> None:
 def test_a_machine_is_compared_with_its_class(
     changes: dict[str, Any] | None, reason: str | None
 ) -> None:
-    async def test(scene: Scene) -> None:
-        made, found = await launched(scene, claim(1, LARGE))
+    async def test(scene: ProviderScene) -> None:
+        made, found = await launched(scene, node_claim(1, LARGE))
         subnets = scene.emulated.account.subnets
         elsewhere = [{"id": each} for zone, each in subnets.items() if zone != found.zone]
         scene.use(**({"subnetSelectorTerms": elsewhere} if changes is None else changes))
         assert await scene.cloud.drift(made) == reason
 
-    played(test)
+    run_scene(test)
 
 
 def test_nothing_is_said_of_a_machine_without_class_or_hash() -> None:
-    async def test(scene: Scene) -> None:
-        made, _ = await launched(scene, claim(1, LARGE))
+    async def test(scene: ProviderScene) -> None:
+        made, _ = await launched(scene, node_claim(1, LARGE))
         nameless = msgspec.structs.replace(made, annotations={})
         assert await scene.cloud.drift(nameless) is None
         elsewhere = msgspec.structs.replace(made, node_class="gone")
         assert await scene.cloud.drift(elsewhere) is None
-        with pytest.raises(NotFound):
+        with pytest.raises(InstanceNotFoundError):
             await scene.cloud.drift(msgspec.structs.replace(made, instance="i-00000000000000000"))
 
-    played(test)
+    run_scene(test)
 
 
 def test_a_permission_that_is_missing_is_refused_with_a_remedy() -> None:
-    async def test(scene: Scene) -> None:
+    async def test(scene: ProviderScene) -> None:
         await scene.cloud.resolve("default")
         denied = {"operation": "CreateFleet", "code": "UnauthorizedOperation", "status": 403}
         scene.emulated.change({"faults": [denied]})
-        (found,) = await scene.launch(claim(1))
-        assert isinstance(found, Refused)
+        (found,) = await scene.launch(node_claim(1))
+        assert isinstance(found, RequestRejectedError)
         assert "permission" in found.hint
         assert not scene.running()
 
-    played(test)
+    run_scene(test)
 
 
 def test_what_an_earlier_process_left_is_tidied_up() -> None:
-    async def test(scene: Scene) -> None:
-        await scene.one(claim(1, LARGE))
+    async def test(scene: ProviderScene) -> None:
+        await scene.one(node_claim(1, LARGE))
         left = len(scene.emulated.answer("ec2", "DescribeLaunchTemplates", {})["LaunchTemplates"])
         assert left
         scene.cloud = scene.provider()
         await scene.cloud.refresh()
         await scene.clock.sleep(3601)
-        await scene.cloud.tidy([])
+        await scene.cloud.garbage_collect([])
         assert not scene.emulated.answer("ec2", "DescribeLaunchTemplates", {})["LaunchTemplates"]
 
-    played(test)
+    run_scene(test)
 
 
 def test_profiles_that_claims_still_use_stay() -> None:
-    async def test(scene: Scene) -> None:
-        made, found = await launched(scene, claim(1, LARGE))
-        scene.cloud.declare(Declared())
+    async def test(scene: ProviderScene) -> None:
+        made, found = await launched(scene, node_claim(1, LARGE))
+        scene.cloud.declare(DeclaredObjects())
         await scene.clock.sleep(3601)
-        profiles = scene.emulated.parts.iam.find_profile
-        await scene.cloud.tidy([made])
-        assert profiles(found.annotations[PROFILE])
-        await scene.cloud.tidy([])
-        assert not profiles(found.annotations[PROFILE])
+        profiles = scene.emulated.services.iam.find_profile
+        await scene.cloud.garbage_collect([made])
+        assert profiles(found.annotations[INSTANCE_PROFILE_ANNOTATION])
+        await scene.cloud.garbage_collect([])
+        assert not profiles(found.annotations[INSTANCE_PROFILE_ANNOTATION])
 
-    played(test)
+    run_scene(test)
 
 
 def test_two_classes_have_a_catalogue_each() -> None:
-    async def test(scene: Scene) -> None:
-        few = node_class("few", kubelet={"maxPods": 5})
+    async def test(scene: ProviderScene) -> None:
+        few = discovered_node_class("few", kubelet={"maxPods": 5})
         scene.cloud.declare(
-            Declared(
+            DeclaredObjects(
                 node_classes=tuple(msgspec.to_builtins(each) for each in (scene.classes[0], few)),
                 pools=(
-                    PoolScope(name="web", node_class="default"),
-                    PoolScope(name="small", node_class="few"),
+                    NodePoolScope(name="web", node_class="default"),
+                    NodePoolScope(name="small", node_class="few"),
                 ),
             )
         )
@@ -352,4 +362,4 @@ def test_two_classes_have_a_catalogue_each() -> None:
         assert pods["small"] == {5}
         assert 5 not in pods["web"]
 
-    played(test)
+    run_scene(test)

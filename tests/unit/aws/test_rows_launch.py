@@ -4,49 +4,58 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.awslaunches import A, B, C, Scene, asking, claim
-from tests.support.awsrows import (
-    BOTH,
-    M5,
-    OD,
-    declare,
-    kinds,
-    one_of,
-    overlay,
-    played,
-    templates,
+from tests.support.aws_provider import (
+    M5_LARGE_ONLY,
+    ON_DEMAND_ONLY,
+    ON_DEMAND_OR_SPOT,
+    A,
+    B,
+    C,
+    ProviderScene,
+    claim_requirements,
+    declare_overrides,
+    in_requirement,
+    launch_template_data,
+    node_claim,
+    overlay_document,
+    requested_types,
+    run_refreshed_scene,
 )
 
-from wainwright.catalogue.devices import EFA
-from wainwright.emulator.ec2.quota import Limits
-from wainwright.emulator.settings import Settings
-from wainwright.errors import ClassNotReady, NoCapacity, Refused, Unavailable
-from wainwright.model.labels import (
-    INSTANCE_TYPE,
-    ON_DEMAND,
-    SPOT,
-    ZONE,
-    ZONE_ID,
+from wainwright.catalogue.instancetypes.capacity import EFA
+from wainwright.emulator.ec2.instance.quotas import QuotaLimits
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import (
+    InsufficientCapacityError,
+    NodeClassNotReadyError,
+    RequestRejectedError,
+    TemporarilyUnavailableError,
 )
+from wainwright.model.labels import INSTANCE_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID
 
 
 def test_aln_1_too_few_types_for_min_values_is_no_capacity() -> None:
-    async def run(scene: Scene) -> None:
-        wanted = one_of(INSTANCE_TYPE, "m5.large", "c5.large", least=2).narrow(OD)
-        assert kinds_of(scene, await scene.launch(claim(1, wanted))) == {"m5.large", "c5.large"}
+    async def run(scene: ProviderScene) -> None:
+        wanted = in_requirement(INSTANCE_TYPE, "m5.large", "c5.large", least=2).narrow(
+            ON_DEMAND_ONLY
+        )
+        assert kinds_of(scene, await scene.launch(node_claim(1, wanted))) == {
+            "m5.large",
+            "c5.large",
+        }
         for zone in (A, B, C):
-            scene.cloud.shun("c5.large", zone, ON_DEMAND)
-        with pytest.raises(NoCapacity) as raised:
-            await scene.one(claim(2, wanted))
+            scene.cloud.mark_unavailable("c5.large", zone, ON_DEMAND)
+        with pytest.raises(InsufficientCapacityError) as raised:
+            await scene.one(node_claim(2, wanted))
         assert raised.value.reason == "MinValues"
         assert len(scene.fleets()) == 1
 
-    played(run)
+    run_refreshed_scene(run)
 
 
-def kinds_of(scene: Scene, outcomes: list[Any]) -> set[str]:
+def kinds_of(scene: ProviderScene, outcomes: list[Any]) -> set[str]:
     assert not any(isinstance(each, BaseException) for each in outcomes), outcomes
-    return kinds(scene.fleets()[-1])
+    return requested_types(scene.fleets()[-1])
 
 
 CAPACITY = (
@@ -65,7 +74,7 @@ CAPACITY = (
 class Answering:
     """A seam on which fleets get nothing but these errors."""
 
-    def __init__(self, scene: Scene, *codes: str) -> None:
+    def __init__(self, scene: ProviderScene, *codes: str) -> None:
         self._seam = scene.seam
         self._codes = codes
 
@@ -89,47 +98,49 @@ class Answering:
 
 @pytest.mark.parametrize("code", CAPACITY)
 def test_aln_2_only_capacity_errors_are_no_capacity(code: str) -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.cloud = scene.provider(Answering(scene, code))
         await scene.cloud.refresh()
-        with pytest.raises(NoCapacity) as raised:
-            await scene.one(claim(1, OD))
+        with pytest.raises(InsufficientCapacityError) as raised:
+            await scene.one(node_claim(1, ON_DEMAND_ONLY))
         assert raised.value.reason == code
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(
     ("codes", "error"),
     [
-        (("InsufficientInstanceCapacity", "InternalError"), Unavailable),
-        (("InsufficientInstanceCapacity", "UnauthorizedOperation"), Unavailable),
-        (("UnauthorizedOperation",), Refused),
-        ((), Unavailable),
+        (("InsufficientInstanceCapacity", "InternalError"), TemporarilyUnavailableError),
+        (("InsufficientInstanceCapacity", "UnauthorizedOperation"), TemporarilyUnavailableError),
+        (("UnauthorizedOperation",), RequestRejectedError),
+        ((), TemporarilyUnavailableError),
     ],
 )
 def test_aln_2_other_errors_are_not(codes: tuple[str, ...], error: type[Exception]) -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.cloud = scene.provider(Answering(scene, *codes))
         await scene.cloud.refresh()
         with pytest.raises(error):
-            await scene.one(claim(1, OD))
+            await scene.one(node_claim(1, ON_DEMAND_ONLY))
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_2_without_the_role_for_spot_nothing_is_bought_as_spot_for_a_while() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         gone = {"RoleName": "AWSServiceRoleForEC2Spot"}
         scene.emulated.answer("iam", "DeleteServiceLinkedRole", gone)
-        outcomes = [(await scene.launch(claim(number, BOTH)))[0] for number in (1, 2)]
-        assert isinstance(outcomes[0], NoCapacity)
+        outcomes = [
+            (await scene.launch(node_claim(number, ON_DEMAND_OR_SPOT)))[0] for number in (1, 2)
+        ]
+        assert isinstance(outcomes[0], InsufficientCapacityError)
         assert outcomes[1].capacity_type == ON_DEMAND
 
-    played(run, settings=Settings(quota=Limits(spotRole=False)))
+    run_refreshed_scene(run, settings=EmulatorSettings(quota=QuotaLimits(spotRole=False)))
 
 
-def subnets(scene: Scene, zone: str) -> str:
+def subnets(scene: ProviderScene, zone: str) -> str:
     """Another subnet in the zone, with few addresses, found by the class."""
     tags = [{"Key": "karpenter.sh/discovery", "Value": "wain"}]
     made = scene.emulated.answer(
@@ -146,21 +157,23 @@ def subnets(scene: Scene, zone: str) -> str:
 
 
 def test_aln_3_the_subnet_with_most_addresses_counting_what_is_under_way() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         small, large = subnets(scene, A), scene.emulated.account.subnets[A]
-        wanted = M5.narrow(asking(zone=A, capacity=ON_DEMAND))
-        await scene.one(claim(1, wanted))
+        wanted = M5_LARGE_ONLY.narrow(claim_requirements(zone=A, capacity=ON_DEMAND))
+        await scene.one(node_claim(1, wanted))
         used = [each["SubnetId"] for each in _overrides(scene.fleets()[0])]
         assert used == [large]
-        free = scene.emulated.parts.network.state.subnets[large].free
-        # 29 addresses for each machine: as many as leave fewer than the small subnet has.
+        free = scene.emulated.services.network.state.subnets[large].free
+        # 29 addresses for each instance: as many as leave fewer than the small subnet has.
         count = (free - 240) // 29 + 1
-        machines = await scene.launch(*(claim(number, wanted) for number in range(2, 2 + count)))
+        machines = await scene.launch(
+            *(node_claim(number, wanted) for number in range(2, 2 + count))
+        )
         assert not any(isinstance(each, BaseException) for each in machines)
-        await scene.one(claim(5000, wanted))
+        await scene.one(node_claim(5000, wanted))
         assert [each["SubnetId"] for each in _overrides(scene.fleets()[-1])] == [small]
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def _overrides(fleet: Any) -> list[Any]:
@@ -168,26 +181,26 @@ def _overrides(fleet: Any) -> list[Any]:
 
 
 def test_aln_3_a_subnet_without_addresses_is_left_out_and_its_zone_with_the_last_one() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         other, first = subnets(scene, A), scene.emulated.account.subnets[A]
-        known = scene.emulated.parts.network.state.subnets
-        wanted = M5.narrow(asking(zone=A, capacity=ON_DEMAND))
+        known = scene.emulated.services.network.state.subnets
+        wanted = M5_LARGE_ONLY.narrow(claim_requirements(zone=A, capacity=ON_DEMAND))
         await scene.cloud.resolve("default")
         known[first].free = 0
-        with pytest.raises(NoCapacity) as raised:
-            await scene.one(claim(1, wanted))
+        with pytest.raises(InsufficientCapacityError) as raised:
+            await scene.one(node_claim(1, wanted))
         assert raised.value.reason == "InsufficientFreeAddressesInSubnet"
-        await scene.one(claim(2, wanted))
+        await scene.one(node_claim(2, wanted))
         assert [each["SubnetId"] for each in _overrides(scene.fleets()[-1])] == [other]
         known[other].free = 0
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(3, wanted))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(3, wanted))
         asked = len(scene.fleets())
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(4, wanted))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(4, wanted))
         assert len(scene.fleets()) == asked
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +215,13 @@ def test_aln_4_ec2_chooses_by_its_prices_or_by_those_of_overlays(
 ) -> None:
     field = "SpotOptions" if capacity_type == SPOT else "OnDemandOptions"
 
-    async def run(scene: Scene) -> None:
-        wanted = asking(capacity=capacity_type)
-        await scene.one(claim(1, wanted))
-        declare(scene, overlays=(overlay("cheap", INSTANCE_TYPE, "m5.xlarge", price="0.001"),))
-        machine = await scene.one(claim(2, wanted))
+    async def run(scene: ProviderScene) -> None:
+        wanted = claim_requirements(capacity=capacity_type)
+        await scene.one(node_claim(1, wanted))
+        declare_overrides(
+            scene, overlays=(overlay_document("cheap", INSTANCE_TYPE, "m5.xlarge", price="0.001"),)
+        )
+        machine = await scene.one(node_claim(2, wanted))
         first, second = scene.fleets()
         assert first[field]["AllocationStrategy"] == plain
         assert second[field]["AllocationStrategy"] == told
@@ -215,64 +230,69 @@ def test_aln_4_ec2_chooses_by_its_prices_or_by_those_of_overlays(
         assert priorities["m5.xlarge"] == 0.001 == min(priorities.values())
         assert machine.instance_type == "m5.xlarge" or capacity_type == SPOT
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_5_the_context_of_the_class_is_passed_on_unless_min_values_were_relaxed() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(context="CXID-1")
-        await scene.one(claim(1, OD))
-        await scene.one(claim(2, OD, min_values_relaxed=True))
+        await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        await scene.one(node_claim(2, ON_DEMAND_ONLY, min_values_relaxed=True))
         assert [each.get("Context") for each in scene.fleets()] == ["CXID-1", None]
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_6_a_class_that_is_not_ready_is_not_launched_from() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(subnetSelectorTerms=[{"tags": {"no": "where"}}])
-        with pytest.raises(ClassNotReady, match="Subnets"):
-            await scene.one(claim(1, OD))
+        with pytest.raises(NodeClassNotReadyError, match="Subnets"):
+            await scene.one(node_claim(1, ON_DEMAND_ONLY))
         scene.use(tags={"karpenter.sh/nodepool": "mine"})
-        with pytest.raises(ClassNotReady):
-            await scene.one(claim(2, OD))
+        with pytest.raises(NodeClassNotReadyError):
+            await scene.one(node_claim(2, ON_DEMAND_ONLY))
         scene.use()
-        await scene.one(claim(3, OD))
-        with pytest.raises(NoCapacity) as raised:
-            await scene.one(claim(4, OD, node_class="other"))
+        await scene.one(node_claim(3, ON_DEMAND_ONLY))
+        with pytest.raises(InsufficientCapacityError) as raised:
+            await scene.one(node_claim(4, ON_DEMAND_ONLY, node_class="other"))
         assert raised.value.reason == "NodeClassNotFound"
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_6_a_class_that_has_changed_is_looked_at_before_it_is_launched_from() -> None:
-    async def run(scene: Scene) -> None:
-        await scene.one(claim(1, OD))
+    async def run(scene: ProviderScene) -> None:
+        await scene.one(node_claim(1, ON_DEMAND_ONLY))
         scene.use(tags={"team": "web"})
-        await scene.one(claim(2, OD))
+        await scene.one(node_claim(2, ON_DEMAND_ONLY))
         tags = scene.fleets()[-1]["TagSpecifications"][0]["Tags"]
         assert {"Key": "team", "Value": "web"} in tags
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_6_nothing_left_is_no_capacity() -> None:
-    async def run(scene: Scene) -> None:
-        for wanted in (one_of(INSTANCE_TYPE, "x9.huge"), OD.narrow(one_of(ZONE, "us-east-1z"))):
-            with pytest.raises(NoCapacity):
-                await scene.one(claim(1, wanted))
-        with pytest.raises(NoCapacity, match="room for its pods"):
-            await scene.one(claim(2, OD, requests={"cpu": 999_000}))
+    async def run(scene: ProviderScene) -> None:
+        for wanted in (
+            in_requirement(INSTANCE_TYPE, "x9.huge"),
+            ON_DEMAND_ONLY.narrow(in_requirement(ZONE, "us-east-1z")),
+        ):
+            with pytest.raises(InsufficientCapacityError):
+                await scene.one(node_claim(1, wanted))
+        with pytest.raises(InsufficientCapacityError, match="room for its pods"):
+            await scene.one(node_claim(2, ON_DEMAND_ONLY, requests={"cpu": 999_000}))
         assert scene.fleets() == []
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_aln_7_a_machine_says_from_which_image_place_and_settings_it_is() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, M5.narrow(asking(zone=B, capacity=ON_DEMAND))))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(
+            node_claim(1, M5_LARGE_ONLY.narrow(claim_requirements(zone=B, capacity=ON_DEMAND)))
+        )
         (real,) = scene.running()
-        assert machine.image_id == scene.emulated.parts.instances.build_of(real).image
+        assert machine.image_id == scene.emulated.services.instances.specification_of(real).image
         assert (machine.zone_id, machine.labels[ZONE_ID]) == (real.zone_id, real.zone_id)
         assert machine.provider_id == f"aws:///{B}/{machine.id}"
         assert set(machine.annotations) == {
@@ -281,24 +301,24 @@ def test_aln_7_a_machine_says_from_which_image_place_and_settings_it_is() -> Non
             "karpenter.k8s.aws/instance-profile-name",
         }
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(("asked", "kind"), [({}, "interface"), ({EFA: 1}, "efa")])
 def test_aln_7_efa_only_where_pods_ask_for_it(asked: dict[str, int], kind: str) -> None:
-    async def run(scene: Scene) -> None:
-        wanted = one_of(INSTANCE_TYPE, "c5n.18xlarge").narrow(OD)
-        await scene.one(claim(1, wanted, requests={"cpu": 500, **asked}))
-        (data,) = templates(scene, scene.fleets()[0])
+    async def run(scene: ProviderScene) -> None:
+        wanted = in_requirement(INSTANCE_TYPE, "c5n.18xlarge").narrow(ON_DEMAND_ONLY)
+        await scene.one(node_claim(1, wanted, requests={"cpu": 500, **asked}))
+        (data,) = launch_template_data(scene, scene.fleets()[0])
         found = [each.get("InterfaceType", "interface") for each in data["NetworkInterfaces"]]
         assert found == [kind]
 
-    played(run, types=["m5.large", "c5n.18xlarge"])
+    run_refreshed_scene(run, types=["m5.large", "c5n.18xlarge"])
 
 
 def test_aln_10_drift_of_a_machine_in_the_account() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, OD))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
         kept = msgspec.structs.replace(
             scene.store.claims["uid-1"], labels=machine.labels, annotations=machine.annotations
         )
@@ -309,4 +329,4 @@ def test_aln_10_drift_of_a_machine_in_the_account() -> None:
         scene.use(amiSelectorTerms=[{"alias": "bottlerocket@latest"}], amiFamily="AL2023")
         assert await scene.cloud.drift(kept) == "AMIDrift"
 
-    played(run)
+    run_refreshed_scene(run)

@@ -7,22 +7,25 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.awslaunches import (
+from tests.support.aws_provider import (
     ONLY_RESERVED,
-    RESERVING,
+    RESERVATION_SELECTOR,
     A,
     B,
-    Scene,
-    asking,
-    claim,
-    reserved,
+    ProviderScene,
+    claim_requirements,
+    in_requirement,
+    launch_template_data,
+    node_claim,
+    requested_overrides,
+    reservation_object,
+    run_refreshed_scene,
 )
-from tests.support.awsrows import one_of, played, pools, templates
 
-from wainwright.aws.cluster import Cluster
+from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.clock import EPOCH
-from wainwright.emulator.times import iso
-from wainwright.errors import NoCapacity
+from wainwright.emulator.api_conventions import iso_timestamp
+from wainwright.errors import InsufficientCapacityError
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
@@ -37,35 +40,39 @@ from wainwright.model.labels import (
 from wainwright.model.requirements import Requirements
 
 HOUR = 3600.0
-NOT_SPOT = asking((CAPACITY_TYPE, "In", (RESERVED, ON_DEMAND), None))
+NOT_SPOT = claim_requirements((CAPACITY_TYPE, "In", (RESERVED, ON_DEMAND), None))
 FULL = "ReservationCapacityExceeded"
 
 
-def specifications(scene: Scene, fleet: Any) -> list[Any]:
+def specifications(scene: ProviderScene, fleet: Any) -> list[Any]:
     """What the templates of a request say of reservations."""
-    return [each.get("CapacityReservationSpecification") for each in templates(scene, fleet)]
+    return [
+        each.get("CapacityReservationSpecification") for each in launch_template_data(scene, fleet)
+    ]
 
 
-def targets(scene: Scene, fleet: Any) -> list[str]:
+def targets(scene: ProviderScene, fleet: Any) -> list[str]:
     said = [each["CapacityReservationTarget"] for each in specifications(scene, fleet)]
     return sorted(each["CapacityReservationId"] for each in said)
 
 
-def taken_by_others(scene: Scene, *entries: Any) -> None:
+def taken_by_others(scene: ProviderScene, *entries: Any) -> None:
     """Somebody else uses them up; nobody has told us."""
     changed = [msgspec.to_builtins(msgspec.structs.replace(each, available=0)) for each in entries]
     scene.emulated.change({"capacityReservations": changed})
 
 
 def test_m17_with_the_gate_off_nothing_is_said_or_asked_of_reservations() -> None:
-    async def run(scene: Scene) -> None:
-        cluster = Cluster(name="wain", region="us-east-1", capacity_reservations=False)
+    async def run(scene: ProviderScene) -> None:
+        cluster = ClusterConfig(name="wain", region="us-east-1", capacity_reservations=False)
         scene.setup = msgspec.structs.replace(scene.setup, cluster=cluster)
         scene.cloud = scene.provider()
         await scene.cloud.refresh()
-        scene.use(**RESERVING)
-        wanted = one_of(INSTANCE_TYPE, "m5.large").narrow(asking(zone=A, capacity=ON_DEMAND))
-        machine = await scene.one(claim(1, wanted))
+        scene.use(**RESERVATION_SELECTOR)
+        wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
+            claim_requirements(zone=A, capacity=ON_DEMAND)
+        )
+        machine = await scene.one(node_claim(1, wanted))
         assert scene.seam.asked("DescribeCapacityReservations") == []
         assert specifications(scene, scene.fleets()[0]) == [None]
         (inside,) = scene.running()
@@ -74,46 +81,51 @@ def test_m17_with_the_gate_off_nothing_is_said_or_asked_of_reservations() -> Non
         (listed,) = await scene.cloud.instances()
         assert (listed.capacity_type, listed.reservation_id) == (ON_DEMAND, "")
 
-    played(run, reserved(1, 1, instanceMatchCriteria="open"))
+    run_refreshed_scene(run, reservation_object(1, 1, instanceMatchCriteria="open"))
 
 
 @pytest.mark.parametrize("wanted", [Requirements(), NOT_SPOT, ONLY_RESERVED])
 def test_m41_reserved_comes_before_everything_else(wanted: Requirements) -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        machine = await scene.one(claim(1, wanted))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        machine = await scene.one(node_claim(1, wanted))
         assert (machine.capacity_type, machine.reservation_id) == (RESERVED, "cr-00000001")
-        assert scene.emulated.parts.reservations.state.reservations["cr-00000001"].free == 0
+        assert scene.emulated.services.reservations.state.reservations["cr-00000001"].free == 0
 
-    played(run, reserved(1, 1))
+    run_refreshed_scene(run, reservation_object(1, 1))
 
 
 @pytest.mark.parametrize(
     ("wanted", "used"),
     [
-        (one_of(INSTANCE_TYPE, "c5.large"), ["cr-00000002"]),
-        (one_of(ZONE, A), ["cr-00000001"]),
-        (one_of(RESERVATION_ID, "cr-00000003"), ["cr-00000003"]),
+        (in_requirement(INSTANCE_TYPE, "c5.large"), ["cr-00000002"]),
+        (in_requirement(ZONE, A), ["cr-00000001"]),
+        (in_requirement(RESERVATION_ID, "cr-00000003"), ["cr-00000003"]),
         (Requirements(), ["cr-00000001", "cr-00000002", "cr-00000003"]),
     ],
 )
 def test_m41_only_reservations_that_the_claim_may_use_are_tried(
     wanted: Requirements, used: list[str]
 ) -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        await scene.one(claim(1, wanted))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.one(node_claim(1, wanted))
         assert targets(scene, scene.fleets()[0]) == used
 
-    played(run, reserved(1, 1), reserved(2, 1, "c5.large", B), reserved(3, 1, "m5.xlarge", B))
+    run_refreshed_scene(
+        run,
+        reservation_object(1, 1),
+        reservation_object(2, 1, "c5.large", B),
+        reservation_object(3, 1, "m5.xlarge", B),
+    )
 
 
 def test_m42_m43_each_reservation_has_a_template_and_there_are_no_others() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.one(node_claim(1))
         (fleet,) = scene.fleets()
-        assert pools(fleet) == [("c5.large", B), ("m5.large", A)]
+        assert requested_overrides(fleet) == [("c5.large", B), ("m5.large", A)]
         assert len(fleet["LaunchTemplateConfigs"]) == 2
         assert targets(scene, fleet) == ["cr-00000001", "cr-00000002"]
         said = specifications(scene, fleet)
@@ -121,134 +133,140 @@ def test_m42_m43_each_reservation_has_a_template_and_there_are_no_others() -> No
             "capacity-reservations-only"
         }
 
-    played(run, reserved(1, 2), reserved(2, 2, "c5.large", B))
+    run_refreshed_scene(run, reservation_object(1, 2), reservation_object(2, 2, "c5.large", B))
 
 
 def test_m44_of_reservations_of_one_pool_the_one_with_most_room_is_named() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        machine = await scene.one(node_claim(1))
         assert targets(scene, scene.fleets()[0]) == ["cr-00000002"]
         assert machine.reservation_id == "cr-00000002"
 
-    played(run, reserved(1, 1), reserved(2, 3), reserved(3, 2))
+    run_refreshed_scene(
+        run, reservation_object(1, 1), reservation_object(2, 3), reservation_object(3, 2)
+    )
 
 
 def test_m45_no_usage_strategy_is_ever_set() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        await scene.one(claim(1))
-        await scene.one(claim(2, asking(capacity=ON_DEMAND)))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.one(node_claim(1))
+        await scene.one(node_claim(2, claim_requirements(capacity=ON_DEMAND)))
         for fleet in scene.fleets():
             assert fleet["OnDemandOptions"] == {"AllocationStrategy": "lowest-price"}
             assert "ReservedCapacityOptions" not in fleet
 
-    played(run, reserved(1, 1))
+    run_refreshed_scene(run, reservation_object(1, 1))
 
 
 def test_m46_a_race_for_the_last_place_is_no_capacity_and_then_something_else_is_bought() -> None:
-    entry = reserved(1, 1)
+    entry = reservation_object(1, 1)
 
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
         taken_by_others(scene, entry)
-        with pytest.raises(NoCapacity) as raised:
-            await scene.one(claim(1, NOT_SPOT))
+        with pytest.raises(InsufficientCapacityError) as raised:
+            await scene.one(node_claim(1, NOT_SPOT))
         assert raised.value.reason == FULL
         assert scene.running() == []
         # The claim goes, and its pods come back as another one.
-        machine = await scene.one(claim(2, NOT_SPOT))
+        machine = await scene.one(node_claim(2, NOT_SPOT))
         assert machine.capacity_type == ON_DEMAND
         assert len(scene.fleets()) == 2
 
-    played(run, entry)
+    run_refreshed_scene(run, entry)
 
 
 def test_o8_what_is_known_to_be_full_is_not_asked_for() -> None:
-    entry = reserved(1, 1)
+    entry = reservation_object(1, 1)
 
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        await scene.one(claim(1, ONLY_RESERVED))
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(2, ONLY_RESERVED))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.one(node_claim(1, ONLY_RESERVED))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(2, ONLY_RESERVED))
         assert len(scene.fleets()) == 1
         await scene.cloud.terminate(scene.store.claims["uid-1"].instance)
-        machine = await scene.one(claim(3, ONLY_RESERVED))
+        machine = await scene.one(node_claim(3, ONLY_RESERVED))
         assert machine.reservation_id == entry.id
 
-    played(run, entry)
+    run_refreshed_scene(run, entry)
 
 
 def test_o8_a_race_is_asked_for_once_and_not_again_before_the_next_poll() -> None:
-    entry = reserved(1, 2)
+    entry = reservation_object(1, 2)
 
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
         taken_by_others(scene, entry)
         for number in (1, 2):
-            with pytest.raises(NoCapacity):
-                await scene.one(claim(number, ONLY_RESERVED))
+            with pytest.raises(InsufficientCapacityError):
+                await scene.one(node_claim(number, ONLY_RESERVED))
         assert len(scene.fleets()) == 1
         scene.emulated.change({"capacityReservations": [msgspec.to_builtins(entry)]})
         await scene.clock.sleep(61)
-        assert (await scene.one(claim(3, ONLY_RESERVED))).reservation_id == entry.id
+        assert (await scene.one(node_claim(3, ONLY_RESERVED))).reservation_id == entry.id
 
-    played(run, entry)
+    run_refreshed_scene(run, entry)
 
 
 def test_o1_a_class_without_terms_uses_no_reservation_and_keeps_out_of_none() -> None:
-    async def run(scene: Scene) -> None:
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, ONLY_RESERVED))
-        wanted = one_of(INSTANCE_TYPE, "m5.large").narrow(asking(zone=A, capacity=ON_DEMAND))
-        machine = await scene.one(claim(2, wanted))
+    async def run(scene: ProviderScene) -> None:
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, ONLY_RESERVED))
+        wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
+            claim_requirements(zone=A, capacity=ON_DEMAND)
+        )
+        machine = await scene.one(node_claim(2, wanted))
         assert specifications(scene, scene.fleets()[0]) == [None]
         assert scene.running()[0].reservation == "cr-00000001"
         assert machine.capacity_type == ON_DEMAND
 
-    played(run, reserved(1, 1, instanceMatchCriteria="open"))
+    run_refreshed_scene(run, reservation_object(1, 1, instanceMatchCriteria="open"))
 
 
 def test_m47_a_class_with_terms_is_kept_out_of_reservations_that_it_does_not_select() -> None:
-    other = reserved(1, 5, instanceMatchCriteria="open")
+    other = reservation_object(1, 5, instanceMatchCriteria="open")
     other = msgspec.structs.replace(other, tags={"team": "ops"})
 
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        wanted = one_of(INSTANCE_TYPE, "m5.large").narrow(asking(zone=A, capacity=ON_DEMAND))
-        await scene.one(claim(1, wanted))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
+            claim_requirements(zone=A, capacity=ON_DEMAND)
+        )
+        await scene.one(node_claim(1, wanted))
         said = [{"CapacityReservationPreference": "none"}]
         assert specifications(scene, scene.fleets()[0]) == said
         assert scene.running()[0].reservation is None
 
-    played(run, other)
+    run_refreshed_scene(run, other)
 
 
 def test_m48_an_ended_reservation_is_offered_no_longer() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         state = await scene.cloud.resolve("default")
         (listed,) = state.status["capacityReservations"]
         assert (listed["id"], listed["availabilityZone"]) == ("cr-00000001", A)
         await scene.clock.sleep(HOUR + 61)
         state = await scene.cloud.resolve("default")
         assert not state.status.get("capacityReservations")
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, ONLY_RESERVED))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, ONLY_RESERVED))
         assert scene.fleets() == []
 
-    played(run, reserved(1, 1, endTime=iso(EPOCH + HOUR)))
+    run_refreshed_scene(run, reservation_object(1, 1, endTime=iso_timestamp(EPOCH + HOUR)))
 
 
 def test_m57_acr_6_drift_goes_by_the_reservation_that_the_machine_is_in_now() -> None:
-    entry = reserved(1, 1)
+    entry = reservation_object(1, 1)
 
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        machine = await scene.one(node_claim(1))
         kept = msgspec.structs.replace(
             scene.store.claims["uid-1"], labels=machine.labels, annotations=machine.annotations
         )
@@ -261,112 +279,112 @@ def test_m57_acr_6_drift_goes_by_the_reservation_that_the_machine_is_in_now() ->
         assert await scene.cloud.drift(kept) is None
         assert (await scene.cloud.instance(machine.id)).capacity_type == ON_DEMAND
 
-    played(run, entry)
+    run_refreshed_scene(run, entry)
 
 
 def test_acr_2_counts_go_down_and_up_with_launches_between_two_polls() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
 
         async def free() -> int:
             (found,) = (await scene.cloud.catalog("web")).reservations
             return found.available
 
         assert await free() == 2
-        machine = await scene.one(claim(1))
+        machine = await scene.one(node_claim(1))
         assert await free() == 1
         await scene.cloud.terminate(machine.id)
         assert await free() == 2
         assert len(scene.seam.asked("DescribeCapacityReservations")) == 1
 
-    played(run, reserved(1, 2))
+    run_refreshed_scene(run, reservation_object(1, 2))
 
 
 def test_aln_2_who_asks_too_often_does_not_make_a_reservation_full() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
         fault = {"operation": "CreateFleet", "code": "RequestLimitExceeded", "status": 503}
         scene.emulated.change({"faults": [fault]})
-        (first,) = await scene.launch(claim(1, ONLY_RESERVED))
+        (first,) = await scene.launch(node_claim(1, ONLY_RESERVED))
         assert isinstance(first, Exception)
-        assert not isinstance(first, NoCapacity)
+        assert not isinstance(first, InsufficientCapacityError)
         scene.emulated.change({"faults": []})
         await scene.clock.sleep(31)  # by then it is certain that nothing was launched
-        assert (await scene.one(claim(1, ONLY_RESERVED))).reservation_id == "cr-00000001"
+        assert (await scene.one(node_claim(1, ONLY_RESERVED))).reservation_id == "cr-00000001"
 
-    played(run, reserved(1, 1))
+    run_refreshed_scene(run, reservation_object(1, 1))
 
 
 def block(**more: Any) -> Any:
-    """A capacity block of one machine, for ten hours."""
-    said = {"reservationType": "capacity-block", "endTime": iso(EPOCH + 10 * HOUR)}
-    return reserved(1, 1, "m5.large", A, **(said | more))
+    """A capacity block of one instance, for ten hours."""
+    said = {"reservationType": "capacity-block", "endTime": iso_timestamp(EPOCH + 10 * HOUR)}
+    return reservation_object(1, 1, "m5.large", A, **(said | more))
 
 
 def test_aln_1_a_capacity_block_is_bought_on_its_own_market() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        machine = await scene.one(node_claim(1))
         (fleet,) = scene.fleets()
         target = fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
-        assert (target, pools(fleet)) == ("capacity-block", [("m5.large", A)])
+        assert (target, requested_overrides(fleet)) == ("capacity-block", [("m5.large", A)])
         assert "OnDemandOptions" not in fleet
         assert machine.labels[RESERVATION_TYPE] == "capacity-block"
 
-    played(run, block())
+    run_refreshed_scene(run, block())
 
 
 def test_aln_1_interruptible_capacity_is_bought_as_reserved_capacity() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        machine = await scene.one(node_claim(1))
         (fleet,) = scene.fleets()
         target = fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
         kinds = fleet["ReservedCapacityOptions"]["ReservationTypes"]
         assert (target, kinds) == ("reserved-capacity", ["interruptible-capacity-reservation"])
         assert machine.labels[RESERVATION_INTERRUPTIBLE] == "true"
 
-    played(run, reserved(1, 1, interruptible=True))
+    run_refreshed_scene(run, reservation_object(1, 1, interruptible=True))
 
 
 def test_acr_1_a_block_is_not_launched_into_in_its_last_forty_minutes() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
         await scene.clock.sleep(10 * HOUR - 39 * 60)
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, ONLY_RESERVED))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, ONLY_RESERVED))
         assert scene.fleets() == []
         state = await scene.cloud.resolve("default")
         (listed,) = state.status["capacityReservations"]
         assert (listed["reservationType"], listed["state"]) == ("capacity-block", "expiring")
 
-    played(run, block())
+    run_refreshed_scene(run, block())
 
 
 def test_acr_5_the_condition_is_true_with_and_without_reservations() -> None:
-    async def run(scene: Scene) -> None:
-        for terms in ({}, RESERVING):
+    async def run(scene: ProviderScene) -> None:
+        for terms in ({}, RESERVATION_SELECTOR):
             scene.use(**terms)
             state = await scene.cloud.resolve("default")
             found = {each["type"]: each["status"] for each in state.status["conditions"]}
             assert found["CapacityReservationsReady"] == "True"
             assert state.ready
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_fallback_goes_from_reserved_to_spot_to_on_demand() -> None:
-    async def run(scene: Scene) -> None:
-        scene.use(**RESERVING)
-        first, second = await scene.one(claim(1)), await scene.one(claim(2))
+    async def run(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        first, second = await scene.one(node_claim(1)), await scene.one(node_claim(2))
         scene.emulated.change({"unavailable": [{"capacityType": SPOT}]})
         third: Any = None
         for number in range(3, 9):
-            (third,) = await scene.launch(claim(number))
-            if not isinstance(third, NoCapacity):
+            (third,) = await scene.launch(node_claim(number))
+            if not isinstance(third, InsufficientCapacityError):
                 break
         found = [each.capacity_type for each in (first, second, third)]
         assert found == [RESERVED, SPOT, ON_DEMAND]
 
-    played(run, reserved(1, 1))
+    run_refreshed_scene(run, reservation_object(1, 1))

@@ -6,26 +6,31 @@ The names of tests begin with the row; `s22` is item 22 on settings of instance 
 from typing import Any
 
 import pytest
-from tests.support.awslaunches import A, B, C, Scene, asking, claim
-from tests.support.awsrows import (
-    BOTH,
-    M5,
-    OD,
-    booted,
-    declare,
-    instance_type,
-    kinds,
-    one_of,
-    overlay,
-    played,
-    pools,
-    short,
-    templates,
+from tests.support.aws_provider import (
+    M5_LARGE_ONLY,
+    ON_DEMAND_ONLY,
+    ON_DEMAND_OR_SPOT,
+    A,
+    B,
+    C,
+    ProviderScene,
+    boot_instance,
+    claim_requirements,
+    declare_overrides,
+    in_requirement,
+    instance_type_document,
+    launch_template_data,
+    node_claim,
+    overlay_document,
+    requested_overrides,
+    requested_types,
+    run_refreshed_scene,
+    unavailable_offering,
 )
 
-from wainwright.api.cloud import CloudPrice
-from wainwright.emulator.settings import Settings
-from wainwright.errors import NoCapacity
+from wainwright.api.catalog_documents import CloudPrice
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import InsufficientCapacityError
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_TENANCY,
@@ -38,18 +43,18 @@ from wainwright.model.requirements import Requirements
 
 
 def test_ait_3_sixty_types_at_most_and_the_cheapest() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, OD))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
         (fleet,) = scene.fleets()
-        assert len(kinds(fleet)) == 60
-        assert len(pools(fleet)) <= 180
+        assert len(requested_types(fleet)) == 60
+        assert len(requested_overrides(fleet)) <= 180
         index = (await scene.cloud.catalog("web")).index
         prices = {
             kind.name: min(each.price for each in kind.offerings if each.capacity_type == ON_DEMAND)
             for kind in index.types
             if any(each.capacity_type == ON_DEMAND for each in kind.offerings)
         }
-        dearest = max(prices[name] for name in kinds(fleet))
+        dearest = max(prices[name] for name in requested_types(fleet))
         asked = {"cpu": 500, "memory": 1 << 30}
         fitting = {
             kind.name
@@ -57,43 +62,47 @@ def test_ait_3_sixty_types_at_most_and_the_cheapest() -> None:
             if all(kind.allocatable.get(name, 0) >= amount for name, amount in asked.items())
         }
         cheaper = {name for name in fitting if prices.get(name, dearest) < dearest}
-        assert cheaper <= kinds(fleet)
-        assert prices[machine.instance_type] == min(prices[name] for name in kinds(fleet))
+        assert cheaper <= requested_types(fleet)
+        assert prices[machine.instance_type] == min(prices[name] for name in requested_types(fleet))
 
-    played(run, types=["m5*", "m6*", "c5*", "c6*", "r5*", "t3*"])
+    run_refreshed_scene(run, types=["m5*", "m6*", "c5*", "c6*", "r5*", "t3*"])
 
 
 def test_ait_3_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
-    async def run(scene: Scene) -> None:
-        await scene.one(claim(1, BOTH))
+    async def run(scene: ProviderScene) -> None:
+        await scene.one(node_claim(1, ON_DEMAND_OR_SPOT))
         (fleet,) = scene.fleets()
         assert fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == SPOT
-        assert "m5.large" not in kinds(fleet)
-        assert "c5.large" in kinds(fleet)
+        assert "m5.large" not in requested_types(fleet)
+        assert "c5.large" in requested_types(fleet)
 
     price = CloudPrice(instanceType="m5.large", capacityType=SPOT, price=5.0)
-    played(run, prices=[price])
+    run_refreshed_scene(run, prices=[price])
 
 
 def test_ait_6_what_was_not_to_be_had_is_left_out_for_three_minutes() -> None:
-    async def run(scene: Scene) -> None:
-        scene.emulated.change({"unavailable": [short("c5.large"), short("m5.large", A)]})
-        wanted = one_of(INSTANCE_TYPE, "c5.large", "m5.large").narrow(OD)
-        machine = await scene.one(claim(1, wanted))
+    async def run(scene: ProviderScene) -> None:
+        scene.emulated.change(
+            {"unavailable": [unavailable_offering("c5.large"), unavailable_offering("m5.large", A)]}
+        )
+        wanted = in_requirement(INSTANCE_TYPE, "c5.large", "m5.large").narrow(ON_DEMAND_ONLY)
+        machine = await scene.one(node_claim(1, wanted))
         assert (machine.instance_type, machine.zone) != ("m5.large", A)
         scene.emulated.change({"unavailable": []})
-        await scene.one(claim(2, wanted))
-        tried = set(pools(scene.fleets()[0])) - set(pools(scene.fleets()[1]))
+        await scene.one(node_claim(2, wanted))
+        tried = set(requested_overrides(scene.fleets()[0])) - set(
+            requested_overrides(scene.fleets()[1])
+        )
         assert {("c5.large", A), ("c5.large", B), ("c5.large", C)} <= tried
         await scene.clock.sleep(181)
-        assert (await scene.one(claim(3, wanted))).instance_type == "c5.large"
+        assert (await scene.one(node_claim(3, wanted))).instance_type == "c5.large"
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_6_a_type_out_of_stock_stays_listed_without_anything_to_buy() -> None:
-    async def run(scene: Scene) -> None:
-        scene.cloud.shun("m5.large", A, SPOT)
+    async def run(scene: ProviderScene) -> None:
+        scene.cloud.mark_unavailable("m5.large", A, SPOT)
         (kind,) = [
             each
             for each in (await scene.cloud.catalog("web")).index.types
@@ -103,44 +112,46 @@ def test_ait_6_a_type_out_of_stock_stays_listed_without_anything_to_buy() -> Non
         assert out == {(A, SPOT)}
         assert len(kind.offerings) == 6
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_6_without_spot_on_demand_is_bought() -> None:
-    async def run(scene: Scene) -> None:
-        scene.emulated.change({"unavailable": [short("*", None, SPOT)]})
-        outcomes = [(await scene.launch(claim(number, BOTH)))[0] for number in (1, 2)]
-        assert isinstance(outcomes[0], NoCapacity)
+    async def run(scene: ProviderScene) -> None:
+        scene.emulated.change({"unavailable": [unavailable_offering("*", None, SPOT)]})
+        outcomes = [
+            (await scene.launch(node_claim(number, ON_DEMAND_OR_SPOT)))[0] for number in (1, 2)
+        ]
+        assert isinstance(outcomes[0], InsufficientCapacityError)
         assert outcomes[1].capacity_type == ON_DEMAND
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(
     ("wanted", "bought"),
     [
-        (OD, ON_DEMAND),
-        (asking((CAPACITY_TYPE, "NotIn", (SPOT,), None)), ON_DEMAND),
-        (BOTH, SPOT),
+        (ON_DEMAND_ONLY, ON_DEMAND),
+        (claim_requirements((CAPACITY_TYPE, "NotIn", (SPOT,), None)), ON_DEMAND),
+        (ON_DEMAND_OR_SPOT, SPOT),
         (Requirements(), SPOT),
     ],
 )
 def test_ait_7_spot_where_it_is_allowed_else_on_demand(wanted: Requirements, bought: str) -> None:
-    async def run(scene: Scene) -> None:
-        assert (await scene.one(claim(1, wanted))).capacity_type == bought
+    async def run(scene: ProviderScene) -> None:
+        assert (await scene.one(node_claim(1, wanted))).capacity_type == bought
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_7_a_zone_without_spot_is_no_capacity() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         for kind in ("m5.large", "c5.large", "m6g.large", "m5.xlarge"):
-            scene.cloud.shun(kind, A, SPOT)
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, asking(zone=A, capacity=SPOT)))
+            scene.cloud.mark_unavailable(kind, A, SPOT)
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, claim_requirements(zone=A, capacity=SPOT)))
         assert scene.fleets() == []
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(
@@ -149,34 +160,36 @@ def test_ait_7_a_zone_without_spot_is_no_capacity() -> None:
 def test_ait_9_shared_hardware_unless_dedicated_is_required(
     values: tuple[str, ...], tenancy: str
 ) -> None:
-    async def run(scene: Scene) -> None:
-        wanted = one_of(INSTANCE_TENANCY, *values) if values else Requirements()
-        machine = await scene.one(claim(1, wanted.narrow(OD)))
+    async def run(scene: ProviderScene) -> None:
+        wanted = in_requirement(INSTANCE_TENANCY, *values) if values else Requirements()
+        machine = await scene.one(node_claim(1, wanted.narrow(ON_DEMAND_ONLY)))
         assert machine.labels[INSTANCE_TENANCY] == tenancy
-        (data,) = templates(scene, scene.fleets()[0])[:1]
+        (data,) = launch_template_data(scene, scene.fleets()[0])[:1]
         assert data["Placement"]["Tenancy"] == tenancy
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_9_dedicated_hardware_is_asked_for_and_a_contradiction_fails() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, one_of(INSTANCE_TENANCY, "dedicated").narrow(OD)))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(
+            node_claim(1, in_requirement(INSTANCE_TENANCY, "dedicated").narrow(ON_DEMAND_ONLY))
+        )
         assert machine.labels[INSTANCE_TENANCY] == "dedicated"
-        assert {each["Placement"]["Tenancy"] for each in templates(scene, scene.fleets()[0])} == {
-            "dedicated"
-        }
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(2, one_of(INSTANCE_TENANCY, "host")))
+        assert {
+            each["Placement"]["Tenancy"] for each in launch_template_data(scene, scene.fleets()[0])
+        } == {"dedicated"}
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(2, in_requirement(INSTANCE_TENANCY, "host")))
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_10_a_catalogue_is_made_anew_only_when_something_has_changed() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         first = (await scene.cloud.catalog("web")).index
         assert (await scene.cloud.catalog("web")).index is first
-        scene.cloud.shun("m5.large", A, SPOT)
+        scene.cloud.mark_unavailable("m5.large", A, SPOT)
         second = (await scene.cloud.catalog("web")).index
         assert second is not first
         scene.use(kubelet={"maxPods": 20})
@@ -184,33 +197,35 @@ def test_ait_10_a_catalogue_is_made_anew_only_when_something_has_changed() -> No
         assert {kind.capacity["pods"] for kind in third.types} == {20}
         assert {kind.capacity["pods"] for kind in second.types} != {20}
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_11_one_offering_for_each_zone_and_way_to_pay() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         for kind in (await scene.cloud.catalog("web")).index.types:
             found = sorted((each.zone, each.capacity_type) for each in kind.offerings)
             assert found == sorted((zone, way) for zone in (A, B, C) for way in (ON_DEMAND, SPOT))
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_ait_11_an_overlay_can_price_what_has_no_price() -> None:
-    async def run(scene: Scene) -> None:
-        wanted = one_of(INSTANCE_TYPE, "r9g.large").narrow(OD)
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, wanted))
-        declare(scene, overlays=(overlay("priced", INSTANCE_TYPE, "r9g.large", price="1.5"),))
-        machine = await scene.one(claim(2, wanted))
+    async def run(scene: ProviderScene) -> None:
+        wanted = in_requirement(INSTANCE_TYPE, "r9g.large").narrow(ON_DEMAND_ONLY)
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, wanted))
+        declare_overrides(
+            scene, overlays=(overlay_document("priced", INSTANCE_TYPE, "r9g.large", price="1.5"),)
+        )
+        machine = await scene.one(node_claim(2, wanted))
         assert (machine.instance_type, machine.price) == ("r9g.large", 1.5)
 
-    played(run, types=["m5.large", "r9g.large"])
+    run_refreshed_scene(run, types=["m5.large", "r9g.large"])
 
 
 def test_ait_14_memory_of_real_nodes_counts_until_the_image_changes() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, M5.narrow(OD)))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
 
         async def memory() -> int:
             index = (await scene.cloud.catalog("web")).index
@@ -218,33 +233,35 @@ def test_ait_14_memory_of_real_nodes_counts_until_the_image_changes() -> None:
             return kind.capacity["memory"]
 
         estimate = await memory()
-        scene.cloud.learn(machine, estimate - (100 << 20))
+        scene.cloud.record_discovered_capacity(machine, estimate - (100 << 20))
         assert await memory() == estimate - (100 << 20)
         scene.use(amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         assert await memory() == estimate
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_s22_a_launch_needs_an_offering_that_the_node_may_have() -> None:
     offering = {"karpenter.sh/capacity-type": ON_DEMAND, "topology.kubernetes.io/zone": B}
 
-    async def run(scene: Scene) -> None:
-        declare(
+    async def run(scene: ProviderScene) -> None:
+        declare_overrides(
             scene,
             types=(
-                instance_type("m5.large", offerings=[{**offering, "karpenter.sh/price": 0.05}]),
+                instance_type_document(
+                    "m5.large", offerings=[{**offering, "karpenter.sh/price": 0.05}]
+                ),
             ),
         )
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(1, M5.narrow(one_of(ZONE, A))))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(in_requirement(ZONE, A))))
         assert scene.fleets() == []
-        machine = await scene.one(claim(2, M5))
+        machine = await scene.one(node_claim(2, M5_LARGE_ONLY))
         assert (machine.zone, machine.capacity_type, machine.price) == (B, ON_DEMAND, 0.05)
-        with pytest.raises(NoCapacity):
-            await scene.one(claim(3, M5.narrow(asking(capacity=SPOT))))
+        with pytest.raises(InsufficientCapacityError):
+            await scene.one(node_claim(3, M5_LARGE_ONLY.narrow(claim_requirements(capacity=SPOT))))
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_s12_the_kubelet_gets_what_was_planned_with() -> None:
@@ -254,13 +271,13 @@ def test_s12_the_kubelet_gets_what_was_planned_with() -> None:
         "evictionHard": {"memory.available": "1Gi", "nodefs.available": "15%"},
     }
 
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(kubelet=kubelet)
-        machine = await scene.one(claim(1, M5.narrow(OD)))
-        assert kept(booted(scene, machine.id)) == kept(machine)
+        machine = await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
+        assert kept(boot_instance(scene, machine.id)) == kept(machine)
         assert kept(machine)["memory"] == (1024 + 200 + 1024) << 20
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def kept(sized: Any) -> dict[str, int]:
@@ -273,21 +290,27 @@ def kept(sized: Any) -> dict[str, int]:
 def test_s28_s33_pods_of_instance_type_objects_reach_the_machine_by_one_template(
     alias: str,
 ) -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(amiSelectorTerms=[{"alias": alias}])
-        await scene.one(claim(1, one_of(INSTANCE_TYPE, "m5.large", "c5.large").narrow(OD)))
-        declare(
+        await scene.one(
+            node_claim(
+                1, in_requirement(INSTANCE_TYPE, "m5.large", "c5.large").narrow(ON_DEMAND_ONLY)
+            )
+        )
+        declare_overrides(
             scene,
             types=(
-                instance_type("m5.large", resources={"pods": "17"}),
-                instance_type("c5.large", resources={"pods": "19"}),
+                instance_type_document("m5.large", resources={"pods": "17"}),
+                instance_type_document("c5.large", resources={"pods": "19"}),
             ),
         )
-        machine = await scene.one(claim(2, M5.narrow(OD)))
-        other = await scene.one(claim(3, one_of(INSTANCE_TYPE, "c5.large").narrow(OD)))
+        machine = await scene.one(node_claim(2, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
+        other = await scene.one(
+            node_claim(3, in_requirement(INSTANCE_TYPE, "c5.large").narrow(ON_DEMAND_ONLY))
+        )
         assert (machine.capacity["pods"], other.capacity["pods"]) == (17, 19)
         for each in (machine, other):
-            node = booted(scene, each.id)
+            node = boot_instance(scene, each.id)
             assert node.capacity["pods"] == each.capacity["pods"]
             assert kept(node) == kept(each)
         names = [
@@ -298,4 +321,4 @@ def test_s28_s33_pods_of_instance_type_objects_reach_the_machine_by_one_template
         assert len(set(names)) == 1
         assert len(scene.fleets()[0]["LaunchTemplateConfigs"]) == 1
 
-    played(run, settings=Settings(kubernetes="1.32"))
+    run_refreshed_scene(run, settings=EmulatorSettings(kubernetes="1.32"))

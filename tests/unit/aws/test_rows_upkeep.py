@@ -1,4 +1,4 @@
-"""Rows of docs/aws-rows.md on what happens to machines after their launch, and on prices (ANC)."""
+"""Rows of docs/aws-rows.md on what happens to instances after their launch, and on prices (ANC)."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,55 +7,62 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.support.awslaunches import A, B, Scene, claim
-from tests.support.awsrows import M5, OD, played
+from tests.support.aws_provider import (
+    M5_LARGE_ONLY,
+    ON_DEMAND_ONLY,
+    A,
+    B,
+    ProviderScene,
+    node_claim,
+    run_refreshed_scene,
+)
 
-from wainwright.aws.boto import Boto
-from wainwright.aws.interruption import RECEIVED
-from wainwright.aws.prices import on_demand_prices
-from wainwright.emulator.world import Answer
-from wainwright.errors import NotFound
-from wainwright.model.interruption import Interruption, Kind
+from wainwright.aws.api.boto import BotoSeam
+from wainwright.aws.instancetypes.pricing import parse_on_demand_prices
+from wainwright.emulator.context import Response
+from wainwright.errors import InstanceNotFoundError
+from wainwright.metrics import INTERRUPTION_MESSAGES_RECEIVED
 from wainwright.model.labels import ON_DEMAND, SPOT
+from wainwright.model.node_claim import Interruption, InterruptionKind
 
 
-def tags(scene: Scene, instance: str) -> dict[str, str]:
-    machine = scene.emulated.parts.instances.get(instance)
+def tags(scene: ProviderScene, instance: str) -> dict[str, str]:
+    machine = scene.emulated.services.instances.get(instance)
     assert machine is not None
     return machine.tags
 
 
 def test_anc_6_a_machine_without_a_claim_is_garbage_after_half_a_minute() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, OD))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
         kept = scene.store.claims["uid-1"]
         await scene.clock.sleep(25)
-        assert await scene.cloud.garbage([]) == []
+        assert await scene.cloud.find_garbage([]) == []
         await scene.clock.sleep(10)
-        assert [each.id for each in await scene.cloud.garbage([])] == [machine.id]
-        assert await scene.cloud.garbage([kept]) == []
+        assert [each.id for each in await scene.cloud.find_garbage([])] == [machine.id]
+        assert await scene.cloud.find_garbage([kept]) == []
         await scene.cloud.terminate(machine.id)
-        assert await scene.cloud.garbage([]) == []
+        assert await scene.cloud.find_garbage([]) == []
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_6_machines_of_others_are_nobodys_garbage() -> None:
-    async def run(scene: Scene) -> None:
-        image = next(iter(scene.emulated.parts.images.state.images))
+    async def run(scene: ProviderScene) -> None:
+        image = next(iter(scene.emulated.services.images.state.images))
         asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
         scene.emulated.answer("ec2", "RunInstances", asked)
         await scene.clock.sleep(60)
-        assert await scene.cloud.garbage([]) == []
+        assert await scene.cloud.find_garbage([]) == []
         assert await scene.cloud.instances() == []
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_6_a_machine_is_tagged_once_with_node_claim_and_cluster() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(tags={"team": "web"})
-        machine = await scene.one(claim(1, OD))
+        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
         for _ in range(2):
             await scene.cloud.tag(machine.id, node="ip-1", claim="web-1")
         assert len(scene.seam.asked("CreateTags")) == 1
@@ -72,13 +79,17 @@ def test_anc_6_a_machine_is_tagged_once_with_node_claim_and_cluster() -> None:
         (listed,) = await scene.cloud.instances()
         assert (listed.claim, listed.pool) == ("web-1", "web")
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_6_a_name_that_the_class_gives_stays_and_tags_come_one_a_second() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.use(tags={"Name": "mine"})
-        machines = await scene.launch(claim(1, OD), claim(2, OD), claim(3, OD))
+        machines = await scene.launch(
+            node_claim(1, ON_DEMAND_ONLY),
+            node_claim(2, ON_DEMAND_ONLY),
+            node_claim(3, ON_DEMAND_ONLY),
+        )
         began = scene.clock.now()
         asked = [scene.cloud.tag(each.id, node="ip", claim="x") for each in machines]
         await asyncio.gather(*asked)
@@ -86,13 +97,13 @@ def test_anc_6_a_name_that_the_class_gives_stays_and_tags_come_one_a_second() ->
         assert {tags(scene, each.id)["Name"] for each in machines} == {"mine"}
         await scene.cloud.terminate(machines[0].id)
         await scene.clock.sleep(3700)
-        with pytest.raises(NotFound):
+        with pytest.raises(InstanceNotFoundError):
             await scene.cloud.tag(machines[0].id, node="ip", claim="x")
 
-    played(run)
+    run_refreshed_scene(run)
 
 
-async def heard(scene: Scene, *kinds: Kind) -> Interruption:
+async def heard(scene: ProviderScene, *kinds: InterruptionKind) -> Interruption:
     """The next announcement of one of these kinds."""
     stream = cast(AsyncGenerator[Interruption, None], scene.cloud.interruptions())
     async with aclosing(stream):
@@ -105,18 +116,18 @@ async def heard(scene: Scene, *kinds: Kind) -> Interruption:
 @pytest.mark.parametrize(
     ("happens", "kind", "notice"),
     [
-        ("spot", Kind.SPOT, 120.0),
-        ("rebalance", Kind.REBALANCE, None),
-        ("reservation", Kind.RESERVATION, 120.0),
-        ("instance-retirement", Kind.SCHEDULED, 120.0),
-        ("system-reboot", Kind.SCHEDULED, 120.0),
+        ("spot", InterruptionKind.SPOT, 120.0),
+        ("rebalance", InterruptionKind.REBALANCE, None),
+        ("reservation", InterruptionKind.RESERVATION, 120.0),
+        ("instance-retirement", InterruptionKind.SCHEDULED, 120.0),
+        ("system-reboot", InterruptionKind.SCHEDULED, 120.0),
     ],
 )
 def test_anc_7_announcements_are_read_from_the_queue(
-    happens: str, kind: Kind, notice: float | None
+    happens: str, kind: InterruptionKind, notice: float | None
 ) -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1))
         await scene.clock.sleep(10.5 - (scene.clock.now() % 1))
         at = int(scene.clock.now())
         scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": happens}]})
@@ -128,19 +139,19 @@ def test_anc_7_announcements_are_read_from_the_queue(
             assert found.ends_at == pytest.approx(at + notice, abs=1.5)
         assert found.kind.ends is (happens != "rebalance")
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_7_a_machine_that_ends_is_announced_by_its_state() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1))
         scene.emulated.answer("ec2", "TerminateInstances", {"InstanceIds": [machine.id]})
-        assert (await heard(scene, Kind.TERMINATING)).instance == machine.id
+        assert (await heard(scene, InterruptionKind.TERMINATING)).instance == machine.id
 
-    played(run)
+    run_refreshed_scene(run)
 
 
-def send(scene: Scene, body: str) -> None:
+def send(scene: ProviderScene, body: str) -> None:
     url = scene.emulated.account.queue_url
     scene.emulated.answer("sqs", "SendMessage", {"QueueUrl": url, "MessageBody": body})
 
@@ -158,33 +169,33 @@ def send(scene: Scene, body: str) -> None:
     ],
 )
 def test_anc_7_what_cannot_be_read_is_counted_and_removed(body: str, word: str) -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1))
         await scene.clock.sleep(5)
         send(scene, body)
         scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": "rebalance"}]})
-        await heard(scene, Kind.REBALANCE)
-        others = 2 if word == "no_op" else 0  # that the machine is pending, and that it runs
-        assert scene.metrics.value(RECEIVED, message_type=word) == 1 + others
+        await heard(scene, InterruptionKind.REBALANCE)
+        others = 2 if word == "no_op" else 0  # that the instance is pending, and that it runs
+        assert scene.metrics.value(INTERRUPTION_MESSAGES_RECEIVED, message_type=word) == 1 + others
         asked = {"QueueUrl": scene.emulated.account.queue_url, "MaxNumberOfMessages": 10}
         await scene.clock.sleep(30)  # until what was read but not removed would come again
         left = scene.emulated.answer("sqs", "ReceiveMessage", asked).get("Messages", [])
         assert body not in [each["Body"] for each in left]
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_7_a_pool_that_was_taken_back_is_left_alone_for_a_while() -> None:
-    async def run(scene: Scene) -> None:
-        machine = await scene.one(claim(1, M5))
-        scene.cloud.shun(machine.instance_type, machine.zone, SPOT)
-        again = await scene.one(claim(2, M5))
+    async def run(scene: ProviderScene) -> None:
+        machine = await scene.one(node_claim(1, M5_LARGE_ONLY))
+        scene.cloud.mark_unavailable(machine.instance_type, machine.zone, SPOT)
+        again = await scene.one(node_claim(2, M5_LARGE_ONLY))
         assert (again.zone, again.capacity_type) != (machine.zone, machine.capacity_type)
 
-    played(run)
+    run_refreshed_scene(run)
 
 
-def price(scene: Scene, kind: str, zone: str, capacity_type: str) -> Any:
+def price(scene: ProviderScene, kind: str, zone: str, capacity_type: str) -> Any:
     async def found() -> float | None:
         for each in (await scene.cloud.catalog("web")).index.types:
             if each.name == kind:
@@ -198,9 +209,9 @@ def price(scene: Scene, kind: str, zone: str, capacity_type: str) -> Any:
 class Failing:
     """The seam, on which some operations fail or come back empty."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ProviderScene) -> None:
         self._seam = scene.seam
-        self.faults: dict[str, Answer | BaseException] = {}
+        self.faults: dict[str, Response | BaseException] = {}
 
     async def call(self, service: str, operation: str, params: Any) -> Any:
         fault = self.faults.get(operation)
@@ -210,7 +221,7 @@ class Failing:
 
 
 def test_anc_8_prices_are_asked_for_every_twelve_hours_and_spot_by_zone() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         scene.emulated.change(
             {
                 "prices": [
@@ -229,11 +240,11 @@ def test_anc_8_prices_are_asked_for_every_twelve_hours_and_spot_by_zone() -> Non
         assert await price(scene, "m5.large", A, SPOT) == 0.1
         assert await price(scene, "m5.large", B, SPOT) == 0.2
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_8_the_built_in_prices_stand_in_until_there_are_others() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         listed = {"instanceType": "m5.large", "capacityType": ON_DEMAND, "price": 0.5}
         scene.emulated.change({"prices": [listed]})
         seam = Failing(scene)
@@ -253,11 +264,11 @@ def test_anc_8_the_built_in_prices_stand_in_until_there_are_others() -> None:
         assert await price(scene, "m5.large", A, ON_DEMAND) == 0.5
         assert await price(scene, "m5.large", A, SPOT) == spot
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_8_in_an_isolated_vpc_the_price_list_is_not_asked() -> None:
-    async def run(scene: Scene) -> None:
+    async def run(scene: ProviderScene) -> None:
         cluster = msgspec.structs.replace(scene.setup.cluster, isolated_vpc=True)
         scene.setup = msgspec.structs.replace(scene.setup, cluster=cluster)
         scene.cloud = scene.provider()
@@ -266,16 +277,16 @@ def test_anc_8_in_an_isolated_vpc_the_price_list_is_not_asked() -> None:
         assert len(scene.seam.asked("GetProducts")) == before
         assert len(scene.seam.asked("DescribeSpotPriceHistory")) > 0
 
-    played(run)
+    run_refreshed_scene(run)
 
 
 def test_anc_8_china_has_a_price_list_and_a_currency_of_its_own() -> None:
-    assert Boto("cn-north-1").region_of("pricing") == "cn-northwest-1"
-    assert Boto("us-gov-west-1").region_of("pricing") == "us-east-1"
+    assert BotoSeam("cn-north-1").region_of("pricing") == "cn-northwest-1"
+    assert BotoSeam("us-gov-west-1").region_of("pricing") == "us-east-1"
     rate = {"pricePerUnit": {"CNY": "1.5"}}
     product = {
         "product": {"attributes": {"instanceType": "m5.large"}},
         "terms": {"OnDemand": {"a": {"priceDimensions": {"b": rate}}}},
     }
-    assert on_demand_prices([product], "CNY") == {"m5.large": 1.5}
-    assert on_demand_prices([product], "USD") == {}
+    assert parse_on_demand_prices([product], "CNY") == {"m5.large": 1.5}
+    assert parse_on_demand_prices([product], "USD") == {}

@@ -3,20 +3,20 @@
 import pytest
 
 from wainwright.catalogue import regions
-from wainwright.errors import BadInput
+from wainwright.errors import InvalidInputError
 
 
 def test_every_region_of_the_source_is_there() -> None:
-    assert len(regions.names()) == 30
-    assert {"us-east-1", "eu-central-1", "ap-southeast-2"} <= set(regions.names())
+    assert len(regions.region_names()) == 30
+    assert {"us-east-1", "eu-central-1", "ap-southeast-2"} <= set(regions.region_names())
 
 
 def test_us_east_1_offers_nearly_everything() -> None:
-    assert len(regions.region("us-east-1").offered) == 1375
+    assert len(regions.load_region("us-east-1").offered) == 1375
 
 
 def test_zone_names_and_ids_run_in_step() -> None:
-    zones = [(zone.name, zone.id) for zone in regions.region("us-west-2").zones]
+    zones = [(zone.name, zone.id) for zone in regions.load_region("us-west-2").zones]
     assert zones == [
         ("us-west-2a", "usw2-az1"),
         ("us-west-2b", "usw2-az2"),
@@ -26,37 +26,37 @@ def test_zone_names_and_ids_run_in_step() -> None:
 
 
 def test_the_old_zone_of_us_east_1_keeps_its_usual_name() -> None:
-    region = regions.region("us-east-1")
+    region = regions.load_region("us-east-1")
     (old,) = [zone for zone in region.zones if zone.id == "use1-az3"]
     assert old.name == "us-east-1e"
     assert sum(old in zones for zones in region.offered.values()) < 100
 
 
-@pytest.mark.parametrize("name", regions.names())
+@pytest.mark.parametrize("name", regions.region_names())
 def test_every_zone_has_an_id_of_its_own_and_offers_something(name: str) -> None:
-    region = regions.region(name)
+    region = regions.load_region(name)
     assert len({zone.id for zone in region.zones}) == len(region.zones) >= 2
     assert {zone for zones in region.offered.values() for zone in zones} == set(region.zones)
     assert all(zone.name.startswith(name) for zone in region.zones)
 
 
 def test_a_type_that_the_region_lacks_is_offered_nowhere() -> None:
-    assert regions.region("me-south-1").zones_of("p5.48xlarge") == ()
-    assert regions.region("us-east-1").zones_of("no.such") == ()
+    assert regions.load_region("me-south-1").zones_of("p5.48xlarge") == ()
+    assert regions.load_region("us-east-1").zones_of("no.such") == ()
 
 
 def test_china_is_refused_until_it_is_priced() -> None:
-    with pytest.raises(BadInput, match="no prices for cn-north-1"):
-        regions.region("cn-north-1")
+    with pytest.raises(InvalidInputError, match="no prices for cn-north-1"):
+        regions.load_region("cn-north-1")
 
 
 def test_a_slip_in_a_region_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(BadInput) as refused:
-        regions.region("us-east1")
+    with pytest.raises(InvalidInputError) as refused:
+        regions.load_region("us-east1")
     assert refused.value.hint == "did you mean us-east-1?"
 
 
 def test_a_name_like_no_other_is_answered_with_all() -> None:
-    with pytest.raises(BadInput) as refused:
-        regions.region("?")
+    with pytest.raises(InvalidInputError) as refused:
+        regions.load_region("?")
     assert "eu-north-1" in refused.value.hint

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from wainwright.cli.catalog import catalog
+from wainwright.cli.catalog_input import parse_feature_gates, parse_time
 from wainwright.cli.explain import explain
-from wainwright.cli.supplies import gates, moment
-from wainwright.errors import Usage
-from wainwright.manifests.refused import InputRefused
+from wainwright.errors import UsageError
+from wainwright.manifests.problems import InvalidInput
 
 CLOUD = """
 apiVersion: wainwright.dev/v1alpha1
@@ -190,7 +190,7 @@ def test_remarks_name_file_and_line(cloud: str) -> None:
 
 def test_a_refusal_names_file_line_and_field(cloud: str) -> None:
     Path(cloud).write_text(CLOUD.replace("us-west-2b]", "us-west-9b]"))
-    with pytest.raises(InputRefused) as caught:
+    with pytest.raises(InvalidInput) as caught:
         run(catalog, cloud)
     (problem,) = caught.value.report.errors
     assert (problem.file, problem.line, problem.path) == (cloud, 7, "spec.zones[1]")
@@ -198,7 +198,7 @@ def test_a_refusal_names_file_line_and_field(cloud: str) -> None:
 
 
 def test_a_refusal_from_a_pipe_names_the_object() -> None:
-    with pytest.raises(InputRefused) as caught:
+    with pytest.raises(InvalidInput) as caught:
         run(catalog, "-", text=CLOUD.replace("us-west-2b]", "us-west-9b]"))
     (problem,) = caught.value.report.errors
     assert (problem.file, problem.line, problem.path) == ("Cloud west", None, "spec.zones[1]")
@@ -230,7 +230,7 @@ def test_flags_that_make_no_sense_are_refused(
 def test_several_classes_that_differ_need_a_name(cloud: str) -> None:
     other = CLOUD.split("---")[1].replace("default", "other").replace("cr-a", "cr-b")
     Path(cloud).write_text(f"{CLOUD}---{other}")
-    with pytest.raises(Usage, match="several classes, and they differ: default, other"):
+    with pytest.raises(UsageError, match="several classes, and they differ: default, other"):
         run(catalog, cloud)
     assert "c5.large" in run(catalog, cloud, "--nodeclass", "other").stdout
 
@@ -283,7 +283,7 @@ def test_an_unknown_type_is_not_taken_for_one_of_another_family(name: str, hint:
     )
     line = ("type", name, "-")
     refused = CliRunner().invoke(explain, line, input=cloud, standalone_mode=False).exception
-    assert isinstance(refused, Usage)
+    assert isinstance(refused, UsageError)
     assert refused.hint == hint
 
 
@@ -324,16 +324,22 @@ def test_explain_price_as_json_has_before_and_after(cloud: str) -> None:
 
 
 def test_an_unknown_type_is_suggested() -> None:
-    with pytest.raises(Usage, match=r"there is no instance type m5\.xlrge in us-east-1") as caught:
+    with pytest.raises(
+        UsageError, match=r"there is no instance type m5\.xlrge in us-east-1"
+    ) as caught:
         run(explain, "price", "m5.xlrge")
     assert caught.value.hint == "did you mean m5.xlarge?"
 
 
 def test_a_time_without_a_zone_is_utc() -> None:
-    assert moment("2026-01-31T08:00:00") == moment("2026-01-31T09:00:00+01:00")
+    assert parse_time("2026-01-31T08:00:00") == parse_time("2026-01-31T09:00:00+01:00")
 
 
 def test_gates_go_by_both_their_names() -> None:
-    assert gates(["ReservedCapacity=false"]) == gates(["CapacityReservations=False"])
-    assert gates(["CapacityReservations=false", "CapacityReservations=true"]) == gates([])
-    assert gates(["SpotToSpotConsolidation=true"]) == gates([])
+    assert parse_feature_gates(["ReservedCapacity=false"]) == parse_feature_gates(
+        ["CapacityReservations=False"]
+    )
+    assert parse_feature_gates(
+        ["CapacityReservations=false", "CapacityReservations=true"]
+    ) == parse_feature_gates([])
+    assert parse_feature_gates(["SpotToSpotConsolidation=true"]) == parse_feature_gates([])

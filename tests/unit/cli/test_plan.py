@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.table import TESTS
+from tests.support.manifest_tables import TESTS
 
 import wainwright
 from wainwright.cli.main import main, wain
@@ -231,8 +231,8 @@ def test_idle_slots_name_who_could_have_used_them(tmp_path: Path) -> None:
 
 
 def test_the_library_reads_plans_and_explains_in_five_lines() -> None:
-    world = wainwright.read(STORY)
-    plan = wainwright.plan(world, now=datetime(2026, 1, 31, tzinfo=UTC))
+    manifests = wainwright.read(STORY)
+    plan = wainwright.plan(manifests, now=datetime(2026, 1, 31, tzinfo=UTC))
     assert len(plan.claims) == 7
     assert plan.price > 0
-    assert "goes to" in wainwright.explain(world, "shop/web-0")
+    assert "goes to" in wainwright.explain(manifests, "shop/web-0")

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 import wainwright
 from wainwright.cli.main import main, wain
-from wainwright.manifests.refused import InputRefused
+from wainwright.manifests.problems import InvalidInput
 
 NOW = ("--now", "2026-01-31T12:00:00Z")
 INPUT = """\
@@ -150,13 +150,13 @@ def test_a_configuration_among_the_manifests_is_noted(folder: Path) -> None:
 
 
 def test_the_library_spreads_by_the_defaults(folder: Path) -> None:
-    world = wainwright.read(folder / "input", scheduler_config=folder / "scheduler.yaml")
+    manifests = wainwright.read(folder / "input", scheduler_config=folder / "scheduler.yaml")
     now = datetime(2026, 1, 31, tzinfo=UTC)
-    assert len(wainwright.plan(world, now=now).claims) == 3
+    assert len(wainwright.plan(manifests, now=now).claims) == 3
     assert len(wainwright.plan(wainwright.read(folder / "input"), now=now).claims) == 1
 
 
 def test_the_library_refuses_a_bad_configuration(folder: Path) -> None:
     (folder / "scheduler.yaml").write_text("[]\n")
-    with pytest.raises(InputRefused):
+    with pytest.raises(InvalidInput):
         wainwright.read(folder / "input", scheduler_config=folder / "scheduler.yaml")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.support.table import TESTS
+from tests.support.manifest_tables import TESTS
 
 from wainwright.cli.main import main, wain
 

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
-from tests.support.model import GIB, asking, instance_type, offering
+from tests.support.model_builders import GIB, instance_type, label_requirement, offering
 
 from wainwright.core.plan import plan
-from wainwright.model.index import TypeIndex
 from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     ARCH,
     CAPACITY_TYPE,
@@ -20,16 +20,14 @@ from wainwright.model.labels import (
     SPOT,
     ZONE,
 )
-from wainwright.model.options import MinValuesPolicy, Options
-from wainwright.model.plan import Plan, PlannedClaim
-from wainwright.model.pod import ANYWHERE, Pod
-from wainwright.model.pool import Pool
+from wainwright.model.plan import MinValuesPolicy, Plan, PlannedNodeClaim, PlanOptions
+from wainwright.model.pod import ANY_NODE_TERMS, Pod
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
-from wainwright.model.snapshot import Snapshot
+from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.taints import Taint, Toleration
 
 WHOLE = 2000  # cpu of a large type: who asks for it needs a node for itself
-BEST_EFFORT = Options(min_values_policy=MinValuesPolicy.BEST_EFFORT)
+BEST_EFFORT = PlanOptions(min_values_policy=MinValuesPolicy.BEST_EFFORT)
 
 
 def pods(
@@ -40,7 +38,7 @@ def pods(
     asks: Requirements = NO_REQUIREMENTS,
     tolerations: tuple[Toleration, ...] = (),
 ) -> tuple[Pod, ...]:
-    requests, alternatives = {"cpu": cpu}, ANYWHERE if not asks else (asks,)
+    requests, alternatives = {"cpu": cpu}, ANY_NODE_TERMS if not asks else (asks,)
     return tuple(
         Pod(
             namespace="default",
@@ -73,13 +71,13 @@ def planned(
     waiting: Sequence[Pod],
     pools: Sequence[Pool],
     types: Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]],
-    options: Options | None = None,
+    options: PlanOptions | None = None,
 ) -> Plan:
     """All pools buy the same, unless it is told by pool."""
     by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
-    catalogs = {name: TypeIndex(kinds) for name, kinds in by_pool.items()}
+    catalogs = {name: InstanceTypeIndex(kinds) for name, kinds in by_pool.items()}
     snapshot = Snapshot(pods=tuple(waiting), pools=tuple(pools))
-    return plan(snapshot, catalogs, options or Options())
+    return plan(snapshot, catalogs, options or PlanOptions())
 
 
 def bought(made: Plan) -> list[str]:
@@ -87,7 +85,7 @@ def bought(made: Plan) -> list[str]:
     return [f"{claim.round} {claim.launch.reservation_id or '-'}" for claim in made.claims]
 
 
-def claim_of(made: Plan, pod: str) -> PlannedClaim:
+def claim_of(made: Plan, pod: str) -> PlannedNodeClaim:
     return next(claim for claim in made.claims if f"default/{pod}" in claim.pods)
 
 
@@ -134,7 +132,9 @@ def test_a_slot_that_is_held_sends_nobody_to_a_lighter_pool() -> None:
     """RSV-6."""
     types = [kind("c5.large", slots("cr-1", 1), slots("cr-2", 1), offering())]
     pools = [
-        Pool(name="heavy", weight=10, requirements=asking(CAPACITY_TYPE, "In", RESERVED)),
+        Pool(
+            name="heavy", weight=10, requirements=label_requirement(CAPACITY_TYPE, "In", RESERVED)
+        ),
         Pool(name="light"),
     ]
     made = planned(pods(3), pools, types)
@@ -144,8 +144,8 @@ def test_a_slot_that_is_held_sends_nobody_to_a_lighter_pool() -> None:
 @pytest.mark.parametrize("fallback", [False, True])
 def test_a_pod_waits_for_the_slot_without_which_min_values_cannot_be_met(fallback: bool) -> None:
     """One of the two is free and of no use alone; the other is let go when the first launches."""
-    reserved = asking(CAPACITY_TYPE, "In", RESERVED)
-    diverse = asking(INSTANCE_TYPE, min_values=2).narrow(reserved)
+    reserved = label_requirement(CAPACITY_TYPE, "In", RESERVED)
+    diverse = label_requirement(INSTANCE_TYPE, min_values=2).narrow(reserved)
     pools = [Pool(name="diverse", weight=20, requirements=diverse), Pool(name="other", weight=30)]
     pools += [Pool(name="fallback")] if fallback else []
     m5 = kind("m5.large", slots("cr-2", 1))
@@ -154,8 +154,8 @@ def test_a_pod_waits_for_the_slot_without_which_min_values_cannot_be_met(fallbac
         "other": [m5, kind("a1.large", slots("cr-3", 1))],
         "fallback": [kind("r5.large")],
     }
-    waiting = [*pods(1, "first", asks=asking(NODEPOOL, "In", "other"))]
-    waiting += pods(1, "second", cpu=1900, asks=asking(NODEPOOL, "NotIn", "other"))
+    waiting = [*pods(1, "first", asks=label_requirement(NODEPOOL, "In", "other"))]
+    waiting += pods(1, "second", cpu=1900, asks=label_requirement(NODEPOOL, "NotIn", "other"))
     made = planned(waiting, pools, types)
     assert [(claim.pool, claim.round) for claim in made.claims] == [("other", 1), ("diverse", 2)]
 
@@ -176,8 +176,8 @@ def test_who_waited_in_vain_joins_a_machine_under_way_only_as_it_would_be_launch
     sold = [offering(price=0.1), offering(zone="zone-b", price=0.2)]
     types = [kind("c5.large", slots("cr-1", 1, "zone-a"), slots("cr-1", 1, "zone-b"), *sold)]
     waiting = [*pods(1, "taker")]
-    waiting += pods(1, "opener", cpu=1000, asks=asking(CAPACITY_TYPE, "In", ON_DEMAND))
-    waiting += pods(1, "waiter", cpu=500, asks=asking(ZONE, "In", zone))
+    waiting += pods(1, "opener", cpu=1000, asks=label_requirement(CAPACITY_TYPE, "In", ON_DEMAND))
+    waiting += pods(1, "waiter", cpu=500, asks=label_requirement(ZONE, "In", zone))
     made = planned(waiting, [Pool(name="only")], types)
     assert len(made.claims) == nodes
     opener = claim_of(made, "opener-0")
@@ -195,13 +195,18 @@ def test_the_last_reserved_offering_is_never_packed_away() -> None:
 
 def test_nor_is_it_given_up_for_a_label() -> None:
     types = [kind("c5.large", slots("cr-1", 1, "zone-a"), offering(zone="zone-b"))]
-    waiting = [*pods(1, cpu=500), *pods(1, "b", cpu=400, asks=asking(ZONE, "In", "zone-b"))]
+    waiting = [
+        *pods(1, cpu=500),
+        *pods(1, "b", cpu=400, asks=label_requirement(ZONE, "In", "zone-b")),
+    ]
     made = planned(waiting, [Pool(name="only")], types)
     assert [claim.launch.reservation_id for claim in made.claims] == ["cr-1", None]
 
 
 def test_a_slot_of_a_heavy_pool_goes_before_room_in_a_light_one() -> None:
-    heavy = Pool(name="heavy", weight=10, requirements=asking(CAPACITY_TYPE, "In", RESERVED))
+    heavy = Pool(
+        name="heavy", weight=10, requirements=label_requirement(CAPACITY_TYPE, "In", RESERVED)
+    )
     types = [
         kind("c5.large", slots("cr-1", 1)),
         kind("c5.2xlarge", offering(price=0.8), cpu=8000),
@@ -215,11 +220,11 @@ def test_a_slot_of_a_heavy_pool_goes_before_room_in_a_light_one() -> None:
 def test_default_architecture_unless_asked() -> None:
     """Use case 1 of the weights."""
     pools = [
-        Pool(name="default", weight=100, requirements=asking(ARCH, "In", "amd64")),
-        Pool(name="arm64", weight=50, requirements=asking(ARCH)),
+        Pool(name="default", weight=100, requirements=label_requirement(ARCH, "In", "amd64")),
+        Pool(name="arm64", weight=50, requirements=label_requirement(ARCH)),
     ]
     types = [kind("c5.large"), kind("c6g.large", offering(price=0.01), arch="arm64")]
-    waiting = [*pods(1), *pods(1, "arm", asks=asking(ARCH, "In", "arm64"))]
+    waiting = [*pods(1), *pods(1, "arm", asks=label_requirement(ARCH, "In", "arm64"))]
     made = planned(waiting, pools, types)
     assert claim_of(made, "web-0").pool == "default"
     assert claim_of(made, "arm-0").pool == "arm64"
@@ -228,11 +233,15 @@ def test_default_architecture_unless_asked() -> None:
 def test_on_demand_unless_spot_is_asked_for() -> None:
     """Use case 2."""
     pools = [
-        Pool(name="on-demand", weight=50, requirements=asking(CAPACITY_TYPE, "In", ON_DEMAND)),
-        Pool(name="spot", requirements=asking(CAPACITY_TYPE)),
+        Pool(
+            name="on-demand",
+            weight=50,
+            requirements=label_requirement(CAPACITY_TYPE, "In", ON_DEMAND),
+        ),
+        Pool(name="spot", requirements=label_requirement(CAPACITY_TYPE)),
     ]
     types = [kind("c5.large", offering(), offering(capacity_type=SPOT, price=0.01))]
-    waiting = [*pods(1), *pods(1, "batch", asks=asking(CAPACITY_TYPE, "In", SPOT))]
+    waiting = [*pods(1), *pods(1, "batch", asks=label_requirement(CAPACITY_TYPE, "In", SPOT))]
     made = planned(waiting, pools, types)
     assert claim_of(made, "web-0").launch.capacity_type == ON_DEMAND
     assert claim_of(made, "batch-0").pool == "spot"
@@ -244,10 +253,13 @@ def test_the_preferred_pool_is_used_up_to_its_limit() -> None:
         Pool(
             name="reserved",
             weight=50,
-            requirements=asking(INSTANCE_TYPE, "In", "c5.large"),
+            requirements=label_requirement(INSTANCE_TYPE, "In", "c5.large"),
             limits={"cpu": 20_000},
         ),
-        Pool(name="fallback", requirements=asking(INSTANCE_TYPE, "In", "m5.large", "m5.2xlarge")),
+        Pool(
+            name="fallback",
+            requirements=label_requirement(INSTANCE_TYPE, "In", "m5.large", "m5.2xlarge"),
+        ),
     ]
     types = [kind("c5.large"), kind("m5.large"), kind("m5.2xlarge", cpu=8000)]
     made = planned(pods(13), pools, types)
@@ -257,14 +269,17 @@ def test_the_preferred_pool_is_used_up_to_its_limit() -> None:
 
 def test_preferred_families_with_a_fallback() -> None:
     """Use case 4: a label of the user's own, defined by both pools."""
-    gpu = asking("gpu-intensive")
-    first = asking(INSTANCE_FAMILY, "In", "p3").narrow(gpu)
+    gpu = label_requirement("gpu-intensive")
+    first = label_requirement(INSTANCE_FAMILY, "In", "p3").narrow(gpu)
     pools = [
         Pool(name="preferred", weight=50, requirements=first, limits={"nodes": 1}),
-        Pool(name="fallback", requirements=asking(INSTANCE_FAMILY, "In", "g5", "g3").narrow(gpu)),
+        Pool(
+            name="fallback",
+            requirements=label_requirement(INSTANCE_FAMILY, "In", "g5", "g3").narrow(gpu),
+        ),
     ]
     types = [kind("p3.large"), kind("g5.large")]
-    waiting = pods(2, asks=asking("gpu-intensive", "In", "yes"))
+    waiting = pods(2, asks=label_requirement("gpu-intensive", "In", "yes"))
     made = planned(waiting, pools, types)
     assert [claim.launch.instance_type for claim in made.claims] == ["p3.large", "g5.large"]
 
@@ -285,8 +300,12 @@ def test_who_tolerates_a_tainted_pool_is_tried_there_first() -> None:
 
 def test_a_costly_heavy_pool_is_obeyed() -> None:
     pools = [
-        Pool(name="expensive", weight=100, requirements=asking(INSTANCE_TYPE, "In", "p3.16xlarge")),
-        Pool(name="inexpensive", requirements=asking(INSTANCE_TYPE, "In", "t3.small")),
+        Pool(
+            name="expensive",
+            weight=100,
+            requirements=label_requirement(INSTANCE_TYPE, "In", "p3.16xlarge"),
+        ),
+        Pool(name="inexpensive", requirements=label_requirement(INSTANCE_TYPE, "In", "t3.small")),
     ]
     types = [kind("p3.16xlarge", offering(price=24.0)), kind("t3.small", offering(price=0.02))]
     made = planned(pods(20), pools, types)
@@ -298,12 +317,14 @@ def test_a_later_pod_joins_a_node_of_a_lighter_pool_unless_weights_are_strict(
     strict: bool, pool: str
 ) -> None:
     pools = [
-        Pool(name="heavy", weight=10, requirements=asking(INSTANCE_TYPE, "In", "c5.large")),
+        Pool(
+            name="heavy", weight=10, requirements=label_requirement(INSTANCE_TYPE, "In", "c5.large")
+        ),
         Pool(name="light"),
     ]
     types = [kind("c5.large"), kind("c5.2xlarge", cpu=8000)]
     waiting = [*pods(1, "big", cpu=6000), *pods(1, "small", cpu=500)]
-    made = planned(waiting, pools, types, Options(strict_weights=strict))
+    made = planned(waiting, pools, types, PlanOptions(strict_weights=strict))
     assert claim_of(made, "small-0").pool == pool
 
 
@@ -312,7 +333,9 @@ FLEET += [kind("c5.xlarge", cpu=4000), kind("m5.xlarge", cpu=4000)]
 
 
 def flexible(key: str, count: int, weight: int = 0) -> Pool:
-    return Pool(name="flexible", weight=weight, requirements=asking(key, min_values=count))
+    return Pool(
+        name="flexible", weight=weight, requirements=label_requirement(key, min_values=count)
+    )
 
 
 @pytest.mark.parametrize(("count", "nodes"), [(2, 1), (3, 2), (5, 2)])
@@ -369,7 +392,9 @@ def test_what_a_draft_is_counted_for_at_its_worst_is_there_in_the_next_round() -
         kind("c5.large", *(offering(zone=zone, price=0.1) for zone in zones)),
         kind("c5.2xlarge", *(offering(zone=zone, price=0.4) for zone in zones), cpu=8000),
     ]
-    waiting = [pod for zone in zones for pod in pods(1, zone, asks=asking(ZONE, "In", zone))]
+    waiting = [
+        pod for zone in zones for pod in pods(1, zone, asks=label_requirement(ZONE, "In", zone))
+    ]
     made = planned(waiting, [Pool(name="only", limits={"cpu": 8000})], types)
     assert [claim.round for claim in made.claims] == [1, 2]
 

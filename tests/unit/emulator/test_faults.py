@@ -1,16 +1,25 @@
-"""Faults: which calls fail, and which never do."""
+"""Fault rules and throttling."""
 
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.oneservice import Moments
+from tests.support.emulator_accounts import ManualTime
 
 from wainwright.clock import EPOCH
-from wainwright.emulator.faults import Fault, Faults, When, rules
-from wainwright.emulator.world import World
-from wainwright.errors import BadInput
+from wainwright.emulator.context import AccountContext
+from wainwright.emulator.faults import (
+    DEFAULT_RATE_LIMITS,
+    FaultInjector,
+    FaultRule,
+    FaultTiming,
+    RateLimit,
+    Throttler,
+    parse_fault_rules,
+    parse_rate_limits,
+)
+from wainwright.errors import InvalidInputError
 
 FLEET = {
     "Type": "instant",
@@ -23,13 +32,15 @@ FLEET = {
 }
 
 
-def faults(*given: dict[str, Any], seed: int = 1, clock: Moments | None = None) -> Faults:
-    moments = clock or Moments()
-    return Faults(World(moments.now, region="us-east-1", seed=seed), rules(list(given)))
+def faults(*given: dict[str, Any], seed: int = 1, clock: ManualTime | None = None) -> FaultInjector:
+    moments = clock or ManualTime()
+    return FaultInjector(
+        AccountContext(moments.now, region="us-east-1", seed=seed), parse_fault_rules(list(given))
+    )
 
 
 def strikes(
-    made: Faults, operation: str = "CreateFleet", params: Any = FLEET, service: str = "ec2"
+    made: FaultInjector, operation: str = "CreateFleet", params: Any = FLEET, service: str = "ec2"
 ) -> bool:
     return made.strike(service, operation, params) is not None
 
@@ -78,7 +89,7 @@ def test_only_what_struck_is_counted() -> None:
 
 
 def test_a_window_opens_at_its_start_and_is_closed_at_its_end() -> None:
-    clock = Moments()
+    clock = ManualTime()
     made = faults({"start": EPOCH + 10, "end": EPOCH + 20}, clock=clock)
     outcome = []
     for seconds in (0, 9.9, 10, 19.9, 20):
@@ -90,7 +101,7 @@ def test_a_window_opens_at_its_start_and_is_closed_at_its_end() -> None:
 def test_a_reply_is_lost_only_after_the_deed() -> None:
     made = faults({"when": "after"})
     assert made.strike("ec2", "CreateFleet", {}) is None
-    error = made.strike("ec2", "CreateFleet", {}, When.AFTER)
+    error = made.strike("ec2", "CreateFleet", {}, FaultTiming.AFTER)
     assert error is not None
     assert error.status == 0
 
@@ -127,17 +138,17 @@ def test_chance_is_the_worlds_and_falls_as_often_as_said(seed: int) -> None:
 
 
 def test_calls_that_no_rule_is_about_leave_chance_alone() -> None:
-    world = World(Moments().now, region="us-east-1")
-    made = Faults(world, [Fault(operation="RunInstances", probability=0.5)])
-    before = world.random.getstate()
+    context = AccountContext(ManualTime().now, region="us-east-1")
+    made = FaultInjector(context, [FaultRule(operation="RunInstances", probability=0.5)])
+    before = context.random.getstate()
     assert not strikes(made)
-    assert world.random.getstate() == before
+    assert context.random.getstate() == before
 
 
 def test_rules_can_be_replaced() -> None:
     made = faults({"times": 1})
     assert strikes(made)
-    made.replace([Fault(times=1)])
+    made.replace([FaultRule(times=1)])
     assert strikes(made)
     made.replace([])
     assert not strikes(made)
@@ -156,5 +167,83 @@ def test_rules_can_be_replaced() -> None:
     ],
 )
 def test_a_rule_that_makes_no_sense_is_refused(wrong: Any) -> None:
-    with pytest.raises(BadInput, match="faults"):
-        rules([wrong])
+    with pytest.raises(InvalidInputError, match="faults"):
+        parse_fault_rules([wrong])
+
+
+def buckets(clock: ManualTime, *given: RateLimit) -> Throttler:
+    return Throttler(AccountContext(clock.now, region="us-east-1"), given)
+
+
+def admitted(made: Throttler, operation: str, times: int, service: str = "ec2") -> int:
+    return sum(made.admit(operation, service) is None for _ in range(times))
+
+
+def test_nobody_is_throttled_unless_asked_for() -> None:
+    made = Throttler(AccountContext(ManualTime().now, region="us-east-1"))
+    assert admitted(made, "RunInstances", 10_000) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("operation", "burst", "rate"),
+    [
+        ("DescribeInstances", 100, 20),
+        ("GetLaunchTemplateData", 100, 20),
+        ("CreateFleet", 50, 5),
+        ("CreateLaunchTemplate", 50, 5),
+        ("RunInstances", 5, 2),
+        ("TerminateInstances", 100, 5),
+        ("CreateTags", 100, 10),
+    ],
+)
+def test_the_limits_of_ec2(operation: str, burst: int, rate: int) -> None:
+    clock = ManualTime()
+    made = buckets(clock, *DEFAULT_RATE_LIMITS)
+    assert admitted(made, operation, 1000) == burst
+    clock.time += 2
+    assert admitted(made, operation, 1000) == 2 * rate
+    clock.time += 10_000
+    assert admitted(made, operation, 1000) == burst
+
+
+def test_the_error_is_the_one_that_clients_retry() -> None:
+    made = buckets(
+        ManualTime(), RateLimit(rate=1, burst=1), RateLimit(service="ssm", rate=1, burst=1)
+    )
+    errors = [[made.admit("X", service) for _ in range(2)][1] for service in ("ec2", "ssm")]
+    assert [(error.code, error.status) for error in errors if error is not None] == [
+        ("RequestLimitExceeded", 503),
+        ("ThrottlingException", 400),
+    ]
+
+
+def test_each_api_has_a_bucket_of_its_own_and_other_services_have_none() -> None:
+    made = buckets(ManualTime(), *DEFAULT_RATE_LIMITS)
+    assert admitted(made, "DescribeSubnets", 1000) == 100
+    assert admitted(made, "DescribeImages", 1000) == 100
+    assert admitted(made, "GetParameter", 1000, "ssm") == 1000
+
+
+@given(st.lists(st.floats(0, 3), max_size=50), st.integers(1, 9), st.integers(1, 9))
+def test_never_more_than_a_burst_and_what_came_since(
+    pauses: list[float], rate: int, burst: int
+) -> None:
+    clock = ManualTime()
+    made = buckets(clock, RateLimit(rate=rate, burst=burst))
+    start, through = clock.time, 0
+    for pause in pauses:
+        clock.time += pause
+        through += admitted(made, "X", 5)
+        assert through <= burst + rate * (clock.time - start) + 1e-3
+
+
+def test_limits_as_somebody_writes_them() -> None:
+    assert parse_rate_limits(None) is None
+    assert parse_rate_limits(False) is None
+    assert parse_rate_limits(True) == list(DEFAULT_RATE_LIMITS)
+    assert parse_rate_limits([{"operation": "Run*", "rate": 0.5, "burst": 1}]) == [
+        RateLimit(operation="Run*", rate=0.5, burst=1)
+    ]
+    for wrong in ([{"rate": 0, "burst": 1}], [{"rate": 1}], "yes", [{"rates": 1}]):
+        with pytest.raises(InvalidInputError, match="throttling"):
+            parse_rate_limits(wrong)

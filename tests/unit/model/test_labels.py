@@ -18,7 +18,7 @@ from wainwright.model import labels
     ],
 )
 def test_old_names_map_to_stable_ones(key: str, stable: str) -> None:
-    assert labels.normalised(key) == stable
+    assert labels.normalize_label(key) == stable
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_pods_may_select_what_every_node_of_ours_gets(key: str) -> None:
     ],
 )
 def test_a_misspelt_label_is_guessed(key: str, meant: str | None) -> None:
-    assert labels.suggestion(key) == meant
+    assert labels.suggest_label(key) == meant
 
 
 def test_guesses_come_from_the_labels_that_a_caller_knows() -> None:
-    assert labels.suggestion("example.com/tem", {"example.com/team"}) == "example.com/team"
+    assert labels.suggest_label("example.com/tem", {"example.com/team"}) == "example.com/team"
 
 
 def test_integer_labels_are_among_those_that_types_are_described_by() -> None:
-    assert labels.INTEGER_VALUED < labels.DESCRIBED_BY_TYPES < labels.WELL_KNOWN
-    assert not labels.DECIDED_BY_OFFERING & labels.DESCRIBED_BY_TYPES
+    assert labels.INTEGER_LABELS < labels.INSTANCE_TYPE_LABELS < labels.WELL_KNOWN_LABELS
+    assert not labels.OFFERING_LABELS & labels.INSTANCE_TYPE_LABELS

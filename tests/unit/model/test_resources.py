@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wainwright.api.quantity import Format, Quantity, parse
+from wainwright.api.quantity import Quantity, QuantityFormat, parse_quantity
 from wainwright.model import resources
 
 MIB = 2**20
@@ -26,24 +26,28 @@ MIB = 2**20
 def test_requests_are_rounded_up_and_capacity_down(
     name: str, text: str, request_: int, capacity: int
 ) -> None:
-    nano = parse(text).nano
-    assert resources.requested(name, nano) == request_
-    assert resources.offered(name, nano) == capacity
+    nano = parse_quantity(text).nano
+    assert resources.request_from_nano(name, nano) == request_
+    assert resources.capacity_from_nano(name, nano) == capacity
 
 
 def test_sums_differences_and_maxima_treat_what_is_not_named_as_none() -> None:
     left, right = {"cpu": 5, "memory": 7}, {"cpu": 2, "gpu": 1}
-    assert resources.add(left, right) == {"cpu": 7, "gpu": 1, "memory": 7}
-    assert resources.subtract(left, right) == {"cpu": 3, "gpu": -1, "memory": 7}
-    assert resources.maximum(left, right) == {"cpu": 5, "gpu": 1, "memory": 7}
+    assert resources.add_resources(left, right) == {"cpu": 7, "gpu": 1, "memory": 7}
+    assert resources.subtract_resources(left, right) == {"cpu": 3, "gpu": -1, "memory": 7}
+    assert resources.max_resources(left, right) == {"cpu": 5, "gpu": 1, "memory": 7}
     assert left == {"cpu": 5, "memory": 7}
 
 
 def test_results_are_in_the_order_of_names() -> None:
     left, right = {"b": 1, "d": 1}, {"a": 1, "c": 1}
-    for operation in (resources.add, resources.subtract, resources.maximum):
+    for operation in (
+        resources.add_resources,
+        resources.subtract_resources,
+        resources.max_resources,
+    ):
         assert list(operation(left, right)) == ["a", "b", "c", "d"]
-    assert list(resources.ordered({"b": 1, "a": 1})) == ["a", "b"]
+    assert list(resources.sort_resources({"b": 1, "a": 1})) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -66,12 +70,12 @@ def test_requests_fit_where_there_is_room_and_nothing_is_owed(
 
 def test_a_shortage_names_only_what_is_lacking() -> None:
     requests = {"gpu": 1, "cpu": 5, "memory": 3, "pods": 0}
-    assert resources.shortage(requests, {"cpu": 2, "memory": 3}) == {"cpu": 3, "gpu": 1}
+    assert resources.missing_resources(requests, {"cpu": 2, "memory": 3}) == {"cpu": 3, "gpu": 1}
 
 
 def test_equal_amounts_have_equal_signatures() -> None:
-    assert resources.signature({"b": 1, "a": 2, "c": 0}) == (("a", 2), ("b", 1))
-    assert resources.signature({"a": 2, "b": 1}) == resources.signature({"b": 1, "a": 2})
+    assert resources.resources_key({"b": 1, "a": 2, "c": 0}) == (("a", 2), ("b", 1))
+    assert resources.resources_key({"a": 2, "b": 1}) == resources.resources_key({"b": 1, "a": 2})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_equal_amounts_have_equal_signatures() -> None:
     ],
 )
 def test_amounts_print_as_kubernetes_writes_them(name: str, amount: int, text: str) -> None:
-    assert resources.quantity_text(name, amount) == text
+    assert resources.format_quantity(name, amount) == text
 
 
 @given(
@@ -104,5 +108,5 @@ def test_amounts_print_as_kubernetes_writes_them(name: str, amount: int, text: s
 )
 def test_the_wire_quantity_prints_the_same(resource: tuple[str, int], amount: int) -> None:
     name, grain = resource
-    form = Format.BINARY if name == "memory" else Format.DECIMAL
-    assert resources.quantity_text(name, amount) == str(Quantity(amount * grain, form))
+    form = QuantityFormat.BINARY if name == "memory" else QuantityFormat.DECIMAL
+    assert resources.format_quantity(name, amount) == str(Quantity(amount * grain, form))

@@ -3,14 +3,14 @@
 import pytest
 
 from wainwright.model.taints import (
-    DISRUPTED,
-    TOLERATE_PREFERENCES,
-    UNREGISTERED,
+    DISRUPTED_TAINT,
+    TOLERATE_PREFER_NO_SCHEDULE,
+    UNREGISTERED_TAINT,
     Taint,
     Toleration,
     TolerationOperator,
-    is_ephemeral,
-    untolerated,
+    find_untolerated_taint,
+    is_ephemeral_taint,
 )
 
 EQUAL = TolerationOperator.EQUAL
@@ -73,16 +73,16 @@ def test_numeric_tolerations_compare_the_value_of_the_taint_with_their_own(
 def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
     other = Taint(key="team", value="web", effect="NoExecute")
     tolerations = [Toleration(key="gpu", operator=EXISTS)]
-    assert untolerated([GPU, other], tolerations) == other
-    assert untolerated([GPU], tolerations) is None
-    assert untolerated([], []) is None
+    assert find_untolerated_taint([GPU, other], tolerations) == other
+    assert find_untolerated_taint([GPU], tolerations) is None
+    assert find_untolerated_taint([], []) is None
 
 
 def test_a_preference_keeps_pods_off_until_they_are_relaxed() -> None:
     preference = Taint(key="spare", effect="PreferNoSchedule")
-    assert untolerated([preference], []) == preference
-    assert untolerated([preference], [TOLERATE_PREFERENCES]) is None
-    assert untolerated([GPU], [TOLERATE_PREFERENCES]) == GPU
+    assert find_untolerated_taint([preference], []) == preference
+    assert find_untolerated_taint([preference], [TOLERATE_PREFER_NO_SCHEDULE]) is None
+    assert find_untolerated_taint([GPU], [TOLERATE_PREFER_NO_SCHEDULE]) == GPU
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,20 @@ def test_a_preference_keeps_pods_off_until_they_are_relaxed() -> None:
         (Taint(key="node.kubernetes.io/unreachable", effect="NoSchedule"), True),
         (Taint(key="node.kubernetes.io/unreachable", effect="NoExecute"), False),
         (Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true"), True),
-        (UNREGISTERED, True),
+        (UNREGISTERED_TAINT, True),
         (Taint(key="readiness.k8s.io/network", effect="NoExecute"), True),
         (Taint(key="readiness.k8s.io/", effect="PreferNoSchedule"), True),
         (Taint(key="example.com/readiness.k8s.io/network"), False),
-        (DISRUPTED, False),
+        (DISRUPTED_TAINT, False),
         (GPU, False),
     ],
 )
 def test_some_taints_are_there_only_until_a_node_is_initialized(
     taint: Taint, ephemeral: bool
 ) -> None:
-    assert is_ephemeral(taint) is ephemeral
+    assert is_ephemeral_taint(taint) is ephemeral
 
 
 def test_taints_print_as_kubectl_writes_them() -> None:
     assert str(GPU) == "gpu=yes:NoSchedule"
-    assert str(DISRUPTED) == "karpenter.sh/disrupted:NoSchedule"
+    assert str(DISRUPTED_TAINT) == "karpenter.sh/disrupted:NoSchedule"

@@ -1,1 +1,1 @@
-"""Node classes: what the terms of an EC2NodeClass find in the account, and whether it will do."""
+"""EC2NodeClasses: what their selectors find in the account, and whether it can be launched from."""

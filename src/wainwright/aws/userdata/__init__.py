@@ -1,1 +1,1 @@
-"""User data: what a machine reads at its first boot, for every family of images."""
+"""User data: what a node boots with, by family of images."""

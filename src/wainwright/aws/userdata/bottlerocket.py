@@ -1,19 +1,66 @@
-"""Bottlerocket: settings in TOML. The user's are the base, ours go over the keys we own.
+"""User data of Bottlerocket: settings in TOML. The user's are the base, ours replace our keys.
 
-There are no scripts: nothing can be looked up at boot. A machine is told the class's maxPods, or
-nothing, and reckons by its network interfaces then; types that would have to be told another
-number are not launched (`templates/split.py`).
+There are no scripts: nothing can be looked up at boot. A node is told the class's maxPods, or
+nothing, and computes it by its network interfaces then; types that would have to be told another
+number are not launched (`launchtemplate/template_configs.py`).
 """
 
+import json
+import re
 import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, time
 from typing import Any, Final
 
-from wainwright.aws.userdata.bootstrap import Bootstrap
-from wainwright.aws.userdata.toml import toml
-from wainwright.errors import BadInput
+from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
+from wainwright.errors import InvalidInputError
 
-STORAGE: Final = "000-mount-instance-storage"
-USE_LOCAL_DISKS: Final = {
+BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def to_toml(table: Mapping[str, Any]) -> str:
+    """The document; equal tables give equal text, whatever the order of their keys."""
+    return "\n".join(_toml_lines(table, ())) + "\n"
+
+
+def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    """Values first: after the heading of a table within, they would belong to that table."""
+    plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    if path and (plain or not tables):
+        yield f"[{'.'.join(map(_toml_key, path))}]"
+    for key, value in sorted(plain.items()):
+        yield f"{_toml_key(key)} = {_toml_value(value)}"
+    for key, within in sorted(tables.items()):
+        yield from _toml_lines(within, (*path, key))
+
+
+def _toml_key(text: str) -> str:
+    return text if BARE_KEY.fullmatch(text) else _toml_string(text)
+
+
+def _toml_string(text: str) -> str:
+    """JSON's escapes are TOML's as well; only DEL, which JSON lets stand, is not."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _toml_string(value)
+    if isinstance(value, Mapping):
+        inside = (f"{_toml_key(key)} = {_toml_value(each)}" for key, each in sorted(value.items()))
+        return "{" + ", ".join(inside) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return repr(value)
+
+
+INSTANCE_STORAGE_COMMAND: Final = "000-mount-instance-storage"
+MOUNT_INSTANCE_STORAGE: Final = {
     "commands": [
         ["apiclient", "ephemeral-storage", "init"],
         [
@@ -29,7 +76,7 @@ USE_LOCAL_DISKS: Final = {
     "essential": True,
     "mode": "always",
 }
-NAMES: Final = {
+KUBELET_SETTING_NAMES: Final = {
     "kubeReserved": "kube-reserved",
     "systemReserved": "system-reserved",
     "evictionHard": "eviction-hard",
@@ -38,44 +85,46 @@ NAMES: Final = {
     "evictionMaxPodGracePeriod": "eviction-max-pod-grace-period",
     "cpuCFSQuota": "cpu-cfs-quota-enforced",
 }
-IN_WORDS: Final = {
+STRING_SETTING_NAMES: Final = {
     "imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
     "imageGCLowThresholdPercent": "image-gc-low-threshold-percent",
 }
 """Numbers that Bottlerocket wants as text."""
 
 
-def bottlerocket(bootstrap: Bootstrap) -> str:
-    document = _of_user(bootstrap.text)
-    settings = _table(document, "settings")
-    kubernetes = _table(settings, "kubernetes")
-    kubernetes |= _cluster(bootstrap) | _kubelet(bootstrap)
-    kubernetes["node-labels"] = _table(kubernetes, "node-labels") | bootstrap.node_labels
-    kubernetes["node-taints"] = _taints(bootstrap)
+def bottlerocket_user_data(bootstrap: BootstrapOptions) -> str:
+    document = _parse_custom_settings(bootstrap.text)
+    settings = _ensure_table(document, "settings")
+    kubernetes = _ensure_table(settings, "kubernetes")
+    kubernetes |= _cluster_settings(bootstrap) | _kubelet_settings(bootstrap)
+    kubernetes["node-labels"] = _ensure_table(kubernetes, "node-labels") | bootstrap.node_labels
+    kubernetes["node-taints"] = _taint_settings(bootstrap)
     if bootstrap.stripes_disks:
-        _table(settings, "bootstrap-commands")[STORAGE] = USE_LOCAL_DISKS
-    return toml(document)
+        _ensure_table(settings, "bootstrap-commands")[INSTANCE_STORAGE_COMMAND] = (
+            MOUNT_INSTANCE_STORAGE
+        )
+    return to_toml(document)
 
 
-def _of_user(text: str) -> dict[str, Any]:
+def _parse_custom_settings(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(
+        raise InvalidInputError(
             f"the user data of a Bottlerocket class is TOML, and this is not: {error}",
             "write settings as in [settings.kubernetes]",
         ) from error
 
 
-def _table(within: dict[str, Any], key: str) -> dict[str, Any]:
+def _ensure_table(within: dict[str, Any], key: str) -> dict[str, Any]:
     """The table under the key, made where it is missing."""
     found = within.setdefault(key, {})
     if not isinstance(found, dict):
-        raise BadInput(f"expected {key} in the user data to be a table, found {found!r}")
+        raise InvalidInputError(f"expected {key} in the user data to be a table, found {found!r}")
     return found
 
 
-def _cluster(bootstrap: Bootstrap) -> dict[str, Any]:
+def _cluster_settings(bootstrap: BootstrapOptions) -> dict[str, Any]:
     made: dict[str, Any] = {
         "cluster-name": bootstrap.cluster,
         "api-server": bootstrap.endpoint,
@@ -88,14 +137,20 @@ def _cluster(bootstrap: Bootstrap) -> dict[str, Any]:
     return made
 
 
-def _kubelet(bootstrap: Bootstrap) -> dict[str, Any]:
+def _kubelet_settings(bootstrap: BootstrapOptions) -> dict[str, Any]:
     settings = bootstrap.kubelet_settings
-    made = {name: settings[field] for field, name in NAMES.items() if field in settings}
-    made |= {name: str(settings[field]) for field, name in IN_WORDS.items() if field in settings}
+    made = {
+        name: settings[field] for field, name in KUBELET_SETTING_NAMES.items() if field in settings
+    }
+    made |= {
+        name: str(settings[field])
+        for field, name in STRING_SETTING_NAMES.items()
+        if field in settings
+    }
     return made if bootstrap.max_pods is None else made | {"max-pods": bootstrap.max_pods}
 
 
-def _taints(bootstrap: Bootstrap) -> dict[str, list[str]]:
+def _taint_settings(bootstrap: BootstrapOptions) -> dict[str, list[str]]:
     made: dict[str, list[str]] = {}
     for each in bootstrap.node_taints:
         made.setdefault(each.key, []).append(f"{each.value}:{each.effect}")

@@ -1,1 +1,1 @@
-"""Packing by cost: pods put together so that the machines for them cost less."""
+"""Packing by cost: pods are items, instance types are bins, and the nodes cost less."""

@@ -1,5 +1,4 @@
-"""Boot: a machine becomes a node by its own user data, or fails to, with a reason.
+"""Node bootstrap: an instance becomes a node by its own user data, or fails to, with a reason.
 
-Ways in: `machine.Nursery.outcome(instance)` for a machine of the account, and below it
-`booted.boot(user_data, facts)`.
-"""
+Entry points: `node_boot.NodeBooter.outcome(instance)` for an instance of the account, and below it
+`node_boot.boot_from_user_data(user_data, facts)`."""

@@ -1,1 +1,1 @@
-"""EC2, one subject a file."""
+"""The emulated EC2, by the nouns of its API."""

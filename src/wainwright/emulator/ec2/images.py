@@ -1,22 +1,55 @@
-"""Images: those that Amazon gives to everybody, and those of the account."""
+"""Images (AMIs): those that Amazon gives to everybody, and those of the account."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from wainwright.emulator import ids
-from wainwright.emulator.ec2.lookup import IMAGE, named, only
-from wainwright.emulator.ec2.state import Image
-from wainwright.emulator.filters import Fields, matching, one, yes
-from wainwright.emulator.paging import page
-from wainwright.emulator.tags import from_specifications, only_for, to_list
-from wainwright.emulator.times import iso, seconds
-from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.emulator import api_conventions
+from wainwright.emulator.api_conventions import (
+    IMAGE,
+    find_by_ids,
+    get_by_id,
+    iso_timestamp,
+    to_epoch_seconds,
+)
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.describe_requests import (
+    FilterFields,
+    apply_filters,
+    bool_value,
+    optional_value,
+    paginate,
+)
+from wainwright.emulator.ec2.tags import check_taggable_types, parse_tag_specifications, to_tag_list
 from wainwright.errors import AwsError
 
-MOST: Final = 1000
-ARCHITECTURES: Final = ("i386", "x86_64", "arm64", "x86_64_mac", "arm64_mac")
+
+class Image(msgspec.Struct, kw_only=True):
+    id: str
+    name: str
+    architecture: str
+    """As EC2 spells it: x86_64 or arm64."""
+    owner: str
+    """An account number."""
+    owner_alias: str | None = None
+    """amazon, where the image is one of theirs."""
+    created: float
+    description: str = ""
+    platform: str | None = None
+    """windows, or nothing."""
+    state: str = "available"
+    deprecated: float | None = None
+    """From when on it is only found by those who ask for deprecated ones too."""
+    public: bool = True
+    root_device: str = "/dev/xvda"
+    disks: list[dict[str, Any]] = []
+    """Block device mappings, in the shape of the API."""
+    tags: dict[str, str] = {}
+
+
+MAX_RESULTS: Final = 1000
+IMAGE_ARCHITECTURES: Final = ("i386", "x86_64", "arm64", "x86_64_mac", "arm64_mac")
 
 
 class ImagesState(msgspec.Struct, kw_only=True):
@@ -28,11 +61,11 @@ class Images:
 
     name = "ec2"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, context: AccountContext) -> None:
         self.state = ImagesState()
-        self._world = world
+        self._context = context
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "DescribeImages": self.describe,
             "RegisterImage": self.register,
@@ -49,69 +82,69 @@ class Images:
         """For a launch: InvalidAMIID.NotFound where there is none, Unavailable where not ready."""
         if not identity:
             raise AwsError("MissingParameter", "The request must contain the parameter ImageId")
-        _formed(identity)
+        _check_image_id(identity)
         found = self.state.images.get(identity)
         if found is None:
-            raise _lost([identity])
+            raise _image_not_found([identity])
         if found.state != "available":
             message = f"The image ID '{identity}' is not available"
             raise AwsError("InvalidAMIID.Unavailable", message)
         return found
 
-    def describe(self, params: Params) -> Answer:
+    def describe(self, params: Params) -> Response:
         asked = params.get("ImageIds")
         for identity in asked or ():
-            _formed(identity)
-        rows = _lookup(self.state.images, asked)
+            _check_image_id(identity)
+        rows = _find_images(self.state.images, asked)
         rows = [row for row in rows if self._shown(row, params)]
-        rows = matching(rows, params.get("Filters"), FIELDS, lambda row: row.tags)
-        found, token = page(rows, params, most=MOST)
+        rows = apply_filters(rows, params.get("Filters"), IMAGE_FILTERS, lambda row: row.tags)
+        found, token = paginate(rows, params, maximum=MAX_RESULTS)
         return {"Images": [self._view(row) for row in found], **token}
 
-    def register(self, params: Params) -> Answer:
-        only_for(params, "image", "snapshot")
+    def register(self, params: Params) -> Response:
+        check_taggable_types(params, "image", "snapshot")
         name = params.get("Name") or ""
         if any(each.name == name and self._own(each) for each in self.state.images.values()):
             raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use")
         architecture = params.get("Architecture") or "i386"
-        if architecture not in ARCHITECTURES:
+        if architecture not in IMAGE_ARCHITECTURES:
             message = f"Value ({architecture}) for parameter architecture is invalid."
             raise AwsError("InvalidParameterValue", message)
         image = Image(
-            id=ids.new(self._world, "ami"),
+            id=api_conventions.new_resource_id(self._context, "ami"),
             name=name,
             architecture=architecture,
-            owner=self._world.account,
-            created=self._world.now(),
+            owner=self._context.account,
+            created=self._context.now(),
             description=params.get("Description") or "",
             public=False,
             root_device=params.get("RootDeviceName") or "/dev/xvda",
             disks=[dict(each) for each in params.get("BlockDeviceMappings") or ()],
-            tags=from_specifications(params, "image"),
+            tags=parse_tag_specifications(params, "image"),
         )
         self.state.images[image.id] = image
         return {"ImageId": image.id}
 
-    def deregister(self, params: Params) -> Answer:
+    def deregister(self, params: Params) -> Response:
         del self.state.images[self._mine(params).id]
         return {"Return": True}
 
-    def deprecate(self, params: Params) -> Answer:
-        self._mine(params).deprecated = seconds(params.get("DeprecateAt"), "DeprecateAt")
+    def deprecate(self, params: Params) -> Response:
+        self._mine(params).deprecated = to_epoch_seconds(params.get("DeprecateAt"), "DeprecateAt")
         return {"Return": True}
 
-    def undo_deprecation(self, params: Params) -> Answer:
+    def undo_deprecation(self, params: Params) -> Response:
         self._mine(params).deprecated = None
         return {"Return": True}
 
     def _mine(self, params: Params) -> Image:
-        image = only(self.state.images, params.get("ImageId"), IMAGE)
+        image = get_by_id(self.state.images, params.get("ImageId"), IMAGE)
         if not self._own(image):
             raise AwsError("AuthFailure", f"Not authorized for image:{image.id}", 403)
         return image
 
     def _own(self, image: Image) -> bool:
-        return image.owner == self._world.account
+        return image.owner == self._context.account
 
     def _shown(self, image: Image, params: Params) -> bool:
         """Deprecated images of others are only found by id, or by those who ask for them too."""
@@ -123,7 +156,7 @@ class Images:
         users = params.get("ExecutableUsers")
         if users and not ("all" in users if image.public else "self" in users):
             return False
-        if image.deprecated is None or image.deprecated > self._world.now() or self._own(image):
+        if image.deprecated is None or image.deprecated > self._context.now() or self._own(image):
             return True
         return bool(params.get("IncludeDeprecated") or params.get("ImageIds"))
 
@@ -131,9 +164,9 @@ class Images:
         names = {image.owner, image.owner_alias, "self" if self._own(image) else None}
         return not names.isdisjoint(owners)
 
-    def _view(self, image: Image) -> Answer:
+    def _view(self, image: Image) -> Response:
         windows = image.platform == "windows"
-        found: Answer = {
+        found: Response = {
             "ImageId": image.id,
             "Name": image.name,
             "ImageLocation": f"{image.owner_alias or image.owner}/{image.name}",
@@ -142,7 +175,7 @@ class Images:
             "OwnerId": image.owner,
             "State": image.state,
             "Public": image.public,
-            "CreationDate": iso(image.created),
+            "CreationDate": iso_timestamp(image.created),
             "Description": image.description,
             "PlatformDetails": "Windows" if windows else "Linux/UNIX",
             "UsageOperation": "RunInstances:0002" if windows else "RunInstances",
@@ -152,30 +185,30 @@ class Images:
             "Hypervisor": "xen",
             "EnaSupport": True,
             "BlockDeviceMappings": msgspec.to_builtins(image.disks),
-            "Tags": to_list(image.tags),
+            "Tags": to_tag_list(image.tags),
         }
         if image.owner_alias is not None:
             found["ImageOwnerAlias"] = image.owner_alias
         if image.platform is not None:
             found["Platform"] = image.platform
         if image.deprecated is not None:
-            found["DeprecationTime"] = iso(image.deprecated)
+            found["DeprecationTime"] = iso_timestamp(image.deprecated)
         return found
 
 
-FIELDS: Final[Fields[Image]] = {
+IMAGE_FILTERS: Final[FilterFields[Image]] = {
     "architecture": lambda image: (image.architecture,),
-    "creation-date": lambda image: (iso(image.created),),
+    "creation-date": lambda image: (iso_timestamp(image.created),),
     "description": lambda image: (image.description,),
-    "ena-support": lambda _: yes(True),
+    "ena-support": lambda _: bool_value(True),
     "hypervisor": lambda _: ("xen",),
     "image-id": lambda image: (image.id,),
     "image-type": lambda _: ("machine",),
-    "is-public": lambda image: yes(image.public),
+    "is-public": lambda image: bool_value(image.public),
     "name": lambda image: (image.name,),
-    "owner-alias": lambda image: one(image.owner_alias),
+    "owner-alias": lambda image: optional_value(image.owner_alias),
     "owner-id": lambda image: (image.owner,),
-    "platform": lambda image: one(image.platform),
+    "platform": lambda image: optional_value(image.platform),
     "root-device-name": lambda image: (image.root_device,),
     "root-device-type": lambda _: ("ebs",),
     "state": lambda image: (image.state,),
@@ -183,20 +216,20 @@ FIELDS: Final[Fields[Image]] = {
 }
 
 
-def _formed(identity: str) -> None:
+def _check_image_id(identity: str) -> None:
     if not identity.startswith("ami-"):
         message = f'Invalid id: "{identity}" (expecting "ami-...")'
         raise AwsError("InvalidAMIID.Malformed", message)
 
 
-def _lookup(images: Mapping[str, Image], asked: Iterable[str] | None) -> list[Image]:
+def _find_images(images: Mapping[str, Image], asked: Iterable[str] | None) -> list[Image]:
     lost = [each for each in dict.fromkeys(asked or ()) if each not in images]
     if lost:
-        raise _lost(lost)
-    return named(images, asked, IMAGE)
+        raise _image_not_found(lost)
+    return find_by_ids(images, asked, IMAGE)
 
 
-def _lost(ids: Sequence[str]) -> AwsError:
+def _image_not_found(ids: Sequence[str]) -> AwsError:
     """EC2 words this one its own way."""
     said = "id '[{}]' does" if len(ids) == 1 else "ids '[{}]' do"
     return AwsError(IMAGE.missing, f"The image {said.format(', '.join(ids))} not exist")

@@ -1,5 +1,4 @@
-"""The door for everybody else: the emulated account over HTTP, in the protocols of AWS itself.
+"""The emulated account over HTTP, in the protocols of AWS itself.
 
 A codec made of botocore's service models turns requests into what boto3's methods take, and what
-they give back into answers. The emulator behind it is the same as in process.
-"""
+they give back into responses. The emulator behind it is the same as in process."""

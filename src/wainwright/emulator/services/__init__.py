@@ -1,1 +1,1 @@
-"""The services beside EC2, as far as a node needs them."""
+"""The services beside EC2: EKS, IAM, Pricing, SQS, SSM and the public EKS images."""

@@ -1,7 +1,7 @@
 """EKS: clusters, as far as nodes must know them: version, endpoint, certificate, service addresses.
 
 There is no control plane behind a cluster unless `seed` is told where one is. A cluster is ACTIVE
-at once. Its certificate is chance in the dress of one where nobody brings a real one.
+at once. Its certificate is random where nobody brings a real one.
 """
 
 import re
@@ -11,29 +11,26 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.emulator.ids import new
-from wainwright.emulator.services.arns import arn
-from wainwright.emulator.services.pages import Paging
-from wainwright.emulator.services.public_images import VERSIONS
-from wainwright.emulator.services.requests import text
-from wainwright.emulator.times import moment
-from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.emulator.api_conventions import make_arn, new_resource_id, require_text, to_datetime
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.describe_requests import ServicePagination
+from wainwright.emulator.services.public_images import KUBERNETES_VERSIONS
 from wainwright.errors import AwsError
 
-INVALID: Final = "InvalidParameterException"
-NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
+INVALID_PARAMETER: Final = "InvalidParameterException"
+CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 SERVICE_CIDR: Final = "10.100.0.0/16"
-PAGING: Final = Paging(
+CLUSTER_PAGINATION: Final = ServicePagination(
     size="maxResults",
     token="nextToken",
-    most=100,
+    maximum=100,
     otherwise=100,
-    bad_size=INVALID,
-    bad_token=INVALID,
+    bad_size=INVALID_PARAMETER,
+    bad_token=INVALID_PARAMETER,
 )
 
 
-class Cluster(msgspec.Struct, kw_only=True):
+class EksCluster(msgspec.Struct, kw_only=True):
     name: str
     version: str
     created: float
@@ -52,7 +49,7 @@ class Cluster(msgspec.Struct, kw_only=True):
 
 
 class EksState(msgspec.Struct, kw_only=True):
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, EksCluster] = {}
 
 
 class Eks:
@@ -60,12 +57,14 @@ class Eks:
 
     name = "eks"
 
-    def __init__(self, world: World, vpc_of: Callable[[str], str | None] | None = None) -> None:
+    def __init__(
+        self, context: AccountContext, vpc_of: Callable[[str], str | None] | None = None
+    ) -> None:
         self.state = EksState()
-        self._world = world
+        self._context = context
         self._vpc_of = vpc_of
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "CreateCluster": self.create_cluster,
             "DescribeCluster": self.describe_cluster,
@@ -82,7 +81,7 @@ class Eks:
         groups: Sequence[str] = (),
         version: str | None = None,
         control_plane: tuple[str, str] | None = None,
-    ) -> Cluster:
+    ) -> EksCluster:
         """A cluster of the account; `control_plane` is endpoint and base64 certificate."""
         self.create_cluster(
             {
@@ -100,36 +99,38 @@ class Eks:
             cluster.endpoint, cluster.certificate = control_plane
         return cluster
 
-    def create_cluster(self, params: Params) -> Answer:
-        name = text(params, "name", refused=INVALID)
-        if not NAME.fullmatch(name):
-            raise AwsError(INVALID, f"{name!r} is no name for a cluster.")
+    def create_cluster(self, params: Params) -> Response:
+        name = require_text(params, "name", refused=INVALID_PARAMETER)
+        if not CLUSTER_NAME.fullmatch(name):
+            raise AwsError(INVALID_PARAMETER, f"{name!r} is no name for a cluster.")
         if name in self.state.clusters:
             raise AwsError(
                 "ResourceInUseException", f"Cluster already exists with name: {name}", 409
             )
         network = params.get("resourcesVpcConfig")
         if not isinstance(network, Mapping):
-            raise AwsError(INVALID, "The request must contain the parameter resourcesVpcConfig.")
+            raise AwsError(
+                INVALID_PARAMETER, "The request must contain the parameter resourcesVpcConfig."
+            )
         cluster = self._made(name, params, network)
         self.state.clusters[name] = cluster
         return {"cluster": self._view(cluster)}
 
-    def _made(self, name: str, params: Params, network: Mapping[str, Any]) -> Cluster:
-        role = text(params, "roleArn", refused=INVALID)
-        version = _version(params.get("version") or VERSIONS[-1])
-        family, cidr = _services(params.get("kubernetesNetworkConfig") or {})
+    def _made(self, name: str, params: Params, network: Mapping[str, Any]) -> EksCluster:
+        role = require_text(params, "roleArn", refused=INVALID_PARAMETER)
+        version = _check_version(params.get("version") or KUBERNETES_VERSIONS[-1])
+        family, cidr = _service_network(params.get("kubernetesNetworkConfig") or {})
         subnets = list(network.get("subnetIds") or ())
-        return Cluster(
+        return EksCluster(
             name=name,
             version=version,
-            created=self._world.now(),
-            endpoint=f"https://{self._chance(16)}.gr7.{self._world.region}.eks.amazonaws.com",
-            certificate=_certificate(self._world.random.randbytes(600)),
+            created=self._context.now(),
+            endpoint=f"https://{self._chance(16)}.gr7.{self._context.region}.eks.amazonaws.com",
+            certificate=_encode_certificate(self._context.random.randbytes(600)),
             role=role,
             subnets=subnets,
             groups=list(network.get("securityGroupIds") or ()),
-            own_group=new(self._world, "sg"),
+            own_group=new_resource_id(self._context, "sg"),
             vpc=self._vpc_of(subnets[0]) if self._vpc_of is not None and subnets else None,
             family=family,
             cidr=cidr,
@@ -137,26 +138,26 @@ class Eks:
             tags=dict(params.get("tags") or {}),
         )
 
-    def describe_cluster(self, params: Params) -> Answer:
+    def describe_cluster(self, params: Params) -> Response:
         return {"cluster": self._view(self._named(params))}
 
-    def list_clusters(self, params: Params) -> Answer:
-        rows, token = PAGING.cut(sorted(self.state.clusters), params)
-        answer: Answer = {"clusters": rows}
+    def list_clusters(self, params: Params) -> Response:
+        rows, token = CLUSTER_PAGINATION.cut(sorted(self.state.clusters), params)
+        answer: Response = {"clusters": rows}
         return answer if token is None else answer | {"nextToken": token}
 
-    def delete_cluster(self, params: Params) -> Answer:
+    def delete_cluster(self, params: Params) -> Response:
         cluster = self._named(params)
         del self.state.clusters[cluster.name]
         return {"cluster": self._view(cluster) | {"status": "DELETING"}}
 
-    def update_cluster_version(self, params: Params) -> Answer:
+    def update_cluster_version(self, params: Params) -> Response:
         """One minor version at a time, and done at once."""
         cluster = self._named(params)
-        version = _version(text(params, "version", refused=INVALID))
-        if VERSIONS.index(version) != VERSIONS.index(cluster.version) + 1:
+        version = _check_version(require_text(params, "version", refused=INVALID_PARAMETER))
+        if KUBERNETES_VERSIONS.index(version) != KUBERNETES_VERSIONS.index(cluster.version) + 1:
             raise AwsError(
-                INVALID,
+                INVALID_PARAMETER,
                 f"Unsupported Kubernetes minor version update from {cluster.version} to {version}",
             )
         cluster.version = version
@@ -166,20 +167,20 @@ class Eks:
                 "status": "Successful",
                 "type": "VersionUpdate",
                 "params": [{"type": "Version", "value": version}],
-                "createdAt": moment(self._world.now()),
+                "createdAt": to_datetime(self._context.now()),
                 "errors": [],
             }
         }
 
-    def _named(self, params: Params) -> Cluster:
-        name = text(params, "name", refused=INVALID)
+    def _named(self, params: Params) -> EksCluster:
+        name = require_text(params, "name", refused=INVALID_PARAMETER)
         known = self.state.clusters.get(name)
         if known is None:
             raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.", 404)
         return known
 
-    def _view(self, cluster: Cluster) -> dict[str, Any]:
-        region = self._world.region
+    def _view(self, cluster: EksCluster) -> dict[str, Any]:
+        region = self._context.region
         network: dict[str, Any] = {
             "subnetIds": list(cluster.subnets),
             "securityGroupIds": list(cluster.groups),
@@ -191,8 +192,8 @@ class Eks:
         field = "serviceIpv6Cidr" if cluster.family == "ipv6" else "serviceIpv4Cidr"
         return {
             "name": cluster.name,
-            "arn": arn("eks", region, self._world.account, f"cluster/{cluster.name}"),
-            "createdAt": moment(cluster.created),
+            "arn": make_arn("eks", region, self._context.account, f"cluster/{cluster.name}"),
+            "createdAt": to_datetime(cluster.created),
             "version": cluster.version,
             "endpoint": cluster.endpoint,
             "roleArn": cluster.role,
@@ -210,32 +211,34 @@ class Eks:
         }
 
     def _chance(self, size: int) -> str:
-        return self._world.random.randbytes(size).hex().upper()
+        return self._context.random.randbytes(size).hex().upper()
 
     def _iam_arn(self, resource: str) -> str:
-        return arn("iam", self._world.region, self._world.account, resource, everywhere=True)
+        return make_arn(
+            "iam", self._context.region, self._context.account, resource, everywhere=True
+        )
 
 
-def _version(asked: str) -> str:
-    if asked not in VERSIONS:
-        raise AwsError(INVALID, f"unsupported Kubernetes version {asked}")
+def _check_version(asked: str) -> str:
+    if asked not in KUBERNETES_VERSIONS:
+        raise AwsError(INVALID_PARAMETER, f"unsupported Kubernetes version {asked}")
     return asked
 
 
-def _services(network: Mapping[str, Any]) -> tuple[str, str]:
+def _service_network(network: Mapping[str, Any]) -> tuple[str, str]:
     """Family and range of service addresses; those of IPv6 are not for the caller to choose."""
     family = network.get("ipFamily") or "ipv4"
     if family not in ("ipv4", "ipv6"):
-        raise AwsError(INVALID, f"ipFamily is ipv4 or ipv6, not {family!r}.")
+        raise AwsError(INVALID_PARAMETER, f"ipFamily is ipv4 or ipv6, not {family!r}.")
     asked = network.get("serviceIpv4Cidr")
     if family == "ipv6":
         if asked:
-            raise AwsError(INVALID, "serviceIpv4Cidr can not be set for an ipv6 cluster.")
+            raise AwsError(INVALID_PARAMETER, "serviceIpv4Cidr can not be set for an ipv6 cluster.")
         return family, "fd30:1c53:5f8a::/108"
     return family, asked or SERVICE_CIDR
 
 
-def _certificate(content: bytes) -> str:
+def _encode_certificate(content: bytes) -> str:
     lines = b64encode(content).decode()
     body = "\n".join(lines[start : start + 64] for start in range(0, len(lines), 64))
     return b64encode(

@@ -1,30 +1,313 @@
-"""IAM: roles and instance profiles, as far as launching machines needs them.
+"""IAM: roles and instance profiles, as far as launching instances needs them.
 
 `seed` gives the account the role of its nodes and the role that spot launches need. The EC2 side
 asks `has_spot_role` and `find_profile`.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+import re
+import string
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import quote
 
-from wainwright.emulator.services import iam_checks as checks
-from wainwright.emulator.services.iam_profiles import Profiles
-from wainwright.emulator.services.iam_state import (
-    IamState,
-    Profile,
-    Role,
-    new_id,
-    profile_arn,
-    role_view,
-)
-from wainwright.emulator.services.requests import text
-from wainwright.emulator.world import Answer, Handler, Params, World
+import msgspec
+
+from wainwright.emulator.api_conventions import make_arn, require_text, to_datetime
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.describe_requests import ServicePagination
+from wainwright.emulator.ec2.tags import to_tag_list
 from wainwright.errors import AwsError
 
-SPOT: Final = "spot.amazonaws.com"
-LINKED: Final = {
-    SPOT: "AWSServiceRoleForEC2Spot",
+ID_CHARACTERS: Final = string.ascii_uppercase + string.digits
+
+
+class IamRole(msgspec.Struct, kw_only=True):
+    name: str
+    path: str
+    id: str
+    created: float
+    policy: str
+    """Who may take it on: JSON text."""
+    description: str = ""
+    tags: dict[str, str] = {}
+    service: str | None = None
+    """Set where a service owns the role; nobody else may change it then."""
+
+
+class InstanceProfile(msgspec.Struct, kw_only=True):
+    """An instance profile: the coat in which a role is handed to a machine."""
+
+    name: str
+    path: str
+    id: str
+    created: float
+    role: str | None = None
+    """At most one, by quota."""
+    tags: dict[str, str] = {}
+
+
+class IamState(msgspec.Struct, kw_only=True):
+    roles: dict[str, IamRole] = {}
+    profiles: dict[str, InstanceProfile] = {}
+
+
+def new_iam_id(context: AccountContext, prefix: str) -> str:
+    return prefix + "".join(context.random.choices(ID_CHARACTERS, k=17))
+
+
+def role_arn(context: AccountContext, role: IamRole) -> str:
+    return make_arn(
+        "iam", context.region, context.account, f"role{role.path}{role.name}", everywhere=True
+    )
+
+
+def profile_arn(context: AccountContext, profile: InstanceProfile) -> str:
+    resource = f"instance-profile{profile.path}{profile.name}"
+    return make_arn("iam", context.region, context.account, resource, everywhere=True)
+
+
+def role_view(context: AccountContext, role: IamRole) -> dict[str, Any]:
+    """The policy is percent-encoded, as on the wire; boto3 decodes it for its callers."""
+    view: dict[str, Any] = {
+        "Path": role.path,
+        "RoleName": role.name,
+        "RoleId": role.id,
+        "Arn": role_arn(context, role),
+        "CreateDate": to_datetime(role.created),
+        "AssumeRolePolicyDocument": quote(role.policy, safe=""),
+        "MaxSessionDuration": 3600,
+    }
+    if role.description:
+        view["Description"] = role.description
+    if role.tags:
+        view["Tags"] = to_tag_list(role.tags)
+    return view
+
+
+def profile_view(
+    context: AccountContext, state: IamState, profile: InstanceProfile
+) -> dict[str, Any]:
+    role = state.roles.get(profile.role) if profile.role is not None else None
+    view: dict[str, Any] = {
+        "Path": profile.path,
+        "InstanceProfileName": profile.name,
+        "InstanceProfileId": profile.id,
+        "Arn": profile_arn(context, profile),
+        "CreateDate": to_datetime(profile.created),
+        "Roles": [] if role is None else [role_view(context, role)],
+    }
+    if profile.tags:
+        view["Tags"] = to_tag_list(profile.tags)
+    return view
+
+
+VALIDATION_ERROR: Final = "ValidationError"
+IAM_NAME: Final = re.compile(r"[\w+=,.@-]+", re.ASCII)
+IAM_PATH: Final = re.compile(r"/|/[!-~]+/")
+MAX_IAM_TAGS: Final = 50
+
+
+def no_such_entity(what: str, name: str) -> AwsError:
+    """Clients tell a missing role from a missing profile by the first words."""
+    return AwsError("NoSuchEntity", f"{what} {name} cannot be found.", 404)
+
+
+def no_such_role(name: str) -> AwsError:
+    return no_such_entity("The role with name", name)
+
+
+def no_such_profile(name: str) -> AwsError:
+    return no_such_entity("Instance Profile", name)
+
+
+def entity_already_exists(what: str, name: str) -> AwsError:
+    return AwsError("EntityAlreadyExists", f"{what} {name} already exists.", 409)
+
+
+def parse_name(params: Mapping[str, Any], field: str, longest: int) -> str:
+    given = require_text(params, field, refused=VALIDATION_ERROR)
+    if len(given) > longest or not IAM_NAME.fullmatch(given):
+        raise AwsError(
+            VALIDATION_ERROR,
+            f"1 validation error detected: Value '{given}' at '{field}' failed to satisfy "
+            f"constraint: up to {longest} letters, digits and _+=,.@-",
+        )
+    return given
+
+
+def parse_role_name(params: Mapping[str, Any]) -> str:
+    return parse_name(params, "RoleName", 64)
+
+
+def parse_profile_name(params: Mapping[str, Any]) -> str:
+    return parse_name(params, "InstanceProfileName", 128)
+
+
+def parse_path(params: Mapping[str, Any]) -> str:
+    given = params.get("Path") or "/"
+    if len(given) > 512 or not IAM_PATH.fullmatch(given):
+        raise AwsError(
+            VALIDATION_ERROR,
+            f"The specified value for path is invalid: '{given}'. It must begin and end with /.",
+        )
+    return str(given)
+
+
+def merge_tags(given: Any, already: Mapping[str, str]) -> dict[str, str]:
+    """Those that are there with those that are given, which win."""
+    joined = dict(already)
+    for pair in given or ():
+        key = require_text(pair, "Key", refused=VALIDATION_ERROR)
+        if len(key) > 128 or len(pair.get("Value") or "") > 256 or key.lower().startswith("aws:"):
+            raise AwsError("InvalidInput", f"The tag {key!r} is too long or of a reserved kind.")
+        joined[key] = pair.get("Value") or ""
+    if len(joined) > MAX_IAM_TAGS:
+        raise AwsError(
+            "LimitExceeded",
+            f"The number of tags has reached the maximum limit: {MAX_IAM_TAGS}.",
+            409,
+        )
+    return joined
+
+
+ProfilePredicate: TypeAlias = Callable[[InstanceProfile], bool]
+
+PROFILE_PAGINATION: Final = ServicePagination(
+    size="MaxItems",
+    token="Marker",
+    maximum=1000,
+    otherwise=100,
+    bad_size=VALIDATION_ERROR,
+    bad_token=VALIDATION_ERROR,
+)
+
+
+class RoleStore(Protocol):
+    """What profiles need of the service: its state, and its roles."""
+
+    state: IamState
+
+    def role(self, params: Params) -> IamRole: ...
+
+
+class InstanceProfiles:
+    def __init__(self, context: AccountContext, iam: RoleStore) -> None:
+        self._context = context
+        self._iam = iam
+
+    def operations(self) -> Mapping[str, OperationHandler]:
+        return {
+            "CreateInstanceProfile": self.create,
+            "GetInstanceProfile": self.get,
+            "ListInstanceProfiles": self.listed,
+            "ListInstanceProfilesForRole": self.listed_for_role,
+            "TagInstanceProfile": self.tag,
+            "UntagInstanceProfile": self.untag,
+            "ListInstanceProfileTags": self.tags,
+            "AddRoleToInstanceProfile": self.add_role,
+            "RemoveRoleFromInstanceProfile": self.remove_role,
+            "DeleteInstanceProfile": self.delete,
+        }
+
+    def create(self, params: Params) -> Response:
+        name = parse_profile_name(params)
+        if name in self._iam.state.profiles:
+            raise entity_already_exists("Instance Profile", name)
+        profile = InstanceProfile(
+            name=name,
+            path=parse_path(params),
+            id=new_iam_id(self._context, "AIPA"),
+            created=self._context.now(),
+            tags=merge_tags(params.get("Tags"), {}),
+        )
+        self._iam.state.profiles[name] = profile
+        return {"InstanceProfile": self._view(profile)}
+
+    def get(self, params: Params) -> Response:
+        return {"InstanceProfile": self._view(self._named(params))}
+
+    def listed(self, params: Params) -> Response:
+        prefix = params.get("PathPrefix") or "/"
+        if not prefix.startswith("/"):
+            raise AwsError(
+                VALIDATION_ERROR,
+                f"The specified value for pathPrefix is invalid: '{prefix}'. It must begin with /.",
+            )
+        return self._page(params, lambda profile: profile.path.startswith(prefix))
+
+    def listed_for_role(self, params: Params) -> Response:
+        role = self._iam.role(params)
+        return self._page(params, lambda profile: profile.role == role.name)
+
+    def _page(self, params: Params, wanted: ProfilePredicate) -> Response:
+        profiles = self._iam.state.profiles
+        found = [profiles[name] for name in sorted(profiles) if wanted(profiles[name])]
+        rows, token = PROFILE_PAGINATION.cut(found, params)
+        answer: Response = {
+            "InstanceProfiles": [self._view(profile) for profile in rows],
+            "IsTruncated": token is not None,
+        }
+        return answer if token is None else answer | {"Marker": token}
+
+    def tag(self, params: Params) -> Response:
+        profile = self._named(params)
+        profile.tags = merge_tags(params.get("Tags"), profile.tags)
+        return {}
+
+    def untag(self, params: Params) -> Response:
+        profile = self._named(params)
+        gone = set(params.get("TagKeys") or ())
+        profile.tags = {key: value for key, value in profile.tags.items() if key not in gone}
+        return {}
+
+    def tags(self, params: Params) -> Response:
+        """Always whole: there are never more tags than a page holds."""
+        return {"Tags": to_tag_list(self._named(params).tags), "IsTruncated": False}
+
+    def add_role(self, params: Params) -> Response:
+        profile, role = self._named(params), self._iam.role(params)
+        if profile.role is not None:
+            raise AwsError(
+                "LimitExceeded",
+                "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1",
+                409,
+            )
+        profile.role = role.name
+        return {}
+
+    def remove_role(self, params: Params) -> Response:
+        profile, name = self._named(params), parse_role_name(params)
+        if profile.role != name:
+            raise no_such_role(name)
+        profile.role = None
+        return {}
+
+    def delete(self, params: Params) -> Response:
+        profile = self._named(params)
+        if profile.role is not None:
+            raise AwsError(
+                "DeleteConflict",
+                "Cannot delete entity, must remove roles from instance profile first.",
+                409,
+            )
+        del self._iam.state.profiles[profile.name]
+        return {}
+
+    def _named(self, params: Params) -> InstanceProfile:
+        name = parse_profile_name(params)
+        known = self._iam.state.profiles.get(name)
+        if known is None:
+            raise no_such_profile(name)
+        return known
+
+    def _view(self, profile: InstanceProfile) -> Response:
+        return profile_view(self._context, self._iam.state, profile)
+
+
+SPOT_SERVICE: Final = "spot.amazonaws.com"
+SERVICE_LINKED_ROLES: Final = {
+    SPOT_SERVICE: "AWSServiceRoleForEC2Spot",
     "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet",
     "eks-nodegroup.amazonaws.com": "AWSServiceRoleForAmazonEKSNodegroup",
     "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
@@ -36,12 +319,12 @@ LINKED: Final = {
 class Iam:
     name = "iam"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, context: AccountContext) -> None:
         self.state = IamState()
-        self._world = world
-        self._profiles = Profiles(world, self)
+        self._context = context
+        self._profiles = InstanceProfiles(context, self)
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "CreateRole": self.create_role,
             "GetRole": self.get_role,
@@ -53,58 +336,58 @@ class Iam:
 
     def seed(self, role: str) -> None:
         """The role of the account's nodes, and the one that spot launches need."""
-        policy = json.dumps(trust("ec2.amazonaws.com"))
+        policy = json.dumps(trust_policy("ec2.amazonaws.com"))
         self.create_role({"RoleName": role, "AssumeRolePolicyDocument": policy})
-        self.create_service_linked_role({"AWSServiceName": SPOT})
+        self.create_service_linked_role({"AWSServiceName": SPOT_SERVICE})
 
     def has_spot_role(self) -> bool:
         """Without it EC2 refuses to launch spot instances for callers who may not create it."""
-        return LINKED[SPOT] in self.state.roles
+        return SERVICE_LINKED_ROLES[SPOT_SERVICE] in self.state.roles
 
-    def find_profile(self, name_or_arn: str) -> Profile | None:
+    def find_profile(self, name_or_arn: str) -> InstanceProfile | None:
         """The instance profile that a launch names, by name or by ARN."""
         known = self.state.profiles.get(name_or_arn.rpartition("/")[2])
-        if known is None or name_or_arn in (known.name, profile_arn(self._world, known)):
+        if known is None or name_or_arn in (known.name, profile_arn(self._context, known)):
             return known
         return None
 
-    def profile_arn(self, profile: Profile) -> str:
-        return profile_arn(self._world, profile)
+    def profile_arn(self, profile: InstanceProfile) -> str:
+        return profile_arn(self._context, profile)
 
-    def create_role(self, params: Params) -> Answer:
-        name = checks.role_name(params)
-        policy = text(params, "AssumeRolePolicyDocument", refused=checks.INVALID)
-        if not _is_object(policy):
+    def create_role(self, params: Params) -> Response:
+        name = parse_role_name(params)
+        policy = require_text(params, "AssumeRolePolicyDocument", refused=VALIDATION_ERROR)
+        if not _is_json_object(policy):
             raise AwsError("MalformedPolicyDocument", "This policy contains invalid Json")
         return self._add(
-            Role(
+            IamRole(
                 name=name,
-                path=checks.path(params),
-                id=new_id(self._world, "AROA"),
-                created=self._world.now(),
+                path=parse_path(params),
+                id=new_iam_id(self._context, "AROA"),
+                created=self._context.now(),
                 policy=policy,
                 description=params.get("Description") or "",
-                tags=checks.tags(params.get("Tags"), {}),
+                tags=merge_tags(params.get("Tags"), {}),
             )
         )
 
-    def _add(self, role: Role) -> Answer:
+    def _add(self, role: IamRole) -> Response:
         if role.name in self.state.roles:
-            raise checks.exists("Role with name", role.name)
+            raise entity_already_exists("Role with name", role.name)
         self.state.roles[role.name] = role
-        return {"Role": role_view(self._world, role)}
+        return {"Role": role_view(self._context, role)}
 
-    def get_role(self, params: Params) -> Answer:
-        return {"Role": role_view(self._world, self.role(params))}
+    def get_role(self, params: Params) -> Response:
+        return {"Role": role_view(self._context, self.role(params))}
 
-    def role(self, params: Params) -> Role:
-        name = checks.role_name(params)
+    def role(self, params: Params) -> IamRole:
+        name = parse_role_name(params)
         known = self.state.roles.get(name)
         if known is None:
-            raise checks.no_such_role(name)
+            raise no_such_role(name)
         return known
 
-    def delete_role(self, params: Params) -> Answer:
+    def delete_role(self, params: Params) -> Response:
         role = self.role(params)
         if role.service is not None:
             raise AwsError(
@@ -121,9 +404,9 @@ class Iam:
         del self.state.roles[role.name]
         return {}
 
-    def create_service_linked_role(self, params: Params) -> Answer:
-        service = text(params, "AWSServiceName", refused=checks.INVALID)
-        name = LINKED.get(service)
+    def create_service_linked_role(self, params: Params) -> Response:
+        service = require_text(params, "AWSServiceName", refused=VALIDATION_ERROR)
+        name = SERVICE_LINKED_ROLES.get(service)
         if name is None:
             raise AwsError("InvalidInput", f"Service role not found for {service}.")
         if name in self.state.roles:
@@ -133,18 +416,18 @@ class Iam:
                 "suffix.",
             )
         return self._add(
-            Role(
+            IamRole(
                 name=name,
                 path=f"/aws-service-role/{service}/",
-                id=new_id(self._world, "AROA"),
-                created=self._world.now(),
-                policy=json.dumps(trust(service)),
+                id=new_iam_id(self._context, "AROA"),
+                created=self._context.now(),
+                policy=json.dumps(trust_policy(service)),
                 description=params.get("Description") or "",
                 service=service,
             )
         )
 
-    def delete_service_linked_role(self, params: Params) -> Answer:
+    def delete_service_linked_role(self, params: Params) -> Response:
         """Done at once; AWS takes a while and reports on the task."""
         role = self.role(params)
         if role.service is None:
@@ -153,7 +436,7 @@ class Iam:
         return {"DeletionTaskId": f"task{role.path}{role.name}/{role.id}"}
 
 
-def trust(service: str) -> dict[str, Any]:
+def trust_policy(service: str) -> dict[str, Any]:
     """The policy by which a service may take on a role."""
     statement = {
         "Effect": "Allow",
@@ -163,7 +446,7 @@ def trust(service: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def _is_object(document: str) -> bool:
+def _is_json_object(document: str) -> bool:
     try:
         return isinstance(json.loads(document), dict)
     except ValueError:

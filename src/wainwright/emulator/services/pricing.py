@@ -13,27 +13,28 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from wainwright.catalogue import builtin, prices, regions
-from wainwright.catalogue.machine import Machine
-from wainwright.emulator.services.pages import Paging
-from wainwright.emulator.services.requests import text
-from wainwright.emulator.times import moment
-from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.catalogue import regions
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
+from wainwright.catalogue.offerings import built_in_offerings
+from wainwright.emulator.api_conventions import require_text, to_datetime
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.describe_requests import ServicePagination
 from wainwright.errors import AwsError
 
-INVALID: Final = "InvalidParameterException"
-SERVICE: Final = "AmazonEC2"
-ON_DEMAND, HOURLY = "JRTCKXETXF", "6YS6EN2CT7"  # how the price list names term and rate
-PAGING: Final = Paging(
+INVALID_PARAMETER: Final = "InvalidParameterException"
+SERVICE_CODE: Final = "AmazonEC2"
+ON_DEMAND_TERM, HOURLY_RATE = "JRTCKXETXF", "6YS6EN2CT7"  # how the price list names term and rate
+PRODUCT_PAGINATION: Final = ServicePagination(
     size="MaxResults",
     token="NextToken",
-    most=100,
+    maximum=100,
     otherwise=100,
-    bad_size=INVALID,
+    bad_size=INVALID_PARAMETER,
     bad_token="InvalidNextTokenException",
 )
-SAME: Final = {
-    "servicecode": SERVICE,
+COMMON_ATTRIBUTES: Final = {
+    "servicecode": SERVICE_CODE,
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
     "capacitystatus": "Used",
@@ -43,7 +44,7 @@ SAME: Final = {
     "locationType": "AWS Region",
 }
 """What all products have in common."""
-MATCHES: Final[Mapping[str, Callable[[str, str], bool]]] = {
+FILTER_MATCHERS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "TERM_MATCH": lambda has, asked: has == asked,
     "EQUALS": lambda has, asked: has == asked,
     "CONTAINS": lambda has, asked: asked in has,
@@ -52,7 +53,7 @@ MATCHES: Final[Mapping[str, Callable[[str, str], bool]]] = {
 }
 
 
-class Book(Protocol):
+class PriceSource(Protocol):
     """Where the prices come from."""
 
     def on_demand(self, region: str) -> Mapping[str, float]:
@@ -60,18 +61,18 @@ class Book(Protocol):
         ...
 
 
-class ListPrices:
+class BuiltinPrices:
     """The built-in price table."""
 
     def on_demand(self, region: str) -> Mapping[str, float]:
-        return _listed(region)
+        return _builtin_prices(region)
 
 
 class PricingState(msgspec.Struct):
     """Nothing: the prices are the book's."""
 
 
-class Product(msgspec.Struct, frozen=True):
+class PriceListProduct(msgspec.Struct, frozen=True):
     """What is sold, without its price; attributes by their names and by these in small letters."""
 
     sku: str
@@ -83,28 +84,28 @@ class Product(msgspec.Struct, frozen=True):
 class Pricing:
     name = "pricing"
 
-    def __init__(self, world: World, book: Book | None = None) -> None:
+    def __init__(self, context: AccountContext, price_source: PriceSource | None = None) -> None:
         self.state = PricingState()
-        self._world = world
-        self._book = book or ListPrices()
+        self._context = context
+        self._price_source = price_source or BuiltinPrices()
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {"GetProducts": self.get_products}
 
-    def get_products(self, params: Params) -> Answer:
-        if text(params, "ServiceCode", refused=INVALID) != SERVICE:
+    def get_products(self, params: Params) -> Response:
+        if require_text(params, "ServiceCode", refused=INVALID_PARAMETER) != SERVICE_CODE:
             raise AwsError("NotFoundException", "Only the prices of AmazonEC2 are known here.")
-        filters = [_filter(each) for each in params.get("Filters") or ()]
+        filters = [_parse_filter(each) for each in params.get("Filters") or ()]
         region = self._region(filters)
-        priced = self._book.on_demand(region)
+        priced = self._price_source.on_demand(region)
         found = [
             product
             for kind in sorted(priced)
-            for product in products(kind, region)
+            for product in list_products(kind, region)
             if all(wanted.admits(product) for wanted in filters)
         ]
-        rows, token = PAGING.cut(found, params)
-        answer: Answer = {
+        rows, token = PRODUCT_PAGINATION.cut(found, params)
+        answer: Response = {
             "FormatVersion": "aws_v1",
             "PriceList": [
                 self._entry(product, priced[product.attributes["instanceType"]], region)
@@ -113,15 +114,15 @@ class Pricing:
         }
         return answer if token is None else answer | {"NextToken": token}
 
-    def _region(self, filters: list["Filter"]) -> str:
+    def _region(self, filters: list["ProductFilter"]) -> str:
         named = (each.value for each in filters if each.field == "regioncode" and each.exact)
-        return next(named, self._world.region)
+        return next(named, self._context.region)
 
-    def _entry(self, product: Product, price: float, region: str) -> str:
+    def _entry(self, product: PriceListProduct, price: float, region: str) -> str:
         """One line of the price list: JSON within the JSON."""
-        sku, since = product.sku, f"{moment(self._world.now()):%Y-%m-01T00:00:00Z}"
+        sku, since = product.sku, f"{to_datetime(self._context.now()):%Y-%m-01T00:00:00Z}"
         currency = "CNY" if region.startswith("cn-") else "USD"
-        term, rate = f"{sku}.{ON_DEMAND}", f"{sku}.{ON_DEMAND}.{HOURLY}"
+        term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
         kind = product.attributes["instanceType"]
         dimension = {
             "unit": "Hrs",
@@ -135,7 +136,7 @@ class Pricing:
         offer = {
             "sku": sku,
             "effectiveDate": since,
-            "offerTermCode": ON_DEMAND,
+            "offerTermCode": ON_DEMAND_TERM,
             "termAttributes": {},
             "priceDimensions": {rate: dimension},
         }
@@ -145,7 +146,7 @@ class Pricing:
                 "productFamily": product.family,
                 "attributes": product.attributes,
             },
-            "serviceCode": SERVICE,
+            "serviceCode": SERVICE_CODE,
             "terms": {"OnDemand": {term: offer}},
             "version": "1",
             "publicationDate": since,
@@ -153,7 +154,7 @@ class Pricing:
         return msgspec.json.encode(entry).decode()
 
 
-class Filter(msgspec.Struct, frozen=True):
+class ProductFilter(msgspec.Struct, frozen=True):
     field: str
     """In small letters: clients write serviceCode where the list has servicecode."""
     value: str
@@ -163,66 +164,81 @@ class Filter(msgspec.Struct, frozen=True):
     def exact(self) -> bool:
         return self.type in ("TERM_MATCH", "EQUALS")
 
-    def admits(self, product: Product) -> bool:
+    def admits(self, product: PriceListProduct) -> bool:
         has = product.lowered.get(self.field)
-        return has is not None and MATCHES[self.type](has, self.value)
+        return has is not None and FILTER_MATCHERS[self.type](has, self.value)
 
 
-KNOWN: Final = frozenset(
+FILTER_FIELDS: Final = frozenset(
     name.lower()
-    for name in (*SAME, "productFamily", "sku", "regionCode", "tenancy", "instanceType")
+    for name in (
+        *COMMON_ATTRIBUTES,
+        "productFamily",
+        "sku",
+        "regionCode",
+        "tenancy",
+        "instanceType",
+    )
 ) | {"instancefamily", "vcpu", "memory", "usagetype"}
 
 
-def _filter(given: Mapping[str, Any]) -> Filter:
-    kind = text(given, "Type", refused=INVALID)
-    field = text(given, "Field", refused=INVALID).lower()
-    if kind not in MATCHES:
-        raise AwsError(INVALID, f"Filter type {kind!r} is none of {', '.join(MATCHES)}.")
-    if field not in KNOWN:
-        raise AwsError(INVALID, f"The field {given['Field']!r} cannot be filtered by.")
-    return Filter(field, text(given, "Value", refused=INVALID), kind)
+def _parse_filter(given: Mapping[str, Any]) -> ProductFilter:
+    kind = require_text(given, "Type", refused=INVALID_PARAMETER)
+    field = require_text(given, "Field", refused=INVALID_PARAMETER).lower()
+    if kind not in FILTER_MATCHERS:
+        raise AwsError(
+            INVALID_PARAMETER, f"Filter type {kind!r} is none of {', '.join(FILTER_MATCHERS)}."
+        )
+    if field not in FILTER_FIELDS:
+        raise AwsError(INVALID_PARAMETER, f"The field {given['Field']!r} cannot be filtered by.")
+    return ProductFilter(field, require_text(given, "Value", refused=INVALID_PARAMETER), kind)
 
 
 @lru_cache(maxsize=8192)
-def products(kind: str, region: str) -> tuple[Product, ...]:
+def list_products(kind: str, region: str) -> tuple[PriceListProduct, ...]:
     """How the type is sold in the region."""
-    machine = builtin.machines().get(kind)
+    machine = instance_type_info.built_in_instance_types().get(kind)
     if machine is not None and machine.bare_metal:
         family = "Compute Instance (bare metal)"
-        return tuple(_product(kind, machine, region, family, at) for at in ("Shared", "Dedicated"))
-    return (_product(kind, machine, region, "Compute Instance", "Shared"),)
+        return tuple(
+            _make_product(kind, machine, region, family, at) for at in ("Shared", "Dedicated")
+        )
+    return (_make_product(kind, machine, region, "Compute Instance", "Shared"),)
 
 
-def _product(kind: str, machine: Machine | None, region: str, family: str, tenancy: str) -> Product:
+def _make_product(
+    kind: str, machine: InstanceTypeInfo | None, region: str, family: str, tenancy: str
+) -> PriceListProduct:
     usage = "BoxUsage" if tenancy == "Shared" else "DedicatedUsage"
     sku = blake2b(f"{region} {kind} {tenancy}".encode(), digest_size=8).hexdigest().upper()
-    attributes = SAME | {
+    attributes = COMMON_ATTRIBUTES | {
         "regionCode": region,
         "location": region,
         "tenancy": tenancy,
         "instanceType": kind,
         "instanceFamily": kind.partition(".")[0],
         "usagetype": f"{usage}:{kind}",
-        **({} if machine is None else _size(machine)),
+        **({} if machine is None else _size_attributes(machine)),
     }
     lowered = {name.lower(): value for name, value in attributes.items()}
-    return Product(sku, family, attributes, lowered | {"productfamily": family, "sku": sku})
+    return PriceListProduct(
+        sku, family, attributes, lowered | {"productfamily": family, "sku": sku}
+    )
 
 
-def _size(machine: Machine) -> dict[str, str]:
+def _size_attributes(machine: InstanceTypeInfo) -> dict[str, str]:
     return {"vcpu": str(machine.vcpus), "memory": f"{machine.memory_mib / 1024:g} GiB"}
 
 
 @lru_cache(maxsize=64)
-def _listed(region: str) -> Mapping[str, float]:
-    if region not in regions.names():
+def _builtin_prices(region: str) -> Mapping[str, float]:
+    if region not in regions.region_names():
         return {}
-    return dict(_priced(region))
+    return dict(_iter_prices(region))
 
 
-def _priced(region: str) -> Iterator[tuple[str, float]]:
-    for kind in regions.region(region).offered:
-        price = prices.on_demand(kind, region)
+def _iter_prices(region: str) -> Iterator[tuple[str, float]]:
+    for kind in regions.load_region(region).offered:
+        price = built_in_offerings.on_demand_list_price(kind, region)
         if price is not None:
             yield kind, price.usd

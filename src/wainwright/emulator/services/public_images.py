@@ -1,4 +1,4 @@
-"""Public images: the EKS images of every family, and the parameters that lead to them.
+"""Public images: the EKS images of every family, and the SSM parameters that lead to them.
 
 Three releases of each, of which the newest is the recommended one, so that pinned versions and the
 drift to a new image can be tried. Names, paths and owners are those of AWS; ids are made from the
@@ -14,18 +14,18 @@ from typing import Any, Final
 
 import msgspec
 
-VERSIONS: Final = tuple(f"1.{minor}" for minor in range(26, 37))
+KUBERNETES_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(26, 37))
 """Of Kubernetes; the last is what a cluster gets that asks for none."""
-LAST_AL2: Final = 32
-FIRST_WINDOWS_2025: Final = 35
+LAST_AL2_MINOR: Final = 32
+FIRST_WINDOWS_2025_MINOR: Final = 35
 
-DAYS: Final = ((2025, 10, 23), (2025, 11, 20), (2025, 12, 18))
+RELEASE_DATES: Final = ((2025, 10, 23), (2025, 11, 20), (2025, 12, 18))
 """When the images were made: before the moment at which virtual time begins."""
-BOTTLEROCKET: Final = ("1.49.0", "1.50.0", "1.51.0")
-LIFE: Final = timedelta(days=730)
+BOTTLEROCKET_VERSIONS: Final = ("1.49.0", "1.50.0", "1.51.0")
+DEPRECATION_AGE: Final = timedelta(days=730)
 
-EKS, BOTTLEROCKET_TEAM, WINDOWS_TEAM = "602401143452", "149721548608", "801119661308"
-PREFIX: Final = "/aws/service/eks/optimized-ami"
+EKS_ACCOUNT, BOTTLEROCKET_ACCOUNT, WINDOWS_ACCOUNT = "602401143452", "149721548608", "801119661308"
+EKS_PARAMETER_PREFIX: Final = "/aws/service/eks/optimized-ami"
 
 
 class PublicImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,24 +58,26 @@ class PublicImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def images(region: str) -> tuple[PublicImage, ...]:
+def list_public_images(region: str) -> tuple[PublicImage, ...]:
     """All of them, oldest release first."""
     made: list[PublicImage] = []
-    for number, date in enumerate(DAYS):
-        for version in VERSIONS:
-            made += _release(_Release(region, version, number, datetime(*date, tzinfo=UTC)))
+    for number, date in enumerate(RELEASE_DATES):
+        for version in KUBERNETES_VERSIONS:
+            made += _release_images(
+                _ImageRelease(region, version, number, datetime(*date, tzinfo=UTC))
+            )
     return tuple(made)
 
 
 @cache
-def parameters(region: str) -> Mapping[str, str]:
+def list_public_parameters(region: str) -> Mapping[str, str]:
     """Path to value; where releases share a path the newest has it."""
     return MappingProxyType(
-        {path: value for image in images(region) for path, value in image.parameters}
+        {path: value for image in list_public_images(region) for path, value in image.parameters}
     )
 
 
-class _Release(msgspec.Struct, frozen=True):
+class _ImageRelease(msgspec.Struct, frozen=True):
     """One day's images for one version of Kubernetes."""
 
     region: str
@@ -97,14 +99,14 @@ class _Release(msgspec.Struct, frozen=True):
         **facts: Any,
     ) -> PublicImage:
         """Below each of the folders lie the id of the image and the figures."""
-        identity = _id(self.region, name)
+        identity = _image_id(self.region, name)
         named = {"image_id": identity, **figures}
         return PublicImage(
             id=identity,
             name=name,
             architecture=architecture,
             created=self.day.timestamp(),
-            deprecated=(self.day + LIFE).timestamp(),
+            deprecated=(self.day + DEPRECATION_AGE).timestamp(),
             parameters=tuple(
                 (f"{folder}/{key}", value) for folder in folders for key, value in named.items()
             ),
@@ -112,15 +114,15 @@ class _Release(msgspec.Struct, frozen=True):
         )
 
 
-def _release(release: _Release) -> Iterator[PublicImage]:
-    yield from _al2023(release)
-    if release.minor <= LAST_AL2:
-        yield from _al2(release)
-    yield from _bottlerocket(release)
-    yield from _windows(release)
+def _release_images(release: _ImageRelease) -> Iterator[PublicImage]:
+    yield from _al2023_images(release)
+    if release.minor <= LAST_AL2_MINOR:
+        yield from _al2_images(release)
+    yield from _bottlerocket_images(release)
+    yield from _windows_images(release)
 
 
-def _al2023(release: _Release) -> Iterator[PublicImage]:
+def _al2023_images(release: _ImageRelease) -> Iterator[PublicImage]:
     for architecture, variant in (
         ("x86_64", "standard"),
         ("arm64", "standard"),
@@ -129,45 +131,47 @@ def _al2023(release: _Release) -> Iterator[PublicImage]:
         ("x86_64", "neuron"),
     ):
         name = f"amazon-eks-node-al2023-{architecture}-{variant}-{release.version}-v{_day(release)}"
-        folder = f"{PREFIX}/{release.version}/amazon-linux-2023/{architecture}/{variant}"
+        folder = (
+            f"{EKS_PARAMETER_PREFIX}/{release.version}/amazon-linux-2023/{architecture}/{variant}"
+        )
         yield release.image(
             name,
             architecture,
-            owner=EKS,
+            owner=EKS_ACCOUNT,
             description=f"EKS node, Amazon Linux 2023, {variant}, Kubernetes {release.version}",
             figures={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
         )
 
 
-def _al2(release: _Release) -> Iterator[PublicImage]:
+def _al2_images(release: _ImageRelease) -> Iterator[PublicImage]:
     for architecture, word, ending in (
         ("x86_64", "", ""),
         ("arm64", "arm64-", "-arm64"),
         ("x86_64", "gpu-", "-gpu"),
     ):
         name = f"amazon-eks-{word}node-{release.version}-v{_day(release)}"
-        folder = f"{PREFIX}/{release.version}/amazon-linux-2{ending}"
+        folder = f"{EKS_PARAMETER_PREFIX}/{release.version}/amazon-linux-2{ending}"
         yield release.image(
             name,
             architecture,
-            owner=EKS,
+            owner=EKS_ACCOUNT,
             description=f"EKS node, Amazon Linux 2, Kubernetes {release.version}",
             figures={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
         )
 
 
-def _bottlerocket(release: _Release) -> Iterator[PublicImage]:
-    number = BOTTLEROCKET[release.number]
+def _bottlerocket_images(release: _ImageRelease) -> Iterator[PublicImage]:
+    number = BOTTLEROCKET_VERSIONS[release.number]
     for architecture in ("x86_64", "arm64"):
         for variant in (f"aws-k8s-{release.version}", f"aws-k8s-{release.version}-nvidia"):
-            build = _digest(release.region, variant + number)[:8]
+            build = _name_digest(release.region, variant + number)[:8]
             folder = f"/aws/service/bottlerocket/{variant}/{architecture}"
             yield release.image(
                 f"bottlerocket-{variant}-{architecture}-v{number}-{build}",
                 architecture,
-                owner=BOTTLEROCKET_TEAM,
+                owner=BOTTLEROCKET_ACCOUNT,
                 description=f"Bottlerocket {number}, {variant}",
                 disks=(("/dev/xvda", 2), ("/dev/xvdb", 20)),
                 figures={"image_version": f"{number}-{build}"},
@@ -175,16 +179,16 @@ def _bottlerocket(release: _Release) -> Iterator[PublicImage]:
             )
 
 
-def _windows(release: _Release) -> Iterator[PublicImage]:
+def _windows_images(release: _ImageRelease) -> Iterator[PublicImage]:
     for year in (2019, 2022, 2025):
-        if year == 2025 and release.minor < FIRST_WINDOWS_2025:
+        if year == 2025 and release.minor < FIRST_WINDOWS_2025_MINOR:
             continue
         for edition in ("Core", "Full"):
             name = f"Windows_Server-{year}-English-{edition}-EKS_Optimized-{release.version}"
             yield release.image(
                 f"{name}-{release.day:%Y.%m.%d}",
                 "x86_64",
-                owner=WINDOWS_TEAM,
+                owner=WINDOWS_ACCOUNT,
                 description=f"EKS node, Windows Server {year} {edition}, {release.version}",
                 platform="windows",
                 root_device="/dev/sda1",
@@ -194,13 +198,13 @@ def _windows(release: _Release) -> Iterator[PublicImage]:
             )
 
 
-def _day(release: _Release) -> str:
+def _day(release: _ImageRelease) -> str:
     return f"{release.day:%Y%m%d}"
 
 
-def _id(region: str, name: str) -> str:
-    return f"ami-0{_digest(region, name)}"
+def _image_id(region: str, name: str) -> str:
+    return f"ami-0{_name_digest(region, name)}"
 
 
-def _digest(region: str, name: str) -> str:
+def _name_digest(region: str, name: str) -> str:
     return blake2b(f"{region} {name}".encode(), digest_size=8).hexdigest()

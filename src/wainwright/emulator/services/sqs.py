@@ -1,33 +1,196 @@
-"""SQS: standard queues with visibility timeouts, receipts and long polling.
+"""SQS: standard queues with visibility timeouts, receipt handles and long polling.
 
 Two ways to receive. `operations()["ReceiveMessage"]` answers at once with what is visible now, as
 every handler does. `receive(params, clock)` waits as long as the request (or the queue) says and
-is woken when a message is sent or becomes visible again: the entrances that can wait, the seam and
-the HTTP server, call it in place of the handler, after throttling and faults have had their say.
-It lets the world catch up by itself, also with appointments that send messages. An appointment
-made while somebody waits is noticed if the entrance calls `stir()` after each answer.
+is woken when a message is sent or becomes visible again: the entrances that can wait, the account
+and the HTTP server, call it in place of the handler, after throttling and faults.
+It runs timed events that are due by itself, also those that send messages. A timed event that is
+scheduled while somebody waits is seen if the entrance calls `wake_waiters()` after each response.
 
-Codes are those of the query protocol, which boto3 shows to its callers; `JSON_NAMES` has the names
-that stand in `__type` on the wire where they differ.
+Codes are those of the query protocol, which boto3 shows to its callers; `JSON_ERROR_NAMES` has the
+names that stand in `__type` on the wire where they differ.
 """
 
-from collections.abc import Mapping
+import asyncio
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import md5
 from itertools import islice
 from math import inf
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from wainwright.clock import Clock
-from wainwright.emulator.services import sqs_messages as messages
-from wainwright.emulator.services.requests import text, whole
-from wainwright.emulator.services.sqs_bell import Bell
-from wainwright.emulator.services.sqs_queues import MISSING, NO_QUEUE, Queues
-from wainwright.emulator.services.sqs_state import INVALID, Attribute, Message, Queue, SqsState
-from wainwright.emulator.world import Answer, Handler, Params, World
+from wainwright.emulator.api_conventions import parse_int, require_text
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.services.sqs_queues import (
+    INVALID_VALUE,
+    MISSING_PARAMETER,
+    QUEUE_NOT_FOUND,
+    MessageAttribute,
+    SqsMessage,
+    SqsQueue,
+    SqsQueues,
+    SqsState,
+)
 from wainwright.errors import AwsError
 
-JSON_NAMES: Final = {
-    NO_QUEUE: "QueueDoesNotExist",
+
+def parse_message_attributes(given: Mapping[str, Any] | None) -> dict[str, MessageAttribute]:
+    """Message attributes of a request."""
+    return {name: _parse_attribute(name, value) for name, value in (given or {}).items()}
+
+
+def _parse_attribute(name: str, value: Mapping[str, Any]) -> MessageAttribute:
+    kind = value.get("DataType") or ""
+    text, binary = value.get("StringValue"), value.get("BinaryValue")
+    if kind.partition(".")[0] not in ("String", "Number", "Binary"):
+        raise AwsError(
+            INVALID_VALUE,
+            f"The type of message (user) attribute '{name}' is invalid. You must use only the "
+            "following supported type prefixes: Binary, Number, String.",
+        )
+    if (binary if kind.startswith("Binary") else text) in (None, "", b""):
+        raise AwsError(
+            INVALID_VALUE, f"Message (user) attribute '{name}' must contain a non-empty value"
+        )
+    return MessageAttribute(type=kind, text=text, binary=binary)
+
+
+def md5_of(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def md5_of_attributes(given: Mapping[str, MessageAttribute]) -> str:
+    """As clients check it: name, type and value of each in the order of names, with lengths."""
+    total = md5(usedforsecurity=False)
+    for name in sorted(given):
+        attribute = given[name]
+        binary = attribute.type.startswith("Binary")
+        value = (attribute.binary or b"") if binary else (attribute.text or "").encode()
+        total.update(_length_prefixed(name.encode()) + _length_prefixed(attribute.type.encode()))
+        total.update((b"\2" if binary else b"\1") + _length_prefixed(value))
+    return total.hexdigest()
+
+
+def _length_prefixed(content: bytes) -> bytes:
+    return len(content).to_bytes(4) + content
+
+
+def message_view(message: SqsMessage, params: Mapping[str, Any], sender: str) -> dict[str, Any]:
+    """The message as a receiver gets it, with those attributes that it asked for."""
+    shown: dict[str, Any] = {
+        "MessageId": message.id,
+        "ReceiptHandle": receipt_handle(message),
+        "MD5OfBody": md5_of(message.body),
+        "Body": message.body,
+    }
+    asked = params.get("MessageSystemAttributeNames") or params.get("AttributeNames") or ()
+    system = {
+        name: value
+        for name, value in _system_attributes(message, sender).items()
+        if name in asked or "All" in asked
+    }
+    own = _select_attributes(message.attributes, params.get("MessageAttributeNames") or ())
+    if system:
+        shown["Attributes"] = system
+    if own:
+        shown["MessageAttributes"] = {name: _attribute_view(own[name]) for name in own}
+        shown["MD5OfMessageAttributes"] = md5_of_attributes(own)
+    return shown
+
+
+def _system_attributes(message: SqsMessage, sender: str) -> dict[str, str]:
+    first = message.sent if message.first_received is None else message.first_received
+    return {
+        "SenderId": sender,
+        "SentTimestamp": to_milliseconds(message.sent),
+        "ApproximateReceiveCount": str(message.received),
+        "ApproximateFirstReceiveTimestamp": to_milliseconds(first),
+    }
+
+
+def to_milliseconds(moment: float) -> str:
+    return str(round(moment * 1000))
+
+
+def _select_attributes(
+    given: Mapping[str, MessageAttribute], asked: Sequence[str]
+) -> dict[str, MessageAttribute]:
+    """By name, by the beginning of a name (`a.*`), or all."""
+    beginnings = tuple(name.removesuffix(".*") for name in asked if name.endswith(".*"))
+    return {
+        name: attribute
+        for name, attribute in given.items()
+        if "All" in asked or name in asked or (beginnings and name.startswith(beginnings))
+    }
+
+
+def _attribute_view(attribute: MessageAttribute) -> dict[str, Any]:
+    value = (
+        {"StringValue": attribute.text}
+        if attribute.binary is None
+        else {"BinaryValue": attribute.binary}
+    )
+    return {"DataType": attribute.type, **value}
+
+
+def receipt_handle(message: SqsMessage) -> str:
+    """Good for this reception only: the next one gets another."""
+    return urlsafe_b64encode(f"{message.id} {message.received}".encode()).decode()
+
+
+def parse_receipt_handle(handle: str) -> tuple[str, int]:
+    """The id of the message, and which reception of it the receipt is for."""
+    try:
+        identity, _, count = urlsafe_b64decode(handle.encode()).decode().partition(" ")
+        return identity, int(count)
+    except (binascii.Error, UnicodeError, ValueError):
+        raise AwsError(
+            "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is not valid.'
+        ) from None
+
+
+MIN_WAIT_SECONDS: float = 0.001  # so that nobody waits for a moment that rounding puts a hair ahead
+
+
+class QueueWaiters:
+    """Who waits for which queue, and until when. All of it happens on one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.Event, tuple[str, float]] = {}
+
+    async def wait(self, queue: str, seconds: float, clock: Clock) -> None:
+        """Until the bell rings for the queue, or the time is over."""
+        seconds = max(seconds, MIN_WAIT_SECONDS)
+        rung = asyncio.Event()
+        self._waiting[rung] = queue, clock.now() + seconds
+        tasks = [asyncio.ensure_future(rung.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._waiting[rung]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def ring(self, queue: str) -> None:
+        for rung, (name, _) in self._waiting.items():
+            if name == queue:
+                rung.set()
+
+    def wake_waiters(self, due: float | None) -> None:
+        """Wakes those who would sleep past the moment, for they do not know of it yet."""
+        if due is None:
+            return
+        for rung, (_, until) in self._waiting.items():
+            if until > due:
+                rung.set()
+
+
+JSON_ERROR_NAMES: Final = {
+    QUEUE_NOT_FOUND: "QueueDoesNotExist",
     "AWS.SimpleQueueService.MessageNotInflight": "MessageNotInflight",
     "AWS.SimpleQueueService.UnsupportedOperation": "UnsupportedOperation",
     "QueueAlreadyExists": "QueueNameExists",
@@ -39,13 +202,13 @@ class Sqs:
 
     name = "sqs"
 
-    def __init__(self, world: World, base: str | None = None) -> None:
+    def __init__(self, context: AccountContext, base: str | None = None) -> None:
         self.state = SqsState()
-        self._world = world
-        self._queues = Queues(world, self, base)
-        self._bell = Bell()
+        self._context = context
+        self._queues = SqsQueues(context, self, base)
+        self._waiters = QueueWaiters()
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {
             **self._queues.operations(),
             "SendMessage": self.send_message,
@@ -65,63 +228,63 @@ class Sqs:
         if known is not None:
             self._put(known, body)
 
-    async def receive(self, params: Params, clock: Clock) -> Answer:
+    async def receive(self, params: Params, clock: Clock) -> Response:
         """ReceiveMessage that waits for a message as long as the request says."""
-        self._world.catch_up()
-        until = clock.now() + self._patience(params)
+        self._context.run_due_events()
+        until = clock.now() + self._wait_seconds(params)
         while True:
             answer = self.receive_message(params)
             left = until - clock.now()
             if answer or left <= 0:
                 return answer
             queue = self._queues.at(params)
-            await self._bell.wait(queue.name, min(left, self._until_change(queue)), clock)
-            self._world.catch_up()
+            await self._waiters.wait(queue.name, min(left, self._until_change(queue)), clock)
+            self._context.run_due_events()
 
-    def stir(self) -> None:
+    def wake_waiters(self) -> None:
         """Tells those who wait of appointments that were made since they began."""
-        self._bell.stir(self._world.next_due())
+        self._waiters.wake_waiters(self._context.next_due())
 
-    def _patience(self, params: Params) -> int:
+    def _wait_seconds(self, params: Params) -> int:
         otherwise = self._queues.at(params).number("ReceiveMessageWaitTimeSeconds")
-        return _within(params, "WaitTimeSeconds", otherwise, (0, 20))
+        return _parse_bounded_int(params, "WaitTimeSeconds", otherwise, (0, 20))
 
-    def _until_change(self, queue: Queue) -> float:
+    def _until_change(self, queue: SqsQueue) -> float:
         """Seconds until something may happen that nobody rings for."""
-        now = self._world.now()
+        now = self._context.now()
         moments = [message.visible for message in queue.messages.values()]
-        due = self._world.next_due()
+        due = self._context.next_due()
         if due is not None:
             moments.append(due)
         return min((each - now for each in moments if each > now), default=inf)
 
-    def send_message(self, params: Params) -> Answer:
+    def send_message(self, params: Params) -> Response:
         queue = self._queues.at(params)
-        body = text(params, "MessageBody", refused=MISSING)
-        most = queue.number("MaximumMessageSize")
-        if len(body.encode()) > most:
-            raise _refused(f"Message must be shorter than {most} bytes.")
+        body = require_text(params, "MessageBody", refused=MISSING_PARAMETER)
+        maximum = queue.number("MaximumMessageSize")
+        if len(body.encode()) > maximum:
+            raise _invalid_parameter(f"Message must be shorter than {maximum} bytes.")
         message = self._put(
             queue,
             body,
-            _within(params, "DelaySeconds", queue.number("DelaySeconds"), (0, 900)),
-            messages.attributes(params.get("MessageAttributes")),
+            _parse_bounded_int(params, "DelaySeconds", queue.number("DelaySeconds"), (0, 900)),
+            parse_message_attributes(params.get("MessageAttributes")),
         )
-        answer: Answer = {"MessageId": message.id, "MD5OfMessageBody": messages.sum_of(body)}
+        answer: Response = {"MessageId": message.id, "MD5OfMessageBody": md5_of(body)}
         if message.attributes:
-            answer["MD5OfMessageAttributes"] = messages.sum_of_attributes(message.attributes)
+            answer["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
         return answer
 
     def _put(
         self,
-        queue: Queue,
+        queue: SqsQueue,
         body: str,
         delay: int | None = None,
-        attributes: Mapping[str, Attribute] | None = None,
-    ) -> Message:
-        now = self._world.now()
-        message = Message(
-            id=str(UUID(bytes=self._world.random.randbytes(16), version=4)),
+        attributes: Mapping[str, MessageAttribute] | None = None,
+    ) -> SqsMessage:
+        now = self._context.now()
+        message = SqsMessage(
+            id=str(UUID(bytes=self._context.random.randbytes(16), version=4)),
             body=body,
             sent=now,
             visible=now + (queue.number("DelaySeconds") if delay is None else delay),
@@ -129,68 +292,72 @@ class Sqs:
         )
         queue.forget(now)
         queue.messages[message.id] = message
-        self._bell.ring(queue.name)
+        self._waiters.ring(queue.name)
         return message
 
-    def receive_message(self, params: Params) -> Answer:
+    def receive_message(self, params: Params) -> Response:
         """What is visible now, oldest first; nothing at all where there is nothing."""
-        queue, now = self._queues.at(params), self._world.now()
-        most = _within(params, "MaxNumberOfMessages", 1, (1, 10))
-        hidden = _within(
+        queue, now = self._queues.at(params), self._context.now()
+        maximum = _parse_bounded_int(params, "MaxNumberOfMessages", 1, (1, 10))
+        hidden = _parse_bounded_int(
             params, "VisibilityTimeout", queue.number("VisibilityTimeout"), (0, 43_200)
         )
-        self._patience(params)  # refused here as well where it is out of range
+        self._wait_seconds(params)  # refused here as well where it is out of range
         queue.forget(now)
         visible = (message for message in queue.messages.values() if message.visible <= now)
-        given = list(islice(visible, most))
+        given = list(islice(visible, maximum))
         for message in given:
             message.received += 1
             message.visible = now + hidden
             message.first_received = message.first_received or now
-        shown = [messages.view(message, params, self._world.account) for message in given]
+        shown = [message_view(message, params, self._context.account) for message in given]
         return {"Messages": shown} if shown else {}
 
-    def delete_message(self, params: Params) -> Answer:
+    def delete_message(self, params: Params) -> Response:
         """A receipt of an earlier reception deletes nothing, and that is no error."""
         queue, found = self._held(params)
         if found is not None:
             del queue.messages[found.id]
         return {}
 
-    def change_message_visibility(self, params: Params) -> Answer:
+    def change_message_visibility(self, params: Params) -> Response:
         queue, found = self._held(params)
-        now = self._world.now()
-        seconds = _within(params, "VisibilityTimeout", None, (0, 43_200))
+        now = self._context.now()
+        seconds = _parse_bounded_int(params, "VisibilityTimeout", None, (0, 43_200))
         if found is None or found.visible <= now:
             raise AwsError(
                 "AWS.SimpleQueueService.MessageNotInflight",
                 "The message referred to isn't in flight.",
             )
         found.visible = now + seconds
-        self._bell.ring(queue.name)
+        self._waiters.ring(queue.name)
         return {}
 
-    def _held(self, params: Params) -> tuple[Queue, Message | None]:
+    def _held(self, params: Params) -> tuple[SqsQueue, SqsMessage | None]:
         """The message that the receipt is for, unless it is gone or was received again since."""
         queue = self._queues.at(params)
-        identity, count = messages.received(text(params, "ReceiptHandle", refused=MISSING))
+        identity, count = parse_receipt_handle(
+            require_text(params, "ReceiptHandle", refused=MISSING_PARAMETER)
+        )
         message = queue.messages.get(identity)
         return queue, message if message is not None and message.received == count else None
 
 
-def _within(params: Params, name: str, otherwise: int | None, bounds: tuple[int, int]) -> int:
+def _parse_bounded_int(
+    params: Params, name: str, otherwise: int | None, bounds: tuple[int, int]
+) -> int:
     if otherwise is None and params.get(name) is None:
-        raise AwsError(MISSING, f"The request must contain the parameter {name}.")
-    value = whole(params, name, otherwise=otherwise or 0, refused=INVALID)
-    least, most = bounds
-    if not least <= value <= most:
+        raise AwsError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")
+    value = parse_int(params, name, otherwise=otherwise or 0, refused=INVALID_VALUE)
+    minimum, maximum = bounds
+    if not minimum <= value <= maximum:
         raise AwsError(
-            INVALID,
-            f"Value {value} for parameter {name} is invalid. Reason: Must be between {least} and "
-            f"{most}, if provided.",
+            INVALID_VALUE,
+            f"Value {value} for parameter {name} is invalid. Reason: Must be between {minimum} and "
+            f"{maximum}, if provided.",
         )
     return value
 
 
-def _refused(reason: str) -> AwsError:
-    return AwsError(INVALID, f"One or more parameters are invalid. Reason: {reason}")
+def _invalid_parameter(reason: str) -> AwsError:
+    return AwsError(INVALID_VALUE, f"One or more parameters are invalid. Reason: {reason}")

@@ -10,29 +10,27 @@ from typing import Any, Final
 
 import msgspec
 
+from wainwright.emulator.api_conventions import make_arn, require_text, to_datetime
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
+from wainwright.emulator.describe_requests import ServicePagination
 from wainwright.emulator.services import public_images
-from wainwright.emulator.services.arns import arn
-from wainwright.emulator.services.pages import Paging
 from wainwright.emulator.services.public_images import PublicImage
-from wainwright.emulator.services.requests import text
-from wainwright.emulator.times import moment
-from wainwright.emulator.world import Answer, Handler, Params, World
 from wainwright.errors import AwsError
 
-INVALID: Final = "ValidationException"
-TYPES: Final = ("String", "StringList", "SecureString")
-MOST_NAMES: Final = 10
-PAGING: Final = Paging(
+VALIDATION_EXCEPTION: Final = "ValidationException"
+PARAMETER_TYPES: Final = ("String", "StringList", "SecureString")
+MAX_NAMES: Final = 10
+PARAMETER_PAGINATION: Final = ServicePagination(
     size="MaxResults",
     token="NextToken",
-    most=10,
+    maximum=10,
     otherwise=10,
-    bad_size=INVALID,
+    bad_size=VALIDATION_EXCEPTION,
     bad_token="InvalidNextToken",
 )
 
 
-class Parameter(msgspec.Struct, kw_only=True):
+class SsmParameter(msgspec.Struct, kw_only=True):
     value: str
     type: str = "String"
     data_type: str = "text"
@@ -41,7 +39,7 @@ class Parameter(msgspec.Struct, kw_only=True):
 
 
 class SsmState(msgspec.Struct, kw_only=True):
-    put: dict[str, Parameter] = {}
+    put: dict[str, SsmParameter] = {}
     """What somebody put; goes before the public one of the same name."""
     gone: set[str] = set()
     """Public ones that somebody deleted."""
@@ -50,11 +48,11 @@ class SsmState(msgspec.Struct, kw_only=True):
 class Ssm:
     name = "ssm"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, context: AccountContext) -> None:
         self.state = SsmState()
-        self._world = world
+        self._context = context
 
-    def operations(self) -> Mapping[str, Handler]:
+    def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "GetParameter": self.get_parameter,
             "GetParameters": self.get_parameters,
@@ -65,47 +63,53 @@ class Ssm:
 
     def images(self) -> tuple[PublicImage, ...]:
         """The images behind the public parameters, for DescribeImages to know."""
-        return public_images.images(self._world.region)
+        return public_images.list_public_images(self._context.region)
 
-    def get_parameter(self, params: Params) -> Answer:
-        asked = text(params, "Name", refused=INVALID)
+    def get_parameter(self, params: Params) -> Response:
+        asked = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
         view = self._view(asked)
         if view is None:
-            raise not_found(asked)
+            raise parameter_not_found(asked)
         return {"Parameter": view}
 
-    def get_parameters(self, params: Params) -> Answer:
+    def get_parameters(self, params: Params) -> Response:
         names = list(params.get("Names") or ())
-        if not 1 <= len(names) <= MOST_NAMES:
-            raise AwsError(INVALID, f"Names must have between 1 and {MOST_NAMES} members.")
+        if not 1 <= len(names) <= MAX_NAMES:
+            raise AwsError(
+                VALIDATION_EXCEPTION, f"Names must have between 1 and {MAX_NAMES} members."
+            )
         views = {name: self._view(name) for name in sorted(set(names))}
         return {
             "Parameters": [view for view in views.values() if view is not None],
             "InvalidParameters": [name for name, view in views.items() if view is None],
         }
 
-    def get_parameters_by_path(self, params: Params) -> Answer:
-        path = text(params, "Path", refused=INVALID).rstrip("/") + "/"
+    def get_parameters_by_path(self, params: Params) -> Response:
+        path = require_text(params, "Path", refused=VALIDATION_EXCEPTION).rstrip("/") + "/"
         if not path.startswith("/"):
-            raise AwsError(INVALID, "The parameter path must begin with /.")
+            raise AwsError(VALIDATION_EXCEPTION, "The parameter path must begin with /.")
         if params.get("ParameterFilters"):
             raise AwsError("InvalidFilterKey", "Parameters by path cannot be filtered here.")
-        rows, token = PAGING.cut(self._below(path, bool(params.get("Recursive"))), params)
-        answer: Answer = {"Parameters": [self._view(name) for name in rows]}
+        rows, token = PARAMETER_PAGINATION.cut(
+            self._below(path, bool(params.get("Recursive"))), params
+        )
+        answer: Response = {"Parameters": [self._view(name) for name in rows]}
         return answer if token is None else answer | {"NextToken": token}
 
     def _below(self, path: str, recursive: bool) -> list[str]:
-        known = (public_images.parameters(self._world.region).keys() - self.state.gone) | set(
-            self.state.put
-        )
+        known = (
+            public_images.list_public_parameters(self._context.region).keys() - self.state.gone
+        ) | set(self.state.put)
         return sorted(
             name
             for name in known
             if name.startswith(path) and (recursive or "/" not in name[len(path) :])
         )
 
-    def put_parameter(self, params: Params) -> Answer:
-        name, value = (text(params, field, refused=INVALID) for field in ("Name", "Value"))
+    def put_parameter(self, params: Params) -> Response:
+        name, value = (
+            require_text(params, field, refused=VALIDATION_EXCEPTION) for field in ("Name", "Value")
+        )
         known = self._find(name)
         if known is not None and not params.get("Overwrite"):
             raise AwsError(
@@ -114,38 +118,41 @@ class Ssm:
                 "in the request to true.",
             )
         kind = params.get("Type") or ("" if known is None else known.type)
-        if kind not in TYPES:
-            raise AwsError(INVALID, f"A parameter needs a type, one of {', '.join(TYPES)}.")
-        self.state.put[name] = Parameter(
+        if kind not in PARAMETER_TYPES:
+            raise AwsError(
+                VALIDATION_EXCEPTION,
+                f"A parameter needs a type, one of {', '.join(PARAMETER_TYPES)}.",
+            )
+        self.state.put[name] = SsmParameter(
             value=value,
             type=kind,
             data_type=params.get("DataType") or "text",
             version=1 if known is None else known.version + 1,
-            modified=self._world.now(),
+            modified=self._context.now(),
         )
         return {"Version": self.state.put[name].version, "Tier": "Standard"}
 
-    def delete_parameter(self, params: Params) -> Answer:
-        name = text(params, "Name", refused=INVALID)
+    def delete_parameter(self, params: Params) -> Response:
+        name = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
         if self._find(name) is None:
-            raise not_found(name)
+            raise parameter_not_found(name)
         self.state.put.pop(name, None)
-        if name in public_images.parameters(self._world.region):
+        if name in public_images.list_public_parameters(self._context.region):
             self.state.gone.add(name)
         return {}
 
-    def _find(self, name: str) -> Parameter | None:
+    def _find(self, name: str) -> SsmParameter | None:
         put = self.state.put.get(name)
         if put is not None or name in self.state.gone:
             return put
-        value = public_images.parameters(self._world.region).get(name)
+        value = public_images.list_public_parameters(self._context.region).get(name)
         if value is None:
             return None
         image = name.endswith("/image_id")
-        return Parameter(
+        return SsmParameter(
             value=value,
             data_type="aws:ec2:image" if image else "text",
-            modified=public_images.images(self._world.region)[-1].created,
+            modified=public_images.list_public_images(self._context.region)[-1].created,
         )
 
     def _view(self, asked: str) -> dict[str, Any] | None:
@@ -161,7 +168,7 @@ class Ssm:
             "Type": known.type,
             "Value": known.value,
             "Version": known.version,
-            "LastModifiedDate": moment(known.modified),
+            "LastModifiedDate": to_datetime(known.modified),
             "ARN": self._arn(name),
             "DataType": known.data_type,
         }
@@ -169,8 +176,8 @@ class Ssm:
 
     def _arn(self, name: str) -> str:
         """Public parameters belong to nobody."""
-        owner = "" if name.startswith("/aws/service/") else self._world.account
-        return arn("ssm", self._world.region, owner, f"parameter/{name.lstrip('/')}")
+        owner = "" if name.startswith("/aws/service/") else self._context.account
+        return make_arn("ssm", self._context.region, owner, f"parameter/{name.lstrip('/')}")
 
     def _local(self, asked: str) -> str:
         if not asked.startswith("arn:"):
@@ -180,5 +187,5 @@ class Ssm:
         return rest if rest.count("/") > 1 else rest.lstrip("/")
 
 
-def not_found(name: str) -> AwsError:
+def parameter_not_found(name: str) -> AwsError:
     return AwsError("ParameterNotFound", f"Parameter {name} not found.")

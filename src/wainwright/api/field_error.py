@@ -1,0 +1,111 @@
+"""What is wrong with a value and where in it, as data: tested, given a file and line, shown.
+
+A FieldError with `warning` set is about a value that the API server accepts. The constructors say
+in which way a value is wrong, so that the same mistake is worded alike everywhere.
+"""
+
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+PathStep = str | int
+FieldPath = tuple[PathStep, ...]
+
+
+class FieldError(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong at one place."""
+
+    path: FieldPath
+    message: str
+    found: str = ""
+    expected: str = ""
+    hint: str = ""
+    warning: bool = False
+
+
+def format_field_path(path: FieldPath) -> str:
+    """spec.requirements[2].values, and labels["app.kubernetes.io/name"] where a key has dots."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier() or step.replace("-", "").isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]'
+    return text
+
+
+def format_value(value: Any, limit: int = 60) -> str:
+    """A value as the user wrote it, short enough for a sentence."""
+    if isinstance(value, dict):
+        return _truncate("{" + ", ".join(map(str, value)) + "}", limit)
+    if isinstance(value, list):
+        return _truncate(
+            "[" + ", ".join(format_value(item, 20) for item in value[:10]) + "]", limit
+        )
+    if isinstance(value, str):
+        return _truncate(msgspec.json.encode(value).decode(), limit)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def _truncate(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def closest_match(word: str, known: list[str]) -> str:
+    """The known word that a misspelt one most resembles, or nothing."""
+    lowered = {name.lower(): name for name in reversed(known)}
+    close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    return lowered[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    name = closest_match(word, known)
+    return f"did you mean {name}?" if name else ""
+
+
+def invalid_value(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
+    return FieldError(
+        path=path,
+        message=f"expected {expected}",
+        found=format_value(value),
+        expected=expected,
+        hint=hint,
+    )
+
+
+def missing_field(
+    path: FieldPath, expected: str, message: str = "required field is missing"
+) -> FieldError:
+    return FieldError(path=path, message=message, found="nothing", expected=expected)
+
+
+def unsupported_value(path: FieldPath, value: str, allowed: tuple[str, ...]) -> FieldError:
+    """A word that is none of those allowed, or none at all."""
+    expected = f"one of {', '.join(allowed)}"
+    if not value:
+        return missing_field(path, expected)
+    return invalid_value(path, value, expected, did_you_mean(value, list(allowed)))
+
+
+def broken_rule(path: FieldPath, value: Any, message: str, expected: str = "") -> FieldError:
+    """A rule between fields that does not hold; the message is the rule."""
+    return FieldError(
+        path=path, message=message, found=format_value(value), expected=expected or message
+    )
+
+
+def duplicate_value(path: FieldPath, value: Any) -> FieldError:
+    message = f"{format_value(value)} is there already"
+    return broken_rule(path, value, message, "an entry that is not there yet")
+
+
+def field_warning(path: FieldPath, value: Any, message: str, hint: str = "") -> FieldError:
+    """Something that the API server takes and that will not do what its author hopes."""
+    return FieldError(
+        path=path, message=message, found=format_value(value), hint=hint, warning=True
+    )

@@ -1,0 +1,282 @@
+"""Pod with every field that decides where it can go, and what makes pods: Deployment, Job …"""
+
+from wainwright.api.kubernetes.meta import (
+    KubernetesStruct,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    ResourceList,
+    TemplateObjectMeta,
+)
+from wainwright.api.kubernetes.storage import PersistentVolumeClaimTemplate, Volume
+from wainwright.api.wire import ObjectMeta
+
+
+class PreferredSchedulingTerm(KubernetesStruct, frozen=True, kw_only=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(KubernetesStruct, frozen=True, kw_only=True):
+    requiredDuringSchedulingIgnoredDuringExecution: NodeSelector | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[PreferredSchedulingTerm] | None = None
+
+
+class PodAffinityTerm(KubernetesStruct, frozen=True, kw_only=True):
+    """Pods to be near, or not to be near, and what counts as near."""
+
+    topologyKey: str = ""
+    labelSelector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespaceSelector: LabelSelector | None = None
+    matchLabelKeys: list[str] | None = None
+    mismatchLabelKeys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(KubernetesStruct, frozen=True, kw_only=True):
+    weight: int = 0
+    podAffinityTerm: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(KubernetesStruct, frozen=True, kw_only=True):
+    """Affinity and anti-affinity have the same fields."""
+
+    requiredDuringSchedulingIgnoredDuringExecution: list[PodAffinityTerm] | None = None
+    preferredDuringSchedulingIgnoredDuringExecution: list[WeightedPodAffinityTerm] | None = None
+
+
+class Affinity(KubernetesStruct, frozen=True, kw_only=True):
+    nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodAffinity | None = None
+    podAntiAffinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(KubernetesStruct, frozen=True, kw_only=True):
+    """How evenly pods are to be spread over the values of a node label."""
+
+    maxSkew: int = 0
+    topologyKey: str = ""
+    whenUnsatisfiable: str = ""
+    labelSelector: LabelSelector | None = None
+    minDomains: int | None = None
+    nodeAffinityPolicy: str | None = None
+    nodeTaintsPolicy: str | None = None
+    matchLabelKeys: list[str] | None = None
+
+
+class ResourceClaim(KubernetesStruct, frozen=True, kw_only=True):
+    """A container's use of one of the pod's claims on devices."""
+
+    name: str = ""
+    request: str = ""
+
+
+class ResourceRequirements(KubernetesStruct, frozen=True, kw_only=True):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+    claims: list[ResourceClaim] | None = None
+
+
+class ContainerPort(KubernetesStruct, frozen=True, kw_only=True):
+    containerPort: int = 0
+    hostPort: int = 0
+    hostIP: str = ""
+    protocol: str = ""
+    """Empty means TCP."""
+
+
+class Container(KubernetesStruct, frozen=True, kw_only=True):
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: list[ContainerPort] | None = None
+    restartPolicy: str | None = None
+    """On an init container, Always makes it a sidecar that runs as long as the pod."""
+
+
+class Toleration(KubernetesStruct, frozen=True, kw_only=True):
+    key: str = ""
+    operator: str = ""
+    """Empty means Equal."""
+    value: str = ""
+    effect: str = ""
+    tolerationSeconds: int | None = None
+
+
+class PodSchedulingGate(KubernetesStruct, frozen=True, kw_only=True):
+    name: str = ""
+
+
+class PodResourceClaim(KubernetesStruct, frozen=True, kw_only=True):
+    name: str = ""
+    resourceClaimName: str | None = None
+    resourceClaimTemplateName: str | None = None
+
+
+class PodSpec(KubernetesStruct, frozen=True, kw_only=True):
+    containers: list[Container] | None = None
+    initContainers: list[Container] | None = None
+    resources: ResourceRequirements | None = None
+    overhead: ResourceList | None = None
+    nodeName: str = ""
+    nodeSelector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    topologySpreadConstraints: list[TopologySpreadConstraint] | None = None
+    schedulingGates: list[PodSchedulingGate] | None = None
+    schedulerName: str = ""
+    priority: int | None = None
+    priorityClassName: str = ""
+    preemptionPolicy: str | None = None
+    runtimeClassName: str | None = None
+    hostNetwork: bool = False
+    volumes: list[Volume] | None = None
+    resourceClaims: list[PodResourceClaim] | None = None
+    restartPolicy: str = ""
+    terminationGracePeriodSeconds: int | None = None
+
+
+class PodTemplateSpec(KubernetesStruct, frozen=True, kw_only=True):
+    metadata: TemplateObjectMeta = TemplateObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class PodCondition(KubernetesStruct, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: str | None = None
+
+
+class ContainerStatus(KubernetesStruct, frozen=True, kw_only=True):
+    """What a running container was given, which a resize may have made differ from its spec."""
+
+    name: str = ""
+    allocatedResources: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+
+
+class PodStatus(KubernetesStruct, frozen=True, kw_only=True):
+    phase: str = ""
+    reason: str = ""
+    nominatedNodeName: str = ""
+    startTime: str | None = None
+    conditions: list[PodCondition] | None = None
+    containerStatuses: list[ContainerStatus] | None = None
+    initContainerStatuses: list[ContainerStatus] | None = None
+
+
+class Pod(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "v1"
+    kind: str = "Pod"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
+    """Deployments and ReplicaSets say the same things about their pods."""
+
+    replicas: int | None = None
+    """Absent means one."""
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Deployment(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "apps/v1"
+    kind: str = "Deployment"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
+class ReplicaSet(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "apps/v1"
+    kind: str = "ReplicaSet"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+
+class ReplicationControllerSpec(KubernetesStruct, frozen=True, kw_only=True):
+    """Of the time before ReplicaSets: its selector can only list labels."""
+
+    replicas: int | None = None
+    """Absent means one."""
+    selector: dict[str, str] | None = None
+    """Absent or empty, the API server makes it the labels of the template."""
+    template: PodTemplateSpec = PodTemplateSpec()
+
+    @property
+    def selected(self) -> dict[str, str]:
+        return self.selector or self.template.metadata.labels or {}
+
+
+class ReplicationController(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "v1"
+    kind: str = "ReplicationController"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ReplicationControllerSpec = ReplicationControllerSpec()
+
+
+class StatefulSetOrdinals(KubernetesStruct, frozen=True, kw_only=True):
+    start: int = 0
+
+
+class StatefulSetSpec(KubernetesStruct, frozen=True, kw_only=True):
+    replicas: int | None = None
+    """Absent means one."""
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    volumeClaimTemplates: list[PersistentVolumeClaimTemplate] | None = None
+    ordinals: StatefulSetOrdinals | None = None
+    podManagementPolicy: str = ""
+    serviceName: str = ""
+
+
+class StatefulSet(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "apps/v1"
+    kind: str = "StatefulSet"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class DaemonSetSpec(KubernetesStruct, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class DaemonSet(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "apps/v1"
+    kind: str = "DaemonSet"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DaemonSetSpec = DaemonSetSpec()
+
+
+class JobSpec(KubernetesStruct, frozen=True, kw_only=True):
+    parallelism: int | None = None
+    completions: int | None = None
+    completionMode: str | None = None
+    suspend: bool | None = None
+    manualSelector: bool | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class JobCondition(KubernetesStruct, frozen=True, kw_only=True):
+    type: str = ""
+    status: str = ""
+
+
+class JobStatus(KubernetesStruct, frozen=True, kw_only=True):
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: list[JobCondition] | None = None
+
+
+class Job(KubernetesStruct, frozen=True, kw_only=True):
+    apiVersion: str = "batch/v1"
+    kind: str = "Job"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()

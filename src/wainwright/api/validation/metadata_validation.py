@@ -1,0 +1,154 @@
+"""An object's metadata, held to what the API server asks of names, labels and annotations."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, format_value
+
+METADATA_FIELDS: Final = {
+    "name": str,
+    "generateName": str,
+    "namespace": str,
+    "selfLink": str,
+    "uid": str,
+    "resourceVersion": str,
+    "generation": int,
+    "creationTimestamp": str,
+    "deletionTimestamp": str,
+    "deletionGracePeriodSeconds": int,
+    "labels": dict,
+    "annotations": dict,
+    "ownerReferences": list,
+    "finalizers": list,
+    "managedFields": list,
+}
+METADATA_TYPE_NAMES: Final = {str: "text", int: "a whole number", dict: "a mapping", list: "a list"}
+
+# Written so that there is one way to match a text: with thousands of names, backtracking shows.
+DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]+(?:-+[a-z0-9]+)*(?:\.[a-z0-9]+(?:-+[a-z0-9]+)*)*")
+LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*")
+ANNOTATIONS_LIMIT: Final = 256 * 1024
+
+EXPECTED_NAME: Final = "lower case letters, digits, '-' and '.', at most 253"
+EXPECTED_KEY: Final = "a key such as team or example.com/team"
+EXPECTED_VALUE: Final = (
+    "at most 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends"
+)
+
+
+def validate_metadata(value: Any, *, namespaced: bool) -> Iterator[FieldError]:
+    """What is wrong with the metadata of an object that is to be created."""
+    if not isinstance(value, dict):
+        yield _expected_error((), value, "a mapping with a name")
+        return
+    shapes = list(_type_errors(value))
+    yield from shapes
+    if not shapes:
+        yield from _name_errors(value, namespaced=namespaced)
+        yield from label_errors(value.get("labels") or {}, ("labels",))
+        yield from _annotation_errors(value.get("annotations") or {})
+        yield from _finalizer_errors(value.get("finalizers") or [])
+
+
+def _type_errors(value: dict[str, Any]) -> Iterator[FieldError]:
+    for key, item in value.items():
+        wanted = METADATA_FIELDS.get(key)
+        if wanted is None:
+            yield FieldError(
+                path=(key,),
+                message="unknown field",
+                found=key,
+                expected="a field that is known",
+                hint=did_you_mean(key, list(METADATA_FIELDS)),
+            )
+        elif item is not None and (not isinstance(item, wanted) or isinstance(item, bool)):
+            yield _expected_error((key,), item, METADATA_TYPE_NAMES[wanted])
+    yield from _text_map_errors(value)
+
+
+def _text_map_errors(value: dict[str, Any]) -> Iterator[FieldError]:
+    for name in ("labels", "annotations"):
+        entries = value.get(name)
+        for key, item in entries.items() if isinstance(entries, dict) else ():
+            if item is not None and not isinstance(item, str):
+                yield _expected_error(
+                    (name, key), item, "text", f'put it in quotes: "{format_value(item)}"'
+                )
+
+
+def _name_errors(value: dict[str, Any], *, namespaced: bool) -> Iterator[FieldError]:
+    name = value.get("name") or ""
+    if not name and not value.get("generateName"):
+        yield FieldError(
+            path=("name",),
+            message="an object needs a name",
+            found="nothing",
+            expected=EXPECTED_NAME,
+        )
+    elif name and not is_dns_subdomain(name):
+        yield _expected_error(("name",), name, EXPECTED_NAME)
+    prefix = (value.get("generateName") or "").rstrip("-")
+    if prefix and not is_dns_subdomain(prefix):
+        yield _expected_error(("generateName",), value["generateName"], EXPECTED_NAME)
+    if value.get("namespace") and not namespaced:
+        yield FieldError(
+            path=("namespace",),
+            message="this kind belongs to the cluster; the API server drops the namespace",
+            found=format_value(value["namespace"]),
+            expected="no namespace",
+            hint="remove it",
+            warning=True,
+        )
+
+
+def label_errors(labels: dict[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    """Keys and values of labels, anywhere in an object."""
+    for key, item in labels.items():
+        if not is_label_key(key):
+            yield _expected_error((*path, key), key, EXPECTED_KEY)
+        if isinstance(item, str) and not is_label_value(item):
+            yield _expected_error((*path, key), item, EXPECTED_VALUE)
+
+
+def _annotation_errors(annotations: dict[str, Any]) -> Iterator[FieldError]:
+    size = 0
+    for key, item in annotations.items():
+        size += len(key.encode()) + len((item or "").encode())
+        if not is_label_key(key.lower()):
+            yield _expected_error(("annotations", key), key, EXPECTED_KEY)
+    if size > ANNOTATIONS_LIMIT:
+        yield _expected_error(
+            ("annotations",), annotations, f"at most 256 KiB in all, not {size:,} bytes"
+        )
+
+
+def _finalizer_errors(finalizers: list[Any]) -> Iterator[FieldError]:
+    for index, name in enumerate(finalizers):
+        if not isinstance(name, str) or not is_label_key(name):
+            yield _expected_error(("finalizers", index), name, "a name such as example.com/cleanup")
+
+
+def is_dns_subdomain(name: str) -> bool:
+    return len(name) <= 253 and DNS_SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and not is_dns_subdomain(prefix):
+        return False
+    return len(name) <= 63 and LABEL_NAME.fullmatch(name) is not None
+
+
+def is_label_value(value: str) -> bool:
+    return not value or (len(value) <= 63 and LABEL_NAME.fullmatch(value) is not None)
+
+
+def _expected_error(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
+    return FieldError(
+        path=path,
+        message=f"expected {expected}",
+        found=format_value(value),
+        expected=expected,
+        hint=hint,
+    )

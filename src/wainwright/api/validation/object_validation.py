@@ -1,0 +1,313 @@
+"""Whether an object of our kinds would be accepted, as an API server with our CRDs judges a create.
+
+Strict about unknown fields, defaults first, then the schema, then the rules in CEL. The status of
+an object cannot be created by its author, so its mistakes are only warnings. Semantic checks
+follow: values that a schema cannot refuse, which the controller would report on the object or which
+are legal and almost certainly not what was meant.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.catalog_documents import EXPECTED_PRICE, PRICE_PATTERN
+from wainwright.api.field_error import FieldError, FieldPath, format_value
+from wainwright.api.karpenter.kubelet import EXPRESSION_VARIABLES
+from wainwright.api.karpenter.shared_fields import (
+    CAPACITY_TYPE,
+    CAPACITY_TYPES,
+    PRICE_LABEL,
+    RESERVATION_ID,
+    TENANCIES,
+    TENANCY,
+)
+from wainwright.api.kinds import KindFamily, KnownKind
+from wainwright.api.quantity import InvalidQuantity, parse_quantity
+from wainwright.api.validation import cel, metadata_validation, schema_validation
+from wainwright.api.validation.metadata_validation import EXPECTED_KEY, is_label_key
+from wainwright.api.validation.schema_validation import is_surely_valid
+from wainwright.api.wire import EXPECTED_LABEL_VALUE, LABEL_VALUE_PATTERN, Schema, object_schema
+
+GO_DURATION: Final = re.compile(r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h))+|0")
+CRON_FIELD: Final = re.compile(r"[0-9A-Za-z*?/,-]+")
+WELL_KNOWN_VALUES: Final = {CAPACITY_TYPE: CAPACITY_TYPES, TENANCY: TENANCIES}
+
+JsonObject = dict[str, Any]
+
+
+def check_semantics(kind: str, value: JsonObject) -> Iterator[FieldError]:
+    """Refusals and warnings beyond the schema, for an object whose shape is right."""
+    spec = value.get("spec") or {}
+    match kind:
+        case "NodePool":
+            yield from _check_pool(spec)
+        case "NodeClaim":
+            yield from _check_requirements(spec.get("requirements"), ("spec", "requirements"))
+        case "EC2NodeClass":
+            yield from _check_kubelet(spec.get("kubelet") or {}, ("spec", "kubelet"))
+        case "InstanceType":
+            yield from _check_offerings(spec.get("offerings") or [])
+        case "Cloud":
+            yield from _check_cloud(spec)
+        case "Catalog":
+            yield from _check_catalog(value)
+        case _:
+            return
+
+
+def _check_pool(spec: JsonObject) -> Iterator[FieldError]:
+    template = spec.get("template") or {}
+    inner = ("spec", "template")
+    requirements = (template.get("spec") or {}).get("requirements")
+    yield from _check_requirements(requirements, (*inner, "spec", "requirements"))
+    for key in (template.get("metadata") or {}).get("labels") or {}:
+        if not is_label_key(key):
+            yield _semantic_warning((*inner, "metadata", "labels", key), key, EXPECTED_KEY)
+    for name, amount in (spec.get("limits") or {}).items():
+        if _is_negative(amount):
+            yield _semantic_warning(
+                ("spec", "limits", name), amount, "0 or more", "nothing can be launched"
+            )
+    for index, budget in enumerate((spec.get("disruption") or {}).get("budgets") or []):
+        schedule = budget.get("schedule")
+        if schedule and not _is_cron(schedule):
+            path = ("spec", "disruption", "budgets", index, "schedule")
+            yield _semantic_warning(
+                path, schedule, "five cron fields", "a schedule nobody can read blocks"
+            )
+
+
+def _is_negative(amount: Any) -> bool:
+    try:
+        return parse_quantity(str(amount)).nano < 0
+    except InvalidQuantity:
+        return False
+
+
+def _is_cron(schedule: str) -> bool:
+    if schedule.startswith("@"):
+        return True
+    fields = schedule.split()
+    return len(fields) == 5 and all(CRON_FIELD.fullmatch(field) for field in fields)
+
+
+def _check_requirements(requirements: Any, path: FieldPath) -> Iterator[FieldError]:
+    for index, item in enumerate(requirements or []):
+        values = item.get("values") or []
+        least, distinct = item.get("minValues") or 0, len(set(values))
+        if item.get("operator") == "In" and least > distinct:
+            yield FieldError(
+                path=(*path, index, "minValues"),
+                message="minValues asks for more different values than the requirement lists",
+                found=str(least),
+                expected=f"at most {distinct}",
+            )
+        allowed = WELL_KNOWN_VALUES.get(item.get("key", ""), values)
+        for number, one in enumerate(values):
+            if one not in allowed:
+                yield _semantic_warning(
+                    (*path, index, "values", number), one, f"one of {', '.join(allowed)}"
+                )
+
+
+def _check_kubelet(kubelet: JsonObject, path: FieldPath) -> Iterator[FieldError]:
+    for signal, period in (kubelet.get("evictionSoftGracePeriod") or {}).items():
+        if not GO_DURATION.fullmatch(period):
+            place = (*path, "evictionSoftGracePeriod", signal)
+            yield _semantic_warning(place, period, "a duration such as 1m30s")
+    for field in ("kubeReserved", "systemReserved"):
+        for name, amount in (kubelet.get(field) or {}).items():
+            yield from _check_expression(amount, (*path, field, name))
+    most = kubelet.get("maxPods")
+    if isinstance(most, str):
+        yield from _check_expression(most, (*path, "maxPods"))
+
+
+def _check_expression(text: str, path: FieldPath) -> Iterator[FieldError]:
+    if any(name in text for name in EXPRESSION_VARIABLES) and cel.compile_error(text):
+        yield _semantic_warning(
+            path, text, "an expression that CEL can read", "the class will not be ready"
+        )
+
+
+def _check_offerings(offerings: list[Any]) -> Iterator[FieldError]:
+    for index, offering in enumerate(offerings):
+        for key, item in offering.items():
+            path = ("spec", "offerings", index, key)
+            if key == PRICE_LABEL:
+                yield from _check_price(item, path)
+            elif isinstance(item, (list, dict)) or item is None:
+                yield _semantic_error(
+                    path, item, "one value: an offering has one value for each label"
+                )
+            else:
+                yield from _check_offering_label(key, item, path)
+
+
+def _check_price(item: Any, path: FieldPath) -> Iterator[FieldError]:
+    number = isinstance(item, (int, float)) and not isinstance(item, bool)
+    text = isinstance(item, str) and re.search(PRICE_PATTERN, item) is not None
+    if not number and not text:
+        yield _semantic_error(path, item, EXPECTED_PRICE)
+
+
+def _check_offering_label(key: str, item: Any, path: FieldPath) -> Iterator[FieldError]:
+    if not is_label_key(key):
+        yield _semantic_error(path, key, EXPECTED_KEY)
+    text = format_value(item) if isinstance(item, bool) else str(item)
+    if len(text) > 63 or not re.fullmatch(LABEL_VALUE_PATTERN.strip("^$"), text):
+        yield _semantic_error(path, item, EXPECTED_LABEL_VALUE)
+
+
+def _check_cloud(spec: JsonObject) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, item in enumerate(spec.get("capacityReservations") or []):
+        path = ("spec", "capacityReservations", index)
+        if item["id"] in seen:
+            yield _semantic_error((*path, "id"), item["id"], "an id that no other reservation has")
+        seen.add(item["id"])
+        if (item.get("available") or 0) > item["total"]:
+            yield _semantic_error(
+                (*path, "available"), item["available"], f"at most {item['total']}"
+            )
+        start, end = item.get("startTime"), item.get("endTime")
+        if start and end and end <= start:
+            yield _semantic_error((*path, "endTime"), end, f"a time after {start}")
+    yield from _check_duplicates(spec.get("zones") or [], ("spec", "zones"))
+
+
+def _check_catalog(value: JsonObject) -> Iterator[FieldError]:
+    types = value.get("instanceTypes") or []
+    names = [item["name"] for item in types]
+    yield from _check_duplicates(names, ("instanceTypes",))
+    for index, item in enumerate(types):
+        yield from _check_allocatable(item, ("instanceTypes", index))
+        yield from _check_reservation_ids(item, ("instanceTypes", index))
+
+
+def _check_reservation_ids(item: JsonObject, path: FieldPath) -> Iterator[FieldError]:
+    """Slots are counted by reservation, so that a reserved offering has to say which it is of."""
+    for index, offering in enumerate(item.get("offerings") or []):
+        labels = offering["labels"]
+        named = offering.get("reservationID") or labels.get(RESERVATION_ID)
+        if labels.get(CAPACITY_TYPE) == "reserved" and not named:
+            place = (*path, "offerings", index, "reservationID")
+            yield _semantic_error(place, named, "the name of the reservation that it is a slot of")
+
+
+def _check_duplicates(values: list[str], path: FieldPath) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, one in enumerate(values):
+        if one in seen:
+            yield _semantic_error((*path, index), one, "an entry that is not there yet")
+        seen.add(one)
+
+
+def _check_allocatable(item: JsonObject, path: FieldPath) -> Iterator[FieldError]:
+    """Printed for people; where it is given it must be what capacity and overhead come to."""
+    capacity, overhead = item["capacity"], item.get("overhead") or {}
+    for name, amount in (item.get("allocatable") or {}).items():
+        left = parse_quantity(str(capacity.get(name, 0))) - parse_quantity(
+            str(overhead.get(name, 0))
+        )
+        if parse_quantity(str(amount)) != left:
+            yield _semantic_error(
+                (*path, "allocatable", name), amount, f"capacity less overhead: {left}"
+            )
+
+
+def _semantic_error(path: FieldPath, value: Any, expected: str) -> FieldError:
+    return FieldError(
+        path=path, message=f"expected {expected}", found=format_value(value), expected=expected
+    )
+
+
+def _semantic_warning(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
+    message = f"legal, but it makes no sense: found {format_value(value)}, expected {expected}"
+    return FieldError(
+        path=path,
+        message=message,
+        found=format_value(value),
+        expected=expected,
+        hint=hint,
+        warning=True,
+    )
+
+
+LONG_FORM_HINTS: Final[dict[tuple[str, FieldPath], str]] = {
+    ("NodePool", ("spec", "requirements")): "write them under spec.template.spec.requirements",
+    ("NodePool", ("spec", "template")): "a pool needs spec.template.spec with nodeClassRef and "
+    "requirements",
+    ("NodePool", ("spec", "template", "spec", "nodeClassRef")): "write nodeClassRef: "
+    "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
+    ("NodePool", ("spec", "template", "spec", "requirements")): "write requirements: [] where "
+    "every node will do",
+    ("NodePool", ("spec", "limits", "resources")): "write the resources directly under limits",
+    ("NodePool", ("spec", "template", "spec", "kubelet")): "kubelet settings belong to the class: "
+    "spec.kubelet of the EC2NodeClass",
+    ("NodePool", ("spec", "disruption", "expireAfter")): "write it as "
+    "spec.template.spec.expireAfter",
+    ("EC2NodeClass", ("spec", "subnetSelectorTerms")): "write subnetSelectorTerms: "
+    "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    ("EC2NodeClass", ("spec", "securityGroupSelectorTerms")): "write securityGroupSelectorTerms: "
+    "[{tags: {karpenter.sh/discovery: my-cluster}}]",
+    ("EC2NodeClass", ("spec", "amiSelectorTerms")): "write amiSelectorTerms: "
+    "[{alias: al2023@latest}]",
+}
+"""Offline commands take short forms; an API server wants these spelt out."""
+
+
+def validate_object(
+    kind: KnownKind, value: dict[str, Any], old: dict[str, Any] | None = None
+) -> list[FieldError]:
+    """All that is wrong with an object of one of our kinds; `old` is what it would replace."""
+    root = object_schema(kind.type)
+    found = list(_metadata_errors(kind, value))
+    if old is not None or not is_surely_valid(kind.type, value):
+        found.extend(schema_validation.find_unknown_fields(value, root))
+        found.extend(_schema_errors(value, root, old))
+    if not any(field_error for field_error in found if not field_error.warning):
+        found.extend(check_semantics(kind.name, schema_validation.apply_defaults(value, root)))
+    return [_with_long_form_hint(kind, field_error) for field_error in found]
+
+
+def _metadata_errors(kind: KnownKind, value: dict[str, Any]) -> Iterator[FieldError]:
+    given = value.get("metadata")
+    if kind.family is KindFamily.OFFLINE and not given:
+        return
+    for field_error in metadata_validation.validate_metadata(given or {}, namespaced=False):
+        yield msgspec.structs.replace(field_error, path=("metadata", *field_error.path))
+
+
+def _schema_errors(value: dict[str, Any], root: Schema, old: Any) -> Iterator[FieldError]:
+    body = {key: item for key, item in value.items() if key not in ("metadata", "status")}
+    before = cel.ABSENT if old is None else schema_validation.apply_defaults(old, root)
+    yield from schema_validation.validate_schema(
+        schema_validation.apply_defaults(body, root), root, (), before
+    )
+    status = value.get("status")
+    if status is not None:
+        yield from _status_warnings(status, root["properties"].get("status", {}))
+
+
+def _status_warnings(status: Any, schema: Schema) -> Iterator[FieldError]:
+    for field_error in schema_validation.validate_schema(
+        schema_validation.apply_defaults(status, schema), schema, ("status",)
+    ):
+        yield msgspec.structs.replace(field_error, warning=True)
+
+
+def _with_long_form_hint(kind: KnownKind, field_error: FieldError) -> FieldError:
+    hint = LONG_FORM_HINTS.get((kind.name, field_error.path))
+    is_rule = field_error.message == field_error.expected
+    return (
+        field_error if hint is None or is_rule else msgspec.structs.replace(field_error, hint=hint)
+    )
+
+
+def with_defaults(kind: KnownKind, value: dict[str, Any]) -> dict[str, Any]:
+    """The object with every default filled in: what the API server would store."""
+    made: dict[str, Any] = schema_validation.apply_defaults(value, object_schema(kind.type))
+    return made

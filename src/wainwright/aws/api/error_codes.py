@@ -1,0 +1,295 @@
+"""Error codes of AWS: which may be retried, and the one error of ours that each means.
+
+Two questions decide about a second try. Was the first one surely not carried out? Then anything may
+be repeated. Is it unknown, because no answer came or the server broke down over it? Then only what
+does no more the second time than the first.
+
+Codes that are not in the table go by their kind: a permission that is missing, a call that was not
+carried out or not answered, anything else that AWS will say again however often it is asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from wainwright.aws.api.seam import Params
+from wainwright.errors import (
+    AwsError,
+    CloudProviderError,
+    InstanceNotFoundError,
+    InsufficientCapacityError,
+    InvalidInputError,
+    NodeClassNotReadyError,
+    RequestRejectedError,
+    TemporarilyUnavailableError,
+)
+
+NO_RESPONSE: Final = 0
+
+THROTTLING_CODES: Final = frozenset(
+    {
+        "EC2ThrottledException",
+        "PriorRequestNotComplete",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottledException",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+SERVER_ERROR_CODES: Final = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServerInternal",
+        "ServiceUnavailable",
+        "Unavailable",
+    }
+)
+ACCESS_DENIED_CODES: Final = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthFailure",
+        "NotAuthorized",
+        "OptInRequired",
+        "UnauthorizedAccess",
+        "UnauthorizedOperation",
+    }
+)
+SERVER_ERROR_STATUSES: Final = frozenset({NO_RESPONSE, 500, 502, 503, 504})
+READ_PREFIXES: Final = ("Describe", "Get", "List", "Receive")
+DELETE_PREFIXES: Final = ("Delete", "Terminate", "Untag")
+# A second time these answer that nothing is left to do, which callers take for done.
+TAGGING_OPERATIONS: Final = frozenset({"CreateTags", "TagInstanceProfile"})
+
+
+class FailureKind(Enum):
+    """What an error says about the call that met it."""
+
+    FINAL = "final"
+    """An answer; asking again gives the same."""
+    REFUSED = "refused"
+    """Not carried out, for now: too many calls."""
+    UNKNOWN = "unknown"
+    """Perhaps carried out."""
+
+
+def classify_failure(error: AwsError) -> FailureKind:
+    """Codes go before statuses: EC2 says with status 500 that it has no such instance left."""
+    if error.code in THROTTLING_CODES or error.status == 429:
+        return FailureKind.REFUSED
+    if error.code in SERVER_ERROR_CODES or error.status == NO_RESPONSE:
+        return FailureKind.UNKNOWN
+    if error.code.startswith(("Insufficient", "Reservation")):
+        return FailureKind.FINAL
+    return FailureKind.UNKNOWN if error.status in SERVER_ERROR_STATUSES else FailureKind.FINAL
+
+
+def is_transient(error: AwsError) -> bool:
+    """Whether the error says nothing about what was asked, so that what was known still holds."""
+    return classify_failure(error) is not FailureKind.FINAL
+
+
+def is_access_denied(error: AwsError) -> bool:
+    """Whether somebody has to be given a permission first."""
+    return error.code in ACCESS_DENIED_CODES
+
+
+def is_idempotent(operation: str, params: Params) -> bool:
+    """Whether the second call does no more than the first: it reads, undoes or carries a token."""
+    if params.get("DryRun") or params.get("ClientToken"):
+        return True
+    return operation in TAGGING_OPERATIONS or operation.startswith(READ_PREFIXES + DELETE_PREFIXES)
+
+
+def is_retryable(error: AwsError, operation: str, params: Params) -> bool:
+    kind = classify_failure(error)
+    return kind is FailureKind.REFUSED or (
+        kind is FailureKind.UNKNOWN and is_idempotent(operation, params)
+    )
+
+
+def is_profile_propagating(error: AwsError) -> bool:
+    """Whether EC2 has not heard yet of a profile that IAM made a moment ago."""
+    return error.code == "InvalidParameterValue" and "IAM Instance Profile" in error.text
+
+
+class ErrorMeaning(msgspec.Struct, frozen=True, kw_only=True):
+    error: type[CloudProviderError]
+    remedy: str = ""
+
+
+def _meanings(error: type[CloudProviderError], remedy: str, *codes: str) -> dict[str, ErrorMeaning]:
+    return dict.fromkeys(codes, ErrorMeaning(error=error, remedy=remedy))
+
+
+SPOT_ROLE_MISSING: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+INSUFFICIENT_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
+RESERVATION_CAPACITY_EXCEEDED: Final = "ReservationCapacityExceeded"
+
+CAPACITY_ERRORS: Final[Mapping[str, ErrorMeaning]] = {
+    **_meanings(
+        InsufficientCapacityError,
+        "allow more instance types and zones in the NodePool",
+        "InsufficientCapacity",
+        "InsufficientInstanceCapacity",
+        "SpotMaxPriceTooLow",
+        "UnfulfillableCapacity",
+        "Unsupported",
+    ),
+    **_meanings(
+        InsufficientCapacityError,
+        "ask AWS for a higher quota, or allow other instance families",
+        "InstanceLimitExceeded",
+        "MaxFleetCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "VcpuLimitExceeded",
+    ),
+    INSUFFICIENT_ADDRESSES: ErrorMeaning(
+        error=InsufficientCapacityError,
+        remedy="add subnets with free addresses to subnetSelectorTerms",
+    ),
+    RESERVATION_CAPACITY_EXCEEDED: ErrorMeaning(
+        error=InsufficientCapacityError,
+        remedy="the reservation is used by others; enlarge it, or select more",
+    ),
+    SPOT_ROLE_MISSING: ErrorMeaning(
+        error=InsufficientCapacityError,
+        remedy="create the service-linked role spot.amazonaws.com once, or allow on-demand",
+    ),
+}
+"""Codes that a offering can end with: the next one may still have some."""
+
+OTHER_ERRORS: Final[Mapping[str, ErrorMeaning]] = {
+    **_meanings(
+        InstanceNotFoundError,
+        "",
+        "InvalidInstanceID.Malformed",
+        "InvalidInstanceID.NotFound",
+    ),
+    **_meanings(
+        NodeClassNotReadyError,
+        "what the class names is gone; it is looked up again within minutes",
+        "InvalidAMIID.NotFound",
+        "InvalidAMIID.Unavailable",
+        "InvalidCapacityReservationId.NotFound",
+        "InvalidGroup.NotFound",
+        "InvalidSecurityGroupID.NotFound",
+        "InvalidSubnetID.NotFound",
+        "InvalidPlacementGroup.Unknown",
+    ),
+    **_meanings(
+        TemporarilyUnavailableError,
+        "",
+        "IdempotentParameterMismatch",
+        "IncorrectInstanceState",
+        "InvalidLaunchTemplateId.NotFound",
+        "InvalidLaunchTemplateId.NotFoundException",
+        "InvalidLaunchTemplateName.NotFoundException",
+    ),
+    **_meanings(
+        TemporarilyUnavailableError,
+        "look at the credentials of the controller",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "NoCredentials",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    ),
+    **_meanings(
+        RequestRejectedError,
+        "AWS support has to look at the account",
+        "Blocked",
+        "OptInRequired",
+        "PendingVerification",
+    ),
+    **_meanings(
+        RequestRejectedError,
+        "delete launch templates that nobody uses, or ask AWS for a higher quota",
+        "VersionLimitExceeded",
+        "InvalidLaunchTemplateLimit.Exceeded",
+        "LaunchTemplateLimitExceeded",
+    ),
+    **_meanings(
+        RequestRejectedError,
+        "shorten userData in the EC2NodeClass",
+        "InvalidUserData.Malformed",
+    ),
+}
+ERROR_MEANINGS: Final[Mapping[str, ErrorMeaning]] = {**CAPACITY_ERRORS, **OTHER_ERRORS}
+
+PERMISSION_DENIED: Final = ErrorMeaning(
+    error=RequestRejectedError, remedy="give the controller's role the permission for this call"
+)
+TRANSIENT: Final = ErrorMeaning(error=TemporarilyUnavailableError)
+PERMANENT: Final = ErrorMeaning(
+    error=RequestRejectedError, remedy="what AWS says against it must be mended first"
+)
+PROFILE_PROPAGATING: Final = ErrorMeaning(
+    error=TemporarilyUnavailableError, remedy="EC2 takes a minute to hear of a new instance profile"
+)
+
+
+def error_meaning(error: AwsError) -> ErrorMeaning:
+    """The table's, else by kind."""
+    if is_profile_propagating(error):
+        return PROFILE_PROPAGATING
+    found = ERROR_MEANINGS.get(error.code)
+    if found is not None:
+        return found
+    if is_access_denied(error) or error.status in (401, 403):
+        return PERMISSION_DENIED
+    return TRANSIENT if is_transient(error) else PERMANENT
+
+
+def to_cloud_error(error: AwsError | InvalidInputError, doing: str) -> CloudProviderError:
+    """The error of ours, to be raised from this one; `doing` as in «launching web-1»."""
+    if isinstance(error, InvalidInputError):
+        return RequestRejectedError(f"{doing}: {error.message}", error.hint, reason="BadInput")
+    found = error_meaning(error)
+    return found.error(f"{doing}: {error.code}: {error.text}", found.remedy, reason=error.code)
+
+
+def fleet_shortfall_error(errors: Sequence[AwsError], doing: str) -> CloudProviderError:
+    """What a fleet that came out too small means for a claim that got nothing.
+
+    Only where every pool has run out is there no capacity. Where errors are mixed nobody can tell
+    what another try would give; where there are none at all, neither.
+    """
+    if not errors:
+        return TemporarilyUnavailableError(
+            f"{doing}: EC2 launched nothing and does not say why", reason="Unknown"
+        )
+    others = [error for error in errors if error.code not in CAPACITY_ERRORS]
+    if not others:
+        first = CAPACITY_ERRORS[errors[0].code]
+        return InsufficientCapacityError(
+            f"{doing}: {summarize_errors(errors)}", first.remedy, reason=errors[0].code
+        )
+    if len(others) == len(errors) and len({error.code for error in others}) == 1:
+        return to_cloud_error(others[0], doing)
+    return TemporarilyUnavailableError(
+        f"{doing}: {summarize_errors(errors)}", reason=others[0].code
+    )
+
+
+def summarize_errors(errors: Iterable[AwsError]) -> str:
+    """Each code once, with the first message that came with it, and how often."""
+    by_code: dict[str, list[str]] = {}
+    for error in errors:
+        by_code.setdefault(error.code, []).append(error.text)
+    return "; ".join(
+        f"{code}: {texts[0]}" + (f" (and {len(texts) - 1} more)" if texts[1:] else "")
+        for code, texts in by_code.items()
+    )

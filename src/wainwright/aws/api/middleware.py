@@ -1,0 +1,204 @@
+"""What every call to AWS goes through: retries, rate limits, metrics.
+
+Rate limits: AWS counts the calls of an account per operation, in token buckets that hold a burst
+and refill at a steady rate. The same buckets are kept on this side, so that calls wait here rather
+than being turned away there. Others use the account too: when AWS throttles all the same, the
+bucket here is taken for empty, and everybody slows down to the rate at which it refills.
+
+Retries: a call that failed for a moment is made again, a little later each time. Nothing is
+launched twice by it: where the first try may have been carried out, only idempotent calls are
+repeated (`error_codes.is_idempotent`); a client token goes along unchanged.
+"""
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Final
+
+import msgspec
+
+from wainwright.aws.api.error_codes import FailureKind, classify_failure, is_retryable
+from wainwright.aws.api.seam import AwsResponse, Params, Seam
+from wainwright.clock import Clock
+from wainwright.errors import AwsError
+from wainwright.metrics import (
+    CLOUD_DURATION,
+    CLOUD_ERRORS,
+    CLOUD_RATE_LIMIT_WAIT,
+    CLOUD_RETRIES,
+    MetricsRegistry,
+)
+
+SAFETY_MARGIN: Final = 0.001  # seconds; clocks differ, and who comes a moment early is turned away
+
+
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket: how many calls a second in the long run, and how many at once."""
+
+    per_second: float
+    burst: float
+
+
+RATE_LIMITS: Final[Mapping[str, RateLimit]] = {
+    "ec2.RunInstances": RateLimit(per_second=2, burst=5),
+    "ec2.TerminateInstances": RateLimit(per_second=5, burst=100),
+    "ec2.CreateTags": RateLimit(per_second=10, burst=100),
+    "ec2.Describe*": RateLimit(per_second=20, burst=100),
+    "ec2.*": RateLimit(per_second=5, burst=50),
+    "iam.*": RateLimit(per_second=10, burst=20),
+    "ssm.*": RateLimit(per_second=20, burst=40),
+    "eks.*": RateLimit(per_second=5, burst=20),
+    "pricing.*": RateLimit(per_second=10, burst=10),
+}
+"""By service and operation, the first pattern that fits; what fits none is not held back."""
+
+
+class TokenBucket:
+    """Tokens that are taken in advance: whoever comes is told at once how long to wait."""
+
+    def __init__(self, rate: RateLimit, now: float) -> None:
+        self._rate = rate
+        self._tokens = rate.burst
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Takes a token; the seconds until it is there. First come, first served."""
+        self._refill(now)
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._rate.per_second)
+
+    def empty(self, now: float) -> None:
+        """Somebody else has emptied it."""
+        self._refill(now)
+        self._tokens = min(self._tokens, 0.0)
+
+    def _refill(self, now: float) -> None:
+        gained = max(0.0, now - self._at) * self._rate.per_second
+        self._tokens = min(self._rate.burst, self._tokens + gained)
+        self._at = now
+
+
+class RateLimitedSeam:
+    """A seam that never asks faster than it may."""
+
+    def __init__(
+        self,
+        seam: Seam,
+        clock: Clock,
+        metrics: MetricsRegistry,
+        rates: Mapping[str, RateLimit] = RATE_LIMITS,
+    ) -> None:
+        self._seam = seam
+        self._clock = clock
+        self._metrics = metrics
+        self._rates = rates
+        self._buckets: dict[str, TokenBucket | None] = {}
+
+    async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
+        method = f"{service}.{operation}"
+        bucket = self._bucket(method)
+        if bucket is None:
+            return await self._seam.call(service, operation, params)
+        wait = bucket.take(self._clock.now())
+        if wait:
+            self._metrics.observe(CLOUD_RATE_LIMIT_WAIT, wait, method=method)
+            await self._clock.sleep(wait + SAFETY_MARGIN)
+        try:
+            return await self._seam.call(service, operation, params)
+        except AwsError as error:
+            if classify_failure(error) is FailureKind.REFUSED:
+                bucket.empty(self._clock.now())
+            raise
+
+    def _bucket(self, method: str) -> TokenBucket | None:
+        if method not in self._buckets:
+            rate = next(
+                (rate for pattern, rate in self._rates.items() if fnmatchcase(method, pattern)),
+                None,
+            )
+            self._buckets[method] = None if rate is None else TokenBucket(rate, self._clock.now())
+        return self._buckets[method]
+
+
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long."""
+
+    attempts: int = 5
+    """The first one counts."""
+    first: float = 0.5
+    """Seconds before the second attempt, doubled before each one after it."""
+    longest: float = 20.0
+
+    def pause(self, failures: int, random: Random) -> float:
+        """Half of it is left to chance, so that those who failed together come back apart."""
+        whole = min(self.longest, self.first * 2.0 ** (failures - 1))
+        return whole * (1 + random.random()) / 2
+
+
+DEFAULT_BACKOFF: Final = Backoff()
+
+
+class RetryingSeam:
+    """A seam that does not give up at the first failure."""
+
+    def __init__(
+        self,
+        seam: Seam,
+        clock: Clock,
+        random: Random,
+        metrics: MetricsRegistry,
+        backoff: Backoff = DEFAULT_BACKOFF,
+    ) -> None:
+        self._seam = seam
+        self._clock = clock
+        self._random = random
+        self._metrics = metrics
+        self._backoff = backoff
+
+    async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
+        failures = 0
+        while True:
+            try:
+                return await self._seam.call(service, operation, params)
+            except AwsError as error:
+                failures += 1
+                last = failures >= self._backoff.attempts
+                if last or not is_retryable(error, operation, params):
+                    raise
+                self._metrics.add(CLOUD_RETRIES, method=f"{service}.{operation}", error=error.code)
+            await self._clock.sleep(self._backoff.pause(failures, self._random))
+
+
+class MeteredSeam:
+    """A seam that keeps count; directly above AWS, so that every attempt is seen."""
+
+    def __init__(
+        self, seam: Seam, clock: Clock, metrics: MetricsRegistry, controller: str = ""
+    ) -> None:
+        self._seam = seam
+        self._clock = clock
+        self._metrics = metrics
+        self._controller = controller
+
+    async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
+        labels = {
+            "controller": self._controller,
+            "method": f"{service}.{operation}",
+            "provider": "aws",
+        }
+        started = self._clock.now()
+        try:
+            return await self._seam.call(service, operation, params)
+        except AwsError as error:
+            # The answer to a dry run that would have succeeded is an error by name only.
+            if error.code != "DryRunOperation":
+                self._metrics.add(CLOUD_ERRORS, error=error.code, **labels)
+            raise
+        finally:
+            self._metrics.observe(CLOUD_DURATION, self._clock.now() - started, **labels)
+
+
+def with_middleware(seam: Seam, clock: Clock, random: Random, metrics: MetricsRegistry) -> Seam:
+    """Each attempt waits for its turn, and each is counted."""
+    watched = MeteredSeam(seam, clock, metrics)
+    return RetryingSeam(RateLimitedSeam(watched, clock, metrics), clock, random, metrics)

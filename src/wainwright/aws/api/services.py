@@ -1,0 +1,320 @@
+"""The AWS services that the provider calls: EC2, IAM, SSM, EKS, SQS and the price list.
+
+One method for each operation; lists come whole, page by page. Page sizes are those that EC2 serves
+quickly. Where ids are given there is no page size: EC2 takes one or the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.aws.api.seam import (
+    AwsResponse,
+    Filter,
+    Params,
+    Row,
+    Seam,
+    filter_equals,
+    list_all_pages,
+    tag_specifications,
+    to_tag_list,
+)
+from wainwright.errors import AwsError
+
+LIVE_STATES: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+"""States of instances that are still there."""
+DEFAULT_IMAGE_OWNERS: Final = ("self", "amazon")
+
+
+class Ec2:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def call(self, operation: str, params: Params) -> AwsResponse:
+        return await self._seam.call("ec2", operation, params)
+
+    async def _list(self, operation: str, field: str, params: Params) -> list[Row]:
+        return await list_all_pages(self._seam, "ec2", operation, params, field)
+
+    async def describe_instance_types(self) -> list[Row]:
+        """Every type that boots images of today."""
+        filters = [
+            filter_equals("supported-virtualization-type", "hvm"),
+            filter_equals("processor-info.supported-architecture", "x86_64", "arm64"),
+        ]
+        params = {"Filters": filters, "MaxResults": 100}
+        return await self._list("DescribeInstanceTypes", "InstanceTypes", params)
+
+    async def describe_instance_type_offerings(self) -> list[Row]:
+        """Which types are sold in which zone."""
+        params = {"LocationType": "availability-zone", "MaxResults": 1000}
+        return await self._list("DescribeInstanceTypeOfferings", "InstanceTypeOfferings", params)
+
+    async def describe_availability_zones(self) -> list[Row]:
+        response = await self.call("DescribeAvailabilityZones", {})
+        return list(response.get("AvailabilityZones") or ())
+
+    async def describe_spot_price_history(self, since: Any) -> list[Row]:
+        """Prices since then (a datetime); with the present moment those in force."""
+        params = {
+            "ProductDescriptions": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
+            "StartTime": since,
+            "MaxResults": 2000,
+        }
+        return await self._list("DescribeSpotPriceHistory", "SpotPriceHistory", params)
+
+    async def describe_subnets(self, filters: Sequence[Filter]) -> list[Row]:
+        return await self._list("DescribeSubnets", "Subnets", _paged_filters(filters, 500))
+
+    async def describe_security_groups(self, filters: Sequence[Filter]) -> list[Row]:
+        params = _paged_filters(filters, 500)
+        return await self._list("DescribeSecurityGroups", "SecurityGroups", params)
+
+    async def describe_images(
+        self, filters: Sequence[Filter], owners: Sequence[str] = ()
+    ) -> list[Row]:
+        """Images that can be booted, deprecated ones included; of any owner unless named."""
+        params: dict[str, Any] = _paged_filters(
+            [*filters, filter_equals("state", "available")], 1000
+        )
+        params["IncludeDeprecated"] = True
+        if owners:
+            params["Owners"] = list(owners)
+        return await self._list("DescribeImages", "Images", params)
+
+    async def describe_capacity_reservations(self, params: Params) -> list[Row]:
+        """By the request that `catalogue.reservation_filters` makes of selector terms."""
+        paged = {} if "CapacityReservationIds" in params else {"MaxResults": 1000}
+        operation = "DescribeCapacityReservations"
+        return await self._list(operation, "CapacityReservations", {**params, **paged})
+
+    async def describe_placement_groups(self, *, name: str = "", identity: str = "") -> list[Row]:
+        named = {"GroupNames": [name]} if name else {"GroupIds": [identity]}
+        response = await self.call("DescribePlacementGroups", named)
+        return list(response.get("PlacementGroups") or ())
+
+    async def describe_launch_templates(
+        self, *, names: Sequence[str] = (), filters: Sequence[Filter] = ()
+    ) -> list[Row]:
+        named: Params = (
+            {"LaunchTemplateNames": list(names)} if names else _paged_filters(filters, 200)
+        )
+        return await self._list("DescribeLaunchTemplates", "LaunchTemplates", named)
+
+    async def create_launch_template(
+        self, name: str, data: Params, tags: Mapping[str, str], token: str
+    ) -> Row:
+        params = {
+            "LaunchTemplateName": name,
+            "LaunchTemplateData": data,
+            "TagSpecifications": tag_specifications(tags, "launch-template"),
+            "ClientToken": token,
+        }
+        made: Row = (await self.call("CreateLaunchTemplate", params))["LaunchTemplate"]
+        return made
+
+    async def delete_launch_template(self, *, name: str = "", identity: str = "") -> None:
+        """One that is gone already is no error."""
+        named = {"LaunchTemplateName": name} if name else {"LaunchTemplateId": identity}
+        try:
+            await self.call("DeleteLaunchTemplate", named)
+        except AwsError as error:
+            if not error.code.endswith((".NotFound", ".NotFoundException")):
+                raise
+
+    async def create_fleet(self, params: Params) -> AwsResponse:
+        return await self.call("CreateFleet", params)
+
+    async def run_instances(self, params: Params) -> AwsResponse:
+        return await self.call("RunInstances", params)
+
+    async def describe_instances(
+        self,
+        *,
+        ids: Sequence[str] = (),
+        filters: Sequence[Filter] = (),
+        states: Sequence[str] = LIVE_STATES,
+    ) -> list[Row]:
+        """The instances themselves, without the reservations that EC2 wraps them in."""
+        wanted = [*filters, filter_equals("instance-state-name", *states)]
+        if ids:
+            params: dict[str, Any] = {"InstanceIds": list(ids), "Filters": wanted}
+        else:
+            params = _paged_filters(wanted, 1000)
+        wrapped = await self._list("DescribeInstances", "Reservations", params)
+        return [row for each in wrapped for row in each.get("Instances") or ()]
+
+    async def terminate_instances(self, ids: Sequence[str]) -> list[Row]:
+        """What became of each: id, previous and current state."""
+        response = await self.call("TerminateInstances", {"InstanceIds": list(ids)})
+        return list(response.get("TerminatingInstances") or ())
+
+    async def create_tags(self, ids: Sequence[str], tags: Mapping[str, str]) -> None:
+        await self.call("CreateTags", {"Resources": list(ids), "Tags": to_tag_list(tags)})
+
+    async def describe_instance_status(self, filters: Sequence[Filter]) -> list[Row]:
+        params = {"Filters": list(filters)}
+        return await self._list("DescribeInstanceStatus", "InstanceStatuses", params)
+
+    async def dry_run(self, operation: str, params: Params) -> AwsError | None:
+        """A dry run: None where it would succeed, else what EC2 said against it."""
+        try:
+            await self.call(operation, {**params, "DryRun": True})
+        except AwsError as error:
+            return None if error.code == "DryRunOperation" else error
+        return None
+
+
+def _paged_filters(filters: Sequence[Filter], most: int) -> dict[str, Any]:
+    return {"Filters": list(filters), "MaxResults": most}
+
+
+NO_SUCH_ENTITY = "NoSuchEntity"
+
+
+class Iam:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def _call(self, operation: str, params: Params) -> AwsResponse:
+        return await self._seam.call("iam", operation, params)
+
+    async def get_instance_profile(self, name: str) -> Row | None:
+        """None where there is none of that name."""
+        try:
+            response = await self._call("GetInstanceProfile", {"InstanceProfileName": name})
+        except AwsError as error:
+            if error.code == NO_SUCH_ENTITY:
+                return None
+            raise
+        found: Row = response["InstanceProfile"]
+        return found
+
+    async def list_instance_profiles(self, path: str) -> list[Row]:
+        """Those whose path begins so."""
+        rows: list[Row] = []
+        params: dict[str, object] = {"PathPrefix": path}
+        while True:
+            response = await self._call("ListInstanceProfiles", params)
+            rows.extend(response.get("InstanceProfiles") or ())
+            if not response.get("IsTruncated") or not response.get("Marker"):
+                return rows
+            params = {**params, "Marker": response["Marker"]}
+
+    async def create_instance_profile(self, name: str, path: str, tags: Mapping[str, str]) -> None:
+        params = {"InstanceProfileName": name, "Path": path, "Tags": to_tag_list(tags)}
+        await self._call("CreateInstanceProfile", params)
+
+    async def tag_instance_profile(self, name: str, tags: Mapping[str, str]) -> None:
+        params = {"InstanceProfileName": name, "Tags": to_tag_list(tags)}
+        await self._call("TagInstanceProfile", params)
+
+    async def add_role(self, name: str, role: str) -> None:
+        params = {"InstanceProfileName": name, "RoleName": role}
+        await self._call("AddRoleToInstanceProfile", params)
+
+    async def remove_role(self, name: str, role: str) -> None:
+        """One that is not there any more is no error."""
+        params = {"InstanceProfileName": name, "RoleName": role}
+        await self._unless_gone("RemoveRoleFromInstanceProfile", params)
+
+    async def delete_instance_profile(self, name: str) -> None:
+        """One that is gone already is no error."""
+        await self._unless_gone("DeleteInstanceProfile", {"InstanceProfileName": name})
+
+    async def _unless_gone(self, operation: str, params: Params) -> None:
+        try:
+            await self._call(operation, params)
+        except AwsError as error:
+            if error.code != NO_SUCH_ENTITY:
+                raise
+
+
+POLL_SECONDS: Final = 20  # seconds that a poll waits, and that a message then stays hidden
+MAX_MESSAGES: Final = 10  # in one answer
+
+
+class Ssm:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def parameter(self, name: str) -> str | None:
+        """None where there is no parameter of that name."""
+        try:
+            response = await self._seam.call("ssm", "GetParameter", {"Name": name})
+        except AwsError as error:
+            if error.code == "ParameterNotFound":
+                return None
+            raise
+        return str(response["Parameter"]["Value"])
+
+
+class Eks:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def describe_cluster(self, name: str) -> Row:
+        response = await self._seam.call("eks", "DescribeCluster", {"name": name})
+        found: Row = response["cluster"]
+        return found
+
+
+class Sqs:
+    """One queue, known by its name."""
+
+    def __init__(self, seam: Seam, name: str) -> None:
+        self._seam = seam
+        self._name = name
+        self._url = ""
+
+    async def receive(self) -> list[Row]:
+        """Waits until messages come, or the poll is over."""
+        params = {
+            "QueueUrl": await self._address(),
+            "MaxNumberOfMessages": MAX_MESSAGES,
+            "VisibilityTimeout": POLL_SECONDS,
+            "WaitTimeSeconds": POLL_SECONDS,
+            "AttributeNames": ["SentTimestamp"],
+            "MessageAttributeNames": ["All"],
+        }
+        response = await self._seam.call("sqs", "ReceiveMessage", params)
+        return list(response.get("Messages") or ())
+
+    async def delete(self, receipt: str) -> None:
+        params = {"QueueUrl": await self._address(), "ReceiptHandle": receipt}
+        await self._seam.call("sqs", "DeleteMessage", params)
+
+    async def _address(self) -> str:
+        if not self._url:
+            response = await self._seam.call("sqs", "GetQueueUrl", {"QueueName": self._name})
+            self._url = str(response["QueueUrl"])
+        return self._url
+
+
+class PriceList:
+    def __init__(self, seam: Seam) -> None:
+        self._seam = seam
+
+    async def products(self, terms: Mapping[str, str]) -> list[Row]:
+        """The products of EC2 of which all this is true; each with its prices, decoded."""
+        params = {
+            "ServiceCode": "AmazonEC2",
+            "Filters": [
+                {"Type": "TERM_MATCH", "Field": field, "Value": value}
+                for field, value in sorted(terms.items())
+            ],
+            "MaxResults": 100,
+        }
+        found = await list_all_pages(self._seam, "pricing", "GetProducts", params, "PriceList")
+        return [msgspec.json.decode(str(text), type=Row) for text in found]
+
+
+class AwsServices:
+    def __init__(self, seam: Seam) -> None:
+        self.seam = seam
+        self.ec2 = Ec2(seam)
+        self.iam = Iam(seam)
+        self.ssm = Ssm(seam)
+        self.eks = Eks(seam)
+        self.prices = PriceList(seam)

@@ -1,0 +1,152 @@
+"""The Catalog kind, read and written: instance types whose capacity, overhead and prices are given.
+
+The same catalogue always gives the same bytes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.catalog_documents import Catalog, CatalogInstanceType, CatalogOffering
+from wainwright.api.quantity import parse_quantity
+from wainwright.catalogue.instancetypes.capacity import DerivedResources
+from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
+from wainwright.catalogue.instancetypes.node_class_settings import ResourceOverride
+from wainwright.catalogue.instancetypes.overhead import Overhead
+from wainwright.catalogue.offerings.layered_offering import LayeredOffering, sort_offerings
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import RESERVATION_ID
+from wainwright.model.requirements import RequirementEntry, Requirements
+from wainwright.model.resources import (
+    Resources,
+    capacity_from_nano,
+    format_quantity,
+    request_from_nano,
+)
+
+
+class CatalogTypeEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A type as the Catalog has it."""
+
+    requirements: Requirements
+    capacity: Mapping[str, int]
+    overhead: Mapping[str, int]
+    offerings: tuple[LayeredOffering, ...]
+
+    def derived(self, override: ResourceOverride) -> DerivedResources:
+        """With what an InstanceType object adds: resources merged, overhead on top."""
+        stated = {
+            name: DerivedAmount(amount, DerivationRule.STATED)
+            for name, amount in self.capacity.items()
+        }
+        declared = {
+            name: DerivedAmount(amount, DerivationRule.DECLARED)
+            for name, amount in override.resources.items()
+        }
+        return DerivedResources(
+            capacity=stated | declared,
+            overhead=Overhead(
+                kube_reserved={},
+                system_reserved={},
+                eviction={},
+                declared=_derived_amounts(override.overhead, DerivationRule.DECLARED_OVERHEAD),
+                stated=_derived_amounts(self.overhead, DerivationRule.STATED),
+            ),
+        )
+
+
+def parse_catalog(catalog: Catalog) -> dict[str, CatalogTypeEntry]:
+    """Every type of the Catalog, in the order of names."""
+    return {
+        each.name: CatalogTypeEntry(
+            requirements=_parse_requirements(each),
+            capacity={
+                name: capacity_from_nano(name, nano) for name, nano in _parse_nanos(each.capacity)
+            },
+            overhead={
+                name: request_from_nano(name, nano)
+                for name, nano in _parse_nanos(each.overhead or {})
+            },
+            offerings=sort_offerings(map(_parse_offering, each.offerings or ())),
+        )
+        for each in sorted(catalog.instanceTypes, key=lambda each: each.name)
+    }
+
+
+def _derived_amounts(amounts: Mapping[str, int], rule: DerivationRule) -> dict[str, DerivedAmount]:
+    return {name: DerivedAmount(amount, rule) for name, amount in amounts.items()}
+
+
+def _parse_nanos(quantities: Mapping[str, int | str]) -> list[tuple[str, int]]:
+    return [(name, parse_quantity(str(amount)).nano) for name, amount in sorted(quantities.items())]
+
+
+def _parse_requirements(stated: CatalogInstanceType) -> Requirements:
+    return Requirements.from_entries(
+        (each.key, each.operator, tuple(each.values or ()), None)
+        for each in stated.requirements or ()
+    )
+
+
+def _parse_offering(offering: CatalogOffering) -> LayeredOffering:
+    """A reservation may be named by the label that its nodes get as well."""
+    return LayeredOffering(
+        requirements=Requirements.from_labels(offering.labels),
+        price=offering.price,
+        available=offering.available,
+        reservation_id=offering.reservationID or offering.labels.get(RESERVATION_ID),
+    )
+
+
+CATALOG_HEADER: Final = '{\n  "apiVersion": "wainwright.dev/v1alpha1",\n  "kind": "Catalog",\n'
+
+
+def format_catalog(region: str, types: Iterable[InstanceType]) -> str:
+    """A Catalog with one line for each label, offering and set of resources, so that it diffs."""
+    printed = ",\n".join(map(_format_type, sorted(types, key=lambda kind: kind.name)))
+    inside = f"\n{printed}\n  " if printed else ""
+    return (
+        f'{CATALOG_HEADER}  "region": {_format_line(region)},\n  "instanceTypes": [{inside}]\n}}\n'
+    )
+
+
+def _format_type(kind: InstanceType) -> str:
+    taken = kind.overhead
+    left = {name: amount - taken.get(name, 0) for name, amount in kind.capacity.items()}
+    fields = (
+        f'"name": {_format_line(kind.name)}',
+        f'"requirements": {_format_list(map(_requirement_fields, kind.requirements.entries()))}',
+        f'"capacity": {_format_line(_format_quantities(kind.capacity))}',
+        f'"overhead": {_format_line(_format_quantities(taken))}',
+        f'"allocatable": {_format_line(_format_quantities(left))}',
+        f'"offerings": {_format_list(map(_offering_fields, kind.offerings))}',
+    )
+    return "    {\n      " + ",\n      ".join(fields) + "\n    }"
+
+
+def _requirement_fields(entry: RequirementEntry) -> dict[str, Any]:
+    key, operator, values, _ = entry
+    return {"key": key, "operator": operator, **({"values": values} if values else {})}
+
+
+def _format_quantities(amounts: Resources) -> dict[str, str]:
+    return {name: format_quantity(name, amounts[name]) for name in sorted(amounts)}
+
+
+def _offering_fields(offering: Offering) -> dict[str, Any]:
+    return {
+        "labels": {key: offering.requirements.single_value(key) for key in offering.requirements},
+        "price": offering.price,
+        "available": offering.available,
+        "reservationID": offering.reservation_id,
+    }
+
+
+def _format_list(items: Iterator[dict[str, Any]]) -> str:
+    lines = ",\n        ".join(map(_format_line, items))
+    return f"[\n        {lines}\n      ]" if lines else "[]"
+
+
+def _format_line(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()

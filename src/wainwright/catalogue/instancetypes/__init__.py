@@ -1,0 +1,1 @@
+"""Instance types as nodes of a class have them: labels, capacity, overhead, max pods."""

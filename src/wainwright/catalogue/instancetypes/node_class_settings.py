@@ -1,0 +1,347 @@
+"""What an EC2NodeClass says that changes what its instance types offer to pods.
+
+AMI family, kubelet configuration, block devices and network interfaces, read from the object
+once; the rules for capacity and overhead use only these settings. Also here: which types the
+class can never launch.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from wainwright.api.field_error import FieldPath
+from wainwright.api.karpenter import ec2nodeclass as wire
+from wainwright.api.karpenter import kubelet as kubelet_wire
+from wainwright.api.quantity import NANO, InvalidQuantity, Quantity, parse_quantity
+from wainwright.catalogue.diagnostics import InvalidCatalogInput, object_error
+from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div
+from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
+
+
+class AmiFamily(Enum):
+    """As the EC2NodeClass spells them."""
+
+    AL2 = "AL2"
+    AL2023 = "AL2023"
+    BOTTLEROCKET = "Bottlerocket"
+    WINDOWS2019 = "Windows2019"
+    WINDOWS2022 = "Windows2022"
+    WINDOWS2025 = "Windows2025"
+    CUSTOM = "Custom"
+
+    @property
+    def traits(self) -> "AmiFamilyTraits":
+        return TRAITS_BY_FAMILY[self]
+
+
+class AmiFamilyTraits(msgspec.Struct, frozen=True, kw_only=True):
+    windows_build: str = ""
+    """Empty on Linux."""
+    eni_density: bool = True
+    """Whether network interfaces bound the number of pods; 110 else."""
+    memory_by_eni_density: bool = True
+    """Whether kube-reserved memory counts the pods that interfaces allow, or the pods in force."""
+    pods_per_core: bool = True
+    """Whether the kubelet setting of that name is honoured."""
+    pod_device: str = ""
+    """The volume that holds pods; unknown where the image is the user's own."""
+    pod_device_size: int | None = None
+    """What the volume has when the class says nothing."""
+
+    @property
+    def operating_system(self) -> str:
+        return "windows" if self.windows_build else "linux"
+
+
+def _windows_traits(build: str) -> AmiFamilyTraits:
+    return AmiFamilyTraits(
+        windows_build=build,
+        eni_density=False,
+        memory_by_eni_density=False,
+        pod_device="/dev/sda1",
+        pod_device_size=50 * GIB,
+    )
+
+
+LINUX_TRAITS = AmiFamilyTraits(pod_device="/dev/xvda", pod_device_size=20 * GIB)
+TRAITS_BY_FAMILY = {
+    AmiFamily.AL2: LINUX_TRAITS,
+    AmiFamily.AL2023: LINUX_TRAITS,
+    AmiFamily.BOTTLEROCKET: AmiFamilyTraits(
+        memory_by_eni_density=False,
+        pods_per_core=False,
+        pod_device="/dev/xvdb",
+        pod_device_size=20 * GIB,
+    ),
+    AmiFamily.WINDOWS2019: _windows_traits("10.0.17763"),
+    AmiFamily.WINDOWS2022: _windows_traits("10.0.20348"),
+    AmiFamily.WINDOWS2025: _windows_traits("10.0.26100"),
+    AmiFamily.CUSTOM: AmiFamilyTraits(),
+}
+
+
+FULL_SHARE = 100 * NANO
+
+
+class EvictionThreshold(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two is given. A share is in billionths of a percent, so that "7.5%" is exact."""
+
+    quantity: Quantity | None = None
+    share: int = 0
+
+    @property
+    def off(self) -> bool:
+        """A threshold of 100 % never triggers: the kubelet takes it for none."""
+        return self.quantity is None and self.share == FULL_SHARE
+
+    @property
+    def percent(self) -> str:
+        return f"{Decimal(self.share) / NANO:f}"
+
+    def of(self, capacity: int) -> int:
+        if self.quantity is not None:
+            return self.quantity.units
+        return 0 if self.off else ceil_div(capacity * self.share, FULL_SHARE)
+
+
+def parse_eviction_threshold(text: str) -> EvictionThreshold:
+    """The threshold that the text means; raises NotAQuantity."""
+    if text.endswith("%"):
+        return EvictionThreshold(share=parse_quantity(text[:-1]).nano)
+    return EvictionThreshold(quantity=parse_quantity(text))
+
+
+class InstanceStorePolicy(Enum):
+    RAID0 = "RAID0"
+
+
+class KubeReservedMemoryStrategy(Enum):
+    """How kube-reserved memory is reckoned: by pods, or by the memory of the instance."""
+
+    EKS = "EKS"
+    GKE = "GKE"
+
+
+class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The kubelet settings of a class that change what a pod gets."""
+
+    max_pods: int | None = None
+    pods_per_core: int | None = None
+    kube_reserved: Mapping[str, Quantity] = {}
+    system_reserved: Mapping[str, Quantity] = {}
+    eviction_hard: Mapping[str, EvictionThreshold] = {}
+    eviction_soft: Mapping[str, EvictionThreshold] = {}
+    """Carried along, and without effect here: a soft threshold warns, it does not reserve."""
+    kube_reserved_memory_strategy: KubeReservedMemoryStrategy = KubeReservedMemoryStrategy.EKS
+
+
+class BlockDeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    device: str
+    size: int | None = None
+    """Bytes; None leaves it to the image or snapshot."""
+    root: bool = False
+
+
+class NetworkInterfaceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    card: int
+    efa_only: bool = False
+    """Such an interface carries EFA traffic and no addresses for pods."""
+
+
+class CatalogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is set once for all classes."""
+
+    vm_memory_overhead: Fraction = Fraction(75, 1000)
+    reserved_enis: int = 0
+    prefix_delegation: bool = False
+    """Whether the network plugin hands out /28 prefixes in place of single addresses."""
+    storage_per_pod: int | None = None
+    """Bytes; the volume that holds pods grows until a full node has that much for each."""
+
+
+class NodeClassSettings(msgspec.Struct, frozen=True, kw_only=True):
+    ami_family: AmiFamily = AmiFamily.AL2023
+    kubelet: KubeletSettings = KubeletSettings()
+    block_devices: tuple[BlockDeviceSettings, ...] = ()
+    instance_store_policy: InstanceStorePolicy | None = None
+    network_interfaces: tuple[NetworkInterfaceSettings, ...] = ()
+    options: CatalogOptions = CatalogOptions()
+
+    @property
+    def efa_only_interfaces(self) -> int:
+        return sum(interface.efa_only for interface in self.network_interfaces)
+
+    @property
+    def efa_only_on_default_card(self) -> int:
+        return sum(each.efa_only and each.card == 0 for each in self.network_interfaces)
+
+
+class ResourceOverride(msgspec.Struct, frozen=True, kw_only=True):
+    """What an InstanceType object says of an instance: cpu in thousandths, else whole units."""
+
+    resources: Mapping[str, int] = {}
+    overhead: Mapping[str, int] = {}
+
+
+NO_OVERRIDE = ResourceOverride()
+
+
+MEMORY_STRATEGY_ANNOTATION: Final = "wainwright.dev/kube-reserved-memory-strategy"
+STORAGE_PER_POD_ANNOTATION: Final = "wainwright.dev/storage-per-pod"
+AMI_FAMILIES_BY_ALIAS: Final = {family.value.lower(): family for family in AmiFamily}
+
+
+def parse_node_class(node_class: wire.EC2NodeClass, options: CatalogOptions) -> NodeClassSettings:
+    """The class as the rules of the catalogue want it; Refused where they cannot use it."""
+    spec = node_class.spec
+    policy = spec.instanceStorePolicy
+    return NodeClassSettings(
+        ami_family=resolve_ami_family(spec),
+        kubelet=_parse_kubelet(node_class),
+        block_devices=tuple(map(_parse_block_device, spec.blockDeviceMappings or ())),
+        instance_store_policy=None if policy is None else InstanceStorePolicy(policy),
+        network_interfaces=tuple(
+            NetworkInterfaceSettings(
+                card=each.networkCardIndex, efa_only=each.interfaceType == "efa-only"
+            )
+            for each in spec.networkInterfaces or ()
+        ),
+        options=_class_options(node_class, options),
+    )
+
+
+def resolve_ami_family(spec: wire.EC2NodeClassSpec) -> AmiFamily:
+    """The family that is named, else that of the alias."""
+    if spec.amiFamily is not None:
+        return AmiFamily(spec.amiFamily)
+    aliases = [term.alias for term in spec.amiSelectorTerms if term.alias is not None]
+    return (
+        AMI_FAMILIES_BY_ALIAS[aliases[0].partition("@")[0].lower()] if aliases else AmiFamily.AL2023
+    )
+
+
+def _parse_block_device(mapping: wire.BlockDeviceMapping) -> BlockDeviceSettings:
+    size = None if mapping.ebs is None else mapping.ebs.volumeSize
+    return BlockDeviceSettings(
+        device=mapping.deviceName or "",
+        size=None if size is None else parse_quantity(size).units,
+        root=mapping.rootVolume is True,
+    )
+
+
+def _parse_kubelet(node_class: wire.EC2NodeClass) -> KubeletSettings:
+    given = node_class.spec.kubelet or kubelet_wire.KubeletConfiguration()
+    return KubeletSettings(
+        max_pods=_parse_max_pods(given.maxPods, node_class),
+        pods_per_core=given.podsPerCore,
+        kube_reserved=_parse_reserved(given.kubeReserved, "kubeReserved", node_class),
+        system_reserved=_parse_reserved(given.systemReserved, "systemReserved", node_class),
+        eviction_hard=_parse_thresholds(given.evictionHard),
+        eviction_soft=_parse_thresholds(given.evictionSoft),
+        kube_reserved_memory_strategy=_parse_memory_strategy(node_class),
+    )
+
+
+def _parse_max_pods(given: int | str | None, node_class: wire.EC2NodeClass) -> int | None:
+    if isinstance(given, str):
+        if not given.isdecimal():
+            raise _unsupported_expression(node_class, ("spec", "kubelet", "maxPods"), given)
+        return int(given)
+    return given
+
+
+def _parse_reserved(
+    given: Mapping[str, str] | None, field: str, node_class: wire.EC2NodeClass
+) -> dict[str, Quantity]:
+    amounts = {}
+    for name, text in sorted((given or {}).items()):
+        try:
+            amounts[name] = parse_quantity(text)
+        except InvalidQuantity as error:
+            raise _unsupported_expression(
+                node_class, ("spec", "kubelet", field, name), text
+            ) from error
+    return amounts
+
+
+def _unsupported_expression(
+    node_class: wire.EC2NodeClass, path: FieldPath, text: str
+) -> InvalidCatalogInput:
+    return object_error(
+        node_class.kind,
+        node_class.metadata.name,
+        path,
+        f"expressions are not supported yet; found {text!r}",
+        "write a number, or give the number per type in an InstanceType object",
+    )
+
+
+def _parse_thresholds(given: Mapping[str, str] | None) -> dict[str, EvictionThreshold]:
+    """An empty text sets nothing, as in the kubelet's own configuration."""
+    return {
+        signal: parse_eviction_threshold(text)
+        for signal, text in sorted((given or {}).items())
+        if text
+    }
+
+
+def _parse_memory_strategy(node_class: wire.EC2NodeClass) -> KubeReservedMemoryStrategy:
+    text = (node_class.metadata.annotations or {}).get(MEMORY_STRATEGY_ANNOTATION, "EKS")
+    known = [strategy.value for strategy in KubeReservedMemoryStrategy]
+    if text not in known:
+        raise _invalid_annotation(
+            node_class, MEMORY_STRATEGY_ANNOTATION, text, f"one of {', '.join(known)}"
+        )
+    return KubeReservedMemoryStrategy(text)
+
+
+def _class_options(node_class: wire.EC2NodeClass, options: CatalogOptions) -> CatalogOptions:
+    """What is set for all classes, unless this one says otherwise of itself."""
+    text = (node_class.metadata.annotations or {}).get(STORAGE_PER_POD_ANNOTATION)
+    if text is None:
+        return options
+    try:
+        amount = parse_quantity(text)
+    except InvalidQuantity:
+        amount = Quantity(-1)
+    if amount.nano < 0:
+        raise _invalid_annotation(
+            node_class, STORAGE_PER_POD_ANNOTATION, text, "a quantity such as 2Gi"
+        )
+    return msgspec.structs.replace(options, storage_per_pod=amount.units)
+
+
+def _invalid_annotation(
+    node_class: wire.EC2NodeClass, key: str, text: str, expected: str
+) -> InvalidCatalogInput:
+    path: FieldPath = ("metadata", "annotations", key)
+    message = f"expected {expected}, found {text!r}"
+    return object_error(node_class.kind, node_class.metadata.name, path, message)
+
+
+class Incompatibility(Enum):
+    """Why; the value is the rest of a sentence that starts with the type."""
+
+    NO_IMAGE = "has a CPU that Amazon Linux 2023 does not run on"
+    NO_WINDOWS = "is not amd64, and Windows runs on nothing else"
+    TOO_FEW_EFA = "has fewer EFA interfaces than the class attaches"
+    TOO_FEW_CARDS = "has fewer network cards than the class names"
+
+
+def find_incompatibility(
+    info: InstanceTypeInfo, settings: NodeClassSettings
+) -> Incompatibility | None:
+    """The first reason, if any: such a type is listed, but has nothing on offer for the class."""
+    if info.family == "a1" and settings.ami_family is AmiFamily.AL2023:
+        return Incompatibility.NO_IMAGE
+    if settings.ami_family.traits.windows_build and info.architecture != "amd64":
+        return Incompatibility.NO_WINDOWS
+    if settings.efa_only_interfaces > info.efa_interfaces:
+        return Incompatibility.TOO_FEW_EFA
+    if any(each.card >= info.network_cards for each in settings.network_interfaces):
+        return Incompatibility.TOO_FEW_CARDS
+    return None

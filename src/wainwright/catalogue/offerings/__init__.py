@@ -1,0 +1,1 @@
+"""Offerings of instance types and their prices, from the built-in list to reservations."""

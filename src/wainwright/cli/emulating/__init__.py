@@ -1,1 +1,0 @@
-"""What `wain emulator` is made of: serving, and changing what is served."""

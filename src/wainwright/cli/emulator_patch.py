@@ -1,0 +1,167 @@
+"""Changes to a running emulator: read from a file and from flags such as
+`--stock instanceType=c5.*,free=3`, and sent to its admin API.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, Request, build_opener
+
+import click
+
+from wainwright.errors import InvalidInputError, UsageError
+from wainwright.manifests.documents import read_sources
+from wainwright.manifests.problems import Problem
+from wainwright.manifests.yaml_reader import UnreadableDocument, parse_yaml
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+INTEGER_FIELDS: Final = frozenset({"total", "available", "free", "status", "times"})
+FLOAT_FIELDS: Final = frozenset({"price", "probability", "seconds", "start", "end"})
+BOOLEANS: Final = {"true": True, "false": False}
+LIST_FIELDS: Final = {
+    "price": "prices",
+    "unavailable": "unavailable",
+    "reservation": "capacityReservations",
+    "stock": "stock",
+    "fault": "faults",
+    "interrupt": "interruptions",
+}
+"""Flag to the field that it adds to."""
+FLAG_EXAMPLES: Final = {
+    "price": "instanceType=m5.large,capacityType=spot,price=0.05[,zone=…]",
+    "unavailable": "instanceType=p5.*[,zone=…][,capacityType=…]",
+    "reservation": "id=cr-…,instanceType=…,availabilityZone=…,total=3[,tags.team=web]…",
+    "stock": "instanceType=c5.*,free=3[,zone=…][,capacityType=…]",
+    "fault": "operation=CreateFleet,code=InternalError[,status=500][,times=1]…",
+    "interrupt": "instance=i-…,kind=spot[,seconds=120]",
+}
+IMMUTABLE_FIELDS: Final = ("zones", "instanceTypes", "fees")
+"""What a Cloud has and a running emulator keeps."""
+CLEARABLE_LISTS: Final = click.Choice(["prices", "unavailable", "stock", "faults"])
+
+
+def patch_flags(command: Command) -> Command:
+    """Gives a command the flags that make up a patch."""
+    command = click.option(
+        "--throttle/--no-throttle", default=None, help="Limit calls as EC2 does, or not at all."
+    )(command)
+    command = click.option(
+        "--clear", multiple=True, type=CLEARABLE_LISTS, help="Empty this list; may be repeated."
+    )(command)
+    for flag, example in reversed(FLAG_EXAMPLES.items()):
+        command = click.option(f"--{flag}", multiple=True, metavar="K=V,…", help=example)(command)
+    return command
+
+
+def build_patch(file: str | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be changed. Of a field that the file has as well, a flag adds to the list."""
+    patch = {} if file is None else read_patch(file)
+    for name in flags["clear"]:
+        patch.setdefault(name, [])
+    for flag, field in LIST_FIELDS.items():
+        given = [parse_fields(flag, text) for text in flags[flag]]
+        if given:
+            patch[field] = [*_require_list(patch.get(field, []), field), *given]
+    if flags["throttle"] is not None:
+        patch["throttling"] = flags["throttle"]
+    if not patch:
+        raise UsageError("nothing is to be changed", "name a file with a patch, or use flags")
+    return patch
+
+
+def _require_list(value: Any, field: str) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise InvalidInputError(f"{field} is no list, but {type(value).__name__}")
+    return value
+
+
+def read_patch(file: str) -> dict[str, Any]:
+    """A patch, a list of faults, or a Cloud, in YAML or JSON."""
+    found = _read_document(file)
+    if isinstance(found, list):
+        return {"faults": found}
+    if not isinstance(found, dict):
+        raise InvalidInputError(f"{file} is neither a patch nor a list of faults")
+    return _patch_from_cloud(found) if found.get("kind") == "Cloud" else found
+
+
+def _patch_from_cloud(cloud: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a Cloud can be changed, and its region, which must be the emulator's."""
+    spec = cloud.get("spec")
+    fields = dict(spec) if isinstance(spec, dict) else {}
+    fixed = [name for name in fields if name in IMMUTABLE_FIELDS]
+    if fixed:
+        click.echo(f"note: {', '.join(fixed)} cannot change while the emulator runs", err=True)
+    return {name: value for name, value in fields.items() if name not in IMMUTABLE_FIELDS}
+
+
+def _read_document(file: str) -> Any:
+    source = next(iter(read_sources([file])))
+    if isinstance(source, Problem):
+        raise InvalidInputError(f"{source.file}: {source.message}", source.hint)
+    try:
+        found = [text.value for text, _ in parse_yaml(source.text)]
+    except UnreadableDocument as error:
+        raise InvalidInputError(
+            f"{source.name}:{error.line}: {error.message}", error.hint
+        ) from None
+    if len(found) != 1:
+        raise InvalidInputError(f"{source.name} has {len(found)} documents", "one is expected")
+    return found[0]
+
+
+def parse_fields(flag: str, text: str) -> dict[str, Any]:
+    """`a=1,tags.team=web` as the fields of an object; numbers where the field is one."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not name or not equals:
+            raise UsageError(
+                f"--{flag}: {part!r} is no field with a value", f"as in {FLAG_EXAMPLES[flag]}"
+            )
+        outer, dot, inner = name.partition(".")
+        if dot:
+            found.setdefault(outer, {})[inner] = value
+        else:
+            found[name] = _parse_value(flag, name, value)
+    return found
+
+
+def _parse_value(flag: str, name: str, text: str) -> Any:
+    if name == "interruptible":
+        return BOOLEANS.get(text, text)
+    if name not in INTEGER_FIELDS | FLOAT_FIELDS:
+        return text
+    try:
+        return int(text) if name in INTEGER_FIELDS else float(text)
+    except ValueError:
+        raise UsageError(f"--{flag}: {name} is no number: {text!r}") from None
+
+
+def call_admin_api(endpoint: str, path: str, body: Any = None) -> Any:
+    """The answer, or InvalidInputError with what the emulator has against it."""
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        request = Request(f"{endpoint.rstrip('/')}/_wain/{path}", data)
+        request.add_header("Content-Type", "application/json")
+        # Straight there, whatever proxy the environment names: it is on this machine.
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        raise _admin_api_error(endpoint, error) from None
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        hint = "start one with: wain emulator, or name another with --endpoint"
+        raise UsageError(f"no emulator answers at {endpoint}: {reason}", hint) from None
+
+
+def _admin_api_error(endpoint: str, error: HTTPError) -> InvalidInputError:
+    try:
+        said = json.load(error)
+        return InvalidInputError(str(said["error"]), str(said.get("hint", "")))
+    except (ValueError, KeyError, TypeError):
+        return InvalidInputError(
+            f"what answers at {endpoint} is no wain emulator (HTTP {error.code})"
+        )

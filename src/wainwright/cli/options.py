@@ -1,0 +1,155 @@
+"""Options and arguments that several commands share, and a sign of progress on long work."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import click
+
+from wainwright.errors import UsageError
+from wainwright.manifests.documents import ProgressCallback
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+OPTIONS: Final = {
+    "cloud": click.option("--cloud", metavar="FILE", help="The Cloud, in place of the input's."),
+    "catalog": click.option(
+        "--catalog", metavar="FILE", help="The Catalog, in place of the input's."
+    ),
+    "region": click.option(
+        "--region", metavar="NAME", help="Where no Cloud states one: us-west-2, …"
+    ),
+    "nodepool": click.option(
+        "--nodepool", metavar="NAME", help="Only what this NodePool may launch."
+    ),
+    "nodeclass": click.option(
+        "--nodeclass", metavar="NAME", help="The class, where the input has several."
+    ),
+    "now": click.option(
+        "--now", metavar="TIME", help="As if it were this time: 2026-01-31T08:00:00Z."
+    ),
+    "gates": click.option(
+        "--feature-gate",
+        "gates",
+        multiple=True,
+        metavar="NAME=true|false",
+        help="Switch a feature on or off; may be repeated.",
+    ),
+    "vm_memory_overhead_percent": click.option(
+        "--vm-memory-overhead-percent",
+        type=click.FloatRange(0, 100),
+        default=7.5,
+        show_default=True,
+        help="What a virtual machine loses of its memory.",
+    ),
+    "reserved_enis": click.option(
+        "--reserved-enis", type=click.IntRange(0), default=0, help="Interfaces kept from pods."
+    ),
+    "prefix_delegation": click.option(
+        "--prefix-delegation", is_flag=True, help="Reckon with prefixes in place of addresses."
+    ),
+    "min_values_policy": click.option(
+        "--min-values-policy",
+        type=click.Choice(["Strict", "BestEffort"]),
+        default="Strict",
+        show_default=True,
+        help="What happens where a pool cannot keep its minValues.",
+    ),
+    "preference_policy": click.option(
+        "--preference-policy",
+        type=click.Choice(["Respect", "Ignore"]),
+        default="Respect",
+        show_default=True,
+        help="Whether preferences of pods count until they cannot be met, or not at all.",
+    ),
+    "packing": click.option(
+        "--packing",
+        type=click.Choice(["first-fit", "cost"]),
+        default="first-fit",
+        show_default=True,
+        help="How pods are put together: as they come, or for the lowest price.",
+    ),
+    "scheduler_config": click.option(
+        "--scheduler-config",
+        metavar="FILE",
+        help="Where the cluster's scheduler has default constraints: its configuration.",
+    ),
+    "strict_weights": click.option(
+        "--strict-weights",
+        is_flag=True,
+        help="No pod joins a node while a pool of higher weight could open one for it.",
+    ),
+}
+OVERHEAD_OPTIONS: Final = ("vm_memory_overhead_percent", "reserved_enis", "prefix_delegation")
+CATALOG_SOURCE_OPTIONS: Final = ("cloud", "catalog", "region", "now", "gates", *OVERHEAD_OPTIONS)
+CATALOG_OPTIONS: Final = (*CATALOG_SOURCE_OPTIONS, "nodepool", "nodeclass")
+"""What commands take that look at the catalogue of one class."""
+PLAN_OPTIONS: Final = (
+    *CATALOG_SOURCE_OPTIONS,
+    "scheduler_config",
+    "min_values_policy",
+    "preference_policy",
+    "packing",
+    "strict_weights",
+)
+"""What commands take that plan."""
+
+
+def add_options(names: tuple[str, ...]) -> Callable[[Command], Command]:
+    """Give a command the flags of these names, in this order."""
+
+    def give(command: Command) -> Command:
+        for name in reversed(names):
+            command = OPTIONS[name](command)
+        return command
+
+    return give
+
+
+FilesCommand = TypeVar("FilesCommand", bound=Callable[..., Any])
+
+
+def file_arguments(command: FilesCommand) -> FilesCommand:
+    """FILES… or -f FILE, as kubectl has it."""
+    command = click.argument("files", nargs=-1, metavar="[FILE|FOLDER|-]...")(command)
+    return click.option(
+        "-f",
+        "--filename",
+        "more",
+        multiple=True,
+        metavar="FILE",
+        help="A file, a folder, or - for standard input; may be repeated.",
+    )(command)
+
+
+def collect_files(files: tuple[str, ...], more: tuple[str, ...]) -> list[str]:
+    """Every file that was named, or an error that says how."""
+    everything = [*files, *more]
+    if not everything:
+        raise UsageError(
+            "no files were named", hint="name a file or a folder, or - for standard input"
+        )
+    if everything.count("-") > 1:
+        raise UsageError("standard input can be read only once", hint="name - once")
+    return everything
+
+
+@contextmanager
+def show_progress() -> Iterator[ProgressCallback]:
+    """A line that says what is being read: only on a terminal, only if it takes a while."""
+    if not sys.stderr.isatty():
+        yield lambda _file, _count: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading…") as status:
+        yield _progress_callback(status)
+
+
+def _progress_callback(status: Any) -> ProgressCallback:
+    def report(file: str, count: int) -> None:
+        if count % 500 == 0:
+            status.update(f"reading {file}: {count:,} objects")
+
+    return report

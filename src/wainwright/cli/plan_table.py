@@ -1,0 +1,135 @@
+"""The plan's table for a terminal, drawn with rich; aligned text in a pipe.
+
+Everything here needs rich, so that it is imported only by those who draw.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import rich.console
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from wainwright.messages.formatting import (
+    format_cost,
+    format_count,
+    format_hourly,
+    format_scheduled,
+    join_first,
+)
+from wainwright.report.plan_rows import (
+    UnschedulableRow,
+    format_node_pods,
+    format_packing,
+    format_relaxation,
+    format_reservation_use,
+    node_rows,
+    unschedulable_rows,
+    usable_reservations,
+)
+
+
+class Console(rich.console.Console):
+    """One that leaves it to the command line what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # rich calls this while it handles the error
+
+
+Document = dict[str, Any]
+MAX_WIDTH = 10_000  # of a row
+COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}
+
+
+def print_plan(plan: Document, console: Console, launchable: Callable[[str], int]) -> None:
+    """Nodes, what they cost, where pods of the input go, and who has no place and why.
+
+    On a terminal sentences are folded; in a pipe a line is a line, for whatever reads it. A table
+    too wide for the window is left to it: a name that is cut is no name. `launchable` says as how
+    many types a claim could be launched.
+    """
+    for part in _parts(plan, launchable):
+        if isinstance(part, Table):
+            _print_table(part, console)
+        else:
+            console.print(part, soft_wrap=not console.is_terminal)
+
+
+def _print_table(table: Table, console: Console) -> None:
+    window = console.width
+    console.width = max(window, _full_width(table, console))
+    with console.capture() as captured:
+        console.print(table)
+    console.width = window
+    for line in captured.get().splitlines():
+        console.out(line.rstrip(), highlight=False)
+
+
+def _full_width(table: Table, console: Console) -> int:
+    """What the table takes where nothing is cut."""
+    return console.measure(table, options=console.options.update(width=MAX_WIDTH)).maximum
+
+
+def _parts(plan: Document, launchable: Callable[[str], int]) -> list[RenderableType]:
+    summary = plan["summary"]
+    parts: list[RenderableType] = []
+    if plan["nodeClaims"]:
+        parts.append(_nodes(plan, launchable))
+    nodes, price, fees = (summary[key] for key in ("nodeClaims", "pricePerHour", "feesPerHour"))
+    parts.append(Text(format_cost(nodes, price, fees), style="bold"))
+    parts.extend(_existing(plan))
+    parts.extend(_reservations(summary))
+    parts.extend(_packing(summary))
+    parts.extend(Text(format_relaxation(each), style="yellow") for each in plan["relaxed"])
+    for row in unschedulable_rows(plan["unschedulable"]):
+        parts.extend(_failure(row))
+    parts.append(Text(format_scheduled(summary["scheduled"], summary["pods"])))
+    return parts
+
+
+def _nodes(plan: Document, launchable: Callable[[str], int]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "PRICE", "PODS", "OPTIONS"):
+        number = name in ("NODES", "PRICE", "PODS")
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for row in node_rows(plan["nodeClaims"]):
+        capacity = f"{row.capacity_type} {row.reservation}".strip()
+        table.add_row(
+            f"{row.count:,}",
+            row.pool,
+            row.instance_type,
+            row.zone,
+            Text(capacity, style=COLOURS.get(row.capacity_type, "")),
+            format_hourly(row.price),
+            f"{row.pods:,}",
+            format_count(launchable(row.claims[0]["name"]), "type"),
+        )
+    return table
+
+
+def _existing(plan: Document) -> list[Text]:
+    return [Text(format_node_pods(node, node["name"])) for node in plan["existingNodes"]]
+
+
+def _reservations(summary: Document) -> list[Text]:
+    return [
+        Text(f"reservation {use['id']}: {format_reservation_use(use)}")
+        for use in usable_reservations(summary["reservations"])
+    ]
+
+
+def _packing(summary: Document) -> list[Text]:
+    packing = summary["packing"]
+    return [] if packing is None else [Text(format_packing(packing))]
+
+
+def _failure(row: UnschedulableRow) -> list[Text]:
+    lines = [Text(f"no place for {join_first(row.pods)}: {row.reason}", style="red")]
+    for pool in row.pools:
+        steps = " → ".join(f"{count:,}" for count in pool["funnel"].values())
+        lines.append(Text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
+    lines.extend(Text(f"  {said}") for said in row.nodes)
+    if row.suggestion:
+        lines.append(Text(f"  try: {row.suggestion}", style="cyan"))
+    return lines

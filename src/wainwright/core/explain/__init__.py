@@ -1,0 +1,1 @@
+"""Explanations: why pods are unschedulable, what would help, and why a pod is where it is."""

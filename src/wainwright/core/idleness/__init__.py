@@ -1,1 +1,0 @@
-"""Idleness: slots of reservations that a plan leaves unused, and what kept pods off them."""

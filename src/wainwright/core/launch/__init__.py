@@ -1,0 +1,1 @@
+"""Launches: which offering a NodeClaim would be launched with, and which types it names."""

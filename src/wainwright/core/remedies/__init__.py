@@ -1,1 +1,0 @@
-"""Remedies: changes that would give pods a place, tried before they are told."""

@@ -1,0 +1,1 @@
+"""Scheduling: which pods go on which existing nodes, in-flight NodeClaims and new nodes."""

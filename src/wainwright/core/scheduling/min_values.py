@@ -1,0 +1,111 @@
+"""minValues: whether the instance types left to a draft are still as diverse as its NodePool
+requires.
+
+For each key a draft remembers just enough types to meet the count (witnesses). While those stay the
+check is one AND; only when one of them goes are others looked for.
+"""
+
+from typing import TypeAlias
+
+from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
+from wainwright.model.bitset import BitSet
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.offering_groups import OfferingGroupSet
+from wainwright.model.requirements import Requirements
+
+MinValues: TypeAlias = tuple[tuple[str, int], ...]
+"""Key and how many different values of it the types left must have; in the order of keys."""
+
+Witnesses: TypeAlias = tuple[BitSet, ...]
+"""For each minimum the types that meet it, or 0 where the markets have their say."""
+
+
+def min_values_of(requirements: Requirements) -> MinValues:
+    return tuple(
+        (key, found.min_values)
+        for key, found in requirements.items()
+        if found.min_values is not None
+    )
+
+
+class MinValuesChecker:
+    """Answers for one catalogue, with those about markets remembered: they cost most."""
+
+    __slots__ = ("_index", "_remembered")
+
+    def __init__(self, index: InstanceTypeIndex) -> None:
+        self._index = index
+        self._remembered: dict[
+            tuple[str, int, BitSet, OfferingGroupSet, CompiledRequirements], bool
+        ] = {}
+
+    def witnesses(
+        self,
+        wanted: MinValues,
+        narrowing: CompiledRequirements,
+        rows: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> Witnesses | None:
+        """Types that meet all of the minimums, or None where one cannot be met."""
+        found: list[BitSet] = []
+        for key, count in wanted:
+            met = self._met(key, count, narrowing, rows, offering_groups)
+            if met is None:
+                return None
+            found.append(met)
+        return tuple(found)
+
+    def still(
+        self,
+        wanted: MinValues,
+        before: Witnesses,
+        narrowing: CompiledRequirements,
+        rows: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> Witnesses | None:
+        """The same where the requirements did not change and fewer types are left."""
+        if all(each and each & rows == each for each in before):
+            return before
+        return self.witnesses(wanted, narrowing, rows, offering_groups)
+
+    def lowered(
+        self,
+        wanted: MinValues,
+        narrowing: CompiledRequirements,
+        rows: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> MinValues:
+        """The minimums that can be met; each is lowered to what there is."""
+        allowed = narrowing.requirements.allowed
+        return tuple(
+            (
+                key,
+                min(
+                    count,
+                    len(self._index.remaining_values(key, rows, offering_groups, allowed(key))),
+                ),
+            )
+            for key, count in wanted
+        )
+
+    def _met(
+        self,
+        key: str,
+        count: int,
+        narrowing: CompiledRequirements,
+        rows: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> BitSet | None:
+        if count == 0:
+            return 0
+        if not self._index.varies_by_offering(key):
+            return self._index.witnesses(key, count, rows, narrowing.requirements.allowed(key))
+        question = (key, count, rows, offering_groups, narrowing)
+        if question not in self._remembered:
+            if len(self._remembered) > 4096:
+                self._remembered.clear()
+            allowed = narrowing.requirements.allowed(key)
+            self._remembered[question] = self._index.has_values(
+                key, count, rows, offering_groups, allowed
+            )
+        return 0 if self._remembered[question] else None

@@ -1,0 +1,72 @@
+"""The pod queue: large pods first, as small ones fit into what they leave.
+
+Neighbours of one class are a PodBatch; neighbours that may be skipped together because all of them
+wait for capacity reservations are a QueueSegment.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from math import inf
+from operator import itemgetter
+from typing import TypeAlias
+
+from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
+from wainwright.core.scheduling.reservation_manager import ReservationSet
+from wainwright.model.bitset import BitSet
+from wainwright.model.pod import Pod
+from wainwright.model.resources import CPU, MEMORY
+
+
+class PodBatch:
+    """Pods of one class that follow each other in the queue."""
+
+    __slots__ = ("group", "pods")
+
+    def __init__(self, group: PodClass, pods: list[Pod]) -> None:
+        self.group = group
+        self.pods = pods
+
+
+Queue: TypeAlias = list[PodBatch]
+
+
+def build_queue(classes: Iterable[PodClass]) -> Queue:
+    """By cpu and memory, descending; then the older, then UID, namespace and name."""
+    ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
+    for group in classes:
+        requests = group.pods[0].requests  # all of them ask for the same
+        cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
+        for pod in group.pods:
+            age = inf if pod.created is None else pod.created
+            # The number only keeps the sort from comparing pods.
+            place = (cpu, memory, age, pod.uid, pod.namespace, pod.name, len(ranked), pod, group)
+            ranked.append(place)
+    ranked.sort()
+    return [
+        PodBatch(group, [entry[7] for entry in entries])
+        for group, entries in groupby(ranked, key=itemgetter(8))
+    ]
+
+
+class QueueSegment:
+    """Neighbours in the queue, and what can be said of all of them even if some have left."""
+
+    __slots__ = ("least", "needed_by_all", "needed_by_any", "open", "parts", "runs", "seen")
+
+    def __init__(self, runs: Queue, parts: "Sequence[QueueSegment]" = ()) -> None:
+        self.runs = runs
+        self.parts: list[QueueSegment] = list(parts)
+        """Shorter stretches that have the runs instead."""
+        self.needed_by_any: ReservationSet = 0
+        self.needed_by_all: ReservationSet = 0
+        """Where this is nothing, nothing is known, and each is looked at by himself."""
+        self.least: PodRequirements | None = None
+        """The least that any of them asks for, where they differ in nothing but size."""
+        self.open: BitSet = 0
+        """The drafts that had room for it, among those seen at the last look."""
+        self.seen: BitSet = 0
+
+    def waiting(self) -> Iterator[PodBatch]:
+        yield from self.runs
+        for part in self.parts:
+            yield from part.runs

@@ -1,0 +1,105 @@
+"""Relaxation: which preferences a pod gives up, and in which order, until it can be scheduled.
+
+First preferred pod affinity, then preferred pod anti-affinity, then preferred node affinity, then
+ScheduleAnyway topology spread, and last PreferNoSchedule taints. Of each kind the heaviest goes
+first. What is required is never given up.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wainwright.model.plan import PreferencePolicy
+from wainwright.model.pod import (
+    AffinityTerm,
+    PodConstraints,
+    PreferredNodeTerm,
+    TopologySpread,
+    WeightedAffinityTerm,
+)
+from wainwright.model.reasons import (
+    PreferNoScheduleTaint,
+    PreferredNodeAffinity,
+    PreferredPodAffinity,
+    PreferredPodAntiAffinity,
+    PreferredTopologySpread,
+    RelaxedPreference,
+)
+
+
+class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod still asks for after it has given up so much."""
+
+    spreads: tuple[TopologySpread, ...] = ()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    near: tuple[WeightedAffinityTerm, ...] = ()
+    away: tuple[WeightedAffinityTerm, ...] = ()
+    nodes: tuple[PreferredNodeTerm, ...] = ()
+    """Only the first of these counts; the next does when it is given up."""
+    tolerates_preferences: bool = False
+    """Whether it goes where a taint asks it not to, if it must."""
+    given_up: tuple[RelaxedPreference, ...] = ()
+
+    def less(self) -> "RelaxedConstraints | None":
+        """The same with the next preference given up; None where there is none left."""
+        replace, given = msgspec.structs.replace, self.given_up
+        if self.near:
+            lost = PreferredPodAffinity(term=self.near[0].term, weight=self.near[0].weight)
+            return replace(self, near=self.near[1:], given_up=(*given, lost))
+        if self.away:
+            apart = PreferredPodAntiAffinity(term=self.away[0].term, weight=self.away[0].weight)
+            return replace(self, away=self.away[1:], given_up=(*given, apart))
+        if self.nodes:
+            first = self.nodes[0]
+            left = PreferredNodeAffinity(requirements=str(first.requirements), weight=first.weight)
+            return replace(self, nodes=self.nodes[1:], given_up=(*given, left))
+        return self._uneven()
+
+    def _uneven(self) -> "RelaxedConstraints | None":
+        soft = next((each for each in self.spreads if not each.required), None)
+        if soft is None:
+            return None
+        kept = tuple(each for each in self.spreads if each is not soft)
+        lost = PreferredTopologySpread(spread=soft)
+        return msgspec.structs.replace(self, spreads=kept, given_up=(*self.given_up, lost))
+
+
+def relaxation_steps(
+    constraints: PodConstraints, policy: PreferencePolicy, *, tainted: bool
+) -> Iterator[RelaxedConstraints]:
+    """From all that the pod would like to what it must have.
+
+    `tainted` tells whether any pool or node asks pods not to come by a taint that does not bind.
+    """
+    now: RelaxedConstraints | None = (
+        _with_preferences(constraints)
+        if policy is PreferencePolicy.RESPECT
+        else _required_only(constraints)
+    )
+    last = now
+    while now is not None:
+        yield now
+        last, now = now, now.less()
+    if tainted and last is not None:
+        given = (*last.given_up, PreferNoScheduleTaint())
+        yield msgspec.structs.replace(last, tolerates_preferences=True, given_up=given)
+
+
+def _with_preferences(constraints: PodConstraints) -> RelaxedConstraints:
+    return RelaxedConstraints(
+        spreads=constraints.spreads,
+        affinity=constraints.affinity,
+        anti_affinity=constraints.anti_affinity,
+        near=constraints.preferred_affinity,
+        away=constraints.preferred_anti_affinity,
+        nodes=constraints.preferred_nodes,
+    )
+
+
+def _required_only(constraints: PodConstraints) -> RelaxedConstraints:
+    return RelaxedConstraints(
+        spreads=tuple(each for each in constraints.spreads if each.required),
+        affinity=constraints.affinity,
+        anti_affinity=constraints.anti_affinity,
+    )

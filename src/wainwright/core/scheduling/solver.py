@@ -1,0 +1,178 @@
+"""The solver: compiles pods, NodePools and nodes for one plan, then runs the rounds."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from wainwright.core.scheduling.capacity_index import CapacityIndex
+from wainwright.core.scheduling.drafts import DraftTable
+from wainwright.core.scheduling.existing_nodes import ExistingNodes
+from wainwright.core.scheduling.new_node import NewNodeEvaluator, NodePoolSelector, fitting_types
+from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
+from wainwright.core.scheduling.placement import PodPlacement
+from wainwright.core.scheduling.pod_classes import ClassificationContext, PodClasses
+from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
+from wainwright.core.scheduling.queue import build_queue
+from wainwright.core.scheduling.reservation_manager import (
+    PoolReservations,
+    ReservationManager,
+    number_reservations,
+)
+from wainwright.core.scheduling.rounds import Rounds
+from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, ConstraintKind
+from wainwright.core.scheduling.topology.registry import TopologyRegistry
+from wainwright.core.scheduling.topology.topology import Topology
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.offering_groups import OfferingGroupSet
+from wainwright.model.plan import PlanOptions
+from wainwright.model.pod import Pod
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
+
+PlacementFactory: TypeAlias = Callable[
+    [
+        Sequence[NodeClaimTemplate],
+        ExistingNodes,
+        DraftTable,
+        NodePoolSelector,
+        PodClasses,
+        Topology | None,
+    ],
+    PodPlacement,
+]
+"""A way of placing pods, made of what it works with."""
+
+
+class Strategy(NamedTuple):
+    """How pods are placed."""
+
+    placing: PlacementFactory = PodPlacement
+    patient: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
+    """Groups of these kinds do not make drafts settle before their round is over."""
+
+
+FIRST_FIT: Final = Strategy()
+
+
+class Solution:
+    """Where every pod went, and what is left to those that found no place."""
+
+    __slots__ = ("classes", "free", "on_offer", "placing", "rounds")
+
+    def __init__(self, classes: PodClasses, rounds: Rounds, free: Mapping[str, int]) -> None:
+        self.classes = classes
+        self.free = free
+        """Slots of each reservation before anything was planned."""
+        self.on_offer: Mapping[str, int] = free
+        """The same with those that claims under way will take."""
+        self.rounds = rounds
+        self.placing = rounds.placing
+
+    @property
+    def left_out(self) -> int:
+        """How many pods found no place."""
+        return sum(len(run.pods) for run in self.rounds.failed)
+
+    @property
+    def left_out_by_others(self) -> bool:
+        """Whether any of them might have found one, had others gone elsewhere."""
+        return any(run.group.is_tied and self._is_servable(run.group) for run in self.rounds.failed)
+
+    @property
+    def leaves_only_hopeless(self) -> bool:
+        """Whether all without a place would have none whatever became of the others."""
+        return all(self._is_hopeless(run.group) for run in self.rounds.failed)
+
+    def _is_hopeless(self, group: PodClass) -> bool:
+        """Whether no node that stands and no type of any pool would do, be it for taint or size."""
+        return not any(
+            wish.ask.nodes
+            or any(fitting_types(template, wish) for template in self.placing.templates)
+            for wish in group.wishes
+        )
+
+    def _is_servable(self, group: PodClass) -> bool:
+        """Whether a pool would launch a node for its pods if nobody else was there."""
+        step = self.placing.ladder.step
+        return any(step(stage, wish) for stage in group.stages for wish in stage.wishes)
+
+
+def solve(
+    pods: Sequence[Pod],
+    templates: Sequence[NodeClaimTemplate],
+    nodes: ExistingNodes,
+    free: Mapping[str, int],
+    options: PlanOptions,
+    manner: Strategy = FIRST_FIT,
+) -> Solution:
+    """Places the pods; `free` says how many slots each reservation has."""
+    registry = TopologyRegistry()
+    registry.introduce(pods, (pod for node in nodes.nodes for pod in node.pods))
+    classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
+    slack = CapacityIndex(classes.wishes, len(classes.resources))
+    stock = create_reservation_manager(templates, free, gate=options.capacity_reservations)
+    prepare_tables(classes, templates, nodes, slack)
+    ladder = NodePoolSelector(templates, NewNodeEvaluator(options.min_values_policy, stock))
+    table = DraftTable(templates, slack)
+    topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
+    placing = manner.placing(templates, nodes, table, ladder, classes, topology)
+    placing.strict_weights, placing.patient = options.strict_weights, manner.patient
+    placing.introduce = lambda ask: evaluate_pools(ask, templates)
+    rounds = Rounds(placing)
+    rounds.run(build_queue(classes.all))
+    return Solution(classes, rounds, free)
+
+
+def evaluate_pools(ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]) -> None:
+    """Lets the pools say under which terms they take such pods."""
+    ask.terms = [template.terms(ask) for template in templates]
+    ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
+
+
+def classification_context(
+    templates: Sequence[NodeClaimTemplate], nodes: ExistingNodes, options: PlanOptions
+) -> ClassificationContext:
+    """What the cluster and the options say about how pods come apart."""
+    taints = [template.pool.taints for template in templates]
+    taints += [node.effective_taints for node in nodes.nodes]
+    return ClassificationContext(
+        options=options,
+        tainted=any(map(_has_prefer_no_schedule, taints)),
+        attachable=any(node.attach_limits for node in nodes.nodes),
+    )
+
+
+def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:
+    return any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
+
+
+def create_reservation_manager(
+    templates: Sequence[NodeClaimTemplate], free: Mapping[str, int], *, gate: bool
+) -> ReservationManager:
+    """The slots of reservations, made known to the pools that may use them."""
+    numbers = number_reservations(template.index for template in templates) if gate else {}
+    shelves: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
+    for template in templates if gate else ():
+        index, admitted = template.index, template.base.reserved
+        if (index, admitted) not in shelves:
+            shelves[index, admitted] = PoolReservations(index, admitted, numbers)
+        template.shelf = shelves[index, admitted]
+    return ReservationManager({name: free[name] for name in numbers}, numbers)
+
+
+def prepare_tables(
+    classes: PodClasses,
+    templates: Sequence[NodeClaimTemplate],
+    nodes: ExistingNodes,
+    slack: CapacityIndex | None,
+) -> None:
+    """Lets pools, nodes and the slack index of drafts know what will be asked of them."""
+    resources = classes.resources
+    for template in templates:
+        template.number_resources(resources)
+    node_slack = CapacityIndex(classes.wishes if nodes.nodes else (), len(resources))
+    nodes.prepare(resources, node_slack)
+    for ask in classes.asks.values():
+        evaluate_pools(ask, templates)
+        ask.nodes = nodes.admitting(ask)
+    for wish in classes.wishes:
+        wish.short = slack.places(wish.amounts) if slack is not None else ()
+        wish.short_nodes = node_slack.places(wish.amounts) if nodes.nodes else ()

@@ -1,0 +1,1 @@
+"""Topology spread, pod affinity and anti-affinity: where pods may go in relation to others."""

@@ -1,1 +1,0 @@
-"""Where pods may go in relation to other pods: spread, affinity and anti-affinity."""

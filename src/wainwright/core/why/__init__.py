@@ -1,1 +1,0 @@
-"""Why: what kept pods from a place, and what decided where they went."""

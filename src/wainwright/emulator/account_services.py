@@ -1,0 +1,292 @@
+"""The services of an emulated account, how they know each other, and what a new account contains: a
+network, a cluster, a role, images and a queue, ready to be used.
+
+Everything that a provider discovers by tag carries `karpenter.sh/discovery: wain`.
+"""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from typing import Final, Protocol
+
+import msgspec
+
+from wainwright.emulator.api_conventions import (
+    CAPACITY_RESERVATION,
+    IMAGE,
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    PLACEMENT_GROUP,
+    SECURITY_GROUP,
+    SECURITY_GROUP_RULE,
+    SUBNET,
+    VPC,
+)
+from wainwright.emulator.context import AccountContext, OperationHandler
+from wainwright.emulator.ec2.capacity_market import CapacityMarket
+from wainwright.emulator.ec2.capacity_reservations.reservation_api import CapacityReservations
+from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
+    BLOCK_RECLAIM_SECONDS,
+    CapacityReservation,
+)
+from wainwright.emulator.ec2.fleets.create_fleet import Fleets
+from wainwright.emulator.ec2.images import Image, Images
+from wainwright.emulator.ec2.instance.instance_status import InstanceStatuses, SpotInstanceRequests
+from wainwright.emulator.ec2.instance.instances import Instances
+from wainwright.emulator.ec2.instance.interruptions import Interruptions
+from wainwright.emulator.ec2.instance.launcher import (
+    InstanceLauncher,
+    LaunchDependencies,
+    SpecificationBuilder,
+)
+from wainwright.emulator.ec2.instance.lifecycle import Instance
+from wainwright.emulator.ec2.instance.quotas import QuotaState, VcpuQuotas
+from wainwright.emulator.ec2.instance.run_instances import RunInstances
+from wainwright.emulator.ec2.instance_types import InstanceTypes
+from wainwright.emulator.ec2.launch_templates import LaunchTemplates
+from wainwright.emulator.ec2.placement_groups import PlacementGroups
+from wainwright.emulator.ec2.region_offerings import RegionOfferings
+from wainwright.emulator.ec2.tags import ResourceTags
+from wainwright.emulator.ec2.vpc.security_group_rules import SecurityGroupRules
+from wainwright.emulator.ec2.vpc.vpc_network import VpcNetwork
+from wainwright.emulator.services.eks import Eks
+from wainwright.emulator.services.iam import Iam
+from wainwright.emulator.services.pricing import BuiltinPrices, Pricing
+from wainwright.emulator.services.public_images import PublicImage
+from wainwright.emulator.services.sqs import Sqs
+from wainwright.emulator.services.ssm import Ssm
+from wainwright.emulator.settings import EmulatorSettings
+
+
+class RegisteredService(Protocol):
+    """A service, or one subject of a large one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> msgspec.Struct: ...
+    def operations(self) -> Mapping[str, OperationHandler]: ...
+
+
+class OnDemandPrices:
+    """On-demand prices of all regions: the shop's in its own, the list's elsewhere."""
+
+    def __init__(self, region_offerings: RegionOfferings, capacity_market: CapacityMarket) -> None:
+        self._region_offerings = region_offerings
+        self._capacity_market = capacity_market
+        self._elsewhere = BuiltinPrices()
+
+    def on_demand(self, region: str) -> Mapping[str, float]:
+        if region != self._region_offerings.region:
+            return self._elsewhere.on_demand(region)
+        return self._capacity_market.on_demand()
+
+
+class AccountServices:
+    """All of them; each has its own state and the others only by their methods."""
+
+    def __init__(
+        self,
+        context: AccountContext,
+        region_offerings: RegionOfferings,
+        settings: EmulatorSettings,
+        queue: str,
+    ) -> None:
+        self.context = context
+        self.catalogue = InstanceTypes(context, region_offerings)
+        self.capacity_market = CapacityMarket(
+            context, region_offerings, moving=settings.moving_prices
+        )
+        self.capacity_market.set_stock(settings.stock)
+        self.network = VpcNetwork(context, region_offerings)
+        self.group_rules = SecurityGroupRules(context, self.network)
+        self.images = Images(context)
+        self.templates = LaunchTemplates(context)
+        self.placement = PlacementGroups(context)
+        self.tagging = ResourceTags()
+        self.iam = Iam(context)
+        self.ssm = Ssm(context)
+        self.eks = Eks(context, self._vpc_of)
+        self.sqs = Sqs(context, settings.queue_base)
+        self.pricing = Pricing(context, OnDemandPrices(region_offerings, self.capacity_market))
+        self._add_machines(region_offerings, settings, queue)
+        self._register_taggable()
+
+    def _add_machines(
+        self, region_offerings: RegionOfferings, settings: EmulatorSettings, queue: str
+    ) -> None:
+        """Machines, and all that launches, counts and ends them."""
+        context = self.context
+        self.instances = Instances(context)
+        self.instances.state.pace = settings.pace
+        self.reservations = CapacityReservations(
+            context, region_offerings, self.capacity_market, self.instances
+        )
+        self.quota = VcpuQuotas(context, region_offerings, self.instances, self.reservations)
+        self.quota.state = QuotaState(limits=settings.quota)
+        builder = SpecificationBuilder(context, self.network, self.images, self.iam)
+        deps = LaunchDependencies(
+            context,
+            region_offerings,
+            self.capacity_market,
+            self.network,
+            self.iam,
+            self.instances,
+            self.reservations,
+            self.quota,
+            builder,
+        )
+        launcher = InstanceLauncher(deps)
+        self.fleets = Fleets(launcher, self.templates)
+        self.runs = RunInstances(launcher, self.templates)
+        self.interruptions = Interruptions(context, self.sqs, queue, self.instances)
+        self.interruptions.state.spot_share = settings.spot_interruptions
+        self.instances.watch(self.interruptions.on_state_change)
+        self.reservations.lifecycle.watch(self._block_ends)
+        self.statuses = InstanceStatuses(self.instances, self.interruptions)
+        self.spot_requests = SpotInstanceRequests(self.instances, self.capacity_market)
+
+    def _block_ends(self, block: CapacityReservation, machines: list[Instance]) -> None:
+        ends = block.end or self.context.now()
+        self.interruptions.block(block.id, machines, ends=ends, taken=ends - BLOCK_RECLAIM_SECONDS)
+
+    def all(self) -> tuple[RegisteredService, ...]:
+        """In the order in which they were made."""
+        return tuple(each for each in vars(self).values() if hasattr(each, "operations"))
+
+    def dry_runs(self) -> frozenset[str]:
+        """Operations that look at a dry run themselves; see `dryrun`."""
+        return frozenset().union(*(getattr(part, "dry_runs", ()) for part in self.all()))
+
+    def _vpc_of(self, subnet_id: str) -> str | None:
+        subnet = self.network.state.subnets.get(subnet_id)
+        return None if subnet is None else subnet.vpc_id
+
+    def _register_taggable(self) -> None:
+        """States are looked up each time, as another may have been loaded."""
+        register_resources, network = self.tagging.register_resources, self.network
+        register_resources(VPC, lambda: network.state.vpcs)
+        register_resources(SUBNET, lambda: network.state.subnets)
+        register_resources(SECURITY_GROUP, lambda: network.state.groups)
+        register_resources(SECURITY_GROUP_RULE, self.group_rules.rules)
+        register_resources(IMAGE, lambda: self.images.state.images)
+        register_resources(LAUNCH_TEMPLATE, lambda: self.templates.state.templates)
+        register_resources(PLACEMENT_GROUP, lambda: self.placement.state.groups)
+        register_resources(CAPACITY_RESERVATION, lambda: self.reservations.state.reservations)
+        register_resources(
+            INSTANCE,
+            lambda: self.instances.state.instances,
+            changed=lambda _: self.instances.changed(),
+            seen=self._seen,
+        )
+
+    def _seen(self, instance_id: str) -> bool:
+        """A machine that was launched a moment ago may not be found yet."""
+        found = self.instances.get(instance_id)
+        return found is not None and found.visible <= self.context.now()
+
+
+DEFAULT_NAME: Final = "wain"
+NODE_ROLE_NAME: Final = f"KarpenterNodeRole-{DEFAULT_NAME}"
+DISCOVERY_TAGS: Final = {"karpenter.sh/discovery": DEFAULT_NAME}
+VPC_CIDR: Final = IPv4Network("192.168.0.0/16")
+SUBNET_PREFIX_LENGTH: Final = (
+    19  # a subnet has 8,187 addresses, and six zones leave room for more subnets
+)
+
+
+class AccountResources(msgspec.Struct, frozen=True, kw_only=True):
+    """What was set up, by name and id: enough to point a client at it."""
+
+    region: str
+    account: str
+    cluster: str
+    queue: str
+    queue_url: str
+    role: str
+    discovery: dict[str, str]
+    vpc: str
+    subnets: dict[str, str]
+    """Zone to subnet."""
+    security_group: str
+
+
+def create_default_resources(
+    services: AccountServices, zones: Mapping[str, str], settings: EmulatorSettings
+) -> AccountResources:
+    """Sets up what a new account lacks, and says what."""
+    vpc = services.network.create_vpc(
+        {"CidrBlock": str(VPC_CIDR), "TagSpecifications": _tag_specifications("vpc", "vpc")}
+    )["Vpc"]["VpcId"]
+    subnets = _create_subnets(services, vpc, zones)
+    services.network.make_default(vpc)
+    group = services.network.create_group(
+        {
+            "GroupName": f"{DEFAULT_NAME}-nodes",
+            "Description": "Nodes of the cluster",
+            "VpcId": vpc,
+            "TagSpecifications": _tag_specifications("security-group", "nodes"),
+        }
+    )["GroupId"]
+    services.iam.seed(NODE_ROLE_NAME)
+    services.images.add(to_ec2_image(each) for each in services.ssm.images())
+    services.eks.seed(
+        DEFAULT_NAME,
+        subnets=list(subnets.values()),
+        groups=[group],
+        version=settings.kubernetes,
+        control_plane=settings.control_plane,
+    )
+    return AccountResources(
+        region=services.context.region,
+        account=services.context.account,
+        cluster=DEFAULT_NAME,
+        queue=DEFAULT_NAME,
+        queue_url=services.sqs.seed(DEFAULT_NAME),
+        role=NODE_ROLE_NAME,
+        discovery=dict(DISCOVERY_TAGS),
+        vpc=vpc,
+        subnets=subnets,
+        security_group=group,
+    )
+
+
+def _create_subnets(
+    services: AccountServices, vpc: str, zones: Mapping[str, str]
+) -> dict[str, str]:
+    """One private subnet in each zone."""
+    blocks = VPC_CIDR.subnets(new_prefix=SUBNET_PREFIX_LENGTH)
+    made = {}
+    for zone, block in zip(zones, blocks, strict=False):
+        answer = services.network.create_subnet(
+            {
+                "VpcId": vpc,
+                "AvailabilityZone": zone,
+                "CidrBlock": str(block),
+                "TagSpecifications": _tag_specifications("subnet", f"private-{zone}"),
+            }
+        )
+        made[zone] = answer["Subnet"]["SubnetId"]
+    return made
+
+
+def _tag_specifications(kind: str, name: str) -> list[dict[str, object]]:
+    tags = {"Name": f"{DEFAULT_NAME}-{name}", **DISCOVERY_TAGS}
+    pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
+    return [{"ResourceType": kind, "Tags": pairs}]
+
+
+def to_ec2_image(found: PublicImage) -> Image:
+    """A public image as EC2 keeps it."""
+    return Image(
+        id=found.id,
+        name=found.name,
+        architecture=found.architecture,
+        owner=found.owner,
+        owner_alias="amazon",
+        created=found.created,
+        deprecated=found.deprecated,
+        description=found.description,
+        platform=found.platform,
+        root_device=found.root_device,
+        disks=found.mappings(),
+    )

@@ -1,0 +1,1 @@
+"""Capacity reservations and capacity blocks: the API, and who runs in them."""

@@ -1,0 +1,1 @@
+"""CreateFleet of type instant: the request, the allocation strategies, the launches."""

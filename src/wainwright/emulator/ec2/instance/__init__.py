@@ -1,0 +1,1 @@
+"""Instances: launched, described, interrupted, terminated; quotas and launch errors."""

@@ -1,0 +1,1 @@
+"""VPCs, subnets and security groups."""

@@ -1,0 +1,315 @@
+"""The input of the offline commands: every object typed and complete, or all that is wrong.
+
+Legacy kinds are converted, short forms written out as an API server wants them, defaults filled in.
+Offline commands take short forms with a note; `wain validate` names the long form as an error.
+Nothing is half read: when anything is wrong, nothing is returned.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
+from wainwright.api.field_error import FieldError, FieldPath
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.api.karpenter.nodeclaim import NodeClaim
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kinds import KindFamily, KnownKind, known_kinds
+from wainwright.api.kubernetes.object_reader import ObjectReader
+from wainwright.api.validation.object_validation import validate_object, with_defaults
+from wainwright.api.wire import WireStruct
+from wainwright.gc_pause import gc_paused
+from wainwright.manifests.convert.converter import Conversion, convert_documents
+from wainwright.manifests.documents import (
+    ManifestDocument,
+    ProgressCallback,
+    load_manifests,
+    locate_error,
+    no_progress,
+)
+from wainwright.manifests.manifest_validation import duplicate_objects, identify_kind
+from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
+from wainwright.manifests.scheduler_config import read_scheduler_config as read_scheduler
+from wainwright.translate.topology import DefaultConstraints
+
+JsonObject = dict[str, Any]
+
+REQUIREMENTS_PATH: Final = ("spec", "template", "spec", "requirements")
+DEFAULT_CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}
+DEFAULT_CLASS: Final = "default"
+ANY_SELECTOR_TERM: Final = [{"tags": {"karpenter.sh/discovery": "*"}}]
+
+
+class LongForm(msgspec.Struct, frozen=True):
+    """An object in its long form, what was filled in, and where a moved part came from."""
+
+    value: JsonObject
+    notes: list[FieldError]
+    moved: dict[FieldPath, FieldPath]
+
+
+def expand_short_form(value: JsonObject, only_class: str | None) -> LongForm:
+    """The long form of an object; the one given is left as it is."""
+    spec = value.get("spec")
+    if isinstance(spec, dict) and value.get("kind") == "NodePool":
+        return _expand_pool(value, spec, only_class)
+    if isinstance(spec, dict) and value.get("kind") == "EC2NodeClass":
+        return _expand_class(value, spec)
+    return LongForm(value, [], {})
+
+
+def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) -> LongForm:
+    notes: list[FieldError] = []
+    moved: dict[FieldPath, FieldPath] = {}
+    template = dict(spec.get("template") or {})
+    inner = dict(template.get("spec") or {})
+    rest = dict(spec)
+    if "requirements" in spec and "requirements" not in inner:
+        inner["requirements"] = rest.pop("requirements")
+        moved[REQUIREMENTS_PATH] = ("spec", "requirements")
+        notes.append(
+            _short_form_note(("spec", "requirements"), "read as spec.template.spec.requirements")
+        )
+    if not inner.get("nodeClassRef"):
+        name = only_class or DEFAULT_CLASS
+        inner["nodeClassRef"] = {**DEFAULT_CLASS_REF, "name": name}
+        notes.append(_short_form_note(("spec",), f"no nodeClassRef: the class {name} is used"))
+    inner.setdefault("requirements", [])
+    return LongForm(
+        {**value, "spec": {**rest, "template": {**template, "spec": inner}}}, notes, moved
+    )
+
+
+def _expand_class(value: JsonObject, spec: JsonObject) -> LongForm:
+    filled: JsonObject = {
+        name: ANY_SELECTOR_TERM for name in SELECTOR_TERM_FIELDS if name not in spec
+    }
+    if "amiSelectorTerms" not in spec:
+        filled["amiSelectorTerms"] = [{"alias": _default_alias(spec.get("amiFamily"))}]
+    made: JsonObject = {**spec, **filled}
+    if "role" not in spec and "instanceProfile" not in spec:
+        made["role"] = filled["role"] = DEFAULT_CLASS
+    notes = [_short_form_note(("spec",), f"left out and filled in: {', '.join(sorted(filled))}")]
+    return LongForm({**value, "spec": made}, notes if filled else [], {})
+
+
+SELECTOR_TERM_FIELDS: Final = ("subnetSelectorTerms", "securityGroupSelectorTerms")
+
+
+def _default_alias(family: Any) -> str:
+    known = isinstance(family, str) and family != "Custom"
+    return f"{family.lower() if known else 'al2023'}@latest"
+
+
+def _short_form_note(path: FieldPath, message: str) -> FieldError:
+    return FieldError(path=path, message=f"short form: {message}", warning=True)
+
+
+def original_path(path: FieldPath, moved: dict[FieldPath, FieldPath]) -> FieldPath:
+    """Where a part of the long form stands in what the user wrote."""
+    for long, short in moved.items():
+        if path[: len(long)] == long:
+            return (*short, *path[len(long) :])
+    return path
+
+
+WireType = TypeVar("WireType", bound=WireStruct)
+
+
+class ClusterManifests:
+    """What the input describes, in the order it was written."""
+
+    def __init__(self) -> None:
+        self.objects: list[WireStruct] = []
+        self.notes: list[Problem] = []
+        self.default_constraints: DefaultConstraints = ()
+        """What the scheduler asks of pods without topology spread constraints."""
+
+    def all(self, kind: type[WireType]) -> list[WireType]:
+        return [item for item in self.objects if isinstance(item, kind)]
+
+    @property
+    def pools(self) -> list[NodePool]:
+        return self.all(NodePool)
+
+    @property
+    def classes(self) -> list[EC2NodeClass]:
+        return self.all(EC2NodeClass)
+
+    @property
+    def claims(self) -> list[NodeClaim]:
+        return self.all(NodeClaim)
+
+    @property
+    def instance_types(self) -> list[InstanceType]:
+        return self.all(InstanceType)
+
+    @property
+    def overlays(self) -> list[NodeOverlay]:
+        return self.all(NodeOverlay)
+
+    @property
+    def cloud(self) -> Cloud | None:
+        return next(iter(self.all(Cloud)), None)
+
+    @property
+    def catalog(self) -> Catalog | None:
+        return next(iter(self.all(Catalog)), None)
+
+    def class_of(self, pool: NodePool) -> EC2NodeClass:
+        """The class that the pool refers to, or a default one where the input has none."""
+        name = pool.spec.template.spec.nodeClassRef.name
+        found = [item for item in self.classes if item.metadata.name == name]
+        return found[0] if found else default_node_class(name)
+
+
+def default_node_class(name: str = DEFAULT_CLASS) -> EC2NodeClass:
+    """AL2023, without reservations: what a pool gets whose class is not in the input."""
+    kind = known_kinds()["karpenter.k8s.aws/v1", "EC2NodeClass"]
+    bare = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}}
+    value = expand_short_form({**bare, "spec": {}}, None).value
+    return msgspec.convert(with_defaults(kind, value), EC2NodeClass)
+
+
+def read_manifests(
+    arguments: Iterable[str],
+    *,
+    cloud: str | None = None,
+    catalog: str | None = None,
+    scheduler_config: str | None = None,
+    progress: ProgressCallback = no_progress,
+) -> ClusterManifests:
+    """Read everything that the arguments name; a Cloud or Catalog by flag replaces the input's.
+
+    `scheduler_config` names the file with the configuration of the cluster's scheduler.
+    """
+    reading = _ManifestReader()
+    with gc_paused():
+        reading.take(arguments, progress, without={"Cloud": cloud, "Catalog": catalog})
+        for name, file in (("Cloud", cloud), ("Catalog", catalog)):
+            if file is not None:
+                reading.take_only(file, name, progress)
+        if scheduler_config is not None:
+            reading.take_scheduler(scheduler_config)
+    return reading.finished()
+
+
+class _ManifestReader:
+    """Collects objects and what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.manifests = ClusterManifests()
+        self.errors: list[Problem] = []
+        self.kubernetes_reader = ObjectReader()
+
+    def take(
+        self, arguments: Iterable[str], progress: ProgressCallback, without: dict[str, str | None]
+    ) -> None:
+        kept = []
+        for document, kind in self._loaded(arguments, progress):
+            flag = without.get(kind.name)
+            if flag is None:
+                kept.append((document, kind))
+            else:
+                self.note(document, f"replaced by {flag}, which was named on the command line")
+        self._objects(kept)
+
+    def take_only(self, file: str, name: str, progress: ProgressCallback) -> None:
+        loaded = self._loaded([file], progress)
+        kept = [(document, kind) for document, kind in loaded if kind.name == name]
+        if not kept and not self.errors:
+            message = f"there is no {name} in this file"
+            self.errors.append(Problem(file=file, line=1, message=message))
+        self._objects(kept)
+
+    def take_scheduler(self, file: str) -> None:
+        made = read_scheduler(file)
+        self.errors.extend(made.errors)
+        self.manifests.notes.extend(made.notes)
+        self.manifests.default_constraints = made.constraints
+
+    def _loaded(
+        self, arguments: Iterable[str], progress: ProgressCallback
+    ) -> list[tuple[ManifestDocument, KnownKind]]:
+        loaded = load_manifests(arguments, progress)
+        self.errors.extend(loaded.problems)
+        known_ones = []
+        for document in loaded.documents:
+            finding = identify_kind(document.value)
+            self._add_errors(document, finding.field_errors)
+            if finding.kind is not None:
+                known_ones.append((document, finding.kind))
+        self.errors.extend(duplicate_objects(known_ones))
+        return known_ones
+
+    def _objects(self, kept: Sequence[tuple[ManifestDocument, KnownKind]]) -> None:
+        for document, kind in kept:
+            if kind.family is KindFamily.KUBERNETES:
+                self._read_kubernetes(document)
+        custom = [document for document, kind in kept if kind.family is not KindFamily.KUBERNETES]
+        made = convert_documents([document.value for document in custom])
+        for note in made.notes:
+            self.note(custom[note.document], note.message, note.path)
+        for failed in made.field_errors:
+            self._add_errors(custom[failed.document], [failed.field_error])
+        self._custom_objects(made, custom)
+
+    def _custom_objects(self, made: Conversion, custom: list[ManifestDocument]) -> None:
+        classes = [value for value in made.documents if value["kind"] == "EC2NodeClass"]
+        only = _object_name(classes[0]) if len(classes) == 1 else None
+        for value, origin in zip(made.documents, made.origins, strict=True):
+            kind = known_kinds()[value["apiVersion"], value["kind"]]
+            if kind.family is not KindFamily.LEGACY:
+                self._read_custom(custom[origin], kind, value, only)
+
+    def _read_kubernetes(self, document: ManifestDocument) -> None:
+        item, field_errors = self.kubernetes_reader.read(document.value)
+        self._add_errors(document, field_errors)
+        if not any(not field_error.warning for field_error in field_errors):
+            self.manifests.objects.append(item)
+
+    def _read_custom(
+        self, document: ManifestDocument, kind: KnownKind, value: dict[str, Any], only: str | None
+    ) -> None:
+        spelt = expand_short_form(value, only)
+        found = validate_object(kind, spelt.value)
+        moved = [
+            msgspec.structs.replace(field_error, path=original_path(field_error.path, spelt.moved))
+            for field_error in [*spelt.notes, *found]
+        ]
+        self._add_errors(document, moved)
+        if not any(not field_error.warning for field_error in found):
+            self.manifests.objects.append(_decode_object(kind, spelt.value, found))
+
+    def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
+        for field_error in field_errors:
+            problem = locate_error(document, field_error)
+            (self.manifests.notes if field_error.warning else self.errors).append(problem)
+
+    def note(
+        self, document: ManifestDocument, message: str, path: tuple[str | int, ...] = ()
+    ) -> None:
+        field_error = FieldError(path=path, message=message, warning=True)
+        self.manifests.notes.append(locate_error(document, field_error))
+
+    def finished(self) -> ClusterManifests:
+        for kind in (Cloud, Catalog):
+            if len(self.manifests.all(kind)) > 1:
+                message = f"the input has more than one {kind.__name__}"
+                self.errors.append(Problem(file="input", message=message, hint="keep one"))
+        if self.errors:
+            raise InvalidInput(ProblemReport(errors=self.errors, warnings=self.manifests.notes))
+        return self.manifests
+
+
+def _decode_object(kind: KnownKind, value: dict[str, Any], found: list[FieldError]) -> WireStruct:
+    """The typed object; a status that makes no sense is left out, as a server would."""
+    if any(field_error.path[:1] == ("status",) for field_error in found):
+        value = {key: item for key, item in value.items() if key != "status"}
+    return msgspec.convert(with_defaults(kind, value), kind.type)
+
+
+def _object_name(value: dict[str, Any]) -> str:
+    meta = value.get("metadata")
+    return str(meta.get("name") or "") if isinstance(meta, dict) else ""

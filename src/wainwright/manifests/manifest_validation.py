@@ -1,0 +1,214 @@
+"""Every object of the input validated: its kind, what is wrong with it, what is there twice."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from wainwright.api.field_error import FieldError, format_value
+from wainwright.api.kinds import KindFamily, KnownKind, is_own_group, known_kinds, suggest_kind
+from wainwright.api.kubernetes.label_validation import CLUSTER_SCOPED_KINDS
+from wainwright.api.kubernetes.object_reader import ObjectReader
+from wainwright.api.validation.object_validation import validate_object
+from wainwright.gc_pause import gc_paused
+from wainwright.manifests.documents import (
+    ManifestDocument,
+    ProgressCallback,
+    load_manifests,
+    locate_error,
+    no_progress,
+)
+from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
+
+OUTPUT_KINDS: Final = frozenset(
+    ("wainwright.dev/v1alpha1", kind) for kind in ("Plan", "PlanDiff", "Reservations")
+)
+SCHEDULER_CONFIG_KIND: Final = ("kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration")
+TOO_DEEP: Final = FieldError(path=(), message="nested too deeply to be a manifest")
+
+
+class ObjectFindings(msgspec.Struct, frozen=True):
+    """An object's kind, where it has one that we know, and its faults."""
+
+    kind: KnownKind | None
+    field_errors: list[FieldError]
+
+
+def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
+    """Judge an object as `wain validate` does; nothing is raised whatever the value is."""
+    try:
+        return _examine_known(value, kubernetes_reader)
+    except RecursionError:
+        return ObjectFindings(None, [TOO_DEEP])
+
+
+def identify_kind(value: Any) -> ObjectFindings:
+    """Which kind the value says it is; a fault where that is none that we know."""
+    kind = _lookup_kind(value)
+    if kind is not None:
+        return ObjectFindings(kind, [])
+    named = _header_errors(value)
+    return ObjectFindings(None, named or [_unknown_kind(value["apiVersion"], value["kind"])])
+
+
+def _lookup_kind(value: Any) -> KnownKind | None:
+    try:
+        return known_kinds().get((value["apiVersion"], value["kind"]))
+    except (KeyError, TypeError):
+        return None
+
+
+def _examine_known(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
+    finding = identify_kind(value)
+    kind = finding.kind
+    if kind is None:
+        return finding
+    match kind.family:
+        case KindFamily.KUBERNETES:
+            return ObjectFindings(kind, kubernetes_reader.read(value)[1])
+        case KindFamily.LEGACY:
+            return ObjectFindings(kind, [_legacy_kind_error(kind)])
+        case _:
+            return ObjectFindings(kind, validate_object(kind, value))
+
+
+def _header_errors(value: Any) -> list[FieldError]:
+    if not isinstance(value, dict):
+        return [
+            FieldError(
+                path=(),
+                message="not a Kubernetes object",
+                found=format_value(value),
+                expected="a mapping with apiVersion, kind and metadata",
+            )
+        ]
+    return [
+        FieldError(
+            path=(key,) if key in value else (),
+            message=f"{key} is missing" if value.get(key) is None else f"{key} is not text",
+            found=format_value(value[key]) if key in value else "nothing",
+            expected=f"{key}: {example}",
+        )
+        for key, example in (("apiVersion", "karpenter.sh/v1"), ("kind", "NodePool"))
+        if not isinstance(value.get(key), str) or not value[key]
+    ]
+
+
+def _unknown_kind(api_version: str, kind: str) -> FieldError:
+    if (api_version, kind) in OUTPUT_KINDS:
+        message = f"a {kind} is what wain prints, not what it reads; it was left alone"
+        return FieldError(path=("kind",), message=message, found=kind, warning=True)
+    if (api_version, kind) == SCHEDULER_CONFIG_KIND:
+        message = f"a {kind} counts only where --scheduler-config names it; it was not looked at"
+        return FieldError(path=("kind",), message=message, found=kind, warning=True)
+    if is_own_group(api_version):
+        return FieldError(
+            path=("kind",),
+            message=f"there is no kind {kind} in {api_version}",
+            found=f"{kind} of {api_version}",
+            expected="a kind that is known",
+            hint=suggest_kind(api_version, kind),
+        )
+    return FieldError(
+        path=("kind",),
+        message=f"{kind} of {api_version} has no part in scheduling and was not looked at",
+        found=kind,
+        warning=True,
+    )
+
+
+def _legacy_kind_error(kind: KnownKind) -> FieldError:
+    return FieldError(
+        path=("apiVersion",),
+        message=f"{kind.name} of {kind.api_version} is an old kind that an API server of today "
+        "does not have",
+        found=kind.api_version,
+        expected="karpenter.sh/v1 or karpenter.k8s.aws/v1",
+        hint="turn it into v1 with: wain convert FILE",
+    )
+
+
+class ValidatedManifests:
+    """What was read, in order, with what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.objects: list[tuple[ManifestDocument, KnownKind | None]] = []
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    @property
+    def report(self) -> ProblemReport:
+        return ProblemReport(
+            errors=sort_problems(self.errors), warnings=sort_problems(self.warnings)
+        )
+
+
+def validate_manifests(
+    arguments: Iterable[str], progress: ProgressCallback = no_progress
+) -> ValidatedManifests:
+    """Read and examine everything that the arguments name."""
+    loaded, checked, kubernetes_reader = (
+        load_manifests(arguments, progress),
+        ValidatedManifests(),
+        ObjectReader(),
+    )
+    checked.errors.extend(loaded.problems)
+    with gc_paused():
+        for document in loaded.documents:
+            _validate_document(document, checked, kubernetes_reader)
+    checked.warnings.extend(duplicate_objects(checked.objects))
+    return checked
+
+
+def _validate_document(
+    document: ManifestDocument, checked: ValidatedManifests, kubernetes_reader: ObjectReader
+) -> None:
+    finding = examine_object(document.value, kubernetes_reader)
+    checked.objects.append((document, finding.kind))
+    for field_error in finding.field_errors:
+        (checked.warnings if field_error.warning else checked.errors).append(
+            locate_error(document, field_error)
+        )
+
+
+def duplicate_objects(
+    read: Iterable[tuple[ManifestDocument, KnownKind | None]],
+) -> Iterator[Problem]:
+    """The same object twice: the later one would replace the earlier."""
+    first: dict[tuple[str, str, str, str], ManifestDocument] = {}
+    for document, kind in read:
+        key = _object_key(document, kind)
+        if key is not None and first.setdefault(key, document) is not document:
+            yield _duplicate_problem(document, first[key], key)
+
+
+def _object_key(
+    document: ManifestDocument, kind: KnownKind | None
+) -> tuple[str, str, str, str] | None:
+    meta = document.value.get("metadata") if kind is not None else None
+    if kind is None or not isinstance(meta, dict) or not meta.get("name"):
+        return None
+    group = kind.api_version.rpartition("/")[0]
+    space = str(meta.get("namespace") or "default") if _is_namespaced(kind) else ""
+    return group, kind.name, space, str(meta["name"])
+
+
+def _is_namespaced(kind: KnownKind) -> bool:
+    """All kinds but Kubernetes' own belong to the cluster as a whole."""
+    return kind.family is KindFamily.KUBERNETES and kind.name not in CLUSTER_SCOPED_KINDS
+
+
+def _duplicate_problem(
+    document: ManifestDocument, before: ManifestDocument, key: tuple[str, str, str, str]
+) -> Problem:
+    _, kind, _, name = key
+    return Problem(
+        file=document.file,
+        line=document.line(("metadata", "name")),
+        document=document.place.number,
+        path="metadata.name",
+        found=name,
+        message=f"{kind} {name} is also in {before.file}, line {before.line(())}; "
+        "the later one would replace the earlier",
+        hint="keep one of them",
+    )

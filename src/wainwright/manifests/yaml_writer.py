@@ -1,0 +1,116 @@
+"""What a plain YAML scalar means to Kubernetes, and YAML that means the same to every reader.
+
+The YAML libraries of Python and Go disagree on `1e3`, `0o17`, `12:30:45`, `y` and dates. A manifest
+must mean here what it means to the cluster, so the rules of YAML 1.1 as kubectl and the API server
+read it are written down once; a text is quoted whenever Kubernetes would read something else.
+"""
+
+import math
+import re
+from typing import Any, Final
+
+import yaml
+
+YamlScalar = str | int | float | bool | None
+
+KEYWORD_VALUES: Final[dict[str, YamlScalar]] = {
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
+    **dict.fromkeys(
+        ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False
+    ),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+NOT_NUMBERS: Final = frozenset(
+    {
+        ".nan",
+        ".NaN",
+        ".NAN",
+        ".inf",
+        ".Inf",
+        ".INF",
+        "+.inf",
+        "+.Inf",
+        "+.INF",
+        "-.inf",
+        "-.Inf",
+        "-.INF",
+    }
+)
+INTEGER_PATTERN: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<bin>[01]+)|0[oO]?(?P<oct>[0-7]+)|(?P<dec>0|[1-9][0-9]*))"
+)
+FLOAT_PATTERN: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+INTEGER_BASES: Final = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
+NUMBER_START: Final = frozenset("0123456789+-.")
+UINT64_LIMIT: Final = 2**64
+
+
+class NotJSONValue(ValueError):
+    """A scalar that YAML knows and JSON does not: infinity or not-a-number."""
+
+
+def parse_plain_scalar(text: str) -> YamlScalar:
+    """The value of an unquoted scalar without a tag."""
+    if text in KEYWORD_VALUES:
+        return KEYWORD_VALUES[text]
+    if text[0] not in NUMBER_START:
+        return text
+    if text in NOT_NUMBERS:
+        raise NotJSONValue(text)
+    return _parse_number(text)
+
+
+def _parse_number(text: str) -> YamlScalar:
+    digits = text.replace("_", "")
+    match = INTEGER_PATTERN.fullmatch(digits)
+    if match is not None:
+        value = _parse_integer(match)
+        if -UINT64_LIMIT // 2 <= value < UINT64_LIMIT:
+            return value
+    if FLOAT_PATTERN.fullmatch(digits) and not math.isinf(float(digits)):
+        return to_integral(float(digits))
+    return text
+
+
+def _parse_integer(match: "re.Match[str]") -> int:
+    name = next(name for name in INTEGER_BASES if match[name] is not None)
+    value = int(match[name], INTEGER_BASES[name])
+    return -value if match["sign"] == "-" else value
+
+
+def to_integral(value: float) -> int | float:
+    """A float without a fraction as the integer it is written as in JSON."""
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Plain YAML: no anchors, no tags, keys in the order given."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def _represent_string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else "'" if _needs_quotes(value) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _needs_quotes(value: str) -> bool:
+    try:
+        return parse_plain_scalar(value) != value
+    except NotJSONValue:
+        return True
+
+
+_Dumper.add_representer(str, _represent_string)
+
+
+def dump_yaml(*documents: Any) -> str:
+    """The documents as one YAML stream."""
+    texts = (
+        yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+        for document in documents
+    )
+    return "---\n".join(texts)

@@ -1,0 +1,90 @@
+"""Amounts in sentences: counts and lists of things, prices, quantities in one unit.
+
+1 pod, 2 pods, 1,000 pods; $0.584/h; 64Gi and 13.8Gi. Whatever prints a number for people takes
+it from here, so that a table, an event and a sentence show the same amount in the same way.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from wainwright.model.resources import format_quantity
+
+
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """1 pod, 2 pods; `plural` where an s at the end is not enough."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
+
+
+def join_with_and(things: Sequence[str]) -> str:
+    """One, two and three."""
+    if len(things) < 2:
+        return "".join(things)
+    return f"{', '.join(things[:-1])} and {things[-1]}"
+
+
+def format_scheduled(placed: int, pods: int) -> str:
+    """3 of 4 pods have a place."""
+    return f"{placed:,} of {format_count(pods, 'pod')} {'has' if pods == 1 else 'have'} a place"
+
+
+def join_first(names: Iterable[str], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+HOURS_PER_MONTH: Final = 730  # as the cloud's own calculators count: 365 days / 12
+
+
+def format_hourly(price: float) -> str:
+    """Three digits after the point; reserved capacity is next to nothing, but not 0."""
+    if 0 < price < 0.0005:
+        return "≈$0/h"
+    return f"${price:,.3f}/h"
+
+
+def format_monthly(price: float) -> str:
+    amount = price * HOURS_PER_MONTH
+    return f"${amount:,.0f}/month" if amount >= 10 else f"${amount:,.2f}/month"
+
+
+def format_cost(nodes: int, price: float, fees: float = 0.0) -> str:
+    """3 nodes · $0.584/h · $426/month"""
+    noun = "node" if nodes == 1 else "nodes"
+    beside = f" · fees {format_hourly(fees)}" if fees else ""
+    return f"{nodes:,} {noun} · {format_hourly(price)} · {format_monthly(price + fees)}{beside}"
+
+
+UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+MAX_DECIMALS: Final = 3
+
+
+def format_in_one_unit(resource: str, *amounts: int) -> tuple[str, ...]:
+    """As Kubernetes writes them, unless that makes Mi of one and Gi of another.
+
+    Then all are in the unit of the largest, with as many digits as tell them apart.
+    """
+    exact = tuple(format_quantity(resource, amount) for amount in amounts)
+    units = {_unit_of(text) for text, amount in zip(exact, amounts, strict=True) if amount}
+    if len(units) < 2 or not units & set(UNITS):
+        return exact
+    return _scale_to_unit(amounts, max(amounts)) or exact
+
+
+def _scale_to_unit(amounts: tuple[int, ...], largest: int) -> tuple[str, ...] | None:
+    power = max(power for power in range(len(UNITS)) if largest >= 1024 ** (power + 1) or not power)
+    scale, unit = 1024 ** (power + 1), UNITS[power]
+    for digits in range(1, MAX_DECIMALS + 1):
+        told = tuple(f"{amount / scale:.{digits}f}" for amount in amounts)
+        if len(set(told)) == len(set(amounts)):
+            return tuple(f"{_strip_zeros(text)}{unit}" for text in told)
+    return None
+
+
+def _strip_zeros(text: str) -> str:
+    return text.rstrip("0").rstrip(".")
+
+
+def _unit_of(text: str) -> str:
+    return text.lstrip("-0123456789.")

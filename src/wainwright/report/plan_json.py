@@ -1,0 +1,194 @@
+"""The plan as one JSON object: stable, versioned, described by docs/plan.schema.json."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wainwright.manifests.problems import Problem
+from wainwright.messages import unschedulable
+from wainwright.messages.suggestions import describe_suggestion
+from wainwright.messages.unschedulable import describe_node_reason
+from wainwright.model.plan import (
+    PackingResult,
+    Plan,
+    PlannedNodeClaim,
+    RelaxedPods,
+    UnschedulableGroup,
+)
+from wainwright.model.reasons import NearestMiss, PoolVerdict
+from wainwright.model.resources import Resources, format_quantity, sort_resources
+from wainwright.offline import OfflinePlan
+from wainwright.report.pool_warnings import pool_warnings
+
+Document = dict[str, Any]
+
+
+def plan_document(planned: OfflinePlan, *, now: str) -> Document:
+    """What `wain plan -o json` prints."""
+    plan, prepared = planned.plan, planned.prepared
+    notes = (str(remark) for remark in prepared.remarks)
+    said = [*map(_format_problem, prepared.manifests.notes), *notes, *plan_notes(planned)]
+    return {
+        "apiVersion": "wainwright.dev/v1alpha1",
+        "kind": "Plan",
+        "now": now,
+        "nodeClaims": _claims(plan),
+        "existingNodes": [
+            {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
+        ],
+        "unschedulable": _unschedulable(plan),
+        "relaxed": [_relaxed(each) for each in plan.relaxed],
+        "warnings": list(dict.fromkeys(said)),
+        "summary": _summary(plan, len(prepared.snapshot.pods)),
+    }
+
+
+def plan_notes(planned: OfflinePlan) -> list[str]:
+    """What is worth knowing and has no place in a file."""
+    prepared = planned.prepared
+    return [*pool_warnings(prepared), *prepared.warnings, *planned.plan.warnings]
+
+
+def _format_problem(problem: Problem) -> str:
+    place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
+    return (
+        f"{place}: {problem.path}: {problem.message}"
+        if problem.path
+        else (f"{place}: {problem.message}")
+    )
+
+
+def _claims(plan: Plan) -> list[Document]:
+    given_up = {
+        pod: tuple(map(unschedulable.describe_preference, each.given_up))
+        for each in plan.relaxed
+        for pod in each.pods
+    }
+    return [_claim(claim, given_up) for claim in plan.claims]
+
+
+def _relaxed(relaxed: RelaxedPods) -> Document:
+    return {
+        "pods": list(relaxed.pods),
+        "givenUp": [unschedulable.describe_preference(each) for each in relaxed.given_up],
+        "keptPricePerHour": relaxed.kept_price,
+    }
+
+
+def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> Document:
+    launch, choices = claim.launch, claim.choices
+    return {
+        "name": claim.name,
+        "nodePool": claim.pool,
+        "instanceType": launch.instance_type,
+        "zone": launch.zone,
+        "capacityType": launch.capacity_type,
+        "reservationID": launch.reservation_id,
+        "pricePerHour": launch.price,
+        "feesPerHour": claim.fees,
+        "round": claim.round,
+        "options": {
+            "instanceTypes": list(choices.instance_types),
+            "zones": list(choices.zones),
+            "capacityTypes": list(choices.capacity_types),
+            "reservationIDs": list(choices.reservation_ids),
+        },
+        "requests": format_resources(claim.requests),
+        "pods": list(claim.pods),
+        "relaxed": [
+            *claim.relaxed,
+            *sorted({each for pod in claim.pods for each in given_up.get(pod, ())}),
+        ],
+    }
+
+
+def format_resources(resources: Resources) -> dict[str, str]:
+    return {
+        name: format_quantity(name, amount) for name, amount in sort_resources(resources).items()
+    }
+
+
+def _unschedulable(plan: Plan) -> list[Document]:
+    rows = [_pod(pod, group) for group in plan.unschedulable for pod in group.pods]
+    return sorted(rows, key=lambda row: str(row["pod"]))
+
+
+def _pod(pod: str, group: UnschedulableGroup) -> Document:
+    return {
+        "pod": pod,
+        "reason": unschedulable.describe_pod_reason(group.reason),
+        "suggestion": _suggestion(group),
+        "pools": [_verdict(verdict) for verdict in group.pools],
+        "nodes": [
+            {"nodes": each.nodes, "reason": describe_node_reason(each.reason)}
+            for each in group.nodes
+        ],
+    }
+
+
+def _suggestion(group: UnschedulableGroup) -> str | None:
+    return None if group.suggestion is None else describe_suggestion(group.suggestion)
+
+
+def _verdict(verdict: PoolVerdict) -> Document:
+    funnel = verdict.funnel
+    return {
+        "nodePool": verdict.pool,
+        "reason": unschedulable.describe_pool_reason(verdict.reason),
+        "funnel": {
+            "types": funnel.types,
+            "requirements": funnel.requirements,
+            "resources": funnel.resources,
+            "offerings": funnel.offerings,
+            "minValues": funnel.min_values,
+            "limits": funnel.limits,
+        },
+        "nearestMiss": _nearest_miss(verdict.nearest_miss),
+    }
+
+
+def _nearest_miss(miss: NearestMiss | None) -> Document | None:
+    if miss is None:
+        return None
+    return {
+        "what": miss.what,
+        "needed": _format_amount(miss.what, miss.needed),
+        "best": _format_amount(miss.what, miss.best),
+        "instanceType": miss.instance_type,
+    }
+
+
+def _format_amount(what: str, amount: int | str) -> str:
+    return format_quantity(what, amount) if isinstance(amount, int) else amount
+
+
+def _packing(packing: PackingResult | None) -> Document | None:
+    if packing is None:
+        return None
+    return {
+        "firstFitPricePerHour": packing.first_fit,
+        "savedPerHour": packing.saved,
+        "lowerBoundPerHour": packing.lower_bound,
+        "aboveBound": packing.above_bound,
+    }
+
+
+def _summary(plan: Plan, pods: int) -> Document:
+    return {
+        "pods": pods,
+        "scheduled": plan.scheduled,
+        "nodeClaims": len(plan.claims),
+        "pricePerHour": plan.price,
+        "feesPerHour": plan.fees,
+        "reservations": [
+            {
+                "id": use.id,
+                "total": use.total,
+                "available": use.available,
+                "promised": use.promised,
+                "used": use.used,
+                "unusable": use.unusable,
+            }
+            for use in plan.reservations
+        ],
+        "packing": _packing(plan.packing),
+    }

@@ -1,0 +1,75 @@
+"""Warnings about NodePools: requirements that are legal and that no instance type can meet."""
+
+from collections.abc import Iterator, Sequence
+
+from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.messages.formatting import join_first
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVED
+from wainwright.model.requirements import Operator
+from wainwright.model.snapshot import Pool
+from wainwright.offline import PreparedInput
+
+
+def why_no_reserved_capacity(selected: Sequence[SelectedReservation]) -> str:
+    """Why a pool whose class selects these finds no reserved capacity."""
+    if not selected:
+        return "its class selects no capacity reservation"
+    full = [each.reservation.id for each in selected if each.is_offered and not each.available]
+    if full:
+        return f"no slot of {join_first(full)} is free"
+    if len(selected) == 1 and not selected[0].is_offered:
+        return f"{selected[0].reservation.id} {selected[0].standing.value}"
+    return f"nothing can be had from {join_first(each.reservation.id for each in selected)}"
+
+
+CONFUSED_LABELS = (
+    "karpenter.k8s.aws/instance-family",
+    "karpenter.k8s.aws/instance-category",
+    "karpenter.k8s.aws/instance-size",
+    INSTANCE_TYPE,
+)
+"""Labels that people mix up, in the order of likelihood."""
+
+
+def pool_warnings(prepared: PreparedInput) -> Iterator[str]:
+    """One sentence for each value that no type has, and each minValues that nothing counts for."""
+    for pool in sorted(prepared.snapshot.pools, key=lambda each: each.name):
+        yield from _warnings_of(pool, prepared)
+
+
+def _warnings_of(pool: Pool, prepared: PreparedInput) -> Iterator[str]:
+    index = prepared.built[pool.name].index
+    for key, requirement in pool.requirements.items():
+        known = _values(index, key)
+        if requirement.min_values is not None and not known:
+            yield (
+                f"NodePool {pool.name}: no instance type has the label {key}, so that its "
+                "minValues cannot be met"
+            )
+        if requirement.allowed.operator is Operator.IN and known:
+            for value in sorted(requirement.allowed.values - known):
+                missing = f"no type has {key} {value}{_other_label(index, key, value)}"
+                if (key, value) == (CAPACITY_TYPE, RESERVED):
+                    missing = (
+                        f"there is no reserved capacity: {_no_reserved_capacity(pool, prepared)}"
+                    )
+                yield f"NodePool {pool.name}: {missing}"
+
+
+def _no_reserved_capacity(pool: Pool, prepared: PreparedInput) -> str:
+    if not prepared.conditions.gates.capacity_reservations:
+        return "the feature gate CapacityReservations is off"
+    return why_no_reserved_capacity(prepared.built[pool.name].reservations)
+
+
+def _values(index: InstanceTypeIndex, key: str) -> set[str]:
+    every_market = (1 << len(index.offering_groups)) - 1
+    return set(index.remaining_values(key, index.everything, every_market))
+
+
+def _other_label(index: InstanceTypeIndex, key: str, value: str) -> str:
+    for other in CONFUSED_LABELS:
+        if other != key and value in _values(index, other):
+            return f"; did you mean {other.rpartition('/')[2]}?"
+    return ""

@@ -1,0 +1,5 @@
+"""The lines, by subject."""
+
+from tests.contract.client_checks import instance_types, instances, launches, node_class, startup
+
+ALL = (instance_types, instances, launches, node_class, startup)

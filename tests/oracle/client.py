@@ -1,0 +1,145 @@
+"""Karpenter's own scheduler beside the tests: a process that is sent a cluster and answers.
+
+The Go program in this folder is built once into the cache, as the control plane is; where Go is
+missing, tests are skipped, or fail where WAIN_REQUIRE_GO=1 promises that nothing lacks.
+"""
+
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+from tests.support.processes import GoModule, MissingTool, build_commands
+
+COMMAND: Final = "oracle"
+
+
+class OracleFailed(RuntimeError):
+    """The scheduler could not make anything of the world, or the process ended."""
+
+
+class OracleModule(GoModule):
+    """A Go module with code of its own, which decides what is built as much as its go.sum does."""
+
+    @property
+    def cache(self) -> Path:
+        digest = hashlib.sha256(super().cache.name.encode())
+        for file in sorted(self.folder.glob("*.go")):
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        return super().cache.with_name(digest.hexdigest()[:12])
+
+
+MODULE: Final = OracleModule(
+    folder=Path(__file__).parents[1] / "oracle", packages={COMMAND: COMMAND}
+)
+
+
+class OracleOffering(msgspec.Struct, frozen=True):
+    """An offering that a claim could still be launched with."""
+
+    instanceType: str
+    capacityType: str
+    zone: str
+    price: float
+    reservationID: str | None = None
+
+
+class OracleClaim(msgspec.Struct, frozen=True):
+    """A node that the scheduler wants."""
+
+    nodePool: str
+    pods: tuple[str, ...]
+    cheapest: float
+    instanceTypes: tuple[str, ...] = ()
+    offerings: tuple[OracleOffering, ...] = ()
+    nodeClaim: dict[str, Any] | None = None
+
+
+class OracleNode(msgspec.Struct, frozen=True):
+    """A node of the world that receives pods."""
+
+    name: str
+    providerID: str
+    pods: tuple[str, ...]
+
+
+class OraclePodError(msgspec.Struct, frozen=True):
+    """A pod without a place in this loop."""
+
+    pod: str
+    waits: bool
+    """Put off because a reservation is held, rather than refused."""
+    message: str
+
+
+class OracleAnswer(msgspec.Struct, frozen=True):
+    """What one provisioning loop comes to."""
+
+    claims: tuple[OracleClaim, ...] = ()
+    existing: tuple[OracleNode, ...] = ()
+    errors: tuple[OraclePodError, ...] = ()
+    prepared: float = 0.0
+    """Seconds to make the scheduler."""
+    seconds: float = 0.0
+    """Seconds that it took to decide, by the clock on the wall."""
+    processor: float = 0.0
+    """Seconds that processors were busy with it, which are more where several were."""
+    error: str = ""
+
+
+class Oracle:
+    """A running scheduler; leaving its `with` block ends it."""
+
+    def __init__(self, child: "subprocess.Popen[bytes]") -> None:
+        self._child = child
+
+    @classmethod
+    def start(cls) -> Self:
+        """Builds it where that has not been done; raises `Missing` where it cannot be."""
+        command = _command()
+        # It ends by itself when its input does, so it cannot outlive the tests.
+        return cls(subprocess.Popen([str(command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the process. Can be called again."""
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._child.wait(timeout=30)
+
+    def ask(self, question: Mapping[str, Any]) -> OracleAnswer:
+        """What the scheduler makes of a world in a single loop."""
+        return self.ask_bytes(msgspec.json.encode(question))
+
+    def ask_bytes(self, question: bytes) -> OracleAnswer:
+        """The same for a question that is JSON already, on one line."""
+        into, out = self._child.stdin, self._child.stdout
+        assert into is not None
+        assert out is not None
+        try:
+            into.write(question + b"\n")
+            into.flush()
+        except BrokenPipeError:
+            raise OracleFailed("the oracle has ended") from None
+        line = out.readline()
+        if not line:
+            raise OracleFailed("the oracle has ended without an answer")
+        answer = msgspec.json.decode(line, type=OracleAnswer)
+        if answer.error:
+            raise OracleFailed(answer.error)
+        return answer
+
+
+def _command() -> Path:
+    try:
+        return build_commands(MODULE, [COMMAND]) / COMMAND
+    except MissingTool as missing:
+        raise MissingTool(f"to compare with Karpenter's own scheduler, {missing}") from None

@@ -1,0 +1,231 @@
+"""Both schedulers on many clusters: how often they agree, why not, and what each costs, by profile.
+
+A difference that no known reason accounts for is shrunk to the least cluster that shows it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from math import fsum
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from tests.oracle.client import Oracle, OracleFailed
+from tests.oracle.known_differences import known_difference
+from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.runs import CatalogMismatch, Comparison, compare_schedulers
+
+from wainwright.manifests.problems import InvalidInput
+from wainwright.model.labels import CAPACITY_TYPE, ZONE
+
+Predicate = Callable[[ClusterManifests], bool]
+
+KEPT_FIELDS: Final = frozenset(
+    "apiVersion kind metadata name namespace uid creationTimestamp ownerReferences spec template"
+    " containers cpu memory pods nodeClassRef requirements matchExpressions matchLabelExpressions"
+    " labelSelector key operator values volumeBindingMode offerings labels price available"
+    f" reservationID capacity overhead {ZONE} {CAPACITY_TYPE}".split()
+)
+"""Without these a document is not a smaller one but a wrong one."""
+NEVER_EMPTY: Final = frozenset(
+    {"matchExpressions", "matchLabelExpressions", "nodeSelectorTerms", "values"}
+)
+"""To ask for none of something is another thing than to ask for nothing."""
+
+
+def shrink_cluster(world: ClusterManifests, wrong: Predicate) -> ClusterManifests:
+    """The smallest world that this finds in which the wrong is still to be seen."""
+    before = None
+    while before != world:
+        before = world
+        for part in ("objects", "types"):
+            world = _remove_objects(world, part, wrong)
+        for part in ("objects", "types"):
+            world = _remove_fields(world, part, wrong)
+    return world
+
+
+def _remove_objects(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+    """Leaves out many at a time first, then ever fewer."""
+    size = len(getattr(world, part)) // 2
+    while size:
+        start = 0
+        while start < len(getattr(world, part)):
+            items = getattr(world, part)
+            tried = replace(world, **{part: items[:start] + items[start + size :]})
+            if wrong(tried):
+                world = tried
+            else:
+                start += size
+        size //= 2
+    return world
+
+
+def _remove_fields(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+    """Leaves out parts of single documents."""
+    for number in range(len(getattr(world, part))):
+        progress = True
+        while progress:
+            progress = False
+            items = getattr(world, part)
+            for smaller in _without_one(items[number]):
+                tried = replace(world, **{part: (*items[:number], smaller, *items[number + 1 :])})
+                if wrong(tried):
+                    world, progress = tried, True
+                    break
+    return world
+
+
+def _without_one(value: Any) -> Iterator[Any]:
+    """The value with one thing in it left out, larger things first."""
+    if isinstance(value, dict):
+        yield from (
+            {k: each for k, each in value.items() if k != key}
+            for key in value
+            if key not in KEPT_FIELDS
+        )
+        for key, each in value.items():
+            filled = (
+                _without_one(each) if key not in NEVER_EMPTY else filter(None, _without_one(each))
+            )
+            yield from ({**value, key: smaller} for smaller in filled)
+    elif isinstance(value, list):
+        numbers = range(len(value))
+        yield from ([*value[:number], *value[number + 1 :]] for number in numbers)
+        for number in numbers:
+            head, tail = value[:number], value[number + 1 :]
+            yield from ([*head, smaller, *tail] for smaller in _without_one(value[number]))
+
+
+FAILURES: Final = (
+    InvalidInput,
+    CatalogMismatch,
+    AssertionError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What a world must never lead to, and the rest of a long run should survive."""
+MAX_TRIES: Final = 5  # until theirs, which is not repeatable, shows the difference again
+UNEXPLAINED: Final = 0
+"""The row of what no row accounts for."""
+
+
+class ProfileResult:
+    """What the worlds of one profile came to."""
+
+    def __init__(self, profile: str) -> None:
+        self.profile = profile
+        self.worlds = 0
+        self.rows: Counter[int] = Counter()
+        self.unexplained: list[int] = []
+        """Seeds of worlds in which we miss pods and nobody knows why."""
+        self.further: Counter[str] = Counter()
+        """Worlds in which we place pods that no run of theirs does, by what theirs says of them."""
+        self.costs: list[tuple[float, float]] = []
+        self.broken: dict[int, str] = {}
+        """What went wrong, by the seed of the world that could not be compared at all."""
+
+    @property
+    def agreed(self) -> float:
+        """The part of the worlds in which nothing is missing, or a row accounts for it."""
+        bad = len(self.unexplained) + len(self.broken)
+        return 1 - bad / self.worlds if self.worlds else 1.0
+
+    @property
+    def ratio(self) -> float | None:
+        """What ours costs for each dollar of theirs, over worlds with the same pods placed."""
+        theirs = fsum(their for _, their in self.costs)
+        return fsum(our for our, _ in self.costs) / theirs if theirs else None
+
+    def give_up(self, seed: int, error: Exception) -> None:
+        """Counts a world that one side broke down over."""
+        self.worlds += 1
+        self.broken[seed] = f"{type(error).__name__}: {error}"
+
+    def take(self, case: Comparison, row: int | None) -> None:
+        """Counts a world; `row` accounts for what is missing in it, NOBODY if nothing does."""
+        self.worlds += 1
+        if row is not None:
+            self.rows[row] += 1
+        if row == UNEXPLAINED:
+            self.unexplained.append(case.world.seed)
+        if case.extra:
+            self.further[_error_summary(case)] += 1
+        if case.costs is not None:
+            self.costs.append(case.costs)
+
+
+def compare_profile(oracle: Oracle, profile: str, seeds: Iterable[int]) -> ProfileResult:
+    """Compares the worlds of a profile."""
+    made = ProfileResult(profile)
+    for seed in seeds:
+        try:
+            case = compare_schedulers(oracle, random_cluster(profile, seed))
+            made.take(case, explain_difference(case, oracle))
+        except FAILURES as error:
+            made.give_up(seed, error)
+    return made
+
+
+def explain_difference(case: Comparison, oracle: Oracle) -> int | None:
+    """None where nothing is missing, else the row that accounts for it, or NOBODY."""
+    return (known_difference(case, oracle) or UNEXPLAINED) if case.missing else None
+
+
+class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """The least world that still shows a difference that nobody can account for."""
+
+    case: Comparison
+
+    def lines(self) -> list[str]:
+        world, ours, theirs = self.case.world, self.case.ours, self.case.runs[0]
+        told = [each for each in world.objects if each["kind"] != "Namespace"]
+        return [
+            f"{world.profile}/{world.seed}: we alone miss: {sorted(self.case.missing)}",
+            f"options: {world.options}",
+            *(msgspec.json.encode(each).decode() for each in [*told, *world.types]),
+            *(f"ours launches   {each}" for each in ours.launched),
+            *(f"ours refuses    {pod}: {why}" for pod, why in sorted(ours.errors.items())),
+            *(f"theirs launches {each}" for each in theirs.launched),
+        ]
+
+
+def find_unexplained(oracle: Oracle, profile: str, seed: int) -> UnexplainedDifference:
+    """A world nobody can account for, with all left out that does not matter."""
+    small = shrink_cluster(
+        random_cluster(profile, seed), lambda tried: _is_unexplained(oracle, tried)
+    )
+    tries = (compare_schedulers(oracle, small) for _ in range(MAX_TRIES))
+    return UnexplainedDifference(
+        case=next((case for case in tries if case.missing), compare_schedulers(oracle, small))
+    )
+
+
+def _is_unexplained(oracle: Oracle, tried: ClusterManifests) -> bool:
+    try:
+        return explain_difference(compare_schedulers(oracle, tried), oracle) == UNEXPLAINED
+    except (*FAILURES, OracleFailed):
+        return False  # another matter, or no valid world any more
+
+
+ERROR_SUMMARIES: Final = (
+    ("topology spread", "spread"),
+    ("pod anti-affinity", "anti-affinity"),
+    ("pod affinity", "affinity"),
+    ("reserved offering", "reservation"),
+    ("limits", "limits"),
+    ("minValues", "minValues"),
+    ("is not allowed", "restricted label"),
+    ("no nodepools", "no pools"),
+    ("taint", "taints"),
+    ("no instance type", "no type fits"),
+)
+
+
+def _error_summary(case: Comparison) -> str:
+    """What the reference says of a pod that only we place, in a word or two."""
+    said = " ".join(
+        run.errors.get(pod, "not in all runs") for run in case.runs for pod in sorted(case.extra)
+    )
+    return next((gist for part, gist in ERROR_SUMMARIES if part in said), "other")

@@ -1,0 +1,186 @@
+"""What decided where a pod went is told of the very plan, and suggestions do what they say: in
+random inputs where much gets in the way.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.support.random_inputs.constrained import random_constrained_input
+from tests.support.random_inputs.unconstrained import PlannerInput, random_input
+
+from wainwright.core.explain.placed_pod import (
+    PlacementDecision,
+    explain_placement,
+    launch_alternatives,
+)
+from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
+from wainwright.core.plan import plan
+from wainwright.model.plan import PackingPolicy, Plan, PlannedNodeClaim
+from wainwright.model.pod import Pod
+from wainwright.model.reasons import LaunchesTakenByOtherPods
+from wainwright.model.suggestions import VerifiedSuggestion
+
+SEEDS = range(1, 41)
+Maker = Callable[[int], PlannerInput]
+
+
+def with_terms(maker: Maker) -> Maker:
+    """The same worlds, where many pods put up with one thing or another."""
+
+    def made(seed: int) -> PlannerInput:
+        world, dice = maker(seed), Random(seed)
+        known = [each for pod in world.snapshot.pods for each in pod.alternatives]
+        known += [pool.requirements for pool in world.snapshot.pools]
+
+        def changed(pod: Pod) -> Pod:
+            terms = tuple(dice.choices(known, k=dice.randint(1, 3)))
+            return msgspec.structs.replace(pod, alternatives=terms)
+
+        pods = tuple(changed(pod) for pod in world.snapshot.pods)
+        snapshot = msgspec.structs.replace(world.snapshot, pods=pods)
+        return msgspec.structs.replace(world, snapshot=snapshot)
+
+    return made
+
+
+INPUTS: dict[str, Maker] = {
+    "plain": random_input,
+    "tied": random_constrained_input,
+    "plain-terms": with_terms(random_input),
+    "tied-terms": with_terms(random_constrained_input),
+}
+
+
+class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod on a new node, and how it got there."""
+
+    seed: int
+    world: PlannerInput
+    claim: PlannedNodeClaim
+    pod: str
+    found: PlacementDecision
+
+
+@pytest.fixture(scope="module", params=list(INPUTS.values()), ids=list(INPUTS))
+def everybody(request: pytest.FixtureRequest) -> list[ExplainedPod]:
+    return [each for seed in SEEDS for each in explained_pods(seed, request.param(seed))]
+
+
+def explained_pods(seed: int, world: PlannerInput) -> Iterator[ExplainedPod]:
+    for claim in plan(world.snapshot, world.catalogs, world.options, advise=False).claims:
+        for pod in claim.pods:
+            found = explain_placement(world.snapshot, world.catalogs, world.options, claim, pod)
+            assert found is not None, (seed, pod)
+            yield ExplainedPod(seed=seed, world=world, claim=claim, pod=pod, found=found)
+
+
+def test_of_a_claim_that_no_plan_has_it_is_not_made_up_what_decided() -> None:
+    world = random_input(1)
+    claim = plan(world.snapshot, world.catalogs, world.options).claims[0]
+    other = msgspec.structs.replace(claim, pool="another")
+    with pytest.raises(AssertionError, match="made once more, a plan is the same"):
+        explain_placement(world.snapshot, world.catalogs, world.options, other, claim.pods[0])
+
+
+def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
+    everybody: list[ExplainedPod],
+) -> None:
+    before: dict[tuple[int, str], list[int]] = {}
+    for each in everybody:
+        assert {*each.found.joined, each.pod} <= set(each.claim.pods), (each.seed, each.pod)
+        assert each.pod not in each.found.joined
+        assert each.found.round >= each.claim.round
+        before.setdefault((each.seed, each.claim.name), []).append(len(each.found.joined))
+    for node, numbers in before.items():
+        assert sorted(numbers) == list(range(len(numbers))), node
+
+
+def test_every_pool_that_was_passed_over_has_a_reason(everybody: list[ExplainedPod]) -> None:
+    for each in everybody:
+        found, weights = each.found, {p.name: p.weight for p in each.world.snapshot.pools}
+        heavier = {name for name in weights if weights[name] > weights[each.claim.pool]}
+        reasons = {word.pool: word.reason for word in found.earlier}
+        assert heavier <= set(reasons), (each.seed, each.pod)
+        if not found.joined or each.world.options.strict_weights:
+            assert all(reasons[name] for name in heavier), (each.seed, each.pod)
+        if not (found.joined or found.tied or found.for_reservation):
+            assert all(reasons.values()), (each.seed, each.pod)
+
+
+def test_no_pool_is_said_to_keep_for_others_what_it_could_buy(
+    everybody: list[ExplainedPod],
+) -> None:
+    for each in everybody:
+        reasons = [word.reason for word in each.found.earlier]
+        assert not any(isinstance(reason, LaunchesTakenByOtherPods) for reason in reasons), (
+            each.seed,
+            each.pod,
+        )
+
+
+def test_every_node_of_the_cluster_has_a_reason(everybody: list[ExplainedPod]) -> None:
+    for each in everybody:
+        told = sum(one.nodes for one in each.found.nodes)
+        assert told == len(each.world.snapshot.nodes), (each.seed, each.pod)
+
+
+def test_the_best_buy_is_what_is_bought(everybody: list[ExplainedPod]) -> None:
+    for each in everybody:
+        claim, world = each.claim, each.world
+        pool = next(pool for pool in world.snapshot.pools if pool.name == claim.pool)
+        index = world.catalogs[claim.pool]
+        offered = launch_alternatives(claim, pool, index)
+        fee = next(kind.fee for kind in index.types if kind.name == claim.launch.instance_type)
+        prices = [one for one in (offered.spot, offered.on_demand) if one is not None]
+        if claim.launch.reservation_id is None:
+            assert claim.launch.price + fee == pytest.approx(min(prices)), (each.seed, claim.name)
+
+
+INPUTS_WITH_FIXES = {"plain": random_input, "tied": random_constrained_input}
+FIX_SEEDS = range(1, 61)
+
+
+def without_place(found: Plan) -> set[str]:
+    return {key for group in found.unschedulable for key in group.pods}
+
+
+def advised(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
+    """Every advice, with all pods for which it is printed in one block."""
+    blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
+    for group in found.unschedulable:
+        if group.suggestion is not None:
+            told = replace(group, pods=())
+            blocks.setdefault(told, (group.suggestion, set()))[1].update(group.pods)
+    yield from blocks.values()
+
+
+def followed(world: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) -> Plan:
+    pods, pools = world.snapshot.pods, world.snapshot.pools
+    for change in advice.changes:
+        pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
+        pools = tuple(apply_to_pool(change, pool) for pool in pools)
+    changed = replace(world.snapshot, pods=pods, pools=pools)
+    return plan(changed, world.catalogs, world.options, advise=False)
+
+
+@pytest.mark.parametrize("packing", PackingPolicy)
+@pytest.mark.parametrize("maker", INPUTS_WITH_FIXES.values(), ids=INPUTS_WITH_FIXES)
+def test_law_29_a_fix_serves_as_many_as_it_says_and_nobody_loses_by_it(
+    maker: Callable[[int], PlannerInput], packing: PackingPolicy
+) -> None:
+    """Also where first-fit was proof enough of what is packed by cost."""
+    tried = 0
+    for seed in FIX_SEEDS:
+        world = maker(seed)
+        world = replace(world, options=replace(world.options, packing=packing))
+        found = plan(world.snapshot, world.catalogs, world.options)
+        for advice, keys in advised(found):
+            left = without_place(followed(world, advice, keys))
+            assert len(keys) == advice.of, (seed, advice)
+            assert advice.alone or len(keys - left) == advice.serves > 0, (seed, advice)
+            assert advice.alone or left <= without_place(found), (seed, advice)
+            tried += not advice.alone
+    assert tried > len(FIX_SEEDS) // 6

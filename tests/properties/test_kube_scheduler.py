@@ -1,0 +1,179 @@
+"""Law 23: whatever a plan says, a kube-scheduler would do on the nodes that come of it."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.kube_scheduler.binding import (
+    BoundCluster,
+    launch_differently,
+    without_min_values,
+)
+from tests.support.kube_scheduler.filters import BoundNode, filter_failure
+from tests.support.model_builders import label_requirement
+from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
+from tests.support.random_inputs.shrinking import describe_input, shrink_input
+from tests.support.random_inputs.unconstrained import PlannerInput
+
+from wainwright.core.plan import plan
+from wainwright.model.labels import HOSTNAME, ZONE
+from wainwright.model.plan import PackingPolicy
+from wainwright.model.pod import (
+    ALL_PODS,
+    AffinityTerm,
+    HostPort,
+    Pod,
+    PodConstraints,
+    TopologySpread,
+    VolumeAttachment,
+)
+from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+thorough = settings(max_examples=INPUTS, phases=UNSHRUNK)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
+    assert_accepted(random_constrained_input(seed))
+
+
+@settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_23_they_are_accepted_among_others(seed: int) -> None:
+    assert_accepted(random_mixed_input(seed))
+
+
+@settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
+@given(seed=SEEDS)
+def test_law_23_they_are_accepted_where_they_are_packed_by_cost(seed: int) -> None:
+    world = random_constrained_input(seed)
+    thrifty = msgspec.structs.replace(world.options, packing=PackingPolicy.COST)
+    assert_accepted(msgspec.structs.replace(world, options=thrifty))
+
+
+@thorough
+@given(seed=SEEDS)
+def test_law_23_they_are_accepted_however_the_nodes_are_bought(seed: int) -> None:
+    """What is left to a claim suits its pods, and those of the others, whatever the cloud picks."""
+    world = without_min_values(random_constrained_input(seed))
+    made = plan(world.snapshot, world.catalogs, world.options)
+    assert BoundCluster(world, launch_differently(world, made, Random(seed))).refused() == []
+
+
+def assert_accepted(world: PlannerInput) -> None:
+    if refused(world):
+        small = shrink_input(world, lambda smaller: bool(refused(smaller)))
+        pytest.fail(f"{refused(small)} in\n{describe_input(small)}")
+
+
+def refused(world: PlannerInput) -> list[str]:
+    return BoundCluster(world, plan(world.snapshot, world.catalogs, world.options)).refused()
+
+
+def test_the_worlds_are_not_all_alike() -> None:
+    """That nobody is refused would be worth little if nothing interesting ever happened."""
+    worlds = [random_constrained_input(seed) for seed in range(300)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
+    pods = sum(len(each.snapshot.pods) for each in worlds)
+    assert sum(each.scheduled for each in plans) > pods // 2
+    assert sum(len(each.claims) for each in plans) > 2 * len(plans)
+    assert sum(len(each.placements) for each in plans) > len(plans) // 4
+    assert sum(any(claim.round > 1 for claim in each.claims) for each in plans) > len(plans) // 20
+    assert sum(bool(each.relaxed) for each in plans) > len(plans) // 8
+    assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
+    placed = [pod for world in worlds for pod in world.snapshot.pods]
+    for feature in msgspec.structs.fields(PodConstraints):
+        assert any(getattr(pod.constraints, feature.name) != feature.default for pod in placed)
+
+
+NEAR = AffinityTerm(key=ZONE, selector=ALL_PODS)
+ALONE = AffinityTerm(key=HOSTNAME, selector=ALL_PODS)
+EVEN = TopologySpread(key=ZONE, selector=ALL_PODS)
+WEB = Pod(namespace="shop", name="web", requests={"cpu": 1000}, labels={"app": "web"})
+
+
+def host(name: str = "a", zone: str = "zone-a", *pods: Pod) -> BoundNode:
+    made = BoundNode(name, {HOSTNAME: name, ZONE: zone}, (), {"cpu": 2000, "pods": 3})
+    made.pods = list(pods)
+    return made
+
+
+def bound(**constraints: object) -> Pod:
+    return msgspec.structs.replace(WEB, constraints=msgspec.convert(constraints, PodConstraints))
+
+
+CASES: list[tuple[str, Pod, Callable[[], Sequence[BoundNode]]]] = [
+    (
+        "selected",
+        msgspec.structs.replace(WEB, alternatives=(label_requirement("disk"),)),
+        lambda: [host()],
+    ),
+    ("too little cpu", msgspec.structs.replace(WEB, requests={"cpu": 3000}), lambda: [host()]),
+    (
+        "too many pods",
+        msgspec.structs.replace(WEB, requests={}),
+        lambda: [host("a", "zone-a", *[Pod(namespace="shop", name=str(n)) for n in range(3)])],
+    ),
+    (
+        "port",
+        bound(ports=(HostPort(port=80),)),
+        lambda: [host("a", "zone-a", bound(ports=(HostPort(port=80, address="10.0.0.1"),)))],
+    ),
+    (
+        "reached",
+        bound(volume_topology=(label_requirement(ZONE, "In", "zone-b"),)),
+        lambda: [host()],
+    ),
+    ("skew", bound(spreads=(EVEN,)), lambda: [host("a", "zone-a", WEB), host("b", "zone-b")]),
+    (
+        "skew",
+        bound(spreads=(msgspec.structs.replace(EVEN, min_domains=2),)),
+        lambda: [host("a", "zone-a", WEB)],
+    ),
+    ("elsewhere", bound(affinity=(NEAR,)), lambda: [host(), host("b", "zone-b", WEB)]),
+    ("not want to be near", bound(anti_affinity=(ALONE,)), lambda: [host("a", "zone-a", WEB)]),
+    (
+        "not want it near",
+        WEB,
+        lambda: [host(), host("b", "zone-a", bound(anti_affinity=(NEAR,)))],
+    ),
+]
+
+
+@pytest.mark.parametrize(("why", "pod", "hosts"), CASES)
+def test_the_filter_refuses(why: str, pod: Pod, hosts: Callable[[], Sequence[BoundNode]]) -> None:
+    there = hosts()
+    assert why in (filter_failure(pod, there[0], there) or "")
+    assert filter_failure(WEB, host(), [host()]) is None
+
+
+def test_a_taint_that_binds_keeps_pods_off_and_one_that_asks_does_not() -> None:
+    tainted = host()
+    tainted.taints = (Taint(key="team"),)
+    assert "taint" in (filter_failure(WEB, tainted, [tainted]) or "")
+    tainted.taints = (Taint(key="team", effect=PREFER_NO_SCHEDULE),)
+    assert filter_failure(WEB, tainted, [tainted]) is None
+
+
+def test_a_shared_volume_is_attached_once() -> None:
+    def mounting(*volumes: str) -> Pod:
+        return bound(attachments=tuple(VolumeAttachment(driver="ebs", volume=v) for v in volumes))
+
+    limited = host("a", "zone-a", mounting("one"))
+    limited.attach_limits = {"ebs": 1}
+    assert filter_failure(mounting("one"), limited, [limited]) is None
+    assert "volumes" in (filter_failure(mounting("two"), limited, [limited]) or "")
+
+
+def test_an_order_is_found_where_there_is_one() -> None:
+    """The first of its kind has to be bound before the others make it too late."""
+    first = bound(affinity=(AffinityTerm(key=ZONE, selector=ALL_PODS),))
+    assert filter_failure(first, host(), [host(), host("b", "zone-b")]) is None
+    assert filter_failure(first, host(), [host(), host("b", "zone-b", WEB)]) is not None

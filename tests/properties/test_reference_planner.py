@@ -1,0 +1,185 @@
+"""Laws 22 and 24: the planner and the reference planner come to the same plan, without and with
+topology constraints, ports, volumes and preferences.
+"""
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
+from tests.support.random_inputs.shrinking import describe_input, shrink_input
+from tests.support.random_inputs.unconstrained import (
+    PlannerInput,
+    random_input,
+    random_reservation_queue,
+    shuffle_input,
+)
+from tests.support.reference_planner.constrained import first_difference, planner_result
+from tests.support.reference_planner.first_fit import (
+    ReferenceDraft,
+    ReferencePlanner,
+    draft_choices,
+    draft_launch,
+)
+
+from wainwright.core.plan import plan
+from wainwright.model.plan import PlannedNodeClaim
+
+SEEDS = st.integers(min_value=0, max_value=10**9)
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+thorough = settings(max_examples=INPUTS)
+
+
+@thorough
+@given(seed=SEEDS)
+def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
+    assert_agreement(random_input(seed))
+
+
+@settings(max_examples=INPUTS // 80)  # such a world takes the obvious planner half a second
+@given(seed=SEEDS)
+def test_law_22_they_agree_on_a_crowd_that_waits_for_slots(seed: int) -> None:
+    assert_agreement(random_reservation_queue(seed))
+
+
+def test_the_worlds_are_not_all_alike() -> None:
+    """Agreement would be worth little if nothing interesting ever happened in them."""
+    worlds = [random_input(seed) for seed in range(150)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
+    claims = [claim for each in plans for claim in each.claims]
+    assert len(claims) > len(plans)
+    assert sum(claim.launch.reservation_id is not None for claim in claims) > len(claims) // 5
+    assert sum(claim.round > 1 for claim in claims) > len(claims) // 20
+    assert sum(claim.fees > 0 for claim in claims) > len(claims) // 5
+    assert sum(bool(each.placements) for each in plans) > len(plans) // 10
+    assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
+    assert any(claim.relaxed for claim in claims)
+    assert any(each.relaxed for each in plans)
+
+
+def assert_agreement(world: PlannerInput) -> None:
+    made = plan(world.snapshot, world.catalogs, world.options)
+    obvious = ReferencePlanner(world)
+    obvious.run()
+    assert [claim_summary(claim) for claim in made.claims] == [
+        draft_summary(draft) for draft in obvious.drafts
+    ]
+    assert {each.node: list(each.pods) for each in made.placements} == {
+        node: sorted(pod.key for pod in pods) for node, pods in obvious.received.items() if pods
+    }
+    placed = {key for claim in made.claims for key in claim.pods}
+    placed |= {key for placement in made.placements for key in placement.pods}
+    unplaced = [pod.key for pod in world.snapshot.pods if pod.key not in placed]
+    assert sorted(unplaced) == sorted(pod.key for pod in obvious.unplaced)
+    assert {key for group in made.relaxed for key in group.pods} == obvious.relaxed
+
+
+CACHE_SIZES = {
+    "wainwright.core.scheduling.drafts.LEVELS_PER_CANDIDATE": 10**6,
+    "wainwright.core.scheduling.compiled_requirements.MAX_CACHED": 1,
+    "wainwright.core.scheduling.reservation_wait.FEW_DRAFTS": 1,
+    "wainwright.core.scheduling.reservation_wait.BATCHES_PER_SEGMENT": 2,
+    "wainwright.core.scheduling.reservation_wait.SEGMENTS_PER_GROUP": 2,
+    "wainwright.core.scheduling.reservation_manager.MAX_CACHED": 1,
+    "wainwright.core.scheduling.capacity_index.BLOCK_SIZE": 2,
+    "wainwright.core.scheduling.capacity_index.MAX_SIZES": 11,
+    "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
+    "wainwright.model.offering_groups.REMEMBERED": 1,
+}
+"""Sizes that only a large world would come up against."""
+
+
+@given(seed=SEEDS)
+def test_a_short_memory_changes_nothing(seed: int) -> None:
+    world = random_input(seed)
+    made = plan(world.snapshot, world.catalogs, world.options)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in CACHE_SIZES.items():
+            patch.setattr(name, size)
+        assert plan(world.snapshot, world.catalogs, world.options) == made
+
+
+def claim_summary(claim: PlannedNodeClaim) -> list[object]:
+    asked = str(claim.requirements)
+    made = [claim.pool, claim.round, list(claim.pods), asked]
+    return [*made, claim.choices, claim.launch, claim.fees, claim.relaxed]
+
+
+def draft_summary(draft: ReferenceDraft) -> list[object]:
+    assert draft.launch is not None
+    pods = sorted(pod.key for pod in draft.pods)
+    wanted, fee = draft.shop.minimums, draft.launch[0].fee
+    relaxed = tuple(sorted(key for key, least in draft.minimums.items() if least < wanted[key]))
+    made = [draft.shop.pool.name, draft.round, pods, str(draft.requirements)]
+    return [*made, draft_choices(draft), draft_launch(draft), fee, relaxed]
+
+
+CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+CONSTRAINED_INPUTS = (
+    settings().max_examples * 2
+)  # a world takes the slow planner a thirtieth of a second
+
+
+@settings(max_examples=CONSTRAINED_INPUTS, phases=UNSHRUNK)
+@given(seed=CONSTRAINED_SEEDS)
+def test_law_24_the_planner_and_the_slow_one_agree(seed: int) -> None:
+    assert_constrained_agreement(random_constrained_input(seed))
+
+
+@settings(max_examples=CONSTRAINED_INPUTS // 5, phases=UNSHRUNK)
+@given(seed=CONSTRAINED_SEEDS)
+def test_law_24_they_agree_on_pods_of_whom_some_do_not_mind(seed: int) -> None:
+    assert_constrained_agreement(random_mixed_input(seed))
+
+
+def assert_constrained_agreement(world: PlannerInput) -> None:
+    if first_difference(world) is not None:
+        small = shrink_input(world, lambda smaller: first_difference(smaller) is not None)
+        pytest.fail(f"{first_difference(small)}\nin {describe_input(small)}")
+
+
+@settings(phases=UNSHRUNK)
+@given(seed=CONSTRAINED_SEEDS)
+def test_law_21_order_does_not_matter_to_them_either(seed: int) -> None:
+    world = random_constrained_input(seed)
+    assert planner_result(shuffle_input(world, seed)) == planner_result(world)
+
+
+CONSTRAINED_CACHE_SIZES = {
+    "wainwright.core.scheduling.drafts.LEVELS_PER_CANDIDATE": 0,
+    "wainwright.core.scheduling.compiled_requirements.MAX_CACHED": 1,
+    "wainwright.core.scheduling.reservation_wait.FEW_DRAFTS": 0,
+    "wainwright.core.scheduling.reservation_wait.BATCHES_PER_SEGMENT": 1,
+    "wainwright.core.scheduling.reservation_wait.SEGMENTS_PER_GROUP": 3,
+    "wainwright.core.scheduling.reservation_manager.MAX_CACHED": 1,
+    "wainwright.core.scheduling.capacity_index.BLOCK_SIZE": 3,
+    "wainwright.core.scheduling.capacity_index.MAX_SIZES": 20,
+    "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
+    "wainwright.model.offering_groups.REMEMBERED": 1,
+}
+"""Sizes that only a large world would come up against."""
+
+
+@given(seed=CONSTRAINED_SEEDS)
+def test_a_short_memory_changes_nothing_for_constrained_pods(seed: int) -> None:
+    world = random_constrained_input(seed)
+    made = plan(world.snapshot, world.catalogs, world.options)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in CONSTRAINED_CACHE_SIZES.items():
+            patch.setattr(name, size)
+        assert plan(world.snapshot, world.catalogs, world.options) == made
+
+
+@given(seed=CONSTRAINED_SEEDS)
+def test_classes_make_no_difference(seed: int) -> None:
+    """Pods that are alike share answers; with a label of their own they are all different."""
+    world = random_constrained_input(seed)
+    pods = tuple(
+        msgspec.structs.replace(pod, labels={**pod.labels, "own": pod.key})
+        for pod in world.snapshot.pods
+    )
+    snapshot = msgspec.structs.replace(world.snapshot, pods=pods)
+    assert planner_result(msgspec.structs.replace(world, snapshot=snapshot)) == planner_result(
+        world
+    )

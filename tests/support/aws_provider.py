@@ -1,0 +1,332 @@
+"""A provider at work in an emulated account: claims that are kept, what is requested for them, and
+what becomes of them.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+from tests.support.aws_account import CheckedApi, discovered_node_class, run_in_virtual_time
+
+from wainwright.api.catalog_documents import Cloud as CloudManifest
+from wainwright.api.catalog_documents import CloudReservation, CloudSpec
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.aws.api.middleware import with_middleware
+from wainwright.aws.api.seam import Seam
+from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.instances import RESERVATIONS_ONLY, Ec2Instance
+from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.cloud import (
+    CloudProvider,
+    DeclaredObjects,
+    LaunchLog,
+    LaunchLogEntry,
+    NodePoolScope,
+)
+from wainwright.emulator.boot.node_boot import BootedNode, NodeBooter
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import TemporarilyUnavailableError
+from wainwright.metrics import MetricsRegistry
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED, SPOT, ZONE
+from wainwright.model.node_claim import LaunchRecord, NodeClaim
+from wainwright.model.requirements import RequirementEntry as Asked
+from wainwright.model.requirements import Requirements
+
+
+def running_instance(identity: str = "i-1", **fields: Any) -> Ec2Instance:
+    """One that runs; with a reservation id it was launched into that reservation."""
+    stated: dict[str, Any] = {
+        "id": identity,
+        "state": "running",
+        "instance_type": "m5.large",
+        "image_id": "ami-1",
+        "zone": "us-east-1a",
+        "launched": EPOCH,
+        "subnet_id": "subnet-1",
+        "security_groups": frozenset({"sg-1"}),
+        "preference": RESERVATIONS_ONLY if fields.get("reservation_id") else "",
+    }
+    return Ec2Instance(**(stated | fields))
+
+
+A, B, C = (f"us-east-1{letter}" for letter in "abc")
+TYPES = ["m5.large", "c5.large", "m6g.large", "m5.xlarge"]
+RESERVATION_SELECTOR: dict[str, Any] = {
+    "capacityReservationSelectorTerms": [{"tags": {"team": "web"}}]
+}
+POOL_NAME = "web"
+
+
+def reservation_object(
+    number: int, total: int, kind: str = "m5.large", zone: str = A, **more: Any
+) -> Any:
+    """A reservation that a class with `RESERVING` selects."""
+    return CloudReservation(
+        id=f"cr-{number:08}",
+        instanceType=kind,
+        availabilityZone=zone,
+        total=total,
+        tags={"team": "web"},
+        ownerID="111122223333",
+        **more,
+    )
+
+
+def claim_requirements(*entries: Asked, **labels: str) -> Requirements:
+    """Requirements from entries, and labels that must have one value."""
+    names = {"zone": ZONE, "capacity": CAPACITY_TYPE}
+    single = [(names[key], "In", (value,), None) for key, value in labels.items()]
+    return Requirements.from_entries([*entries, *single])
+
+
+ONLY_RESERVED = claim_requirements(capacity=RESERVED)
+
+
+def node_claim(number: int = 1, wanted: Requirements | None = None, **more: Any) -> NodeClaim:
+    fields: dict[str, Any] = {
+        "name": f"{POOL_NAME}-{number}",
+        "uid": f"uid-{number}",
+        "pool": POOL_NAME,
+        "node_class": "default",
+        "requirements": wanted or Requirements(),
+        "requests": {"cpu": 500, "memory": 1 << 30},
+    }
+    return NodeClaim(**(fields | more))
+
+
+class ClaimStore:
+    """Claims as the cluster keeps them; a ledger that reads what it has written."""
+
+    def __init__(self, claims: Iterable[NodeClaim] = ()) -> None:
+        self.claims = {each.uid: each for each in claims}
+        self.recorded: list[tuple[str, LaunchRecord]] = []
+
+    async def record(self, claim: str, mark: LaunchRecord) -> None:
+        if claim not in self.claims:
+            raise TemporarilyUnavailableError(f"there is no claim {claim}", reason="Conflict")
+        self.recorded.append((claim, mark))
+        self.claims[claim] = msgspec.structs.replace(self.claims[claim], mark=mark)
+
+    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
+        return [
+            LaunchLogEntry(claim=each.uid, mark=each.mark, instance=each.instance)
+            for each in self.claims.values()
+            if each.mark is not None and each.mark.batch == identity
+        ]
+
+    def keep(self, claim: NodeClaim) -> NodeClaim:
+        self.claims[claim.uid] = claim
+        return claim
+
+    def launched(self, uid: str, instance: str) -> None:
+        if uid in self.claims:
+            self.claims[uid] = msgspec.structs.replace(self.claims[uid], instance=instance)
+
+
+class ProviderScene:
+    """An account, a store that outlives the provider, and a provider."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        *reservations: CloudReservation,
+        settings: EmulatorSettings | None = None,
+        seed: int = 0,
+        types: Sequence[str] = TYPES,
+        **spec: Any,
+    ) -> None:
+        self.clock = clock
+        stated: dict[str, Any] = {
+            "region": "us-east-1",
+            "zones": [A, B, C],
+            "instanceTypes": list(types),
+            "capacityReservations": list(reservations),
+        }
+        manifest = CloudSpec(**(stated | spec))
+        self.emulated = EmulatedAwsAccount(
+            CloudManifest(spec=manifest), clock=clock, seed=seed, settings=settings
+        )
+        self.seam = CheckedApi(self.emulated)
+        self.store = ClaimStore()
+        self.metrics = MetricsRegistry()
+        self.setup = ProviderOptions(
+            cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
+        )
+        self.classes: list[EC2NodeClass] = [discovered_node_class()]
+        self.overlays: list[dict[str, Any]] = []
+        self.cloud: CloudProvider = self.provider()
+
+    def provider(
+        self, seam: Seam | None = None, launch_log: LaunchLog | None = None
+    ) -> AwsCloudProvider:
+        """Another process, which knows nothing but what is written down."""
+        layers = with_middleware(seam or self.seam, self.clock, Random(0), self.metrics)
+        world = ProviderEnvironment(
+            seam=layers, launch_log=launch_log or self.store, clock=self.clock, metrics=self.metrics
+        )
+        made = AwsCloudProvider(world, self.setup)
+        self.declare(made)
+        return made
+
+    def declare(self, cloud: CloudProvider | None = None) -> None:
+        (cloud or self.cloud).declare(
+            DeclaredObjects(
+                node_classes=tuple(msgspec.to_builtins(each) for each in self.classes),
+                overlays=tuple(self.overlays),
+                pools=(NodePoolScope(name=POOL_NAME, node_class="default"),),
+            )
+        )
+
+    def use(self, **spec: Any) -> None:
+        """Another class in place of the one there was."""
+        self.classes = [discovered_node_class(**spec)]
+        self.declare()
+
+    async def launch(self, *claims: NodeClaim) -> list[Any]:
+        """What came of each: an instance, which is written down, or an error."""
+        for each in claims:
+            self.store.claims.setdefault(each.uid, each)
+        asked = (self.cloud.launch(self.store.claims[each.uid]) for each in claims)
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        for each, result in zip(claims, results, strict=True):
+            if not isinstance(result, BaseException):
+                self.store.launched(each.uid, result.id)
+        return results
+
+    async def one(self, wanted: NodeClaim) -> Any:
+        """The instance of a claim; its error is raised."""
+        (found,) = await self.launch(wanted)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def fleets(self) -> list[Any]:
+        """The requests that bought something, or tried to."""
+        return [each for each in self.seam.asked("CreateFleet") if not each.get("DryRun")]
+
+    def running(self) -> list[Any]:
+        """Machines that are paid for."""
+        return self.emulated.services.instances.alive()
+
+
+def run_scene(
+    test: Callable[[ProviderScene], Coroutine[Any, Any, None]], *args: Any, **more: Any
+) -> None:
+    async def main(clock: VirtualClock) -> None:
+        scene = ProviderScene(clock, *args, **more)
+        await scene.cloud.refresh()
+        await test(scene)
+
+    run_in_virtual_time(main)
+
+
+def run_refreshed_scene(
+    test: Callable[[ProviderScene], Coroutine[Any, Any, None]], *entries: Any, **more: Any
+) -> None:
+    """In an account whose types and prices are known, as they are after a minute."""
+
+    async def run(scene: ProviderScene) -> None:
+        await scene.cloud.refresh()
+        await test(scene)
+
+    run_scene(run, *entries, **more)
+
+
+def in_requirement(key: str, *values: str, least: int | None = None) -> Requirements:
+    return Requirements.from_entries([(key, "In", values, least)])
+
+
+ON_DEMAND_ONLY = claim_requirements(capacity=ON_DEMAND)
+ON_DEMAND_OR_SPOT = claim_requirements((CAPACITY_TYPE, "In", (ON_DEMAND, SPOT), None))
+M5_LARGE_ONLY = in_requirement(INSTANCE_TYPE, "m5.large")
+
+
+def unavailable_offering(
+    kind: str, zone: str | None = None, capacity_type: str | None = None
+) -> dict[str, Any]:
+    """What is unavailable, as a Cloud has it."""
+    said = {"instanceType": kind, "zone": zone, "capacityType": capacity_type}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def requested_overrides(fleet: Any) -> list[tuple[str, str]]:
+    """Types and zones of a request, in order."""
+    return sorted(
+        (each["InstanceType"], each["AvailabilityZone"])
+        for config in fleet["LaunchTemplateConfigs"]
+        for each in config["Overrides"]
+    )
+
+
+def requested_types(fleet: Any) -> set[str]:
+    return {kind for kind, _ in requested_overrides(fleet)}
+
+
+def launch_template_data(scene: ProviderScene, fleet: Any) -> list[Any]:
+    """The LaunchTemplateData that a request is launched from."""
+    known = scene.emulated.services.templates.state.templates.values()
+    by_name = {each.name: each for each in known}
+    names = [
+        config["LaunchTemplateSpecification"]["LaunchTemplateName"]
+        for config in fleet["LaunchTemplateConfigs"]
+    ]
+    return [by_name[name].versions[-1].data for name in names]
+
+
+def declare_overrides(
+    scene: ProviderScene,
+    *,
+    types: tuple[Any, ...] = (),
+    overlays: tuple[Any, ...] = (),
+    **labels: str,
+) -> None:
+    """Overrides beside the class that there is."""
+    scene.cloud.declare(
+        DeclaredObjects(
+            node_classes=tuple(msgspec.to_builtins(each) for each in scene.classes),
+            instance_types=types,
+            overlays=overlays,
+            pools=(NodePoolScope(name=POOL_NAME, node_class="default", labels=labels),),
+        )
+    )
+
+
+def instance_type_document(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "InstanceType",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def overlay_document(name: str, key: str, *values: str, **spec: Any) -> dict[str, Any]:
+    wanted = [{"key": key, "operator": "In", "values": list(values)}]
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": name},
+        "spec": {"requirements": wanted, **spec},
+    }
+
+
+def boot_instance(scene: ProviderScene, instance: str) -> BootedNode:
+    """The node that becomes of a machine."""
+    parts = scene.emulated.services
+    nursery = NodeBooter(
+        region=parts.context.region,
+        machines=instance_type_info.built_in_instance_types(),
+        instances=parts.instances,
+        images=parts.images,
+        eks=parts.eks,
+    )
+    machine = parts.instances.get(instance)
+    assert machine is not None
+    outcome = nursery.outcome(machine)
+    assert isinstance(outcome, BootedNode), outcome
+    return outcome

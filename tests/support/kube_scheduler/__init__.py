@@ -1,0 +1,1 @@
+"""What a kube-scheduler does with a plan: its filters, and binding pod by pod."""

@@ -1,0 +1,402 @@
+"""The obvious planner: the documents as plain loops over pods, drafts, types and offerings.
+
+Where the documents leave a choice open, this planner makes the one that `core` makes, and says so.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
+from math import inf
+from typing import TypeAlias
+
+import msgspec
+from tests.support.random_inputs.unconstrained import PlannerInput
+from tests.support.reference_planner.offerings import (
+    PoolCatalog,
+    available_offerings,
+    fits_on_node,
+    hourly_cost,
+    is_node_compatible,
+    is_ordinary_type,
+    launch_capacity_type,
+    offering_label,
+    schedulable_nodes,
+    tolerating_soft_taints,
+    total_requests,
+)
+
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.labels import CAPACITY_TYPE, SPOT, ZONE
+from wainwright.model.plan import MinValuesPolicy, PlannedLaunch, RemainingOptions
+from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, max_resources, subtract_resources
+
+TypeOffering: TypeAlias = tuple[InstanceType, Offering]
+
+
+class ReferenceDraft:
+    """A node being planned; once its round is over it is a machine under way."""
+
+    def __init__(self, shop: PoolCatalog, asked: Requirements, types: list[InstanceType]) -> None:
+        self.shop = shop
+        self.asked = asked
+        self.types = types
+        self.held: set[str] = set()
+        self.minimums: dict[str, int] = {}
+        self.pods: list[Pod] = []
+        self.round = 0
+        self.worst: Resources = {}
+        self.launch: TypeOffering | None = None
+
+    @property
+    def offers(self) -> list[TypeOffering]:
+        return [
+            (kind, each)
+            for kind in self.types
+            for each in available_offerings(kind, self.asked, self.held)
+        ]
+
+    def keep_slots(self, slots: Collection[str]) -> None:
+        """Holds those of the reservations that it could still be bought with."""
+        self.held = set(slots)
+        self.held = {each.reservation_id for _, each in self.offers if each.reservation_id}
+
+    @property
+    def requirements(self) -> Requirements:
+        """What it asks for, with the minValues that it was opened with."""
+        return Requirements(
+            msgspec.structs.replace(found, min_values=self.minimums.get(key) or None)
+            for key, found in self.asked.items()
+        )
+
+    def is_diverse(self) -> bool:
+        counts = self.shop.counts(self.asked, self.types, self.held)
+        return all(counts[key] >= least for key, least in self.minimums.items())
+
+
+class NewNodeOption(msgspec.Struct):
+    """What a pool says to a pod that asks for a node of its own."""
+
+    shop: PoolCatalog
+    wanted: Requirements
+    """The alternative of the pod that it speaks of."""
+    draft: ReferenceDraft | None = None
+    """None where a slot would do that is not to be had for now: the pod has to wait."""
+
+    @property
+    def is_slot(self) -> bool:
+        return self.draft is None or bool(self.draft.held)
+
+
+class ReferencePlanner:
+    def __init__(self, world: PlannerInput) -> None:
+        self.snapshot, self.options = world.snapshot, world.options
+        self.shops = pool_catalogs(world)
+        # Open choice: pools of one weight in the order of a hash of their names.
+        self.shops.sort(key=lambda shop: sha256(shop.pool.name.encode()).hexdigest())
+        self.shops.sort(key=lambda shop: -shop.pool.weight)
+        self.free = self._slots() if world.options.capacity_reservations else {}
+        self.drafts: list[ReferenceDraft] = []
+        self.received: dict[str, list[Pod]] = {}
+        self.unplaced: list[Pod] = []
+        self.relaxed: set[str] = set()
+        """Pods that have to put up with a taint that asks them to stay away if they can."""
+        self.round = 0
+
+    def run(self) -> None:
+        """Rounds, each of passes over the pods without a place, until nobody gains one."""
+        left = sorted(self.snapshot.pods, key=_queue_order)
+        before = None
+        while before != len(left):
+            before = len(left)
+            self.round += 1
+            left = self._passes(left)
+            for draft in self._of_this_round():
+                self._settle(draft)
+        self.unplaced = left
+
+    def _passes(self, left: list[Pod]) -> list[Pod]:
+        before = None
+        while before != len(left):
+            before = len(left)
+            left = [pod for pod in left if pod.unsupported or not self._place(pod)]
+        return left
+
+    def _place(self, pod: Pod) -> bool:
+        """Soft taints are heeded first; who waits for a slot does not give that up meanwhile."""
+        found = self._place_as(pod)
+        if found is None:
+            found = self._place_as(tolerating_soft_taints(pod))
+            if found:
+                self.relaxed.add(pod.key)
+        return bool(found)
+
+    def _place_as(self, pod: Pod) -> bool | None:
+        """None where there is nothing to wait for either."""
+        for wanted in pod.alternatives:
+            if self._onto_node(pod, wanted) or self._onto_draft(pod, wanted):
+                return True
+            opening = self._opening(pod, wanted)
+            if opening is not None:
+                other = opening.wanted
+                if other is not wanted and self._onto_draft(pod, other):
+                    return True  # a slot for another alternative, which finds room without it
+                if opening.draft is not None:
+                    self.drafts.append(opening.draft)
+                return opening.draft is not None
+        return None
+
+    def _onto_node(self, pod: Pod, wanted: Requirements) -> bool:
+        for node in schedulable_nodes(self.snapshot.nodes):
+            there = self.received.setdefault(node.name, [])
+            if is_node_compatible(node, pod, wanted) and fits_on_node(
+                node, [*there, pod], self.snapshot.daemonsets
+            ):
+                there.append(pod)
+                return True
+        return False
+
+    def _onto_draft(self, pod: Pod, wanted: Requirements) -> bool:
+        drafts = self._joinable()
+        least = self._lightest(pod, wanted) if drafts else 0
+        slot = self._slot_weight(pod) if drafts else 0
+        for draft in drafts:
+            weight = draft.shop.pool.weight
+            if weight < least or (not draft.held and weight <= slot):
+                continue
+            joined = self._joined(draft, pod, wanted)
+            if joined is not None:
+                draft.asked, draft.types, draft.held = joined.asked, joined.types, joined.held
+                draft.pods.append(pod)
+                return True
+        return False
+
+    def _joinable(self) -> list[ReferenceDraft]:
+        """Machines under way first; then the fewest pods.
+
+        Open choice: of those with one pod the oldest, of others the youngest.
+        """
+        current = self._of_this_round()
+        under_way = [draft for draft in self.drafts if draft not in current]
+        return under_way + sorted(current, key=self._fullness)
+
+    def _fullness(self, draft: ReferenceDraft) -> tuple[int, int]:
+        pods, age = len(draft.pods), self.drafts.index(draft)
+        return pods, age if pods < 2 else -age
+
+    def _of_this_round(self) -> list[ReferenceDraft]:
+        return [draft for draft in self.drafts if draft.round == self.round]
+
+    def _lightest(self, pod: Pod, wanted: Requirements) -> float:
+        """The least weight of a draft that the pod may join."""
+        opening = self._opening(pod, wanted) if self.options.strict_weights else None
+        return -inf if opening is None else opening.shop.pool.weight
+
+    def _slot_weight(self, pod: Pod) -> float:
+        """The weight of the heaviest pool with a slot for the pod, which would be wrongly idle."""
+        weights = [each.shop.pool.weight for each in self._openings(pod) if each.is_slot]
+        return max(weights, default=-inf)
+
+    def _joined(
+        self, draft: ReferenceDraft, pod: Pod, wanted: Requirements
+    ) -> ReferenceDraft | None:
+        """The draft with the pod on it, where that is possible."""
+        asked = draft.shop.joined(draft.asked, pod, wanted)
+        if asked is None:
+            return None
+        requests = total_requests([*draft.pods, pod])
+        types = draft.shop.buyable(asked, requests, draft.held, draft.types)
+        found = ReferenceDraft(draft.shop, asked, types)
+        found.minimums = draft.minimums
+        found.keep_slots(draft.held)
+        lost = draft.held and not found.held
+        gone = draft.launch is not None and draft.launch not in found.offers
+        return None if not types or lost or gone or not found.is_diverse() else found
+
+    def _opening(self, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
+        """Pools in descending weight; a slot before anything else of the same weight.
+
+        Open choice: the slot may be one for any of the alternatives, whichever is looked at.
+        """
+        for weight in dict.fromkeys(shop.pool.weight for shop in self.shops):
+            shops = [shop for shop in self.shops if shop.pool.weight == weight]
+            found = [each for each in self._openings(pod, shops) if each.is_slot]
+            ready = [each for each in found if each.draft is not None]
+            plain = [self._ask(shop, pod, wanted) for shop in shops]
+            for opening in (*ready, *found, *plain):
+                if opening is not None:
+                    return opening
+        return None
+
+    def _openings(
+        self, pod: Pod, shops: Iterable[PoolCatalog] | None = None
+    ) -> Iterator[NewNodeOption]:
+        for shop in self.shops if shops is None else shops:
+            for wanted in pod.alternatives:
+                opening = self._ask(shop, pod, wanted)
+                if opening is not None:
+                    yield opening
+
+    def _ask(self, shop: PoolCatalog, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
+        """A node with a slot, else patience if there may be one later, else any other node."""
+        live = {name for name, count in self.free.items() if count > 0}
+        unheld = {name for name in live if self.free[name] > self._holders(name)}
+        now, at_best = self._within_limits(shop, worst=True), self._within_limits(shop, worst=False)
+        draft = self._new(shop, pod, wanted, unheld, now)
+        if draft is not None and draft.held:
+            return NewNodeOption(shop, wanted, draft)
+        later = self._new(shop, pod, wanted, live, at_best)
+        if later is not None and later.held:
+            return NewNodeOption(shop, wanted)
+        draft = self._new(shop, pod, wanted, (), now)
+        return None if draft is None else NewNodeOption(shop, wanted, draft)
+
+    def _new(
+        self,
+        shop: PoolCatalog,
+        pod: Pod,
+        wanted: Requirements,
+        slots: Collection[str],
+        among: Sequence[InstanceType],
+    ) -> ReferenceDraft | None:
+        asked = shop.joined(shop.node, pod, wanted)
+        if asked is None:
+            return None
+        draft = ReferenceDraft(
+            shop, asked, shop.buyable(asked, total_requests([pod]), slots, among)
+        )
+        draft.keep_slots(slots)
+        draft.pods, draft.round, draft.minimums = [pod], self.round, dict(shop.minimums)
+        for kind in draft.types:
+            draft.worst = max_resources(draft.worst, {**kind.capacity, "nodes": 1})
+        if self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
+            counts = shop.counts(asked, draft.types, draft.held)
+            draft.minimums = {key: min(n, counts[key]) for key, n in shop.minimums.items()}
+        return draft if draft.types and draft.is_diverse() else None
+
+    def _holders(self, reservation: str) -> int:
+        return sum(reservation in draft.held for draft in self._of_this_round())
+
+    def _within_limits(self, shop: PoolCatalog, *, worst: bool) -> list[InstanceType]:
+        """Types that may still be bought, with this round's drafts at their worst or not at all."""
+        left: Resources = subtract_resources(shop.pool.limits, shop.pool.in_use)
+        for draft in self.drafts:
+            if draft.shop is shop and draft.launch is not None:
+                left = subtract_resources(left, {**draft.launch[0].capacity, "nodes": 1})
+            elif draft.shop is shop and worst:
+                left = subtract_resources(left, draft.worst)
+        return [
+            kind
+            for kind in shop.types
+            if all({**kind.capacity, "nodes": 1}[name] <= left[name] for name in shop.pool.limits)
+        ]
+
+    def _settle(self, draft: ReferenceDraft) -> None:
+        draft.launch = self._choice(draft)
+        reservation = draft.launch[1].reservation_id
+        if reservation is not None:
+            self.free[reservation] -= 1
+
+    def _choice(self, draft: ReferenceDraft) -> TypeOffering:
+        reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
+        if reserved:
+            return min(_ordinary_offerings(draft, reserved) or reserved, key=self._slot_rank)
+        ordinary = _ordinary_offerings(draft, draft.offers)
+        trial = ReferenceDraft(
+            draft.shop, draft.asked, list({k.name: k for k, _ in ordinary}.values())
+        )
+        trial.minimums = draft.minimums
+        offers = ordinary if ordinary and trial.is_diverse() else draft.offers
+        spot = [offer for offer in offers if launch_capacity_type(*offer, draft.asked) == SPOT]
+        other = [offer for offer in offers if launch_capacity_type(*offer, draft.asked) != SPOT]
+        bearable = min((hourly_cost(*offer) for offer in other), default=inf)
+        return min(
+            [offer for offer in spot if hourly_cost(*offer) <= bearable] or other,
+            key=_offering_rank,
+        )
+
+    def _slot_rank(self, offer: TypeOffering) -> tuple[float, str, str, int, str]:
+        """Open choice: after the price the type's name, the zone, and the most slots left."""
+        kind, each = offer
+        name = each.reservation_id or ""
+        return hourly_cost(*offer), kind.name, each.zone or "", -self.free[name], name
+
+    def _slots(self) -> dict[str, int]:
+        """Slots by reservation: the fewest that any pool is told of, less those promised."""
+        free: dict[str, int] = {}
+        for each in (o for shop in self.shops for kind in shop.types for o in kind.offerings):
+            if each.reservation_id is not None:
+                known = free.get(each.reservation_id, each.available)
+                free[each.reservation_id] = min(known, each.available)
+        for node in self.snapshot.nodes:
+            if not node.launched and not node.deleting and free.get(node.reservation_id or ""):
+                free[node.reservation_id or ""] -= 1
+        return free
+
+
+def pool_catalogs(world: PlannerInput) -> list[PoolCatalog]:
+    """Of the pools that may launch something."""
+    reservations, daemonsets = world.options.capacity_reservations, world.snapshot.daemonsets
+    usable = [pool for pool in world.snapshot.pools if pool.unusable is None]
+    return [
+        PoolCatalog(pool, world.types[pool.name], daemonsets, reservations=reservations)
+        for pool in usable
+    ]
+
+
+def _ordinary_offerings(draft: ReferenceDraft, offers: list[TypeOffering]) -> list[TypeOffering]:
+    return [offer for offer in offers if is_ordinary_type(offer[0], draft.asked)]
+
+
+def _offering_rank(offer: TypeOffering) -> tuple[float, str, list[tuple[str, list[str]]]]:
+    """Open choice: after price and name the labels of the offering, in the order of their keys."""
+    kind, each = offer
+    said = {key: offering_label(*offer, key) for key in (*each.requirements, ZONE, CAPACITY_TYPE)}
+    labels = [(key, sorted(values.values)) for key, values in said.items() if values is not None]
+    return hourly_cost(*offer), kind.name, sorted(labels)
+
+
+def _queue_order(pod: Pod) -> tuple[int, int, float, str, str, str]:
+    age = inf if pod.created is None else pod.created
+    cpu, memory = pod.requests.get("cpu", 0), pod.requests.get("memory", 0)
+    return -cpu, -memory, age, pod.uid, pod.namespace, pod.name
+
+
+def draft_choices(draft: ReferenceDraft) -> RemainingOptions:
+    """What is left to a draft; of one that holds slots, only where those are."""
+    reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
+    traded = reserved or draft.offers
+    return RemainingOptions(
+        instance_types=tuple(kind.name for kind in draft.types),
+        zones=_label_choices(draft, ZONE, traded),
+        capacity_types=_label_choices(draft, CAPACITY_TYPE, traded),
+        reservation_ids=tuple(sorted(draft.held)),
+    )
+
+
+def _label_choices(draft: ReferenceDraft, key: str, traded: list[TypeOffering]) -> tuple[str, ...]:
+    """The values of a label with which the draft could be bought.
+
+    Open choice: an offering that leaves the zone open stands for all that the catalogue knows, and
+    where nothing is known, it is what is asked for.
+    """
+    allowed = draft.asked.allowed(key)
+    everything = [(kind, each) for kind in draft.shop.types for each in kind.offerings]
+    is_open = any(offering_label(*offer, key) is None for offer in traded)
+    said = [offering_label(*offer, key) for offer in (everything if is_open else traded)]
+    values = {value for found in said if found is not None for value in found.values}
+    named = sorted(filter(allowed.admits, values))
+    return tuple(named) or (() if allowed.open else tuple(sorted(allowed.values)))
+
+
+def draft_launch(draft: ReferenceDraft) -> PlannedLaunch:
+    """What would be bought now. Open choice: an offering of any zone is taken for the first."""
+    assert draft.launch is not None
+    kind, each = draft.launch
+    return PlannedLaunch(
+        instance_type=kind.name,
+        zone=next(iter(_label_choices(draft, ZONE, [draft.launch])), None),
+        capacity_type=launch_capacity_type(kind, each, draft.asked),
+        price=each.price,
+        reservation_id=each.reservation_id,
+    )

@@ -1,0 +1,173 @@
+"""What nodes of a pool could be, as far as pods that mind each other care: labels and ports."""
+
+from collections.abc import Collection, Iterable
+from copy import copy
+from typing import Final
+
+from tests.support.reference_planner.first_fit import ReferenceDraft, TypeOffering, draft_launch
+from tests.support.reference_planner.offerings import (
+    PoolCatalog,
+    available_offerings,
+    offering_label,
+)
+from tests.support.reference_planner.relaxation import RelaxedPod, intersect
+
+from wainwright.model.instance_type import InstanceType
+from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
+from wainwright.model.pod import DaemonSet, HostPort, Pod, TopologySpread
+from wainwright.model.requirements import Requirements
+from wainwright.model.snapshot import Node
+from wainwright.model.taints import (
+    PREFER_NO_SCHEDULE,
+    Toleration,
+    TolerationOperator,
+    find_untolerated_taint,
+)
+
+TOLERANT_POD: Final = Pod(
+    namespace="any", name="body", tolerations=(Toleration(operator=TolerationOperator.EXISTS),)
+)
+"""A pod that no taint keeps off."""
+
+
+def eligible_new_nodes(
+    shop: PoolCatalog, want: RelaxedPod, spread: TopologySpread
+) -> Iterable[Requirements]:
+    """What new nodes of the pool would be that the spread takes account of.
+
+    New nodes where the pod may not go would never be made for it, whatever the policy says.
+    """
+    binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
+    if spread.honor_taints and find_untolerated_taint(binding, want.pod.tolerations) is not None:
+        return ()
+    found = (shop.joined(shop.node, TOLERANT_POD, alternative) for alternative in want.reach)
+    return [asked for asked in found if asked is not None]
+
+
+def launchable_values(
+    shop: PoolCatalog,
+    key: str,
+    asked: Requirements,
+    among: Iterable[InstanceType],
+    slots: Collection[str],
+) -> set[str]:
+    """The values of the label that such nodes could have if they were launched now."""
+    allowed, found = asked.allowed(key), set()
+    for kind in among:
+        if shop.admits(kind, asked) and _has_any_room(shop, kind):
+            for offering in available_offerings(kind, asked, slots):
+                said = offering_label(kind, offering, key)
+                if said is None and key in kind.requirements:
+                    said = kind.requirements[key].allowed
+                unsaid = shop.zones if key == ZONE else () if allowed.open else allowed.values
+                unsaid = () if key != ZONE and _is_type_label(shop, key) else unsaid
+                found |= set(unsaid if said is None else () if said.open else said.values)
+    return set(filter(allowed.admits, found))
+
+
+def possible_values(draft: ReferenceDraft, key: str) -> set[str]:
+    """Those that the draft could have by what is asked of it, whatever is left by now."""
+    shop = draft.shop
+    slots = {each.reservation_id or "" for kind in shop.types for each in kind.offerings}
+    return launchable_values(
+        shop, key, draft.asked, shop.types, slots if shop.reservations else set()
+    )
+
+
+def _has_any_room(shop: PoolCatalog, kind: InstanceType) -> bool:
+    return all(amount >= 0 for amount in shop.room[kind.name].values())
+
+
+def _is_type_label(shop: PoolCatalog, key: str) -> bool:
+    """Whether it is a label that machines bring with them."""
+    return any(
+        key in kind.requirements or any(key in each.requirements for each in kind.offerings)
+        for kind in shop.types
+    )
+
+
+def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str | None:
+    """The value of the label on the machine that would be bought; None if it will have none."""
+    trial = copy(draft)
+    trial.launch = offer
+    if key in (ZONE, CAPACITY_TYPE):
+        return draft_launch(trial).zone if key == ZONE else draft_launch(trial).capacity_type
+    kind, offering = offer
+    named = offering.requirements.single_value(key)
+    allowed = kind.requirements.allowed(key) & draft.asked.allowed(key)
+    return named or (None if allowed.open else allowed.any() or None)
+
+
+def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraft | None:
+    """What becomes of the draft when it settles on the value; None if it cannot."""
+    asked = intersect(draft.asked, Requirements.from_entries([(key, "In", (value,), None)]))
+    if asked is None:
+        return None
+    kept = [
+        k
+        for k in draft.types
+        if draft.shop.admits(k, asked) and available_offerings(k, asked, draft.held)
+    ]
+    found = ReferenceDraft(draft.shop, asked, kept)
+    found.minimums = draft.minimums
+    found.keep_slots(draft.held)
+    lost = draft.held and not found.held
+    gone = draft.launch is not None and draft.launch not in found.offers
+    return None if not kept or lost or gone or not found.is_diverse() else found
+
+
+def has_port_conflict(pods: Iterable[Pod | DaemonSet], pod: Pod) -> bool:
+    """Whether any of them has a port that the pod needs."""
+    taken = [port for each in pods for port in host_ports(each)]
+    return any(port.conflicts_with(other) for port in host_ports(pod) for other in taken)
+
+
+def host_ports(pod: Pod | DaemonSet) -> tuple[HostPort, ...]:
+    return pod.constraints.ports if isinstance(pod, Pod) else pod.ports
+
+
+def types_without_port_conflict(
+    shop: PoolCatalog, types: Iterable[InstanceType], pod: Pod
+) -> list[InstanceType]:
+    """The types on which no daemonset needs a port of the pod."""
+    if not pod.constraints.ports:
+        return list(types)
+    return [kind for kind in types if not has_port_conflict(_daemonsets_on(shop, kind), pod)]
+
+
+def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
+    """Whether the daemonset has a pod on the node, or will have."""
+    binding = [taint for taint in node.effective_taints if taint.effect != PREFER_NO_SCHEDULE]
+    labels = Requirements.from_labels(node.labels)
+    wanted = [alternative.without({HOSTNAME}) for alternative in daemonset.alternatives]
+    return find_untolerated_taint(binding, daemonset.tolerations) is None and any(
+        labels.is_compatible(each) for each in wanted
+    )
+
+
+def ports_and_volumes_fit(
+    node: Node, there: list[Pod], pod: Pod, daemonsets: Iterable[DaemonSet]
+) -> bool:
+    """Whether one more pod beside those clashes with nobody, and its volumes can be attached."""
+    agents = [each for each in daemonsets if daemonset_runs_on(node, each)]
+    if has_port_conflict(there, pod) or has_port_conflict(agents, pod):
+        return False
+    for driver, most in node.attach_limits.items():
+        own = {each for each in pod.constraints.attachments if each.driver == driver}
+        others = {o for each in there for o in each.constraints.attachments if o.driver == driver}
+        if own and len(own | others) > most:
+            return False
+    return True
+
+
+def _daemonsets_on(shop: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
+    """The daemonsets that would run on the type, however the pool may buy it."""
+    ids = {each.reservation_id or "" for each in kind.offerings if shop.reservations}
+    return [
+        daemonset
+        for daemonset in shop.daemonsets
+        if any(
+            shop.runs(daemonset, kind, o, shop.node)
+            for o in available_offerings(kind, shop.node, ids)
+        )
+    ]

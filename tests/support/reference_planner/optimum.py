@@ -1,0 +1,261 @@
+"""Exact optima of tiny problems, by trying everything: the cheapest plan, and a linear program's
+best corner.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations, product
+from math import inf
+from typing import TypeAlias
+
+import msgspec
+from tests.support.random_inputs.unconstrained import PlannerInput
+from tests.support.reference_planner.first_fit import pool_catalogs
+from tests.support.reference_planner.offerings import (
+    PoolCatalog,
+    available_offerings,
+    fits_on_node,
+    hourly_cost,
+    is_node_compatible,
+    is_ordinary_type,
+    schedulable_nodes,
+    tolerating_soft_taints,
+    total_requests,
+)
+from tests.support.reference_planner.plan_checks import is_within_limits, node_capacity
+
+from wainwright.core.packing.linear_program import Supply
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.plan import MinValuesPolicy
+from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements
+from wainwright.model.resources import Resources, subtract_resources
+from wainwright.model.snapshot import Node
+
+
+class NodePurchase(msgspec.Struct, frozen=True):
+    """One way to buy a node for some pods."""
+
+    cost: float
+    shop: PoolCatalog
+    kind: InstanceType
+    reservation: str | None
+
+    @property
+    def uses(self) -> tuple[str, str | None, tuple[int, ...]]:
+        """What others cannot have then: of limits, and of reservations."""
+        pool, amounts = self.shop.pool, node_capacity(self.kind)
+        return pool.name, self.reservation, tuple(amounts.get(name, 0) for name in pool.limits)
+
+
+class RemainingCapacity(msgspec.Struct, frozen=True):
+    """What is left: of limits by pool, of reservations by id, and who is on which node."""
+
+    limits: Mapping[str, Resources]
+    slots: Mapping[str, int]
+    received: Mapping[str, tuple[Pod, ...]]
+
+    def allows(self, bought: NodePurchase) -> bool:
+        slot, left = bought.reservation, self.limits[bought.shop.pool.name]
+        is_free = slot is None or self.slots[slot] > 0
+        return is_free and is_within_limits(bought.shop, left, bought.kind)
+
+    def after(self, bought: NodePurchase) -> "RemainingCapacity":
+        name = bought.shop.pool.name
+        limits = {
+            **self.limits,
+            name: subtract_resources(self.limits[name], node_capacity(bought.kind)),
+        }
+        slots = dict(self.slots)
+        if bought.reservation is not None:
+            slots[bought.reservation] -= 1
+        return msgspec.structs.replace(self, limits=limits, slots=slots)
+
+    def with_pod(self, node: Node, pod: Pod) -> "RemainingCapacity":
+        received = {**self.received, node.name: (*self.received.get(node.name, ()), pod)}
+        return msgspec.structs.replace(self, received=received)
+
+
+class CheapestPlan:
+    """Looks for it among all plans that place these pods of a world."""
+
+    def __init__(self, world: PlannerInput, pods: Sequence[Pod]) -> None:
+        self._world = world
+        self._pods = [tolerating_soft_taints(pod) for pod in pods]
+        self._shops = pool_catalogs(world)
+        self._nodes = schedulable_nodes(world.snapshot.nodes)
+        self._gate = world.options.capacity_reservations
+        self._strict = world.options.min_values_policy is MinValuesPolicy.STRICT
+        self._known: dict[tuple[str, ...], list[NodePurchase]] = {}
+
+    @cached_property
+    def cost(self) -> float:
+        """USD per hour with fees; infinite where not all of the pods can have a place."""
+        limits = {
+            s.pool.name: subtract_resources(s.pool.limits, s.pool.in_use) for s in self._shops
+        }
+        return self._cost(self._pods, RemainingCapacity(limits, self._slots, {}))
+
+    def _cost(self, left: Sequence[Pod], ledger: RemainingCapacity) -> float:
+        """Whatever the first pod may do, and then the best for the others."""
+        if not left:
+            return 0.0
+        first, others = left[0], left[1:]
+        best = min(
+            (self._cost(others, ledger.with_pod(n, first)) for n in self._open_to(first, ledger)),
+            default=inf,
+        )
+        for company in subsets(others):
+            rest = [pod for pod in others if pod not in company]
+            for bought in self._purchases((first, *company)):
+                if bought.cost < best and ledger.allows(bought):
+                    best = min(best, bought.cost + self._cost(rest, ledger.after(bought)))
+        return best
+
+    def _open_to(self, pod: Pod, ledger: RemainingCapacity) -> Iterator[Node]:
+        for node in self._nodes:
+            together = [*ledger.received.get(node.name, ()), pod]
+            if any(
+                is_node_compatible(node, pod, wanted) for wanted in pod.alternatives
+            ) and fits_on_node(node, together, self._world.snapshot.daemonsets):
+                yield node
+
+    def _purchases(self, pods: Sequence[Pod]) -> list[NodePurchase]:
+        """Every way to buy one node for all of them; of those that use up the same the cheapest."""
+        key = tuple(pod.key for pod in pods)
+        if key not in self._known:
+            ways = [each for shop in self._shops for each in self._at(shop, pods)]
+            ways.sort(key=lambda each: -each.cost)
+            self._known[key] = list({each.uses: each for each in ways}.values())
+        return self._known[key]
+
+    def _at(self, shop: PoolCatalog, pods: Sequence[Pod]) -> Iterator[NodePurchase]:
+        requests, slots = total_requests(pods), [name for name, n in self._slots.items() if n]
+        for alternatives in product(*(pod.alternatives for pod in pods)):
+            asked = _joint_requirements(shop, pods, alternatives)
+            types = [] if asked is None else shop.buyable(asked, requests, slots, shop.types)
+            if asked is not None and self._is_diverse(shop, asked, types, slots):
+                offers = [(k, each) for k in types for each in available_offerings(k, asked, slots)]
+                for kind, offering in _launchable_offerings(shop, asked, offers):
+                    yield NodePurchase(
+                        hourly_cost(kind, offering), shop, kind, offering.reservation_id
+                    )
+
+    def _is_diverse(
+        self,
+        shop: PoolCatalog,
+        asked: Requirements,
+        types: Sequence[InstanceType],
+        slots: Collection[str],
+    ) -> bool:
+        counts = shop.counts(asked, types, slots) if self._strict else {}
+        return all(count >= (asked[key].min_values or 0) for key, count in counts.items())
+
+    @cached_property
+    def _slots(self) -> dict[str, int]:
+        """Free slots by reservation: the fewest that any pool is told of, less those promised."""
+        free: dict[str, int] = {}
+        kinds = [kind for shop in self._shops for kind in shop.types if self._gate]
+        for each in (offering for kind in kinds for offering in kind.offerings):
+            if each.reservation_id is not None:
+                known = free.get(each.reservation_id, each.available)
+                free[each.reservation_id] = min(known, each.available)
+        for node in self._world.snapshot.nodes:
+            name = node.reservation_id or ""
+            if not node.launched and not node.deleting and free.get(name):
+                free[name] -= 1
+        return free
+
+
+def subsets(pods: Sequence[Pod]) -> Iterator[tuple[Pod, ...]]:
+    for size in range(len(pods) + 1):
+        yield from combinations(pods, size)
+
+
+def _joint_requirements(
+    shop: PoolCatalog, pods: Sequence[Pod], alternatives: Sequence[Requirements]
+) -> Requirements | None:
+    asked: Requirements | None = shop.node
+    for pod, wanted in zip(pods, alternatives, strict=True):
+        asked = None if asked is None else shop.joined(asked, pod, wanted)
+    return asked
+
+
+def _launchable_offerings(
+    shop: PoolCatalog, asked: Requirements, offers: Sequence[tuple[InstanceType, Offering]]
+) -> Sequence[tuple[InstanceType, Offering]]:
+    """Not whole machines and accelerators, unless they are asked for or alone.
+
+    minValues and limits may leave a claim nothing else, whatever there is: then anything goes.
+    """
+    if shop.minimums or shop.pool.limits:
+        return offers
+    reserved = [pair for pair in offers if pair[1].reservation_id is not None]
+    other = [pair for pair in offers if pair[1].reservation_id is None]
+    ordinary = [pair for pair in other if is_ordinary_type(pair[0], asked)]
+    return [*reserved, *(ordinary or other)]
+
+
+Inequality: TypeAlias = tuple[list[int], Fraction]
+"""Factors of the unknowns, and what their sum must not be above."""
+
+
+def maximum_value(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) -> Fraction:
+    """The most that the demands can be worth while no machine is worth more than it costs.
+
+    That is also what it costs to cover them. There are as many unknowns as demands: a price for
+    each group and resource. The machine may give every resource to any of its takers, so that
+    there is a row for each way to deal them out.
+    """
+    unknowns = [(g, r) for g, own in enumerate(demands) for r, amount in enumerate(own) if amount]
+    rows = [row for supply in supplies for row in _price_constraints(supply, unknowns)]
+    rows += [
+        ([-int(n == m) for m in range(len(unknowns))], Fraction(0)) for n in range(len(unknowns))
+    ]
+    worths = [
+        sum(demands[g][r] * price for (g, r), price in zip(unknowns, corner, strict=True))
+        for corner in _vertices(rows, len(unknowns))
+    ]
+    return max(map(Fraction, worths))
+
+
+def _price_constraints(supply: Supply, unknowns: Sequence[tuple[int, int]]) -> Iterator[Inequality]:
+    """Nobody need get a resource: some groups want none of it."""
+    groups = [g for g in range(supply.usable_by.bit_length()) if supply.usable_by >> g & 1]
+    for chosen in product(groups, repeat=len(supply.room)):
+        given = {(group, resource) for resource, group in enumerate(chosen)}
+        factors = [supply.room[place[1]] if place in given else 0 for place in unknowns]
+        yield factors, Fraction(supply.price)
+
+
+def _vertices(rows: Sequence[Inequality], size: int) -> Iterator[list[Fraction]]:
+    """Where as many of the rows as there are unknowns are met exactly, and none is broken."""
+    distinct = [row for n, row in enumerate(rows) if row not in rows[:n]]
+    for chosen in combinations(distinct, size):
+        corner = _solve(chosen)
+        if corner is not None and all(
+            _value(factors, corner) <= most for factors, most in distinct
+        ):
+            yield corner
+
+
+def _value(factors: Sequence[int], corner: Sequence[Fraction]) -> Fraction:
+    return sum((f * x for f, x in zip(factors, corner, strict=True) if f), Fraction(0))
+
+
+def _solve(rows: Sequence[Inequality]) -> list[Fraction] | None:
+    """By elimination; None where the rows do not meet in one point."""
+    size = len(rows)
+    lines = [[*map(Fraction, factors), most] for factors, most in rows]
+    for column in range(size):
+        pivot = next((n for n in range(column, size) if lines[n][column]), None)
+        if pivot is None:
+            return None
+        lines[column], lines[pivot] = lines[pivot], lines[column]
+        lines[column] = [entry / lines[column][column] for entry in lines[column]]
+        for n in range(size):
+            if n != column and lines[n][column]:
+                share = lines[n][column]
+                lines[n] = [a - share * b for a, b in zip(lines[n], lines[column], strict=True)]
+    return [line[-1] for line in lines]

@@ -1,0 +1,171 @@
+"""boto3 behind the seam, against a small server that answers as AWS does, or not at all."""
+
+import asyncio
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from wainwright.aws.api.boto import BotoSeam
+from wainwright.aws.api.error_codes import FailureKind, classify_failure
+from wainwright.errors import AwsError
+
+ZONES = (
+    '<DescribeAvailabilityZonesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
+    "<requestId>1</requestId><availabilityZoneInfo><item><zoneName>us-east-1a</zoneName></item>"
+    "</availabilityZoneInfo></DescribeAvailabilityZonesResponse>"
+)
+THROTTLED = (
+    "<Response><Errors><Error><Code>RequestLimitExceeded</Code>"
+    "<Message>Request limit exceeded.</Message></Error></Errors><RequestID>1</RequestID></Response>"
+)
+HTML = "<html><body>Bad gateway<br></body>"
+
+
+class Handler(BaseHTTPRequestHandler):
+    status: ClassVar[int] = 200
+    body: ClassVar[str] = ""
+    hangs_up: ClassVar[bool] = False
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        type(self).asked.append(self.rfile.read(length).decode())
+        if self.hangs_up:
+            self.close_connection = True
+            return
+        body = self.body.encode()
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quietly."""
+
+
+class Aws:
+    def __init__(self, boto: BotoSeam, handler: type[Handler]) -> None:
+        self.boto = boto
+        self.handler = handler
+
+    def says(self, status: int, body: str) -> None:
+        self.handler.status, self.handler.body = status, body
+
+    def ask(self, operation: str = "DescribeAvailabilityZones", **params: Any) -> dict[str, Any]:
+        return asyncio.run(self.boto.call("ec2", operation, params))
+
+    def refusal(self) -> tuple[str, int]:
+        with pytest.raises(AwsError) as raised:
+            self.ask()
+        return raised.value.code, raised.value.status
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "none")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "none")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Aws]:
+    handler = type("Once", (Handler,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    boto = BotoSeam("us-east-1", f"http://127.0.0.1:{server.server_port}", workers=2)
+    yield Aws(boto, handler)
+    boto.close()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def aws(server: Aws) -> Aws:
+    """The same server and client for all, as boto takes its time to read the description of EC2."""
+    server.handler.asked = []
+    server.handler.hangs_up = False
+    server.says(200, ZONES)
+    return server
+
+
+def test_an_answer_comes_as_boto_gives_it_without_its_wrapping(aws: Aws) -> None:
+    aws.says(200, ZONES)
+    answer = aws.ask(ZoneNames=["us-east-1a"])
+    assert answer == {"AvailabilityZones": [{"ZoneName": "us-east-1a"}]}
+    assert "Action=DescribeAvailabilityZones" in aws.handler.asked[0]
+    assert "ZoneName.1=us-east-1a" in aws.handler.asked[0]
+
+
+def test_a_refusal_has_its_code_and_status_and_is_not_retried(aws: Aws) -> None:
+    aws.says(503, THROTTLED)
+    assert aws.refusal() == ("RequestLimitExceeded", 503)
+    assert len(aws.handler.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(200, ("ConnectionFailed", 0)), (500, ("500", 500))]
+)
+def test_a_page_in_place_of_an_answer_may_hide_that_it_was_done(
+    aws: Aws, status: int, expected: tuple[str, int]
+) -> None:
+    aws.says(status, HTML)
+    assert aws.refusal() == expected
+    assert classify_failure(AwsError(expected[0], "", expected[1])) is FailureKind.UNKNOWN
+
+
+def test_a_connection_that_breaks_is_no_answer(aws: Aws) -> None:
+    aws.handler.hangs_up = True
+    assert aws.refusal() == ("ConnectionFailed", 0)
+    assert len(aws.handler.asked) == 1
+
+
+def test_nobody_there_is_no_answer() -> None:
+    boto = BotoSeam("us-east-1", "http://127.0.0.1:1")
+    with pytest.raises(AwsError) as raised:
+        asyncio.run(boto.call("sqs", "ListQueues", {}))
+    boto.close()
+    assert (raised.value.code, raised.value.status) == ("ConnectionFailed", 0)
+
+
+def test_without_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    boto = BotoSeam("us-east-1", "http://127.0.0.1:1")
+    with pytest.raises(AwsError) as raised:
+        asyncio.run(boto.call("sqs", "ListQueues", {}))
+    boto.close()
+    assert (raised.value.code, raised.value.status) == ("NoCredentials", 401)
+
+
+def test_calls_run_beside_each_other(aws: Aws) -> None:
+    aws.says(200, ZONES)
+
+    async def both() -> list[dict[str, Any]]:
+        calls = [aws.boto.call("ec2", "DescribeAvailabilityZones", {}) for _ in range(6)]
+        return await asyncio.gather(*calls)
+
+    assert len(asyncio.run(both())) == 6
+
+
+@pytest.mark.parametrize(
+    ("region", "expected"),
+    [
+        ("us-west-2", "us-east-1"),
+        ("eu-west-1", "eu-central-1"),
+        ("ap-southeast-2", "ap-south-1"),
+        ("cn-north-1", "cn-northwest-1"),
+        ("sa-east-1", "us-east-1"),
+    ],
+)
+def test_the_price_list_is_asked_where_it_is_served(region: str, expected: str) -> None:
+    boto = BotoSeam(region)
+    assert boto.region_of("pricing") == expected
+    assert boto.region_of("ec2") == region
+    boto.close()

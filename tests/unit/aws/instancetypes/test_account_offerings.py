@@ -1,0 +1,72 @@
+"""What EC2 says of instance types, read back into the rows of the catalogue."""
+
+from typing import Any
+
+import pytest
+from tests.support.emulator_accounts import ManualClock
+
+from wainwright.aws.instancetypes.account_offerings import parse_instance_type, parse_instance_types
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    cloud = EmulatedAwsAccount(None, clock=ManualClock())
+    found: list[dict[str, Any]] = []
+    token: dict[str, str] = {}
+    while True:
+        answer = cloud.answer("ec2", "DescribeInstanceTypes", {"MaxResults": 100, **token})
+        found += answer["InstanceTypes"]
+        if "NextToken" not in answer:
+            return found
+        token = {"NextToken": answer["NextToken"]}
+
+
+def test_every_machine_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
+    found = parse_instance_types(rows)
+    assert len(found) > 1300
+    assert list(found) == sorted(found)
+    assert found == {name: instance_type_info.built_in_instance_types()[name] for name in found}
+
+
+@pytest.mark.parametrize(
+    "gone", ["NetworkInfo", "ProcessorInfo", "VCpuInfo", "MemoryInfo", "InstanceType"]
+)
+def test_a_type_that_lacks_something_does_not_hide_the_others(
+    rows: list[dict[str, Any]], gone: str
+) -> None:
+    broken = {key: value for key, value in rows[0].items() if key != gone}
+    assert len(parse_instance_types([broken, *rows[1:3]])) == 2
+
+
+def test_what_may_be_absent_is_allowed_to_be(rows: list[dict[str, Any]]) -> None:
+    row = next(each for each in rows if each["InstanceType"] == "m5.large")
+    needed = ("InstanceType", "NetworkInfo", "ProcessorInfo", "VCpuInfo", "MemoryInfo")
+    found = parse_instance_type({key: row[key] for key in needed})
+    assert (found.spot, found.local_storage_gb, found.ebs_mbps) == (False, 0, None)
+
+
+NETWORKS = [
+    ("10 Gigabit", [12.0], 10_000),
+    ("4x 100 Gigabit", [100.0] * 4, 400_000),
+    ("Up to 10 Gigabit", [0.75], 750),
+    ("Up to 10 Gigabit", [None], None),
+    ("Moderate", [1.0], None),
+]
+
+
+@pytest.mark.parametrize(("said", "baselines", "mbps"), NETWORKS)
+def test_bandwidth_is_what_is_there_at_all_times(
+    rows: list[dict[str, Any]], said: str, baselines: list[float | None], mbps: int | None
+) -> None:
+    network = dict(rows[0]["NetworkInfo"], NetworkPerformance=said)
+    cards = [
+        {
+            "MaximumNetworkInterfaces": 3,
+            **({} if each is None else {"BaselineBandwidthInGbps": each}),
+        }
+        for each in baselines
+    ]
+    found = parse_instance_type({**rows[0], "NetworkInfo": {**network, "NetworkCards": cards}})
+    assert found.network_mbps == mbps

@@ -1,0 +1,48 @@
+"""What EC2 has run out of is not asked for again for three minutes."""
+
+from tests.support.emulator_accounts import ManualClock
+
+from wainwright.api.catalog_documents import UnavailableOffering
+from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
+
+
+def test_a_pool_comes_back_after_three_minutes() -> None:
+    clock = ManualClock()
+    unavailable = UnavailableOfferings(clock)
+    unavailable.mark("m5.large", "us-east-1a", "spot")
+    clock.time += 179
+    (pool,) = unavailable.entries()
+    assert pool == UnavailableOffering(
+        instanceType="m5.large", zone="us-east-1a", capacityType="spot"
+    )
+    clock.time += 1
+    assert unavailable.entries() == []
+    assert unavailable.pools() == ()
+
+
+def test_without_its_role_nothing_is_to_be_had_as_spot() -> None:
+    unavailable = UnavailableOfferings(ManualClock())
+    unavailable.mark_capacity_type("spot")
+    assert unavailable.entries() == [UnavailableOffering(capacityType="spot")]
+
+
+def test_what_is_marked_again_stays_longer() -> None:
+    clock = ManualClock()
+    unavailable = UnavailableOfferings(clock)
+    unavailable.mark_subnet("subnet-1")
+    clock.time += 100
+    unavailable.mark_subnet("subnet-1")
+    clock.time += 100
+    assert unavailable.full("subnet-1")
+    assert not unavailable.full("subnet-2")
+    clock.time += 80
+    assert not unavailable.full("subnet-1")
+
+
+def test_the_order_of_marks_does_not_matter() -> None:
+    one, other = UnavailableOfferings(ManualClock()), UnavailableOfferings(ManualClock())
+    for name in ("a", "b"):
+        one.mark(name, "z", "spot")
+    for name in ("b", "a"):
+        other.mark(name, "z", "spot")
+    assert one.pools() == other.pools()

@@ -1,0 +1,286 @@
+"""Instance profiles: made, mended, given another role, collected, and never touched if not ours."""
+
+from typing import Any
+
+import pytest
+from tests.support.aws_account import (
+    ROLE,
+    ResolverBench,
+    ScriptedApi,
+    condition_message,
+    condition_status,
+    discovered_node_class,
+    run_in_virtual_time,
+)
+
+from wainwright.aws.api.seam import AwsResponse
+from wainwright.aws.api.services import Iam
+from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.nodeclass.instance_profile import InstanceProfileProvider
+from wainwright.aws.nodeclass.status import INSTANCE_PROFILE_READY, ResolvedNodeClass
+from wainwright.clock import VirtualClock
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import AwsError
+
+TRUST = "{}"
+HOUR = 3600.0
+
+
+def profiles(bench: ResolverBench) -> dict[str, list[str]]:
+    """All that the account has: names with their roles."""
+    rows = bench.ask("iam", "ListInstanceProfiles")["InstanceProfiles"]
+    return {row["InstanceProfileName"]: [role["RoleName"] for role in row["Roles"]] for row in rows}
+
+
+def another_role(bench: ResolverBench, name: str = "other") -> str:
+    bench.ask("iam", "CreateRole", RoleName=name, AssumeRolePolicyDocument=TRUST)
+    return name
+
+
+def test_a_class_with_a_role_gets_a_profile_of_its_own() -> None:
+    async def main(clock: VirtualClock) -> tuple[ResolvedNodeClass, dict[str, Any]]:
+        bench = ResolverBench(clock)
+        found = await bench.resolve(discovered_node_class(tags={"team": "web"}))
+        answer = bench.ask("iam", "GetInstanceProfile", InstanceProfileName=found.profile)
+        return found, answer["InstanceProfile"]
+
+    found, made = run_in_virtual_time(main)
+    assert condition_status(found, INSTANCE_PROFILE_READY)[0] == "True"
+    assert found.profile.startswith("wain_")
+    assert made["Path"] == "/karpenter/us-east-1/wain/uid-default/"
+    assert [role["RoleName"] for role in made["Roles"]] == [ROLE]
+    assert {pair["Key"]: pair["Value"] for pair in made["Tags"]} == {
+        "eks:eks-cluster-name": "wain",
+        "karpenter.k8s.aws/ec2nodeclass": "default",
+        "kubernetes.io/cluster/wain": "owned",
+        "team": "web",
+        "topology.kubernetes.io/region": "us-east-1",
+    }
+
+
+def test_a_path_before_the_role_is_not_part_of_its_name() -> None:
+    async def main(clock: VirtualClock) -> ResolvedNodeClass:
+        return await ResolverBench(clock).resolve(discovered_node_class(role=f"teams/web/{ROLE}"))
+
+    assert run_in_virtual_time(main).ready
+
+
+def test_a_profile_that_the_class_names_is_never_touched() -> None:
+    async def main(clock: VirtualClock) -> tuple[str, list[str]]:
+        bench = ResolverBench(clock, dry_runs=False)
+        found = await bench.resolve(discovered_node_class(role=None, instanceProfile="mine"))
+        touched = [name for name, _ in bench.seam.calls if "InstanceProfile" in name]
+        assert found.ready
+        return found.profile, touched
+
+    assert run_in_virtual_time(main) == ("mine", [])
+
+
+def test_it_is_looked_at_every_quarter_of_an_hour() -> None:
+    async def main(clock: VirtualClock) -> tuple[int, int]:
+        bench = ResolverBench(clock)
+        for _ in range(31):
+            await bench.resolve(discovered_node_class())
+            await clock.sleep(60)
+        return bench.count("GetInstanceProfile"), bench.count("CreateInstanceProfile")
+
+    assert run_in_virtual_time(main) == (3, 1)
+
+
+def test_another_role_is_another_profile_and_the_old_one_stays_for_its_nodes() -> None:
+    async def main(clock: VirtualClock) -> tuple[str, str, dict[str, list[str]]]:
+        bench = ResolverBench(clock)
+        before = await bench.resolve(discovered_node_class())
+        after = await bench.resolve(discovered_node_class(role=another_role(bench)))
+        return before.profile, after.profile, profiles(bench)
+
+    before, after, known = run_in_virtual_time(main)
+    assert known == {before: [ROLE], after: ["other"]}
+
+
+def test_a_role_that_somebody_swapped_is_put_right() -> None:
+    async def main(clock: VirtualClock) -> tuple[str, dict[str, list[str]]]:
+        bench = ResolverBench(clock)
+        name = (await bench.resolve(discovered_node_class())).profile
+        named = {"InstanceProfileName": name}
+        bench.ask("iam", "RemoveRoleFromInstanceProfile", RoleName=ROLE, **named)
+        role = another_role(bench)
+        bench.ask("iam", "AddRoleToInstanceProfile", RoleName=role, **named)
+        await clock.sleep(901)
+        await bench.resolve(discovered_node_class())
+        return name, profiles(bench)
+
+    name, known = run_in_virtual_time(main)
+    assert known == {name: [ROLE]}
+
+
+def test_tags_that_are_new_are_added() -> None:
+    async def main(clock: VirtualClock) -> list[dict[str, str]]:
+        bench = ResolverBench(clock)
+        await bench.resolve(discovered_node_class())
+        name = (await bench.resolve(discovered_node_class(tags={"team": "web"}))).profile
+        made = bench.ask("iam", "GetInstanceProfile", InstanceProfileName=name)
+        assert bench.count("TagInstanceProfile") == 1
+        return [pair for pair in made["InstanceProfile"]["Tags"] if pair["Key"] == "team"]
+
+    assert run_in_virtual_time(main) == [{"Key": "team", "Value": "web"}]
+
+
+def test_a_role_that_does_not_exist_is_told() -> None:
+    async def main(clock: VirtualClock) -> tuple[ResolvedNodeClass, str]:
+        bench = ResolverBench(clock)
+        missing = await bench.resolve(discovered_node_class(role="late"))
+        another_role(bench, "late")
+        await clock.sleep(60)
+        return missing, condition_status(
+            await bench.resolve(discovered_node_class(role="late")), INSTANCE_PROFILE_READY
+        )[0]
+
+    missing, later = run_in_virtual_time(main)
+    assert condition_status(missing, INSTANCE_PROFILE_READY) == ("False", "RoleNotFound")
+    assert condition_message(missing, INSTANCE_PROFILE_READY) == "there is no role late"
+    assert later == "True"
+
+
+def test_in_an_isolated_vpc_iam_is_left_alone() -> None:
+    async def main(clock: VirtualClock) -> tuple[tuple[str, str], list[str], list[str]]:
+        bench = ResolverBench(clock, isolated_vpc=True)
+        found = await bench.resolve(discovered_node_class())
+        removed = await bench.resolver.profiles.delete("uid-default")
+        collected = await bench.resolver.profiles.collect(())
+        assert not [name for name, _ in bench.seam.calls if "InstanceProfile" in name]
+        return condition_status(found, INSTANCE_PROFILE_READY), removed, collected
+
+    assert run_in_virtual_time(main) == (("False", "IsolatedVPC"), [], [])
+
+
+@pytest.mark.parametrize("operation", ["CreateInstanceProfile", "AddRoleToInstanceProfile"])
+def test_a_lost_reply_is_made_good_at_the_next_look(operation: str) -> None:
+    async def main(clock: VirtualClock) -> tuple[str, str, dict[str, list[str]]]:
+        bench = ResolverBench(clock)
+        lost = {"operation": operation, "times": 1, "when": "after"}
+        bench.cloud.change({"faults": [lost]})
+        first = condition_status(
+            await bench.resolve(discovered_node_class()), INSTANCE_PROFILE_READY
+        )[0]
+        await clock.sleep(60)
+        found = await bench.resolve(discovered_node_class())
+        return first, found.profile, profiles(bench)
+
+    first, name, known = run_in_virtual_time(main)
+    assert first == "Unknown"
+    assert known == {name: [ROLE]}
+
+
+def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
+    async def main(clock: VirtualClock) -> tuple[str, str]:
+        bench = ResolverBench(clock)
+        name = bench.resolver.profiles.name(discovered_node_class())
+        bench.ask("iam", "CreateInstanceProfile", InstanceProfileName=name, Path="/theirs/")
+        found = await bench.resolve(discovered_node_class())
+        assert profiles(bench) == {name: []}
+        return condition_status(found, INSTANCE_PROFILE_READY)
+
+    assert run_in_virtual_time(main) == ("False", "NotManaged")
+
+
+@pytest.mark.parametrize("held", [[], [ROLE]])
+def test_a_profile_that_iam_did_not_show_yet_is_no_obstacle(held: list[str]) -> None:
+    """IAM answers from several places, and the one asked first may lag behind."""
+    missing = AwsError("NoSuchEntity", "Instance Profile cannot be found.", 404)
+    shown: AwsResponse = {
+        "InstanceProfile": {
+            "Path": "/karpenter/us-east-1/wain/uid-default/",
+            "Roles": [{"RoleName": role} for role in held],
+        }
+    }
+    full = AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerProfile: 1", 409)
+    seam = ScriptedApi(
+        {
+            "GetInstanceProfile": [missing, shown],
+            "CreateInstanceProfile": AwsError("EntityAlreadyExists", "exists", 409),
+            "AddRoleToInstanceProfile": full if held else {},
+        }
+    )
+
+    async def main(clock: VirtualClock) -> bool:
+        cluster = ClusterConfig(name="wain", region="us-east-1")
+        return (
+            await InstanceProfileProvider(Iam(seam), cluster, clock).find(discovered_node_class())
+        ).finding.good
+
+    assert run_in_virtual_time(main)
+
+
+def test_a_class_without_uid_has_no_profiles_to_delete() -> None:
+    async def main(clock: VirtualClock) -> int:
+        bench = ResolverBench(clock)
+        await bench.resolve(discovered_node_class())
+        assert await bench.resolver.profiles.delete("") == []
+        return len(profiles(bench))
+
+    assert run_in_virtual_time(main) == 1
+
+
+async def crowd(bench: ResolverBench, clock: VirtualClock) -> tuple[str, str]:
+    """Two profiles of ours, of which the first is old, and two of other people."""
+    old = (await bench.resolve(discovered_node_class())).profile
+    await clock.sleep(2 * HOUR)
+    new = (await bench.resolve(discovered_node_class(role=another_role(bench)))).profile
+    for name, path in (("theirs", "/"), ("neighbour", "/karpenter/us-east-1/wain-2/uid/")):
+        bench.ask("iam", "CreateInstanceProfile", InstanceProfileName=name, Path=path)
+    return old, new
+
+
+def test_what_nothing_uses_is_collected_and_only_from_our_own() -> None:
+    async def main(clock: VirtualClock) -> None:
+        bench = ResolverBench(clock)
+        old, new = await crowd(bench, clock)
+        collect = bench.resolver.profiles.collect
+        assert await collect([old]) == []
+        assert await collect([]) == [old]
+        assert await collect([]) == []
+        await clock.sleep(HOUR + 1)
+        assert await collect([]) == [new]
+        assert set(profiles(bench)) == {"theirs", "neighbour"}
+
+    run_in_virtual_time(main)
+
+
+def test_a_profile_is_protected_for_an_hour_even_from_a_new_process() -> None:
+    async def main(clock: VirtualClock) -> None:
+        bench = ResolverBench(clock)
+        name = (await bench.resolve(discovered_node_class())).profile
+        await clock.sleep(0.5 * HOUR)
+        other = ResolverBench(clock)
+        other.cloud.services.iam.state = bench.cloud.services.iam.state
+        assert await other.resolver.profiles.collect([]) == []
+        await clock.sleep(0.6 * HOUR)
+        assert await other.resolver.profiles.collect([]) == [name]
+
+    run_in_virtual_time(main)
+
+
+def test_a_list_that_is_not_filtered_does_not_cost_others_their_profiles() -> None:
+    """An emulator of EC2 that ignored the path once had all profiles of an account deleted."""
+
+    class Careless(ResolverBench):
+        def unfiltered(self) -> None:
+            answer = self.cloud.call
+
+            async def call(service: str, operation: str, params: Any) -> dict[str, Any]:
+                kept = {key: value for key, value in params.items() if key != "PathPrefix"}
+                return await answer(service, operation, kept)
+
+            self.cloud.call = call  # type: ignore[method-assign]
+
+    async def main(clock: VirtualClock) -> set[str]:
+        bench = Careless(clock, settings=EmulatorSettings())
+        await crowd(bench, clock)
+        bench.unfiltered()
+        await clock.sleep(2 * HOUR)
+        await bench.resolver.profiles.collect([])
+        await bench.resolver.profiles.delete("uid-default")
+        return set(profiles(bench))
+
+    assert run_in_virtual_time(main) == {"theirs", "neighbour"}

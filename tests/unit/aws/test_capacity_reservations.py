@@ -1,0 +1,431 @@
+"""Capacity reservations of a class: terms, states, times, platforms; an instance in one."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.aws_account import (
+    ResolverBench,
+    ScriptedApi,
+    condition_message,
+    condition_status,
+    discovered_node_class,
+    run_in_virtual_time,
+)
+
+from wainwright.api.catalog_documents import CloudReservation
+from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
+from wainwright.aws.api.services import Ec2
+from wainwright.aws.drift import (
+    CurrentNodeClass,
+    DriftReason,
+    DriftUnknown,
+    LaunchedClaim,
+    detect_current_drift,
+    hash_annotations,
+)
+from wainwright.aws.instances import (
+    RESERVATIONS_ONLY,
+    Ec2Instance,
+    InstanceBatcher,
+    ReservedNode,
+    find_demotions,
+    find_expiring_nodes,
+)
+from wainwright.aws.nodeclass.status import (
+    CAPACITY_RESERVATIONS_READY,
+    MAX_LISTED_RESERVATIONS,
+    ResolvedNodeClass,
+    format_timestamp,
+    to_status,
+)
+from wainwright.aws.reservation_availability import (
+    CapacityReservationProvider,
+    ReservationAvailability,
+    parse_reservation,
+)
+from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.errors import AwsError
+from wainwright.metrics import MetricsRegistry
+from wainwright.model.labels import ARCH, CAPACITY_TYPE, RESERVATION_ID
+from wainwright.model.requirements import Requirements
+
+TEAM = [{"tags": {"team": "*"}}]
+MINUTE = 60.0
+IN_AN_HOUR = format_timestamp(EPOCH + 60 * MINUTE)
+
+
+def reservation_row(identity: str = "cr-1", **fields: Any) -> CloudReservation:
+    stated = {
+        "id": identity,
+        "instanceType": "m5.large",
+        "availabilityZone": "us-east-1a",
+        "total": 4,
+        "ownerID": "111122223333",
+        "tags": {"team": "web"},
+    }
+    return msgspec.convert(stated | fields, CloudReservation)
+
+
+def resolved(
+    terms: list[dict[str, Any]], *rows: CloudReservation, wait: float = 0, **spec: Any
+) -> ResolvedNodeClass:
+    async def main(clock: VirtualClock) -> ResolvedNodeClass:
+        bench = ResolverBench(clock, reservations=rows)
+        await clock.sleep(wait)
+        return await bench.resolve(
+            discovered_node_class(capacityReservationSelectorTerms=terms, **spec)
+        )
+
+    return run_in_virtual_time(main)
+
+
+def ids(found: ResolvedNodeClass) -> list[str]:
+    return [each.reservation.id for each in found.reservations]
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([{"id": "cr-a"}], ["cr-a"]),
+        ([{"id": "cr-b"}, {"id": "cr-a"}], ["cr-a", "cr-b"]),
+        ([{"id": "cr-none"}], []),
+        ([{"id": "cr-none"}, {"id": "cr-a"}], ["cr-a"]),
+        ([{"tags": {"team": "web"}}], ["cr-a"]),
+        ([{"tags": {"team": "*"}}], ["cr-a", "cr-b"]),
+        ([{"tags": {"team": "*"}, "ownerID": "444455556666"}], ["cr-b"]),
+        ([{"ownerID": "444455556666"}], ["cr-b", "cr-c"]),
+        ([{"instanceMatchCriteria": "open"}], ["cr-c"]),
+        ([{"instanceType": "m6g.large"}], ["cr-b"]),
+        ([{"availabilityZone": "us-east-1b"}], ["cr-c"]),
+        (
+            [{"id": "cr-a"}, {"tags": {"team": "web"}}, {"instanceMatchCriteria": "open"}],
+            ["cr-a", "cr-c"],
+        ),
+    ],
+)
+def test_terms_select(terms: list[dict[str, Any]], expected: list[str]) -> None:
+    rows = [
+        reservation_row("cr-a"),
+        reservation_row(
+            "cr-b", tags={"team": "db"}, ownerID="444455556666", instanceType="m6g.large"
+        ),
+        reservation_row(
+            "cr-c",
+            tags=None,
+            ownerID="444455556666",
+            instanceMatchCriteria="open",
+            availabilityZone="us-east-1b",
+        ),
+    ]
+    found = resolved(terms, *rows)
+    assert ids(found) == expected
+    assert [each.id for each in to_status(found).capacityReservations or []] == expected
+    assert condition_status(found, CAPACITY_RESERVATIONS_READY)[0] == "True"
+
+
+def test_the_status_says_of_a_reservation_what_the_api_has_fields_for() -> None:
+    ends = format_timestamp(EPOCH + 7200)
+    found = resolved(TEAM, reservation_row(endTime=ends, interruptible=True))
+    (shown,) = to_status(found).capacityReservations or []
+    assert msgspec.to_builtins(shown) == {
+        "id": "cr-1",
+        "availabilityZone": "us-east-1a",
+        "instanceType": "m5.large",
+        "instanceMatchCriteria": "targeted",
+        "ownerID": "111122223333",
+        "endTime": ends,
+        "interruptible": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "minutes", "expected"),
+    [
+        ({}, 0, "active"),
+        ({"endTime": IN_AN_HOUR}, 59, "active"),
+        ({"endTime": IN_AN_HOUR}, 61, None),
+        ({"endTime": IN_AN_HOUR, "reservationType": "capacity-block"}, 10, "active"),
+        ({"endTime": IN_AN_HOUR, "reservationType": "capacity-block"}, 21, "expiring"),
+        ({"state": "cancelled"}, 0, None),
+        ({"state": "pending"}, 0, None),
+        ({"state": "payment-pending"}, 0, None),
+        ({"platform": "Windows"}, 0, None),
+        ({"tenancy": "dedicated"}, 0, None),
+    ],
+)
+def test_only_those_that_can_be_used_are_listed(
+    fields: dict[str, Any], minutes: float, expected: str | None
+) -> None:
+    found = resolved(TEAM, reservation_row(**fields), wait=minutes * MINUTE)
+    shown = to_status(found).capacityReservations or []
+    assert [each.state for each in shown] == ([] if expected is None else [expected])
+    assert found.usable == (frozenset() if expected is None else {"cr-1"})
+    assert condition_status(found, CAPACITY_RESERVATIONS_READY)[0] == "True"
+
+
+def test_windows_reservations_are_for_windows() -> None:
+    terms = [{"alias": "windows2022@latest"}]
+    found = resolved(
+        TEAM, reservation_row(platform="Windows"), reservation_row("cr-2"), amiSelectorTerms=terms
+    )
+    assert {each.reservation.id: each.standing for each in found.reservations} == {
+        "cr-1": ReservationStanding.OFFERED,
+        "cr-2": ReservationStanding.OTHER_PLATFORM,
+    }
+
+
+def test_without_terms_or_with_the_gate_off_nothing_is_asked() -> None:
+    async def main(clock: VirtualClock) -> tuple[int, list[bool]]:
+        on, off = (
+            ResolverBench(clock, reservations=[reservation_row()]),
+            ResolverBench(clock, capacity_reservations=False),
+        )
+        ready = [
+            (await on.resolve(discovered_node_class())).ready,
+            (await off.resolve(discovered_node_class(capacityReservationSelectorTerms=TEAM))).ready,
+        ]
+        asked = "DescribeCapacityReservations"
+        return on.count(asked) + off.count(asked), ready
+
+    assert run_in_virtual_time(main) == (0, [True, True])
+
+
+def test_one_that_is_cancelled_is_gone_within_a_minute() -> None:
+    async def main(clock: VirtualClock) -> list[list[str]]:
+        bench = ResolverBench(clock, reservations=[reservation_row(), reservation_row("cr-2")])
+        wanted = discovered_node_class(capacityReservationSelectorTerms=TEAM)
+        seen = [ids(await bench.resolve(wanted))]
+        bench.ask("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
+        await clock.sleep(60)
+        return [*seen, ids(await bench.resolve(wanted))]
+
+    assert run_in_virtual_time(main) == [["cr-1", "cr-2"], ["cr-2"]]
+
+
+def test_a_poll_a_minute_whatever_the_number_of_classes() -> None:
+    async def main(clock: VirtualClock) -> int:
+        bench = ResolverBench(clock, reservations=[reservation_row()])
+        for _ in range(5):
+            for name in ("one", "two"):
+                await bench.resolve(
+                    discovered_node_class(name, capacityReservationSelectorTerms=TEAM)
+                )
+            await clock.sleep(61)
+        return bench.count("DescribeCapacityReservations")
+
+    assert run_in_virtual_time(main) == 5
+
+
+def test_the_free_counts_are_told_to_those_who_keep_them() -> None:
+    async def main(clock: VirtualClock) -> int:
+        bench = ResolverBench(clock, reservations=[reservation_row(available=3)])
+        await bench.resolve(discovered_node_class(capacityReservationSelectorTerms=TEAM))
+        return bench.availability.free("cr-1")
+
+    assert run_in_virtual_time(main) == 3
+
+
+def test_very_many_reservations_do_not_bloat_the_status() -> None:
+    rows = [reservation_row(f"cr-{number:05}") for number in range(2500)]
+    found = resolved(TEAM, *rows)
+    shown = to_status(found)
+    assert len(found.usable) == len(found.reservations) == 2500
+    assert [each.id for each in shown.capacityReservations or []] == ids(found)[
+        :MAX_LISTED_RESERVATIONS
+    ]
+    assert condition_message(found, CAPACITY_RESERVATIONS_READY) == (
+        "2500 capacity reservations are in use by this class, 500 of them listed here"
+    )
+    assert len(msgspec.json.encode(shown)) < 200_000
+
+
+def test_unknown_ids_are_asked_for_one_by_one_and_other_errors_are_raised() -> None:
+    known: dict[str, Any] = {
+        "CapacityReservationId": "cr-2",
+        "InstanceType": "m5.large",
+        "AvailabilityZone": "us-east-1a",
+        "OwnerId": "111122223333",
+        "State": "active",
+        "AvailableInstanceCount": 1,
+        "TotalInstanceCount": 2,
+    }
+    unknown = AwsError("InvalidCapacityReservationId.NotFound", "no cr-1")
+    seam = ScriptedApi(
+        {"DescribeCapacityReservations": [unknown, unknown, {"CapacityReservations": [known]}]}
+    )
+
+    async def main(clock: VirtualClock) -> list[str]:
+        found = await CapacityReservationProvider(
+            Ec2(seam), clock, ReservationAvailability(clock)
+        ).find(
+            discovered_node_class(capacityReservationSelectorTerms=[{"id": "cr-1"}, {"id": "cr-2"}])
+        )
+        return [each.reservation.id for each in found.value]
+
+    assert run_in_virtual_time(main) == ["cr-2"]
+    asked = seam.asked("DescribeCapacityReservations")
+    assert [params["CapacityReservationIds"] for params in asked] == [
+        ["cr-1", "cr-2"],
+        ["cr-1"],
+        ["cr-2"],
+    ]
+    assert not any("MaxResults" in params for params in asked)
+
+
+def test_a_row_may_leave_out_what_is_optional() -> None:
+    found = parse_reservation(
+        {
+            "CapacityReservationId": "cr-1",
+            "InstanceType": "m5.large",
+            "AvailabilityZone": "us-east-1a",
+        }
+    )
+    assert (found.interruptible, found.reservationType, found.tags) == (False, "default", None)
+
+
+TERMS = [{"tags": {"team": "web"}}]
+LABELS = {CAPACITY_TYPE: "reserved", RESERVATION_ID: "cr-1"}
+AMD64 = Requirements.from_labels({ARCH: "amd64"})
+
+
+def described_row(**fields: Any) -> CloudReservation:
+    stated: dict[str, Any] = {
+        "id": "cr-1",
+        "instanceType": "m5.large",
+        "availabilityZone": "us-east-1a",
+        "total": 2,
+        "tags": {"team": "web"},
+    }
+    return CloudReservation(**(stated | fields))
+
+
+class ReservationScenario(ResolverBench):
+    """A class with a reservation, and the one instance that was launched into it."""
+
+    wanted: EC2NodeClass = discovered_node_class(capacityReservationSelectorTerms=TERMS)
+
+    async def launch(self) -> Ec2Instance:
+        resolved = await self.resolve(self.wanted)
+        image = resolved.image_for(AMD64)
+        assert image is not None
+        data = {
+            "ImageId": image.id,
+            "NetworkInterfaces": [
+                {"DeviceIndex": 0, "Groups": [each.id for each in resolved.security_groups]}
+            ],
+            "CapacityReservationSpecification": {
+                "CapacityReservationPreference": RESERVATIONS_ONLY,
+                "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
+            },
+        }
+        await self.aws.ec2.create_launch_template("wain/reserved", data, {}, "template")
+        template = {"LaunchTemplateName": "wain/reserved", "Version": "$Latest"}
+        subnet = next(each.id for each in resolved.subnets if each.zone == "us-east-1a")
+        override = {"InstanceType": "m5.large", "SubnetId": subnet}
+        answer = await self.aws.ec2.create_fleet(
+            {
+                "Type": "instant",
+                "LaunchTemplateConfigs": [
+                    {"LaunchTemplateSpecification": template, "Overrides": [override]}
+                ],
+                "TargetCapacitySpecification": {
+                    "TotalTargetCapacity": 1,
+                    "DefaultTargetCapacityType": "on-demand",
+                },
+            }
+        )
+        assert not answer.get("Errors"), answer["Errors"]
+        self.availability.launched("cr-1")
+        return await self.look(answer["Instances"][0]["InstanceIds"][0])
+
+    async def look(self, identity: str) -> Ec2Instance:
+        found = await InstanceBatcher(self.aws.ec2, self.clock, MetricsRegistry()).describe(
+            identity
+        )
+        assert found is not None
+        return found
+
+    async def drift(
+        self, instance: Ec2Instance, resolved: ResolvedNodeClass, labels: dict[str, str]
+    ) -> DriftReason | DriftUnknown | None:
+        hashed = hash_annotations(self.wanted)
+        claim = LaunchedClaim(name="general-1", annotations=hashed, labels=labels, kind=AMD64)
+        today = CurrentNodeClass(annotations=hashed, resolved=resolved)
+        instance_batcher = InstanceBatcher(self.aws.ec2, self.clock, MetricsRegistry())
+        return await detect_current_drift(claim, instance, today, instance_batcher.describe)
+
+
+def claim(instance: Ec2Instance) -> ReservedNode:
+    return ReservedNode(kind="NodeClaim", name="general-1", instance_id=instance.id, labels=LABELS)
+
+
+def test_launches_and_terminations_are_counted_until_the_next_poll_agrees() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        story = ReservationScenario(clock, reservations=[described_row()])
+        await clock.sleep(1)
+        instance = await story.launch()
+        assert instance.reserved
+        assert instance.capacity_type == "reserved"
+        seen = [story.availability.free("cr-1")]
+        await clock.sleep(61)
+        await story.resolve(story.wanted)
+        seen.append(story.availability.free("cr-1"))
+        await InstanceBatcher(story.aws.ec2, clock, MetricsRegistry()).terminate(instance.id)
+        story.availability.terminated("cr-1")
+        seen.append(story.availability.free("cr-1"))
+        await clock.sleep(61)
+        await story.resolve(story.wanted)
+        return [*seen, story.availability.free("cr-1")]
+
+    assert run_in_virtual_time(main) == [1, 1, 2, 2]
+
+
+def test_a_machine_whose_reservation_is_cancelled_is_relabelled_and_not_drifted() -> None:
+    async def main(clock: VirtualClock) -> None:
+        story = ReservationScenario(clock, reservations=[described_row()])
+        before = await story.launch()
+        resolved = await story.resolve(story.wanted)
+        assert await story.drift(before, resolved, LABELS) is None
+        assert find_demotions([claim(before)], {before.id: before}) == []
+        story.ask("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
+        await clock.sleep(61)
+        resolved = await story.resolve(story.wanted)
+        assert resolved.reservations == ()
+        assert await story.drift(before, resolved, LABELS) is None
+        after = await story.look(before.id)
+        assert (after.state, after.capacity_type) == ("running", "on-demand")
+        (found,) = find_demotions([claim(before)], {after.id: after})
+        assert found.change == {CAPACITY_TYPE: "on-demand"}
+
+    run_in_virtual_time(main)
+
+
+def test_a_machine_whose_reservation_is_no_longer_selected_is_drifted() -> None:
+    async def main(clock: VirtualClock) -> DriftReason | DriftUnknown | None:
+        story = ReservationScenario(clock, reservations=[described_row()])
+        instance = await story.launch()
+        story.ask("ec2", "CreateTags", Resources=["cr-1"], Tags=[{"Key": "team", "Value": "db"}])
+        await clock.sleep(61)
+        return await story.drift(instance, await story.resolve(story.wanted), LABELS)
+
+    assert run_in_virtual_time(main) is DriftReason.CAPACITY_RESERVATION
+
+
+def test_a_block_is_drained_in_its_last_forty_minutes() -> None:
+    async def main(clock: VirtualClock) -> list[list[str]]:
+        ends = format_timestamp(clock.now() + 7200)
+        block = described_row(reservationType="capacity-block", endTime=ends)
+        story = ReservationScenario(clock, reservations=[block])
+        marked = [
+            ReservedNode(kind="NodeClaim", name="general-1", instance_id="i-1", labels=LABELS)
+        ]
+        seen = []
+        for _ in range(3):
+            resolved = await story.resolve(story.wanted)
+            seen.append(find_expiring_nodes(marked, resolved.reservations))
+            await clock.sleep(41 * 60)
+        return seen
+
+    assert run_in_virtual_time(main) == [[], [], ["general-1"]]

@@ -1,0 +1,327 @@
+"""Interruptions: messages of the queue, removed once dealt with, and failing status checks."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.aws_account import ScriptedApi, run_in_virtual_time
+from tests.support.aws_provider import ProviderScene, claim_requirements, node_claim, run_scene
+
+from wainwright.aws.api.services import Ec2, Sqs
+from wainwright.aws.interruptions import (
+    InstanceStatusProvider,
+    InterruptionQueue,
+    parse_interruptions,
+    scheduled_events,
+)
+from wainwright.clock import EPOCH, VirtualClock
+from wainwright.errors import AwsError, TemporarilyUnavailableError
+from wainwright.metrics import (
+    INTERRUPTION_MESSAGES_DELETED,
+    INTERRUPTION_MESSAGES_RECEIVED,
+    INTERRUPTION_QUEUE_DURATION,
+    UNHEALTHY_INSTANCES,
+    MetricsRegistry,
+)
+from wainwright.model.node_claim import Interruption, InterruptionKind
+
+EC2, HEALTH = "aws.ec2", "aws.health"
+TIME, AT = "2026-01-01T00:00:10Z", EPOCH + 10
+I1 = {"instance-id": "i-1"}
+
+
+def body(kind: str, detail: dict[str, Any], source: str = EC2, **more: Any) -> str:
+    event = {"version": "0", "source": source, "detail-type": kind, "time": TIME, "detail": detail}
+    return msgspec.json.encode(event | more).decode()
+
+
+STATE = "EC2 Instance State-change Notification"
+HEALTH_EVENT = {
+    "service": "EC2",
+    "eventTypeCategory": "scheduledChange",
+    "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+    "startTime": "Thu, 01 Jan 2026 01:00:00 GMT",
+    "affectedEntities": [{"entityValue": "i-1"}, {"entityValue": "i-2"}],
+}
+READ: list[tuple[str, str, list[tuple[InterruptionKind, str, float | None]]]] = [
+    (
+        "spot",
+        body("EC2 Spot Instance Interruption Warning", {**I1, "instance-action": "terminate"}),
+        [(InterruptionKind.SPOT, "i-1", AT + 120)],
+    ),
+    (
+        "rebalance",
+        body("EC2 Instance Rebalance Recommendation", I1),
+        [(InterruptionKind.REBALANCE, "i-1", None)],
+    ),
+    (
+        "stopping",
+        body(STATE, {**I1, "state": "stopping"}),
+        [(InterruptionKind.STOPPING, "i-1", None)],
+    ),
+    (
+        "stopped",
+        body(STATE, {**I1, "state": "stopped"}),
+        [(InterruptionKind.STOPPING, "i-1", None)],
+    ),
+    (
+        "ending",
+        body(STATE, {**I1, "state": "shutting-down"}),
+        [(InterruptionKind.TERMINATING, "i-1", None)],
+    ),
+    (
+        "ended",
+        body(STATE, {**I1, "state": "terminated"}),
+        [(InterruptionKind.TERMINATING, "i-1", None)],
+    ),
+    ("starting", body(STATE, {**I1, "state": "pending"}), []),
+    ("running", body(STATE, {**I1, "state": "running"}), []),
+    (
+        "reservation",
+        body(
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            {**I1, "instance-termination-time": "2026-01-01T00:02:00Z"},
+        ),
+        [(InterruptionKind.RESERVATION, "i-1", EPOCH + 120)],
+    ),
+    (
+        "scheduled",
+        body("AWS Health Event", HEALTH_EVENT, HEALTH),
+        [
+            (InterruptionKind.SCHEDULED, "i-1", EPOCH + 3600),
+            (InterruptionKind.SCHEDULED, "i-2", EPOCH + 3600),
+        ],
+    ),
+    (
+        "health of something else",
+        body("AWS Health Event", {**HEALTH_EVENT, "service": "EBS"}, HEALTH),
+        [],
+    ),
+    (
+        "health without a change",
+        body("AWS Health Event", {**HEALTH_EVENT, "eventTypeCategory": "issue"}, HEALTH),
+        [],
+    ),
+    ("unknown", body("EC2 Fleet Information", I1), []),
+    ("another source", body("EC2 Spot Instance Interruption Warning", I1, "aws.rds"), []),
+]
+
+
+@pytest.mark.parametrize(("text", "found"), [case[1:] for case in READ], ids=[c[0] for c in READ])
+def test_what_a_message_announces(
+    text: str, found: list[tuple[InterruptionKind, str, float | None]]
+) -> None:
+    read = parse_interruptions(text)
+    assert [(each.kind, each.instance, each.ends_at) for each in read] == found
+    assert {each.at for each in read} <= {AT}
+
+
+UNREADABLE = [
+    "",
+    "not json",
+    "[]",
+    "{}",
+    body("EC2 Spot Instance Interruption Warning", {}),
+    body("EC2 Spot Instance Interruption Warning", I1, time="yesterday"),
+    body("AWS Health Event", {**HEALTH_EVENT, "affectedEntities": [{}]}, HEALTH),
+]
+
+
+def test_only_advice_leaves_the_machine_where_it_is() -> None:
+    assert [kind for kind in InterruptionKind if not kind.ends] == [InterruptionKind.REBALANCE]
+
+
+async def heard(
+    seam: Any, clock: VirtualClock, metrics: MetricsRegistry, count: int
+) -> list[Interruption]:
+    """So many announcements, each dealt with."""
+    found: list[Interruption] = []
+    async for event in InterruptionQueue(Sqs(seam, "wain"), clock, metrics).events():
+        found.append(event)
+        if len(found) > count:
+            break
+    return found[:count]
+
+
+def message(text: str, receipt: str, sent: float = EPOCH - 3) -> dict[str, Any]:
+    stamp = {"SentTimestamp": str(int(sent * 1000))}
+    return {"Body": text, "ReceiptHandle": receipt, "Attributes": stamp}
+
+
+def queue(*answers: Any) -> ScriptedApi:
+    return ScriptedApi(
+        {
+            "GetQueueUrl": {"QueueUrl": "https://queue"},
+            "ReceiveMessage": list(answers),
+            "DeleteMessage": {},
+        }
+    )
+
+
+SPOT, MORE = READ[0][1], {"Messages": [message(READ[1][1], "last")]}
+
+
+def test_what_nobody_understands_is_counted_and_removed() -> None:
+    async def main(clock: VirtualClock) -> None:
+        metrics = MetricsRegistry()
+        odd = [message(text, f"odd-{n}") for n, text in enumerate(UNREADABLE)]
+        dull = [message(READ[6][1], "dull")]
+        seam = queue({"Messages": [*odd, *dull, message(SPOT, "spot")]}, MORE)
+        (event,) = await heard(seam, clock, metrics, 1)
+        assert event.kind is InterruptionKind.SPOT
+        removed = [each["ReceiptHandle"] for each in seam.asked("DeleteMessage")]
+        assert removed == [*(f"odd-{n}" for n in range(len(UNREADABLE))), "dull", "spot"]
+        count = {
+            word: metrics.value(INTERRUPTION_MESSAGES_RECEIVED, message_type=word)
+            for word in ("unparsable", "no_op")
+        }
+        assert count == {"unparsable": len(UNREADABLE), "no_op": 1}
+        assert metrics.value(INTERRUPTION_MESSAGES_DELETED) == len(removed)
+        assert metrics.distribution(INTERRUPTION_QUEUE_DURATION).count == len(removed) + 1
+
+    run_in_virtual_time(main)
+
+
+def test_a_message_stays_until_all_of_it_is_dealt_with() -> None:
+    async def main(clock: VirtualClock) -> None:
+        seam = queue({"Messages": [message(READ[9][1], "both")]}, MORE)
+        events = InterruptionQueue(Sqs(seam, "wain"), clock, MetricsRegistry()).events()
+        for expected in ("i-1", "i-2"):
+            assert (await anext(events)).instance == expected
+            assert not seam.asked("DeleteMessage")
+        await anext(events)
+        assert [each["ReceiptHandle"] for each in seam.asked("DeleteMessage")] == ["both"]
+
+    run_in_virtual_time(main)
+
+
+def test_a_queue_that_cannot_be_read_is_asked_again() -> None:
+    async def main(clock: VirtualClock) -> None:
+        lost = AwsError("AWS.SimpleQueueService.NonExistentQueue", "no such queue")
+        seam = queue(lost, lost, {"Messages": [message(SPOT, "spot")]}, MORE)
+        assert await heard(seam, clock, MetricsRegistry(), 1)
+        assert clock.now() - EPOCH >= 10
+
+    run_in_virtual_time(main)
+
+
+def test_a_message_that_cannot_be_removed_is_no_failure() -> None:
+    async def main(clock: VirtualClock) -> None:
+        seam = ScriptedApi(
+            {
+                "GetQueueUrl": {"QueueUrl": "https://queue"},
+                "ReceiveMessage": [{"Messages": [message(SPOT, "spot")]}, MORE],
+                "DeleteMessage": AwsError("InternalError", "try later", 500),
+            }
+        )
+        metrics = MetricsRegistry()
+        assert await heard(seam, clock, metrics, 1)
+        assert metrics.value(INTERRUPTION_MESSAGES_DELETED) == 0
+
+    run_in_virtual_time(main)
+
+
+def test_what_the_account_announces_is_heard() -> None:
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, claim_requirements(capacity="spot")))
+        await scene.clock.sleep(5)
+        mishap = {"instance": found.id, "kind": "spot"}
+        scene.emulated.change({"interruptions": [mishap]})
+        kinds = []
+        async for event in scene.cloud.interruptions():
+            assert event.instance == found.id
+            kinds.append(event.kind)
+            if event.kind is InterruptionKind.TERMINATING:
+                break
+        assert kinds == [InterruptionKind.SPOT, InterruptionKind.TERMINATING]
+
+    run_scene(test)
+
+
+def befallen(scene: ProviderScene, instance: str, kind: str, **more: Any) -> None:
+    scene.emulated.change({"interruptions": [{"instance": instance, "kind": kind, **more}]})
+
+
+@pytest.mark.parametrize("check", ["instance-check", "system-check"])
+def test_a_check_may_fail_for_two_minutes(check: str) -> None:
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        await scene.clock.sleep(5)
+        befallen(scene, found.id, check)
+        await scene.clock.sleep(118)
+        assert not await scene.cloud.unhealthy_instances()
+        await scene.clock.sleep(2)
+        for _ in range(2):
+            (event,) = await scene.cloud.unhealthy_instances()
+            assert (event.kind, event.instance) == (InterruptionKind.UNHEALTHY, found.id)
+            assert event.kind.forceful
+        count = {"category": InterruptionKind.UNHEALTHY.value}
+        assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 1
+        befallen(scene, found.id, "mended")
+        assert not await scene.cloud.unhealthy_instances()
+        befallen(scene, found.id, check)
+        await scene.clock.sleep(120)
+        assert await scene.cloud.unhealthy_instances()
+        assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 2
+
+    run_scene(test)
+
+
+def test_a_volume_that_fails_is_no_reason() -> None:
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        await scene.clock.sleep(5)
+        befallen(scene, found.id, "attached-ebs-check")
+        await scene.clock.sleep(300)
+        assert not await scene.cloud.unhealthy_instances()
+
+    run_scene(test)
+
+
+@pytest.mark.parametrize("code", ["instance-retirement", "system-reboot"])
+def test_what_ec2_has_in_store_is_told_in_time(code: str) -> None:
+    async def test(scene: ProviderScene) -> None:
+        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        await scene.clock.sleep(5)
+        befallen(scene, found.id, code, seconds=3600)
+        (event,) = await scene.cloud.unhealthy_instances()
+        assert (event.kind, event.detail) == (InterruptionKind.SCHEDULED, code)
+        assert not event.kind.forceful
+        assert event.ends_at is not None
+        assert abs(event.ends_at - scene.clock.now() - 3600) < 1
+
+    run_scene(test)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"Code": "instance-stop", "Description": "soon"}, True),
+        ({"Code": "instance-stop", "NotBefore": datetime(2026, 1, 1, tzinfo=UTC)}, True),
+        ({"Code": "instance-stop", "Description": "[Completed] it was"}, False),
+        ({"Code": "instance-stop", "Description": "[Canceled] not after all"}, False),
+        ({"Code": "something-else"}, False),
+    ],
+)
+def test_what_is_over_is_not_told(event: dict[str, Any], told: bool) -> None:
+    assert bool(list(scheduled_events({"InstanceId": "i-1", "Events": [event]}, EPOCH))) is told
+
+
+def test_who_may_not_ask_does_without() -> None:
+    async def main(clock: VirtualClock) -> None:
+        denied = AwsError("UnauthorizedOperation", "no", 403)
+        seam = ScriptedApi({"DescribeInstanceStatus": denied})
+        assert await InstanceStatusProvider(Ec2(seam), clock, MetricsRegistry()).look() == []
+
+    run_in_virtual_time(main)
+
+
+def test_who_gets_no_answer_asks_again() -> None:
+    async def test(scene: ProviderScene) -> None:
+        broken = {"operation": "DescribeInstanceStatus", "code": "InternalError", "status": 500}
+        scene.emulated.change({"faults": [broken]})
+        with pytest.raises(TemporarilyUnavailableError):
+            await scene.cloud.unhealthy_instances()
+
+    run_scene(test)

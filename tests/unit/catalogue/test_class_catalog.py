@@ -1,0 +1,218 @@
+"""Catalogues as a whole: what they share, what they say, and what never changes."""
+
+import pytest
+from tests.support.catalogue_builders import (
+    NOW,
+    build_catalogue,
+    catalog_object,
+    cloud_object,
+    instance_type_object,
+    node_class_object,
+    overlay_object,
+)
+
+from wainwright.catalogue.class_catalog import CatalogBuilder
+from wainwright.catalogue.offerings.built_in_offerings import load_built_in_offerings
+from wainwright.catalogue.region_catalog import (
+    CatalogInputs,
+    CatalogScope,
+    FeatureGates,
+    SharedLayers,
+)
+from wainwright.errors import InvalidInputError
+from wainwright.model.instance_type import UNLIMITED
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import NODEPOOL, ZONE
+from wainwright.model.requirements import Requirements
+
+WEST = cloud_object(instanceTypes=["c5.large", "m5.xlarge"])
+
+
+def test_us_east_1_has_every_type_with_all_its_offerings() -> None:
+    made = build_catalogue()
+    assert made.region == "us-east-1"
+    assert len(made.types) == 1375
+    assert [kind.name for kind in made.types] == sorted(made.by_name)
+    assert len(made.unpriced) == 35
+    assert made.remarks == ()
+    assert made.fee == 0
+
+
+def test_there_is_one_offering_for_each_zone_and_capacity_type() -> None:
+    for kind in build_catalogue().types:
+        bought = [(each.zone, each.capacity_type) for each in kind.offerings]
+        assert len(set(bought)) == len(bought)
+        assert all(zone is not None for zone, _ in bought)
+
+
+def test_untouched_types_share_their_offerings_with_all_classes() -> None:
+    assert (
+        build_catalogue().by_name["m5.large"].offerings
+        is load_built_in_offerings("us-east-1").priced["m5.large"]
+    )
+
+
+def test_pools_of_one_class_share_one_catalogue() -> None:
+    scopes = tuple(CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b"))
+    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
+    assert made.of(scopes[0]) is made.of(scopes[1])
+
+
+def test_an_overlay_for_one_pool_sets_its_catalogue_apart() -> None:
+    scopes = tuple(
+        CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b", "c")
+    )
+    only = overlay_object("only", (NODEPOOL, "In", ["a"]), price="0.5")
+    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes, overlays=(only,)))
+    assert made.of(scopes[0]) is not made.of(scopes[1])
+    assert made.of(scopes[1]) is made.of(scopes[2])
+
+
+def test_labels_of_a_pools_template_can_be_overlaid() -> None:
+    scope = CatalogScope(node_class=node_class_object(), pool="a", labels={"team": "web"})
+    other = CatalogScope(node_class=node_class_object(), pool="b", labels={"team": "db"})
+    webs = overlay_object("web", ("team", "In", ["web"]), price="0.5")
+    supply = CatalogInputs(now=NOW, cloud=WEST, scopes=(scope, other), overlays=(webs,))
+    prices = [
+        {
+            offering.price
+            for offering in CatalogBuilder(supply).of(each).by_name["c5.large"].offerings
+        }
+        for each in (scope, other)
+    ]
+    assert prices[0] == {0.5}
+    assert 0.5 not in prices[1]
+
+
+def test_classes_that_differ_have_sizes_of_their_own() -> None:
+    scopes = tuple(
+        CatalogScope(node_class=node_class_object(kubelet={"maxPods": pods})) for pods in (10, 20)
+    )
+    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
+    found = [made.of(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
+    assert found == [10, 20]
+
+
+def test_the_index_knows_every_label_that_the_catalogue_names() -> None:
+    types = catalog_object(
+        {
+            "name": "rack",
+            "capacity": {"cpu": "1"},
+            "requirements": [{"key": "example.com/rack", "operator": "In", "values": ["r1"]}],
+            "offerings": [{"labels": {"example.com/hall": "h1"}, "price": 1}],
+        }
+    )
+    index: InstanceTypeIndex = build_catalogue(catalog=types).index
+    assert {"example.com/rack", "example.com/hall"} <= index.keys
+
+
+def test_a_region_that_contradicts_the_catalog_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="the region us-east-1 was asked for"):
+        build_catalogue(catalog=catalog_object(), region="us-east-1")
+
+
+def test_a_zone_less_lot_stays_when_zones_are_left_out() -> None:
+    types = catalog_object(
+        {
+            "name": "rack",
+            "capacity": {"cpu": "1"},
+            "offerings": [
+                {"labels": {"karpenter.sh/capacity-type": "on-demand"}, "price": 1},
+                {"labels": {ZONE: "hall-a"}, "price": 2},
+                {"labels": {ZONE: "hall-b"}, "price": 3},
+            ],
+        }
+    )
+    made = build_catalogue(catalog=types, cloud=cloud_object(region="dc-1", zones=["hall-a"]))
+    assert [offering.price for offering in made.by_name["rack"].offerings] == [1, 2]
+
+
+def test_the_zones_id_is_stated_once_for_all() -> None:
+    labels = {"karpenter.sh/capacity-type": "on-demand", ZONE: "hall-a"}
+    types = catalog_object(
+        {
+            "name": "rack",
+            "capacity": {"cpu": "1"},
+            "offerings": [
+                {"labels": labels | {"topology.k8s.aws/zone-id": "h1"}, "price": 1},
+                {"labels": labels, "price": 2},
+            ],
+        }
+    )
+    assert SharedLayers(CatalogInputs(now=NOW, catalog=types)).region_catalog.zones == {
+        "hall-a": "h1"
+    }
+
+
+def test_the_gate_leaves_the_rest_of_a_catalog_alone() -> None:
+    reserved = {"labels": {"karpenter.sh/capacity-type": "reserved"}, "price": 1e-9, "available": 1}
+    paid = {"labels": {"karpenter.sh/capacity-type": "spot"}, "price": 1}
+    types = catalog_object(
+        {"name": "rack", "capacity": {"cpu": "1"}, "offerings": [reserved, paid]}
+    )
+    off = build_catalogue(catalog=types, gates=FeatureGates(capacity_reservations=False))
+    assert [offering.price for offering in off.by_name["rack"].offerings] == [1]
+    assert len(build_catalogue(catalog=types).by_name["rack"].offerings) == 2
+
+
+def test_windows_classes_have_windows_types_and_no_arm_machines() -> None:
+    made = build_catalogue(CatalogScope(node_class=node_class_object(amiFamily="Windows2022")))
+    assert made.by_name["m5.large"].requirements.single_value("kubernetes.io/os") == "windows"
+    assert {offering.available for offering in made.by_name["m6g.large"].offerings} == {0}
+    assert {offering.available for offering in made.by_name["m5.large"].offerings} == {UNLIMITED}
+
+
+def test_a_declaration_of_a_reserved_offering_is_remarked() -> None:
+    endless = instance_type_object(
+        "c5.large",
+        offerings=[
+            {
+                "karpenter.sh/capacity-type": "reserved",
+                "karpenter.k8s.aws/capacity-reservation-id": "cr-9",
+                "karpenter.sh/price": 0.001,
+            }
+        ],
+    )
+    made = build_catalogue(cloud=WEST, instance_types=(endless,))
+    (offering,) = made.by_name["c5.large"].offerings
+    assert offering.reservation_id == "cr-9"
+    assert "has no end" in str(made.remarks[0])
+
+
+def test_values_of_any_kind_become_label_text() -> None:
+    odd = instance_type_object(
+        "c5.large", offerings=[{"flag": True, "count": 3, "karpenter.sh/price": "1"}]
+    )
+    (offering,) = build_catalogue(cloud=WEST, instance_types=(odd,)).by_name["c5.large"].offerings
+    assert offering.requirements == Requirements.from_labels({"flag": "true", "count": "3"})
+
+
+def test_old_names_of_labels_are_understood() -> None:
+    old = instance_type_object(
+        "c5.large",
+        offerings=[
+            {
+                "karpenter.sh/capacity-type": "on-demand",
+                "failure-domain.beta.kubernetes.io/zone": "us-west-2b",
+            }
+        ],
+    )
+    (offering,) = build_catalogue(cloud=WEST, instance_types=(old,)).by_name["c5.large"].offerings
+    assert (offering.zone, offering.price) == ("us-west-2b", 0.085)
+
+
+def test_offerings_with_equal_labels_stand_in_the_order_of_the_prices_in_force() -> None:
+    labels = {"karpenter.sh/capacity-type": "spot", ZONE: "hall-a"}
+    twice = catalog_object(
+        {
+            "name": "rack",
+            "capacity": {"cpu": "1"},
+            "offerings": [
+                {"labels": labels, "price": 1, "available": UNLIMITED},
+                {"labels": labels, "price": 2, "available": 0},
+            ],
+        }
+    )
+    same = [{"instanceType": "rack", "capacityType": "spot", "price": 3}]
+    made = build_catalogue(catalog=twice, cloud=cloud_object(region="dc-1", prices=same))
+    assert [offering.available for offering in made.by_name["rack"].offerings] == [0, UNLIMITED]

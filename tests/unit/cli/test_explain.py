@@ -1,0 +1,369 @@
+"""`wain explain pod`: what decided where a pod goes, pools and nodes that were passed over, pods
+that no plan is for; and that fixes are tried only where they are printed.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.support.manifest_tables import TESTS
+
+from wainwright.cli.main import wain
+from wainwright.core.explain.suggestion_trials import TrialRunner
+from wainwright.errors import UsageError
+
+NOW = ("--now", "2026-01-31T12:00:00Z")
+CLOUD = """\
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+metadata: {name: test}
+spec:
+  region: us-west-2
+  zones: [us-west-2a]
+  instanceTypes: [m5.large, m5.xlarge]
+  prices: [{instanceType: m5.large, capacityType: spot, price: 0.5},
+           {instanceType: m5.xlarge, capacityType: spot, price: 0.5}]
+"""
+POOL = """\
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: NAME}
+spec: {weight: WEIGHT, LIMITStemplate: {spec: {requirements: [REQUIREMENTS]}}}
+"""
+ON_DEMAND = "{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}"
+LARGE = "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}"
+POD = """\
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec: {MOREcontainers: [{name: c, resources: {requests: {cpu: CPU}}}]}
+"""
+NODE = """\
+---
+apiVersion: v1
+kind: Node
+metadata: {name: here, labels: {kubernetes.io/hostname: here}}
+spec: {providerID: "aws:///us-west-2a/i-1"}
+status: {allocatable: {cpu: "1", memory: 4Gi, pods: "10"},
+         capacity: {cpu: "1", memory: 4Gi, pods: "10"},
+         conditions: [{type: Ready, status: "True"}]}
+"""
+
+
+def pool(name: str, weight: int = 1, requirements: str = "", limits: str = "") -> str:
+    made = POOL.replace("NAME", name).replace("WEIGHT", str(weight))
+    return made.replace("REQUIREMENTS", requirements).replace("LIMITS", limits)
+
+
+def pod(name: str, cpu: str = "1", more: str = "") -> str:
+    return POD.replace("NAME", name).replace("CPU", f'"{cpu}"').replace("MORE", more)
+
+
+def run_explain(name: str, *documents: str, flags: tuple[str, ...] = ()) -> Result:
+    text = "".join((CLOUD, *documents))
+    line = ("explain", "pod", name, "-", *NOW, *flags)
+    return CliRunner().invoke(wain, line, input=text, standalone_mode=False)
+
+
+def explain_lines(name: str, *documents: str, flags: tuple[str, ...] = ()) -> list[str]:
+    result = run_explain(name, *documents, flags=flags)
+    assert result.exception is None, result.exception
+    return [line.strip() for line in result.stdout.splitlines()]
+
+
+EXAMPLES = TESTS.parent / "examples"
+
+
+def test_a_pod_that_joined_is_told_so_and_what_a_heavier_pool_could_have_done() -> None:
+    line = ("explain", "pod", "custom-0", str(EXAMPLES / "weights-joined-node"), *NOW)
+    said = CliRunner().invoke(wain, line, standalone_mode=False).stdout
+    assert "the node was planned for shop/web-0 and has room" in said
+    assert "custom (weight 100) could have opened a node for it; with --strict-weights" in said
+    assert "first pool" not in said
+
+
+def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
+    said = explain_lines(
+        "big",
+        pool("small", 100, LARGE),
+        pool("full", 50, limits="limits: {cpu: 1}, "),
+        pool("tainted", 20).replace(
+            "{spec: {", "{spec: {taints: [{key: team, value: x, effect: NoSchedule}], "
+        ),
+        pool("last"),
+        pod("big", "3"),
+    )
+    assert "opened for it by last (weight 1), the first pool by weight that could" in said
+    assert "small (weight 100): needs 3 cpu, the largest left offers 1930m (m5.large)" in said
+    assert any(line.startswith("full (weight 50): the limit of 1 cpu is reached") for line in said)
+    assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
+
+
+def test_a_limit_that_this_plan_has_used_up_is_told_with_what_it_uses() -> None:
+    limited = pool("limited", 100, LARGE, limits="limits: {cpu: 2}, ")
+    said = explain_lines("b", limited, pool("rest"), pod("a", "1500m"), pod("b", "1400m"))
+    reached = "the limit of 2 cpu is reached: 2 in use, and m5.large would add 2"
+    assert f"limited (weight 100): {reached}" in said
+    assert not any("counted as the largest" in line for line in said)
+
+
+def test_a_limit_is_told_with_how_nodes_count_that_may_still_be_large() -> None:
+    limited = pool("limited", 100, limits="limits: {cpu: 5}, ")
+    apart = (
+        "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
+        "[{topologyKey: kubernetes.io/hostname, labelSelector: {}}]}}, "
+    )
+    pods = [pod(name, more=apart) for name in "ab"]
+    said = explain_lines("b", limited, pool("rest"), *pods)
+    assert any(line.startswith("limited (weight 100): the limit of 5 cpu") for line in said)
+    assert "nodes planned in the same round counted as the largest type left to them" in said
+
+
+def test_without_nodes_in_the_input_none_is_spoken_of() -> None:
+    said = explain_lines("a", pool("only"), pod("a"))
+    assert not any("node of the input" in line for line in said)
+    assert "opened for it by only, the only pool" in said
+
+
+def test_nodes_of_the_input_say_why_they_do_not_take_it() -> None:
+    said = explain_lines("a", NODE, pool("only"), pod("a", "1500m"))
+    assert "no node of the input takes it" in said
+    assert "1 node: too little cpu, best 500m short (here)" in said
+
+
+def test_a_pool_that_allows_one_capacity_type_is_named_for_it() -> None:
+    said = explain_lines("a", pool("only", requirements=ON_DEMAND), pod("a"))
+    assert "on-demand: only allows nothing else" in said
+    assert not any("spot" in line for line in said)
+
+
+def test_a_pod_that_allows_one_capacity_type_is_named_for_it() -> None:
+    selector = "nodeSelector: {karpenter.sh/capacity-type: on-demand}, "
+    assert "on-demand: its pods allow nothing else" in explain_lines(
+        "a", pool("p"), pod("a", more=selector)
+    )
+
+
+def test_spot_that_is_dearer_is_told_with_its_price() -> None:
+    said = explain_lines("a", pool("only"), pod("a"))
+    assert "not reserved: no reservation is selected that would do" in said
+    assert "not spot: the cheapest costs $0.500/h, which is more than on demand" in said
+
+
+def test_one_instance_type_is_one() -> None:
+    said = explain_lines("a", pool("only", requirements=LARGE), pod("a"))
+    assert "1 instance type is left that holds all its pods" in said
+
+
+def test_what_is_packed_by_cost_is_told_so_where_first_fit_does_otherwise(tmp_path: Path) -> None:
+    dear = "{instanceType: m5.xlarge, capacityType: on-demand, price: 1.0}"
+    file = tmp_path / "all.yaml"
+    file.write_text(
+        CLOUD.replace("prices: [", f"prices: [{dear}, ") + pool("only") + pod("a") + pod("b")
+    )
+    line = ("explain", "pod", "a", str(file), *NOW)
+    first_fit, by_cost = (
+        CliRunner().invoke(wain, (*line, "--packing", packing), standalone_mode=False).stdout
+        for packing in ("first-fit", "cost")
+    )
+    assert "opened for it by only" in first_fit
+    assert "packed with others for the lowest price" in by_cost
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "why"),
+    [
+        (
+            "schedulingGates: [{name: example.com/wait}], ",
+            "",
+            "it waits until its scheduling gates are taken off: example.com/wait",
+        ),
+        ("nodeName: here, ", "", "it is on node here already, and stays there"),
+        ("", "status: {phase: Succeeded}\n", "it has finished (Succeeded)"),
+    ],
+    ids=["gated", "bound", "finished"],
+)
+def test_a_pod_that_no_plan_is_for_is_told_why_with_exit_code_one(
+    more: str, status: str, why: str
+) -> None:
+    documents = (NODE, pool("only"), pod("other"), pod("quiet", more=more) + status)
+    result = run_explain("quiet", *documents)
+    assert (result.return_value, result.stdout) == (1, f"default/quiet is not planned: {why}\n")
+    made = json.loads(run_explain("quiet", *documents, flags=("-o", "json")).stdout)
+    assert (made["pod"], made["evaluated"], made["placed"]) == ("default/quiet", False, False)
+
+
+def test_a_misspelt_pod_is_a_usage_error_with_a_suggestion() -> None:
+    error = run_explain("wbe-0", pool("only"), pod("web-0")).exception
+    assert isinstance(error, UsageError)
+    assert (error.message, error.hint) == (
+        "the input has no pod wbe-0",
+        "did you mean default/web-0?",
+    )
+
+
+def test_a_pod_without_a_place_shows_the_funnel(tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(CLOUD + pool("only") + pod("whale", "100"))
+    line = ("explain", "pod", "whale", str(file), *NOW)
+    result = CliRunner().invoke(wain, line, standalone_mode=False)
+    assert result.return_value == 1
+    assert "default/whale has no place: no pool can launch a node for it" in result.stdout
+    assert "     0 after resources\n" in result.stdout
+
+
+def test_amounts_side_by_side_are_in_one_unit() -> None:
+    said = explain_lines("whale", pool("only"), pod("whale").replace('cpu: "1"', "memory: 64Gi"))
+    assert "only: needs 64Gi memory, the largest left offers 13.8Gi (m5.xlarge)" in said
+
+
+def test_one_value_is_left() -> None:
+    flexible = LARGE.replace("In, values: [m5.large]", "Exists, minValues: 2")
+    said = explain_lines("a", pool("only", requirements=flexible), pod("a", "3"))
+    key = "node.kubernetes.io/instance-type"
+    assert f"only: minValues asks for 2 values of {key}, and 1 is left" in said
+
+
+def affinity(kind: str, *terms: str) -> str:
+    return f"affinity: {{nodeAffinity: {{{kind}: {', '.join(terms)}}}}}, "
+
+
+def either(*terms: str) -> str:
+    listed = ", ".join(f"{{matchExpressions: [{term}]}}" for term in terms)
+    return affinity(
+        "requiredDuringSchedulingIgnoredDuringExecution", f"{{nodeSelectorTerms: [{listed}]}}"
+    )
+
+
+XLARGE = LARGE.replace("m5.large", "m5.xlarge")
+ZONE_A = "{key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}"
+LABELLED = NODE.replace("hostname: here", "hostname: here, topology.kubernetes.io/zone: us-west-2a")
+
+
+def test_a_heavier_pool_is_asked_by_the_term_that_counts() -> None:
+    pools = pool("heavy", 10, XLARGE), pool("light", 1, LARGE)
+    said = explain_lines("a", *pools, pod("a", more=either(LARGE, ZONE_A)))
+    assert (
+        "heavy (weight 10): the pod needs node.kubernetes.io/instance-type In [m5.large], "
+        "and only In [m5.xlarge] is on offer"
+    ) in said
+
+
+@pytest.mark.parametrize("flags", [(), ("--strict-weights",)], ids=["joins", "strict"])
+def test_a_pool_that_only_a_later_term_lets_in_could_not_have_opened_a_node(
+    flags: tuple[str, ...],
+) -> None:
+    pools = pool("heavy", 10, XLARGE), pool("light", 1, LARGE)
+    first = pod("b", "1100m", more=either(LARGE))
+    said = explain_lines(
+        "a", *pools, first, pod("a", "100m", more=either(LARGE, ZONE_A)), flags=flags
+    )
+    assert any(line.startswith("the node was planned for default/b") for line in said)
+    assert not any("heavy" in line for line in said)
+
+
+def test_a_node_that_a_preference_passes_over_is_not_said_to_refuse() -> None:
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    liked = affinity(preferred, f"[{{weight: 5, preference: {{matchExpressions: [{LARGE}]}}}}]")
+    said = explain_lines("a", NODE, pool("only"), pod("a", "100m", more=liked))
+    assert "it goes to no node of the input" in said
+    wish = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
+    assert f"1 node: would do (here), had it given up {wish}" in said
+
+
+def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
+    spread = (
+        "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, "
+        "whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}], "
+    )
+    said = explain_lines("b", NODE, pool("only"), *(pod(name, "100m", spread) for name in "ab"))
+    wish = "to be spread over kubernetes.io/hostname with maxSkew 1"
+    assert f"1 node: would do (here), had it given up {wish}" in said
+
+
+def test_a_node_that_only_a_later_term_selects_is_not_said_to_refuse() -> None:
+    said = explain_lines("a", LABELLED, pool("only"), pod("a", "100m", more=either(LARGE, ZONE_A)))
+    later = "by a later alternative of the pod; an earlier one goes first"
+    assert f"1 node: would do (here) {later}" in said
+
+
+def test_a_node_that_is_being_deleted_is_told_so() -> None:
+    taint = "taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}], "
+    leaving = NODE.replace("spec: {", f"spec: {{{taint}")
+    assert "1 node: being deleted" in explain_lines("a", leaving, pool("only"), pod("a", "100m"))
+    assert "1 node: being deleted" in explain_lines("a", leaving, pool("only"), pod("a", "100"))
+
+
+def test_a_port_that_daemonsets_take_everywhere_is_named() -> None:
+    taking = "ports: [{containerPort: 80, hostPort: 80}], "
+    agent = f"""\
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: agent}}
+spec:
+  selector: {{matchLabels: {{a: b}}}}
+  template:
+    metadata: {{labels: {{a: b}}}}
+    spec: {{containers: [{{name: c, {taking}}}]}}
+"""
+    wanted = pod("a").replace("name: c, ", f"name: c, {taking}")
+    said = explain_lines("a", agent, pool("only"), wanted)
+    assert "only: the pod needs port 80, which a daemonset takes there" in said
+
+
+def test_machines_that_nobody_asked_for_are_not_among_the_types_left() -> None:
+    metal = CLOUD.replace("[m5.large, m5.xlarge]", "[m5.24xlarge, m5.metal, m5a.24xlarge]")
+    metal = metal.partition("  prices")[0]
+    line = ("explain", "pod", "a", "-", *NOW)
+    text = metal + pool("only", requirements=ON_DEMAND) + pod("a", "90")
+    said = CliRunner().invoke(wain, line, input=text, standalone_mode=False).stdout
+    assert "2 instance types are left that hold all its pods; the cheapest is taken" in said
+    assert "beside 1 with accelerators or of bare metal, which nobody asks for" in said
+    shown = CliRunner().invoke(wain, ("plan", "-", *NOW), input=text, standalone_mode=False).stdout
+    assert "2 types" in shown
+
+
+WORLD = "".join((CLOUD, pool("p"), pod("small"), pod("large", "50")))
+TRIED = TrialRunner.__init__.__code__
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """What is called for every plan that has fixes tried."""
+    met: list[str] = []
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is TRIED:
+            met.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield met
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize(
+    ("command", "tried"),
+    [
+        (("plan",), 1),
+        (("reservations",), 0),
+        (("explain", "pod", "small"), 0),
+        (("explain", "pod", "large"), 1),
+    ],
+)
+def test_fixes_are_tried_only_where_they_are_told(command: tuple[str, ...], tried: int) -> None:
+    with watched() as met:
+        said = CliRunner().invoke(wain, [*command, "-", *NOW], input=WORLD, standalone_mode=False)
+    assert said.exception is None, said.output
+    assert len(met) == tried
+    assert ("try: " in said.stdout) == bool(tried)

@@ -1,0 +1,156 @@
+"""What holds for every command: streams, Ctrl-C, imports, the same bytes for any hash seed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.manifest_tables import TESTS
+
+ROOT = TESTS.parent
+STORY = "examples/reserved-then-spot"
+WAIN = (sys.executable, "-c", "from wainwright.cli.main import main; main()")
+COMMANDS = [
+    ("plan", STORY),
+    ("plan", STORY, "-o", "json"),
+    ("explain", "pod", "web-0", STORY),
+    ("--help",),
+]
+
+
+def started(arguments: tuple[str, ...], stdout: int | None) -> tuple[int, str]:
+    """Exit code and standard error; a stdout of None is closed."""
+    line = list(map(str, (*WAIN, *arguments)))
+    if stdout is None:
+        line = ["sh", "-c", 'exec "$@" >&-', "sh", *line]
+    done = subprocess.run(
+        line, cwd=ROOT, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_reader_who_has_had_enough_is_not_told_that_a_pod_has_no_place(
+    arguments: tuple[str, ...],
+) -> None:
+    reading, to = os.pipe()
+    os.close(reading)
+    try:
+        assert started(arguments, to) == (141, "")
+    finally:
+        os.close(to)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        code, told = started(arguments, full.fileno())
+    expected = "error: standard output cannot be written: No space left on device\n"
+    assert (code, told) == (2, expected)
+
+
+def test_a_closed_standard_output_is_told_in_one_line() -> None:
+    code, told = started(("plan", STORY), None)
+    assert (code, told) == (2, "error: standard output cannot be written: it is closed\n")
+
+
+def test_without_a_standard_error_the_plan_is_made_all_the_same() -> None:
+    line = ["sh", "-c", 'exec "$@" 2>&-', "sh", *WAIN, "plan", STORY]
+    done = subprocess.run(line, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0
+    assert "7 of 7 pods have a place" in done.stdout
+
+
+EXAMPLE = TESTS.parent / "examples" / "reserved-then-spot"
+PROGRAM = """\
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+_, folder, last = sys.argv
+
+
+def interrupt(event, details):
+    if event == "import" and details[0] == last:
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+from wainwright.cli.main import main
+
+sys.addaudithook(interrupt)
+sys.argv = ["wain", "plan", folder]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "loaded",
+    [
+        pytest.param("logging", id="while the engine for CEL starts, which is not Python"),
+        "wainwright.core.plan",
+    ],
+)
+def test_it_ends_in_a_word(loaded: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(EXAMPLE), loaded]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "interrupted")
+
+
+LOADED = """
+import sys
+from click.testing import CliRunner
+from wainwright.cli.main import wain
+
+result = CliRunner().invoke(wain, ["plan", "examples/reserved-then-spot", "-o", "json"])
+assert '"kind": "Plan"' in result.stdout, result.output
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+print(*sorted(name for name in sys.modules if name.startswith("wainwright.")))
+"""
+FOREIGN = {"boto3", "botocore", "aiohttp", "asyncio", "ssl", "prometheus_client", "rich"}
+OURS = ("wainwright.aws", "wainwright.emulator", "wainwright.kube", "wainwright.controllers")
+
+
+def test_a_plan_loads_nothing_that_talks_to_a_cloud_or_a_cluster() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=TESTS.parent, capture_output=True, check=True, text=True
+    )
+    packages, modules = (set(line.split()) for line in done.stdout.splitlines())
+    assert packages & FOREIGN == set()
+    assert [name for name in modules if name.startswith(OURS)] == []
+
+
+PRINT = """
+from click.testing import CliRunner
+from wainwright.cli.main import wain
+
+NOW = ("--now", "2026-01-31T12:00:00Z")
+for arguments in (
+    ("plan", "examples/weights-gpu-families", "-o", "json", *NOW),
+    ("plan", "examples/weights-gpu-families", "-o", "nodeclaims", *NOW),
+    ("plan", "--diff", "examples/reserved-only", "examples/reserved-then-spot", "-o", "json", *NOW),
+    ("reservations", "examples/reserved-only", "-o", "json", *NOW),
+    ("explain", "type", "p4d.24xlarge", "-o", "json"),
+    ("validate", "examples/mistakes", "-o", "json"),
+):
+    print(CliRunner().invoke(wain, arguments).stdout)
+"""
+
+
+def printed(seed: str) -> bytes:
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": seed,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-c", PRINT]
+    done = subprocess.run(
+        command, env=environment, cwd=TESTS.parent, capture_output=True, check=True
+    )
+    return done.stdout
+
+
+def test_law_2_another_hash_seed_prints_the_same_bytes() -> None:
+    first, second = printed("1"), printed("2")
+    assert first == second
+    assert first.count(b'"apiVersion"') >= 3

@@ -1,0 +1,65 @@
+"""Tables in a pipe, and the places of remarks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from wainwright.catalogue.diagnostics import object_warning
+from wainwright.cli.catalog_input import locate_remarks
+from wainwright.cli.printing import align_columns
+
+
+def test_columns_stand_below_each_other_and_numbers_end_at_the_right() -> None:
+    assert align_columns([("NAME", "PRICE"), ("a", "0.1"), ("long-name", "12")], numbers=1) == [
+        "NAME       PRICE",
+        "a            0.1",
+        "long-name     12",
+    ]
+
+
+def test_no_rows_are_no_lines() -> None:
+    assert align_columns([]) == []
+
+
+def on_a_terminal(code: str) -> str:
+    """What a little program prints to a terminal of 80 columns."""
+    terminal, window = os.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    subprocess.run([sys.executable, "-c", code], stdout=window, env=environment, check=True)
+    os.close(window)
+    with os.fdopen(terminal, "rb", buffering=0) as printed:
+        return printed.read(65536).decode().replace("\r\n", "\n")
+
+
+def test_on_a_narrow_terminal_no_number_is_cut() -> None:
+    long = "x" * 100
+    made = f"print_table(('NAME', 'PRICE'), [('{long}', '0.123456')], numbers=1)"
+    text = on_a_terminal(f"from wainwright.cli.printing import print_table; {made}")
+    assert f"{long}  0.123456" in text
+
+
+def test_on_a_narrow_terminal_sentences_fold() -> None:
+    words = " ".join(["word"] * 40)
+    made = f"print_table(('NAME', 'WHY'), [('a', '{words}')])"
+    text = on_a_terminal(f"from wainwright.cli.printing import print_table; {made}")
+    assert text.count("word") == 40
+    assert max(map(len, text.splitlines()[1:])) <= 80  # the heading has colours in it
+
+
+def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    one = "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: %s}\nspec: {}\n"
+    file.write_text(f"{one % 'a'}---\n{one % 'b'}")
+    remarks = [
+        object_warning("NodeOverlay", "b", ("spec",), "void"),
+        object_warning("NodeOverlay", "c", (), "?"),
+    ]
+    placed, homeless = locate_remarks(remarks, [str(file), "-"])
+    assert (placed.file, placed.line, placed.path) == (str(file), 9, "spec")
+    assert (homeless.file, homeless.line) == ("NodeOverlay c", None)
+
+
+def test_the_same_remark_is_shown_once() -> None:
+    remark = object_warning("Cloud", "", (), "said twice")
+    assert len(locate_remarks([remark, remark], [])) == 1

@@ -1,0 +1,95 @@
+"""The funnel: daemonsets come first, and cached answers hold for equal questions only."""
+
+import pytest
+from tests.support.model_builders import GIB, instance_type, offering
+
+from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
+from wainwright.core.plan import plan
+from wainwright.core.scheduling.nodeclaim_template import compile_templates
+from wainwright.messages import unschedulable
+from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.plan import UnschedulableGroup
+from wainwright.model.pod import DaemonSet, Pod
+from wainwright.model.reasons import LimitExceeded
+from wainwright.model.resources import Resources
+from wainwright.model.snapshot import Pool, Snapshot
+
+SMALL = instance_type(name="small")
+LARGE = instance_type(
+    name="large",
+    capacity={"cpu": 4000, "memory": 16 * GIB, "pods": 58},
+    offerings=(offering(price=2.0),),
+)
+STARVED = instance_type(name="starved", overhead={"cpu": 2500})
+SPENT = instance_type(name="spent", overhead={"cpu": 2000})
+TINY = Pod(namespace="shop", name="a")
+
+
+def failed(daemonset: Resources, *types: InstanceType, pod: Pod = TINY) -> UnschedulableGroup:
+    greedy = DaemonSet(namespace="system", name="greedy", requests=daemonset)
+    daemonsets = (greedy,) if daemonset else ()
+    snapshot = Snapshot(pods=(pod,), pools=(Pool(name="web"),), daemonsets=daemonsets)
+    [group] = plan(snapshot, {"web": InstanceTypeIndex(types)}).unschedulable
+    return group
+
+
+TOLD: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
+    ({"cpu": 3000}, (SMALL,), "daemonsets alone need 3 cpu, and small has 2"),
+    ({"cpu": 5000}, (SMALL, LARGE), "daemonsets alone need 5 cpu, and large has 4"),
+    ({"cpu": 5000, "memory": 64 * GIB}, (LARGE,), "need 64Gi memory, and large has 16Gi"),
+    ({"example.com/chip": 1}, (SMALL,), "need 1 example.com/chip, and small has 0"),
+    ({"cpu": 1000}, (SPENT,), "daemonsets alone need 1 cpu, and spent has 0"),
+    ({}, (STARVED,), "starved keeps no cpu for pods"),
+]
+
+
+@pytest.mark.parametrize(("daemonset", "types", "told"), TOLD)
+@pytest.mark.parametrize("requests", [{}, {"memory": GIB}, {"cpu": 100}, {"cpu": 90000}])
+def test_what_daemonsets_need_is_told_whatever_the_pod_asks_for(
+    requests: Resources, daemonset: Resources, types: tuple[InstanceType, ...], told: str
+) -> None:
+    pod = Pod(namespace="shop", name="a", requests=requests)
+    found = failed(daemonset, *types, pod=pod)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason).endswith(told)
+    assert found.suggestion is None
+
+
+def test_the_nearest_miss_is_that_of_the_daemonsets() -> None:
+    miss = failed({"cpu": 5000}, SMALL, LARGE).pools[0].nearest_miss
+    assert miss is not None
+    assert (miss.what, miss.needed, miss.best, miss.instance_type) == ("cpu", 5000, 4000, "large")
+
+
+def test_where_some_type_holds_its_daemonsets_it_is_the_pod_that_is_too_big() -> None:
+    """The small type has memory enough for the pod, but is out of the question."""
+    pod = Pod(namespace="shop", name="a", requests={"cpu": 3000, "memory": GIB})
+    reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
+    assert unschedulable.describe_pool_reason(reason) == (
+        "needs 3 cpu, the largest left offers 1 (large, after 3 for daemonsets)"
+    )
+
+
+INDEX = InstanceTypeIndex(
+    [
+        instance_type(name="roomy", capacity={"cpu": 4000, "memory": 64 * GIB, "pods": 9}),
+        instance_type(name="quick", capacity={"cpu": 64_000, "memory": 4 * GIB, "pods": 9}),
+    ]
+)
+POD = Pod(namespace="d", name="a", requests={"cpu": 100})
+
+
+def nearest_type(cpu: int, memory: int, state: FunnelContext) -> str:
+    """The type that breaks limits by the least, where 2 cpu and 2Gi are left of them."""
+    limits = {"cpu": cpu, "memory": memory}
+    in_use = {"cpu": cpu - 2000, "memory": memory - 2 * GIB}
+    [template] = compile_templates([Pool(name="p", limits=limits, in_use=in_use)], {"p": INDEX}, ())
+    reason = run_funnel(template, POD, state).reason
+    assert isinstance(reason, LimitExceeded)
+    return reason.instance_type
+
+
+def test_limits_of_which_as_much_is_left_are_not_the_same_limits() -> None:
+    state = FunnelContext(free={})
+    assert nearest_type(1_000_000, 2 * GIB, state) == "quick"
+    assert nearest_type(2000, 1000 * GIB, state) == "roomy"

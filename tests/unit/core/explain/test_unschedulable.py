@@ -1,0 +1,211 @@
+"""Pods without a place: how far they got, what came nearest, and a fix that works."""
+
+import msgspec
+import pytest
+from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+
+from wainwright.core.plan import plan
+from wainwright.messages import unschedulable
+from wainwright.messages.suggestions import describe_suggestion
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE
+from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
+from wainwright.model.pod import Pod, UnsupportedFeature
+from wainwright.model.requirements import Requirements
+from wainwright.model.snapshot import Pool, Snapshot
+from wainwright.model.suggestions import (
+    AddToleration,
+    AnyFix,
+    LowerMinValues,
+    LowerRequest,
+    RaiseLimit,
+)
+from wainwright.model.taints import Taint
+
+SMALL = instance_type(name="m5.large", labels={INSTANCE_TYPE: "m5.large"})
+LARGE = instance_type(
+    name="m5.xlarge",
+    labels={INSTANCE_TYPE: "m5.xlarge"},
+    capacity={"cpu": 4000, "memory": 16 * GIB, "pods": 58},
+    offerings=(offering(price=2.0),),
+)
+POOL = Pool(name="web")
+
+
+def failed(pod: Pod, *pools: Pool, options: PlanOptions | None = None) -> UnschedulableGroup:
+    index = InstanceTypeIndex((SMALL, LARGE))
+    snapshot = Snapshot(pods=(pod,), pools=pools)
+    made = plan(snapshot, {pool.name: index for pool in pools}, options or PlanOptions())
+    [group] = made.unschedulable
+    return group
+
+
+def pod(*wanted: Requirements, cpu: int = 100, memory: int = GIB) -> Pod:
+    alternatives = wanted or (Requirements(),)
+    requests = {"cpu": cpu, "memory": memory}
+    return Pod(namespace="shop", name="a", requests=requests, alternatives=alternatives)
+
+
+def fix(found: UnschedulableGroup) -> AnyFix:
+    """The only change that it takes."""
+    assert found.suggestion is not None
+    [change] = found.suggestion.changes
+    return change
+
+
+def said(found: UnschedulableGroup) -> str:
+    return "" if found.suggestion is None else describe_suggestion(found.suggestion)
+
+
+def test_a_pod_that_is_too_big_is_told_by_how_much() -> None:
+    found = failed(pod(memory=20 * GIB), POOL)
+    [verdict] = found.pools
+    assert unschedulable.describe_pool_reason(verdict.reason) == (
+        "needs 20Gi memory, the largest left offers 16Gi (m5.xlarge)"
+    )
+    assert verdict.nearest_miss is not None
+    assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
+    assert verdict.funnel.requirements == 2
+    assert verdict.funnel.resources == 0
+    assert said(found) == "ask for 16Gi instead of 20Gi memory"
+
+
+def test_the_nearest_type_is_the_one_that_lacks_least_in_its_worst_resource() -> None:
+    found = failed(pod(cpu=5000, memory=15 * GIB), POOL)
+    reason = found.pools[0].reason
+    assert (
+        unschedulable.describe_pool_reason(reason)
+        == "needs 5 cpu, the largest left offers 4 (m5.xlarge)"
+    )
+
+
+def test_a_taint_is_named_and_tolerating_it_is_the_fix() -> None:
+    tainted = msgspec.structs.replace(POOL, taints=(Taint(key="gpu", value="yes"),))
+    found = failed(pod(), tainted)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
+        "the pod does not tolerate the taint gpu=yes:NoSchedule"
+    )
+    assert isinstance(fix(found), AddToleration)
+
+
+def test_a_misspelt_label_gets_the_one_that_was_meant() -> None:
+    found = failed(pod(label_requirement("zone", "In", "zone-a")), POOL)
+    told = unschedulable.describe_pool_reason(found.pools[0].reason)
+    assert told.endswith("did you mean topology.kubernetes.io/zone?")
+    assert said(found) == "select topology.kubernetes.io/zone in place of zone"
+
+
+def test_a_type_that_nobody_has_is_told_by_its_label() -> None:
+    found = failed(pod(label_requirement(INSTANCE_TYPE, "In", "p5.large")), POOL)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
+        "no instance type has node.kubernetes.io/instance-type In [p5.large]"
+    )
+
+
+def test_what_nobody_sells_is_told_by_its_label() -> None:
+    found = failed(pod(label_requirement(CAPACITY_TYPE, "In", "spot")), POOL)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
+        "the pod needs karpenter.sh/capacity-type In [spot], and only In [on-demand] is on offer, "
+        "such as m5.large"
+    )
+    assert found.pools[0].funnel.resources == 2
+    assert said(found) == "do not select karpenter.sh/capacity-type"
+
+
+def test_too_little_choice_is_told_in_numbers() -> None:
+    diverse = msgspec.structs.replace(
+        POOL, requirements=label_requirement(INSTANCE_TYPE, "Exists", min_values=3)
+    )
+    found = failed(pod(), diverse)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
+        "minValues asks for 3 values of node.kubernetes.io/instance-type, and 2 are left"
+    )
+    assert isinstance(fix(found), LowerMinValues)
+
+
+def test_under_best_effort_too_little_choice_is_no_obstacle() -> None:
+    diverse = msgspec.structs.replace(
+        POOL, requirements=label_requirement(INSTANCE_TYPE, "Exists", min_values=3)
+    )
+    policy = PlanOptions(min_values_policy=MinValuesPolicy.BEST_EFFORT)
+    found = failed(pod(memory=20 * GIB), diverse, options=policy)
+    assert "needs 20Gi memory" in unschedulable.describe_pool_reason(found.pools[0].reason)
+
+
+def test_a_limit_is_told_with_what_is_in_use_and_what_would_be_added() -> None:
+    limited = msgspec.structs.replace(POOL, limits={"cpu": 3000}, in_use={"cpu": 2000})
+    found = failed(pod(), limited)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
+        "the limit of 3 cpu is reached: 2 in use, and m5.large would add 2"
+    )
+    assert fix(found) == RaiseLimit(resource="cpu", now=3000, to=4000, pool="web")
+
+
+def test_a_pool_that_may_not_launch_says_why() -> None:
+    static = msgspec.structs.replace(POOL, unusable="its capacity is static")
+    found = failed(pod(), static)
+    assert (
+        unschedulable.describe_pool_reason(found.pools[0].reason)
+        == "it launches nothing: its capacity is static"
+    )
+
+
+def test_without_any_pool_there_is_one_reason_and_no_verdict() -> None:
+    found = failed(pod())
+    assert (
+        unschedulable.describe_pod_reason(found.reason)
+        == "there is no pool that could launch a node"
+    )
+    assert found.pools == ()
+
+
+def test_what_the_planner_cannot_honour_yet_is_refused_and_named() -> None:
+    claiming = msgspec.structs.replace(pod(), unsupported=(UnsupportedFeature.RESOURCE_CLAIMS,))
+    found = failed(claiming, POOL)
+    assert unschedulable.describe_pod_reason(found.reason) == (
+        "it uses resource claims, which the planner does not place yet"
+    )
+
+
+def test_terms_that_no_node_can_meet_are_told_with_and_without_labels() -> None:
+    nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
+    assert (
+        unschedulable.describe_pod_reason(failed(nowhere, POOL).reason)
+        == "it asks of zone what no node can have"
+    )
+    empty = msgspec.structs.replace(nowhere, contradictory=())
+    assert (
+        unschedulable.describe_pod_reason(failed(empty, POOL).reason)
+        == "it asks what no node can have"
+    )
+
+
+def test_pods_that_fail_alike_are_one_group() -> None:
+    pods = tuple(
+        msgspec.structs.replace(pod(memory=20 * GIB), name=name) for name in ("b", "a", "c")
+    )
+    made = plan(Snapshot(pods=pods, pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))})
+    [group] = made.unschedulable
+    assert group.pods == ("shop/a", "shop/b", "shop/c")
+
+
+def test_the_alternative_that_came_nearest_is_explained() -> None:
+    alternatives = (
+        label_requirement(INSTANCE_TYPE, "In", "p5.large"),
+        label_requirement(INSTANCE_TYPE, "In", "m5.large"),
+    )
+    found = failed(pod(*alternatives, memory=9 * GIB), POOL)
+    assert "the largest left offers 8Gi (m5.large)" in unschedulable.describe_pool_reason(
+        found.pools[0].reason
+    )
+
+
+@pytest.mark.parametrize("memory", [20 * GIB, 16 * GIB + 1])
+def test_a_suggestion_works_when_it_is_followed(memory: int) -> None:
+    change = fix(failed(pod(memory=memory), POOL))
+    assert isinstance(change, LowerRequest)
+    smaller = pod(memory=change.to)
+    made = plan(
+        Snapshot(pods=(smaller,), pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
+    )
+    assert made.unschedulable == ()

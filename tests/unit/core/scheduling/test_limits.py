@@ -1,0 +1,66 @@
+"""What a pool may still buy: at its worst within a round, exactly between rounds."""
+
+from tests.support.model_builders import GIB, instance_type, offering
+
+from wainwright.core.scheduling.limits import PoolLimits
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.snapshot import Pool
+
+INDEX = InstanceTypeIndex(
+    [
+        instance_type(
+            name=f"m5.{cpus}",
+            capacity={"cpu": cpus * 1000, "memory": cpus * GIB, "pods": 10},
+            offerings=(offering(price=float(cpus)),),
+        )
+        for cpus in (2, 4, 8)
+    ]
+)
+SMALL, MIDDLE, LARGE = 1, 2, 4
+
+
+def test_without_limits_everything_is_allowed_for_ever() -> None:
+    limits = PoolLimits(Pool(name="p"), INDEX)
+    limits.charge(INDEX.everything)
+    assert limits.allowed == INDEX.everything
+
+
+def test_a_type_that_is_larger_than_what_is_left_is_out() -> None:
+    limits = PoolLimits(Pool(name="p", limits={"cpu": 10_000}, in_use={"cpu": 4000}), INDEX)
+    assert limits.allowed == SMALL | MIDDLE
+
+
+def test_a_limit_may_be_met_exactly() -> None:
+    limits = PoolLimits(Pool(name="p", limits={"cpu": 8000, "memory": 8 * GIB}), INDEX)
+    assert limits.allowed == INDEX.everything
+
+
+def test_a_draft_counts_as_its_largest_type_until_its_round_is_over() -> None:
+    limits = PoolLimits(Pool(name="p", limits={"cpu": 10_000}), INDEX)
+    limits.charge(SMALL | LARGE)
+    assert limits.allowed == SMALL
+    assert limits.allowed_at_start == INDEX.everything
+    limits.settle({"cpu": 2000})
+    limits.begin_round()
+    assert limits.allowed == limits.allowed_at_start == INDEX.everything
+
+
+def test_nodes_are_counted_beside_resources() -> None:
+    limits = PoolLimits(Pool(name="p", limits={"nodes": 2}, in_use={"nodes": 1}), INDEX)
+    assert limits.allowed == INDEX.everything
+    limits.charge(SMALL)
+    assert limits.allowed == 0
+
+
+def test_a_resource_that_no_type_has_limits_nothing_until_it_is_overdrawn() -> None:
+    assert (
+        PoolLimits(Pool(name="p", limits={"nvidia.com/gpu": 0}), INDEX).allowed == INDEX.everything
+    )
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    limits = PoolLimits(Pool(name="p", limits={"cpu": 8000}), INDEX)
+    twin = limits.copy()
+    twin.charge(LARGE)
+    assert limits.allowed == INDEX.everything
+    assert twin.allowed == 0

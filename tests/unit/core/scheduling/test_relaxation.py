@@ -1,0 +1,76 @@
+"""Relaxing: what a pod gives up, and in which order."""
+
+from tests.support.model_builders import affinity_term, label_requirement, spread_constraint
+
+from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
+from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
+from wainwright.model.plan import PreferencePolicy
+from wainwright.model.pod import PodConstraints, PreferredNodeTerm, WeightedAffinityTerm
+
+EVERYTHING = PodConstraints(
+    spreads=(
+        *spread_constraint().spreads,
+        *spread_constraint(CAPACITY_TYPE, required=False).spreads,
+    ),
+    affinity=(affinity_term(app="db"),),
+    anti_affinity=(affinity_term(HOSTNAME),),
+    preferred_affinity=(
+        WeightedAffinityTerm(weight=100, term=affinity_term(app="x")),
+        WeightedAffinityTerm(weight=1, term=affinity_term(app="y")),
+    ),
+    preferred_anti_affinity=(WeightedAffinityTerm(weight=50, term=affinity_term(app="z")),),
+    preferred_nodes=(
+        PreferredNodeTerm(weight=20, requirements=label_requirement(ZONE, "In", "zone-a")),
+        PreferredNodeTerm(weight=10, requirements=label_requirement(ZONE, "In", "zone-b")),
+    ),
+)
+
+
+def given_up(degree: RelaxedConstraints) -> list[str]:
+    return [str(each.__struct_config__.tag) for each in degree.given_up]
+
+
+def test_everything_goes_one_by_one_in_the_fixed_order() -> None:
+    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True))
+    assert [len(degree.given_up) for degree in found] == list(range(8))
+    assert given_up(found[-1]) == [
+        "NearPods",
+        "NearPods",
+        "AwayFromPods",
+        "OnNodes",
+        "OnNodes",
+        "SpreadEvenly",
+        "OnUntainted",
+    ]
+
+
+def test_what_is_required_stays_to_the_end() -> None:
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True)
+    assert last.spreads == spread_constraint().spreads
+    assert last.affinity == EVERYTHING.affinity
+    assert last.anti_affinity == EVERYTHING.anti_affinity
+    assert (last.near, last.away, last.nodes) == ((), (), ())
+    assert last.tolerates_preferences
+
+
+def test_the_heaviest_goes_first() -> None:
+    _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
+    assert [each.weight for each in first.near] == [1]
+
+
+def test_soft_taints_are_put_up_with_only_where_there_are_any() -> None:
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
+    assert not last.tolerates_preferences
+    assert "OnUntainted" not in given_up(last)
+
+
+def test_whoever_ignores_preferences_starts_without_them() -> None:
+    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.IGNORE, tainted=True))
+    assert [given_up(degree) for degree in found] == [[], ["OnUntainted"]]
+    assert found[0].spreads == spread_constraint().spreads
+
+
+def test_a_pod_without_preferences_has_one_degree() -> None:
+    assert (
+        len(list(relaxation_steps(PodConstraints(), PreferencePolicy.RESPECT, tainted=False))) == 1
+    )

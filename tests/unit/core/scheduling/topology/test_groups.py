@@ -1,0 +1,73 @@
+"""Groups: where one more pod keeps the skew, and which nodes are full."""
+
+import pytest
+
+from wainwright.core.scheduling.topology.groups import (
+    ConstraintKind,
+    HostGroup,
+    LabelGroup,
+    domains_within_skew,
+)
+from wainwright.model.labels import HOSTNAME, ZONE
+from wainwright.model.pod import ALL_PODS, AffinityTerm, TopologySpread
+
+EVEN: list[tuple[dict[str, int], int, int | None, bool, list[str]]] = [
+    ({"a": 0, "b": 0, "c": 0}, 1, None, True, ["a", "b", "c"]),
+    ({"a": 2, "b": 1, "c": 1}, 1, None, True, ["b", "c"]),
+    ({"a": 2, "b": 1, "c": 0}, 1, None, True, ["c"]),
+    ({"a": 2, "b": 1, "c": 0}, 2, None, True, ["c", "b"]),
+    ({"a": 5, "b": 5}, 1, None, True, ["a", "b"]),
+    ({"a": 1, "b": 1}, 1, 3, True, []),
+    ({"a": 1, "b": 1}, 1, 2, True, ["a", "b"]),
+    ({"a": 0, "b": 1}, 1, None, False, ["a", "b"]),
+    ({"a": 0, "b": 2}, 1, None, False, ["a"]),
+    ({}, 1, None, True, []),
+]
+"""Counts, maxSkew, minDomains, whether the pod itself counts, and where it may go."""
+
+
+@pytest.mark.parametrize(("counts", "max_skew", "min_domains", "itself", "left"), EVEN)
+def test_the_emptiest_places_come_first_and_the_skew_is_kept(
+    counts: dict[str, int], max_skew: int, min_domains: int | None, itself: bool, left: list[str]
+) -> None:
+    group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    group.spread = TopologySpread(
+        key=ZONE, selector=ALL_PODS, max_skew=max_skew, min_domains=min_domains
+    )
+    group.counts, group.domains = dict(counts), tuple(sorted(counts))
+    assert domains_within_skew(group, itself=itself) == left
+
+
+def test_a_place_that_is_no_domain_does_not_count() -> None:
+    group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    group.spread = TopologySpread(key=ZONE, selector=ALL_PODS)
+    group.counts, group.domains = {"a": 1, "gone": 0}, ("a", "b")
+    assert domains_within_skew(group, itself=True) == ["b"]
+
+
+def test_a_node_is_full_when_it_has_as_many_as_the_limit() -> None:
+    group = HostGroup(
+        ConstraintKind.SPREAD, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
+    )
+    group.add_node(3)
+    group.add_draft(1)
+    assert (group.full_nodes, group.full, group.anywhere) == (0, 0, True)
+    group.add_node(3)
+    assert (group.full_nodes, group.full) == (0b1000, 0)
+    group.add_draft(1)
+    assert (group.full_nodes, group.full) == (0b1000, 0b10)
+
+
+def test_a_fork_leaves_the_group_alone() -> None:
+    group = HostGroup(
+        ConstraintKind.AWAY, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
+    )
+    group.add_node(0)
+    fork = group.fork()
+    fork.add_node(0)
+    assert (group.full_nodes, fork.full_nodes) == (0, 1)
+    label = LabelGroup(ConstraintKind.AWAY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    label.add("a")
+    twin = label.fork()
+    twin.add("a")
+    assert (label.counts, twin.counts) == ({"a": 1}, {"a": 2})

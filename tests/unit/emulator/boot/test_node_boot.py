@@ -1,0 +1,442 @@
+"""Instances boot from what launch and provider have given them, with their real capacity."""
+
+import string
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support.emulator_accounts import CheckedAccount
+from tests.support.node_boot import boot_node
+
+from wainwright.api.karpenter.kubelet import KubeletConfiguration
+from wainwright.api.quantity import parse_quantity
+from wainwright.aws.launchtemplate.template_configs import launch_instance_type
+from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
+from wainwright.aws.userdata.user_data import MAX_PODS_LOOKUP_FAMILIES, build_user_data
+from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.instancetypes.capacity import (
+    compute_memory,
+    derive_resources,
+    to_node_resources,
+)
+from wainwright.catalogue.instancetypes.node_class_settings import (
+    AmiFamily,
+    CatalogOptions,
+    InstanceStorePolicy,
+    NodeClassSettings,
+    ResourceOverride,
+)
+from wainwright.catalogue.instancetypes.node_class_settings import KubeletSettings as Planned
+from wainwright.emulator.boot.node_boot import BootedNode, NodeBooter, actual_memory
+from wainwright.emulator.boot.user_data import BootFailure, BootFailureReason
+from wainwright.emulator.ec2.instance.lifecycle import Instance, InstanceTimings
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.model.requirements import Requirements
+from wainwright.model.taints import UNREGISTERED_TAINT, Taint
+
+
+def nursery(account: CheckedAccount) -> NodeBooter:
+    parts = account.cloud.services
+    return NodeBooter(
+        region=parts.context.region,
+        machines=instance_type_info.built_in_instance_types(),
+        instances=parts.instances,
+        images=parts.images,
+        eks=parts.eks,
+    )
+
+
+def config(account: CheckedAccount, **changed: str) -> str:
+    cluster = account.ask_of("eks", "DescribeCluster", {"name": "wain"})["cluster"]
+    known = {
+        "name": "wain",
+        "apiServerEndpoint": cluster["endpoint"],
+        "certificateAuthority": cluster["certificateAuthority"]["data"],
+        "cidr": cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
+    }
+    lines = [f"    {key}: {value}" for key, value in (known | changed).items()]
+    head = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n"
+    return head + "\n".join(lines)
+
+
+def image(account: CheckedAccount, folder: str = "amazon-linux-2023/x86_64/standard") -> str:
+    name = f"/aws/service/eks/optimized-ami/1.32/{folder}/recommended/image_id"
+    return str(account.ask_of("ssm", "GetParameter", {"Name": name})["Parameter"]["Value"])
+
+
+def launched(
+    account: CheckedAccount, text: str | None, folder: str | None = None, **more: Any
+) -> Instance:
+    params: dict[str, Any] = {
+        "ImageId": image(account) if folder is None else image(account, folder),
+        "InstanceType": "m5.large",
+        "MinCount": 1,
+        "MaxCount": 1,
+    }
+    params |= more
+    if text is not None:
+        params["UserData"] = b64encode(text.encode()).decode()
+    (row,) = account.ask("RunInstances", **params)["Instances"]
+    made = account.cloud.services.instances.get(row["InstanceId"])
+    assert made is not None
+    return made
+
+
+def test_a_machine_joins_the_cluster_that_it_was_told() -> None:
+    account = CheckedAccount()
+    machine = launched(account, config(account))
+    node = nursery(account).outcome(machine)
+    assert isinstance(node, BootedNode)
+    assert node.cluster_name == "wain"
+    assert node.capacity["cpu"] == 2000
+    assert node.capacity["ephemeral-storage"] == 20 * 2**30
+
+
+def disk(device: str = "/dev/xvda", **said: Any) -> dict[str, Any]:
+    return {"DeviceName": device, "Ebs": said}
+
+
+def storage(account: CheckedAccount, machine: Instance) -> int:
+    node = nursery(account).outcome(machine)
+    assert isinstance(node, BootedNode), node
+    return node.capacity["ephemeral-storage"] // 2**30
+
+
+@pytest.mark.parametrize(
+    ("disks", "gib"),
+    [
+        ([disk(VolumeSize=80)], 80),
+        ([disk(VolumeSize=80), disk("/dev/xvdb", VolumeSize=500)], 80),
+        ([disk(Encrypted=True)], 20),
+        ([disk("/dev/xvdb", VolumeSize=500)], 20),
+    ],
+)
+def test_pods_have_the_disk_that_the_launch_asked_for(disks: list[Any], gib: int) -> None:
+    account = CheckedAccount()
+    machine = launched(account, config(account), BlockDeviceMappings=disks)
+    assert storage(account, machine) == gib
+
+
+@pytest.mark.parametrize(
+    ("template", "override", "gib"),
+    [
+        (None, None, 20),
+        ([disk(VolumeSize=30)], None, 30),
+        ([disk(VolumeSize=30)], [disk(VolumeSize=90)], 90),
+        ([disk(VolumeSize=30)], [disk(Encrypted=True)], 30),
+        ([disk(VolumeSize=30)], [disk("/dev/xvdb", VolumeSize=90)], 30),
+        (None, [disk(VolumeSize=90)], 90),
+    ],
+)
+def test_an_override_changes_the_disks_of_its_template_one_by_one(
+    template: list[Any] | None, override: list[Any] | None, gib: int
+) -> None:
+    account = CheckedAccount()
+    data: dict[str, Any] = {
+        "ImageId": image(account),
+        "UserData": b64encode(config(account).encode()).decode(),
+    }
+    data |= {} if template is None else {"BlockDeviceMappings": template}
+    account.ask("CreateLaunchTemplate", LaunchTemplateName="mine", LaunchTemplateData=data)
+    pool: dict[str, Any] = {"InstanceType": "m5.large", "AvailabilityZone": "us-east-1a"}
+    pool |= {} if override is None else {"BlockDeviceMappings": override}
+    named = {"LaunchTemplateName": "mine", "Version": "$Latest"}
+    answer = account.ask(
+        "CreateFleet",
+        Type="instant",
+        TargetCapacitySpecification={
+            "TotalTargetCapacity": 1,
+            "DefaultTargetCapacityType": "on-demand",
+        },
+        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": named, "Overrides": [pool]}],
+    )
+    machine = account.cloud.services.instances.get(answer["Instances"][0]["InstanceIds"][0])
+    assert machine is not None
+    assert storage(account, machine) == gib
+
+
+def test_the_disk_of_a_machine_outlives_its_image() -> None:
+    account = CheckedAccount()
+    mine = account.ask(
+        "RegisterImage",
+        Name="mine",
+        Architecture="x86_64",
+        BlockDeviceMappings=[disk(VolumeSize=44)],
+    )["ImageId"]
+    machine = launched(account, config(account), ImageId=mine)
+    account.ask("DeregisterImage", ImageId=mine)
+    assert storage(account, machine) == 44
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"name": "other"}, BootFailureReason.OTHER_CLUSTER),
+        ({"apiServerEndpoint": "https://nowhere"}, BootFailureReason.OTHER_CLUSTER),
+        ({"cidr": "''"}, BootFailureReason.NO_CLUSTER),
+    ],
+)
+def test_a_machine_that_was_told_wrong_never_joins(
+    changed: dict[str, str], reason: BootFailureReason
+) -> None:
+    account = CheckedAccount()
+    outcome = nursery(account).outcome(launched(account, config(account, **changed)))
+    assert isinstance(outcome, BootFailure)
+    assert outcome.reason is reason
+
+
+def test_a_machine_without_user_data_and_one_with_the_wrong_image() -> None:
+    account = CheckedAccount()
+    bare = nursery(account).outcome(launched(account, None))
+    other = nursery(account).outcome(launched(account, config(account), "amazon-linux-2"))
+    assert isinstance(bare, BootFailure)
+    assert isinstance(other, BootFailure)
+    assert (bare.reason, other.reason) == (BootFailureReason.NOTHING, BootFailureReason.WRONG_IMAGE)
+
+
+def test_a_dud_never_joins_whatever_it_was_told() -> None:
+    account = CheckedAccount(settings=EmulatorSettings(pace=InstanceTimings(duds=1.0)))
+    outcome = nursery(account).outcome(launched(account, config(account)))
+    assert isinstance(outcome, BootFailure)
+    assert outcome.reason is BootFailureReason.DUD
+
+
+CONFIG = """\
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: p, apiServerEndpoint: https://api, certificateAuthority: Q0E=, cidr: 10.0.0.0/8}
+"""
+MACHINES = instance_type_info.built_in_instance_types()
+
+
+def test_true_memory_is_a_little_off_the_estimate_both_ways() -> None:
+    share = CatalogOptions().vm_memory_overhead
+    off = {
+        name: actual_memory(machine) / compute_memory(machine, share).amount
+        for name, machine in MACHINES.items()
+    }
+    assert all(0.99 < ratio < 1.02 for ratio in off.values())
+    fewer = sum(ratio < 1 for ratio in off.values()) / len(off)
+    assert 0.05 < fewer < 0.25
+    assert sum(ratio == 1 for ratio in off.values()) == 0
+    assert len({round(ratio, 4) for ratio in off.values()}) > 100
+
+
+def test_true_memory_is_always_the_same_and_less_than_the_machine_has() -> None:
+    for machine in MACHINES.values():
+        found = actual_memory(machine)
+        assert found == actual_memory(machine)
+        assert found % 1024 == 0
+        assert 0 < found < machine.memory_mib * 2**20
+
+
+@pytest.mark.parametrize(
+    "name", ["m5.xlarge", "t3.nano", "c6g.16xlarge", "m5.metal", "p5.48xlarge"]
+)
+def test_all_but_memory_is_what_was_estimated(name: str) -> None:
+    node = boot_node(CONFIG, name)
+    estimate = derive_resources(MACHINES[name], NodeClassSettings())
+    allocatable = estimate.allocatable()
+    for resource in ("cpu", "pods", "ephemeral-storage"):
+        assert node.capacity[resource] == estimate.capacity[resource].amount
+        assert node.allocatable[resource] == allocatable[resource]
+    kept = node.capacity["memory"] - node.allocatable["memory"]
+    assert kept == estimate.capacity["memory"].amount - allocatable["memory"]
+
+
+def test_machines_of_every_size_boot_with_nothing_but_a_cluster() -> None:
+    for name in list(MACHINES)[::7]:
+        node = boot_node(CONFIG, name)
+        assert all(amount >= 0 for amount in node.allocatable.values())
+
+
+def test_local_disks_count_only_where_they_are_striped_and_there() -> None:
+    striped = CONFIG + "  instance: {localStorage: {strategy: RAID0}}\n"
+    assert boot_node(CONFIG, "m5d.xlarge").capacity["ephemeral-storage"] == 20 * 2**30
+    assert boot_node(striped, "m5d.xlarge").capacity["ephemeral-storage"] == 150 * 10**9
+    assert boot_node(striped, "m5.xlarge").capacity["ephemeral-storage"] == 20 * 2**30
+    assert boot_node(CONFIG, disks={"/dev/xvda": 33}).capacity["ephemeral-storage"] == 33 * 2**30
+
+
+def test_soft_thresholds_take_nothing_and_a_hundred_percent_is_none() -> None:
+    soft = (
+        "  kubelet: {config: {evictionSoft: {memory.available: 2Gi}, "
+        "evictionSoftGracePeriod: {memory.available: 1m}}}\n"
+    )
+    assert boot_node(CONFIG + soft).allocatable == boot_node(CONFIG).allocatable
+    off = "  kubelet: {config: {evictionHard: {memory.available: 100%}}}\n"
+    more = boot_node(CONFIG + off).allocatable["memory"] - boot_node(CONFIG).allocatable["memory"]
+    assert more == 100 * 2**20
+
+
+IMAGES = {
+    AmiFamily.AL2: "amazon-eks-node-1.32-v20251120",
+    AmiFamily.AL2023: "amazon-eks-node-al2023-x86_64-standard-1.36-v20251218",
+    AmiFamily.BOTTLEROCKET: "bottlerocket-aws-k8s-1.36-x86_64-v1.51.0-abcdef01",
+    AmiFamily.WINDOWS2022: "Windows_Server-2022-English-Core-EKS_Optimized-1.36-2025.12.18",
+}
+FAMILIES = list(IMAGES)
+TYPES = ("m5.large", "m5.xlarge", "c5.2xlarge", "m5d.xlarge")
+
+letters = string.ascii_letters + string.digits
+names = st.text(letters, min_size=1, max_size=5)
+words = st.builds(
+    lambda first, middle, last: first + middle + last,
+    names,
+    st.text(letters + "._-", max_size=5),
+    names,
+)
+keys = st.one_of(words, words.map(lambda word: f"example.com/{word}"))
+taints = st.builds(
+    Taint,
+    key=keys,
+    value=st.one_of(st.just(""), words),
+    effect=st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
+)
+sizes = st.sampled_from(["128Mi", "0.1Gi", "64M"])
+reserved = st.fixed_dictionaries(
+    {},
+    optional={
+        "cpu": st.sampled_from(["10m", "0.5"]),
+        "memory": sizes,
+        "ephemeral-storage": sizes,
+    },
+)
+thresholds = st.dictionaries(
+    st.sampled_from(["memory.available", "nodefs.available", "imagefs.available"]),
+    st.sampled_from(["5%", "7.5%", "200Mi"]),
+)
+
+
+@st.composite
+def kubelets(draw: st.DrawFn) -> KubeletConfiguration:
+    soft = draw(thresholds)
+    return KubeletConfiguration(
+        kubeReserved=draw(reserved),
+        systemReserved=draw(reserved),
+        evictionHard=draw(thresholds),
+        evictionSoft=soft,
+        evictionSoftGracePeriod=dict.fromkeys(soft, "1m30s"),
+        clusterDNS=draw(st.sampled_from([None, ["10.100.0.10"]])),
+    )
+
+
+bootstraps = st.builds(
+    BootstrapOptions,
+    cluster=words,
+    endpoint=st.just("https://api.example.com"),
+    ca=st.just("Q0E="),
+    cidr=st.just("10.100.0.0/16"),
+    kubelet=kubelets(),
+    labels=st.dictionaries(keys, st.one_of(st.just(""), words), max_size=5),
+    taints=st.lists(taints, max_size=3).map(tuple),
+    startup_taints=st.lists(taints, max_size=2).map(tuple),
+    instance_store=st.sampled_from([None, InstanceStorePolicy.RAID0]),
+    max_pods=st.sampled_from([None, 10, 200]),
+    densities=st.dictionaries(st.sampled_from(TYPES), st.integers(4, 250)),
+)
+
+
+def amounts(given: dict[str, str] | None) -> dict[str, int]:
+    return {
+        name: parse_quantity(text).milli if name == "cpu" else parse_quantity(text).units
+        for name, text in (given or {}).items()
+    }
+
+
+def boot(family: AmiFamily, bootstrap: BootstrapOptions, kind: str = "m5.xlarge") -> Any:
+    return boot_node(build_user_data(family, bootstrap).text, kind, image_name=IMAGES[family])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=40)
+@given(written=bootstraps, kind=st.sampled_from(TYPES))
+def test_every_setting_comes_through(
+    family: AmiFamily, written: BootstrapOptions, kind: str
+) -> None:
+    node = boot(family, written, kind)
+    kubelet = written.kubelet
+    assert (node.cluster_name, node.endpoint) == (written.cluster, written.endpoint)
+    assert node.labels == {**written.labels, "karpenter.sh/do-not-sync-taints": "true"}
+    assert {(each.key, each.effect) for each in node.taints} == {
+        (each.key, each.effect)
+        for each in (*written.taints, *written.startup_taints, UNREGISTERED_TAINT)
+    }
+    assert node.system_reserved == amounts(kubelet.systemReserved)
+    assert node.kube_reserved.items() >= amounts(kubelet.kubeReserved).items()
+    assert node.eviction_hard.items() >= (kubelet.evictionHard or {}).items()
+    assert node.eviction_soft == kubelet.evictionSoft
+    assert node.eviction_soft_grace == kubelet.evictionSoftGracePeriod
+    if kubelet.clusterDNS:
+        assert node.dns == ("10.100.0.10",)
+    if family is not AmiFamily.WINDOWS2022:
+        assert node.local_disks == (written.instance_store is not None)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=40)
+@given(written=bootstraps, kind=st.sampled_from(TYPES))
+def test_a_machine_takes_the_pods_of_its_type(
+    family: AmiFamily, written: BootstrapOptions, kind: str
+) -> None:
+    expected = written.densities.get(kind, written.max_pods)
+    if family not in MAX_PODS_LOOKUP_FAMILIES:
+        expected = written.max_pods
+    if expected is not None:
+        assert boot(family, written, kind).max_pods == expected
+
+
+@pytest.mark.parametrize("family", [AmiFamily.AL2, AmiFamily.AL2023])
+@pytest.mark.parametrize("pods", [8, 58, 200])
+@pytest.mark.parametrize("max_pods", [None, 20])
+@pytest.mark.parametrize("own", [{}, {"cpu": "300m"}, {"memory": "1Gi"}])
+def test_a_machine_keeps_what_was_planned_with(
+    family: AmiFamily, pods: int, max_pods: int | None, own: dict[str, str]
+) -> None:
+    """With an InstanceType object that says how many pods there are, or without."""
+    reserved = {name: parse_quantity(text) for name, text in own.items()}
+    planned = Planned(max_pods=max_pods, kube_reserved=reserved)
+    used = NodeClassSettings(ami_family=family, kubelet=planned)
+    machine = instance_type_info.built_in_instance_types()["m5.xlarge"]
+    held = to_node_resources(
+        derive_resources(machine, used, ResourceOverride(resources={"pods": pods}))
+    )
+    made = launch_instance_type(machine, held, Requirements.from_labels({}), used)
+    written = BootstrapOptions(
+        cluster="prod",
+        endpoint="https://api.example.com",
+        ca="Q0E=",
+        cidr="10.100.0.0/16",
+        kubelet=KubeletConfiguration(kubeReserved=own),
+        max_pods=max_pods,
+        densities={"m5.xlarge": made.density, "t3.nano": 4},
+        reserved={"m5.xlarge": made.reserved} if made.reserved else {},
+    )
+    node = boot(family, written)
+    expected = {name: each.amount for name, each in held.derived.overhead.kube_reserved.items()}
+    assert node.kube_reserved["memory"] == expected["memory"]
+    if family is AmiFamily.AL2023 or made.reserved:
+        assert node.kube_reserved == expected
+    assert node.max_pods == min(pods, max_pods or pods)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_users_own_settings_stay(family: AmiFamily) -> None:
+    own = {
+        AmiFamily.AL2023: (
+            "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: "
+            "{podsPerCore: 2}, flags: ['--node-labels=own=1']}}\n"
+        ),
+        AmiFamily.BOTTLEROCKET: '[settings.kubernetes.node-labels]\nown = "1"\n',
+    }.get(family, "echo hello")
+    written = BootstrapOptions(
+        cluster="prod", endpoint="https://x", ca="Q0E=", cidr="10.0.0.0/8", text=own
+    )
+    node = boot(family, written)
+    if family in (AmiFamily.AL2023, AmiFamily.BOTTLEROCKET):
+        assert node.labels["own"] == "1"
+    if family is AmiFamily.AL2023:
+        assert node.capacity["pods"] == 8

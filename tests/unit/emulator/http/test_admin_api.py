@@ -1,0 +1,282 @@
+"""The admin API, and `wain emulator set` that uses it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.contract.servers import EmulatorServer, serve_emulator
+from tests.unit.emulator.http.http_support import ENDPOINT, Asking
+
+from wainwright.cli.emulator_patch import FLAG_EXAMPLES, parse_fields
+from wainwright.cli.main import wain
+from wainwright.errors import WainError
+
+RESERVATION = {
+    "id": "cr-0a1b",
+    "instanceType": "m5.large",
+    "availabilityZone": "us-east-1a",
+    "total": 3,
+}
+
+
+def test_the_account_says_how_to_reach_it() -> None:
+    status, said = Asking().own("GET", "account")
+    assert status == 200
+    assert said["endpoint"] == ENDPOINT
+    assert said["region"] == "us-east-1"
+    assert said["cluster"] == said["queue"] == "wain"
+    assert said["role"] == "KarpenterNodeRole-wain"
+    assert said["discovery"] == {"karpenter.sh/discovery": "wain"}
+    assert len(said["subnets"]) == 6
+    assert said["securityGroup"].startswith("sg-")
+    assert said["queueURL"].endswith("/wain")
+    assert said["environment"]["AWS_ENDPOINT_URL"] == ENDPOINT
+    assert said["environment"]["AWS_REGION"] == "us-east-1"
+
+
+def test_what_is_changed_is_shown_in_the_same_fields() -> None:
+    asking = Asking()
+    patch: dict[str, Any] = {
+        "prices": [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.01}],
+        "unavailable": [{"instanceType": "p5.*"}],
+        "stock": [{"instanceType": "c5.*", "zone": None, "capacityType": None, "free": 3}],
+        "capacityReservations": [RESERVATION],
+        "quota": {"onDemand": {"standard": 64}, "spot": {}, "fleets": 2, "spotRole": True},
+    }
+    status, said = asking.own("POST", "change", patch)
+    assert status == 200
+    shown = {name: said[name] for name in patch if name != "capacityReservations"}
+    assert shown == {name: patch[name] for name in shown}
+    (reservation,) = said["capacityReservations"]
+    assert (reservation["id"], reservation["total"], reservation["available"]) == ("cr-0a1b", 3, 3)
+    assert asking.own("GET", "state")[1]["prices"] == patch["prices"]
+    assert asking.changes == 1
+
+
+def test_faults_and_throttling_are_shown() -> None:
+    asking = Asking()
+    rule = {"operation": "DescribeVpcs", "code": "InternalError", "status": 500}
+    asking.own("POST", "change", {"faults": [rule], "throttling": True})
+    asking.ec2("DescribeVpcs")
+    _, said = asking.own("GET", "state")
+    assert said["faults"][0]["operation"] == "DescribeVpcs"
+    assert said["struck"] == [1]
+    assert said["throttling"]
+    _, said = asking.own("POST", "change", {"faults": [], "throttling": False})
+    assert (said["faults"], said["throttling"]) == ([], [])
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no JSON": (b"{", "the change is no JSON"),
+    "no object": ([], "the change is no object"),
+    "no such field": ({"price": []}, "price cannot be changed"),
+    "a field of a rule": ({"faults": [{"oper": "x"}]}, "faults: "),
+    "a machine that is not there": (
+        {"interruptions": [{"instance": "i-0", "kind": "spot"}]},
+        "interruptions: there is no machine i-0",
+    ),
+    "a value of the Cloud": (
+        {"prices": [{"instanceType": "m5.large", "capacityType": "reserved", "price": 1}]},
+        "prices[0].capacityType: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_wrong_change_changes_nothing(name: str) -> None:
+    body, message = REFUSED[name]
+    asking = Asking()
+    before = asking.own("GET", "state")
+    status, said = asking.own("POST", "change", body)
+    assert status == 400
+    assert said["error"].startswith(message)
+    assert asking.own("GET", "state") == before
+    assert asking.changes == 0
+
+
+def test_the_log_has_the_latest_requests() -> None:
+    asking = Asking()
+    asking.ec2("DescribeVpcs", **{"VpcId.1": "vpc-1"})
+    asking.ec2("DescribeSubnets")
+    _, said = asking.own("GET", "log")
+    assert [each["operation"] for each in said] == ["DescribeVpcs", "DescribeSubnets"]
+    assert said[0]["params"] == {"VpcIds": ["vpc-1"]}
+    assert said[0]["status"] == 400
+    _, said = asking.own("GET", "log?count=1")
+    assert [each["operation"] for each in said] == ["DescribeSubnets"]
+    assert asking.own("GET", "log?count=few")[0] == 400
+
+
+def test_other_paths_and_web_pages_are_refused() -> None:
+    asking = Asking()
+    status, said = asking.own("GET", "nothing")
+    assert status == 404
+    assert "POST /_wain/change" in said["hint"]
+    assert asking.own("GET", "change")[0] == 404
+    status, _ = asking.own("POST", "change", {"faults": []}, Origin="http://example.com")
+    assert status == 403
+    assert asking.changes == 0
+
+
+CLOUD = """
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+spec:
+  region: us-east-1
+  zones: [us-east-1a]
+  capacityReservations:
+    - {id: cr-0123, instanceType: m5.large, availabilityZone: us-east-1a, total: 3}
+"""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmulatorServer]:
+    with serve_emulator() as made:
+        yield made
+
+
+def change(running: EmulatorServer, *arguments: str, text: str | None = None) -> Result:
+    line = ["emulator", "set", "--endpoint", running.endpoint, *arguments]
+    return CliRunner().invoke(wain, line, input=text, standalone_mode=False)
+
+
+def refused(result: Result) -> str:
+    assert isinstance(result.exception, WainError), result.output
+    assert result.exception.exit_code == 2
+    return result.exception.message
+
+
+def test_flags_become_rules(running: EmulatorServer) -> None:
+    result = change(
+        running,
+        *("--price", "instanceType=m5.large,capacityType=spot,price=0.01"),
+        *("--unavailable", "instanceType=p5.*,zone=us-east-1a"),
+        *("--stock", "instanceType=c5.*,free=3"),
+        *("--stock", "instanceType=c5.large,free=1"),
+        *("--fault", "operation=CreateFleet,code=InternalError,status=500,match.Type=instant"),
+        *("--reservation", "id=cr-0a,instanceType=m5.large,availabilityZone=us-east-1a,total=2"),
+        "--throttle",
+    )
+    assert result.exit_code == 0, result.exception
+    capacity_market = running.cloud.services.capacity_market.state
+    assert [(each.instanceType, each.price) for each in capacity_market.prices] == [
+        ("m5.large", 0.01)
+    ]
+    assert [(each.instanceType, each.free) for each in capacity_market.stock.rules] == [
+        ("c5.*", 3),
+        ("c5.large", 1),
+    ]
+    assert running.cloud.services.reservations.state.reservations["cr-0a"].total == 2
+    expected = "changed prices, unavailable, capacityReservations, stock, faults, throttling\n"
+    assert result.output == expected
+
+
+def test_a_list_can_be_emptied(running: EmulatorServer) -> None:
+    change(running, "--unavailable", "instanceType=p5.*")
+    assert change(running, "--clear", "unavailable").exit_code == 0
+    assert running.cloud.services.capacity_market.state.stock.unavailable == []
+
+
+def test_a_file_and_flags_together(running: EmulatorServer, tmp_path: Path) -> None:
+    file = tmp_path / "patch.yaml"
+    file.write_text("stock: [{instanceType: r5.*, free: 2}]\npace: {boot: {median: 0}}\n")
+    assert change(running, str(file), "--stock", "instanceType=r6i.*,free=1").exit_code == 0
+    rules = running.cloud.services.capacity_market.state.stock.rules
+    assert [each.instanceType for each in rules] == ["r5.*", "r6i.*"]
+    assert running.cloud.services.instances.state.pace.boot.median == 0
+
+
+def test_a_patch_from_standard_input(running: EmulatorServer) -> None:
+    patch = {"unavailable": [{"instanceType": "x1.*"}]}
+    assert change(running, "-", text=json.dumps(patch)).exit_code == 0
+    (only,) = running.cloud.services.capacity_market.state.stock.unavailable
+    assert only.instanceType == "x1.*"
+    change(running, "--clear", "unavailable")
+
+
+def test_a_cloud_will_do(running: EmulatorServer, tmp_path: Path) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text(CLOUD)
+    result = change(running, str(file))
+    assert result.exit_code == 0, result.exception
+    assert running.cloud.services.reservations.state.reservations["cr-0123"].total == 3
+    assert "zones cannot change while the emulator runs" in result.stderr
+    file.write_text(CLOUD.replace("us-east-1", "eu-west-1"))
+    message = refused(change(running, str(file)))
+    assert message == "the patch is for eu-west-1, the emulator is in us-east-1"
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "nothing": ([], "nothing is to be changed"),
+    "no field": (["--stock", "c5.large"], "--stock: 'c5.large' is no field with a value"),
+    "no number": (
+        ["--stock", "instanceType=c5.large,free=few"],
+        "--stock: free is no number: 'few'",
+    ),
+    "an unknown field": (["--stock", "type=c5.large,free=1"], "stock: "),
+    "an unknown machine": (
+        ["--interrupt", "instance=i-0,kind=spot"],
+        "interruptions: there is no machine i-0",
+    ),
+    "no such file": (["no-such-file.yaml"], "no-such-file.yaml: "),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said(name: str, running: EmulatorServer) -> None:
+    arguments, message = WRONG[name]
+    assert refused(change(running, *arguments)).startswith(message)
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "no YAML": ("stock: [", ":"),
+    "a text": ("hello", " is neither a patch nor a list of faults"),
+    "two documents": ("a: 1\n---\nb: 2\n", " has 2 documents"),
+    "an unknown field": ("stocks: []", "stocks cannot be changed"),
+    "no list": ("stock: 5", "stock: "),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_cannot_be_used(name: str, running: EmulatorServer, tmp_path: Path) -> None:
+    text, message = FILES[name]
+    file = tmp_path / "patch.yaml"
+    file.write_text(text)
+    assert message in refused(change(running, str(file)))
+
+
+def test_nobody_there() -> None:
+    line = ["emulator", "set", "--port", "1", "--throttle"]
+    message = refused(CliRunner().invoke(wain, line, standalone_mode=False))
+    assert message.startswith("no emulator answers at http://127.0.0.1:1: ")
+
+
+EXAMPLES: dict[str, tuple[str, Any]] = {
+    "texts and numbers": (
+        "id=cr-1,total=3,ownerID=111122223333",
+        {"id": "cr-1", "total": 3, "ownerID": "111122223333"},
+    ),
+    "members": (
+        "tags.team=web,tags.a.b=c,interruptible=true",
+        {"tags": {"team": "web", "a.b": "c"}, "interruptible": True},
+    ),
+    "an empty value": ("a=,b==", {"a": "", "b": "="}),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_fields_of_a_flag(name: str) -> None:
+    text, expected = EXAMPLES[name]
+    assert parse_fields("reservation", text) == expected
+
+
+def test_the_help_of_each_flag_can_be_read(running: EmulatorServer) -> None:
+    """Without what is in brackets, which may be left out, and with real values for dots."""
+    for flag in FLAG_EXAMPLES.keys() - {"interrupt"}:
+        text = FLAG_EXAMPLES[flag].partition("[")[0].replace("cr-…", "cr-0b")
+        text = text.replace("instanceType=…", "instanceType=m5.large").replace("…", "us-east-1a")
+        result = change(running, f"--{flag}", text.rstrip("."))
+        assert result.exit_code == 0, (flag, result.exception)

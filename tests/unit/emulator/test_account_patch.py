@@ -1,0 +1,160 @@
+"""Changes while it runs: all of a patch or nothing of it, in the words of the Cloud kind."""
+
+from typing import Any
+
+import pytest
+from tests.support.emulator_accounts import CheckedAccount
+
+from wainwright.api.catalog_documents import CloudSpec
+from wainwright.errors import InvalidInputError
+
+PRICE = {"instanceType": "m5.large", "capacityType": "spot", "price": 0.5}
+RESERVATION = {
+    "id": "cr-0a",
+    "instanceType": "m5.large",
+    "availabilityZone": "us-west-2a",
+    "total": 4,
+}
+POOL = ("m5.large", "us-west-2a", "spot")
+
+
+@pytest.fixture
+def account() -> CheckedAccount:
+    return CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.*"]))
+
+
+def test_prices_replace_those_before(account: CheckedAccount) -> None:
+    capacity_market = account.cloud.services.capacity_market
+    listed = capacity_market.price(*POOL)
+    account.cloud.change({"prices": [PRICE]})
+    assert capacity_market.price(*POOL) == 0.5
+    account.cloud.change({"prices": []})
+    assert capacity_market.price(*POOL) == listed != 0.5
+
+
+def test_stock_and_shortage(account: CheckedAccount) -> None:
+    capacity_market = account.cloud.services.capacity_market
+    account.cloud.change({"stock": [{"instanceType": "m5.*", "capacityType": "spot", "free": 3}]})
+    assert capacity_market.free(*POOL) == 3
+    account.cloud.change({"unavailable": [{"zone": "us-west-2a"}]})
+    assert capacity_market.free(*POOL) == 0
+    assert capacity_market.free("m5.large", "us-west-2b", "spot") == 3
+    account.cloud.change({"unavailable": [], "stock": []})
+    assert capacity_market.free(*POOL) is None
+
+
+def free(account: CheckedAccount) -> dict[str, int]:
+    rows = account.ask("DescribeCapacityReservations")["CapacityReservations"]
+    return {row["CapacityReservationId"]: row["AvailableInstanceCount"] for row in rows}
+
+
+def test_reservations_are_added_and_changed(account: CheckedAccount) -> None:
+    account.cloud.change({"capacityReservations": [RESERVATION]})
+    account.cloud.change({"capacityReservations": [{**RESERVATION, "id": "cr-0b", "total": 1}]})
+    assert free(account) == {"cr-0a": 4, "cr-0b": 1}
+    account.cloud.change({"capacityReservations": [{**RESERVATION, "available": 2}]})
+    assert free(account) == {"cr-0a": 2, "cr-0b": 1}
+
+
+def test_faults_and_throttling(account: CheckedAccount) -> None:
+    account.cloud.change({"faults": [{"operation": "DescribeVpcs", "code": "InternalError"}]})
+    assert account.refused("DescribeVpcs") == ("InternalError", 400)
+    limit = {"operation": "DescribeVpcs", "rate": 1, "burst": 1}
+    account.cloud.change({"faults": [], "throttling": [limit]})
+    account.ask("DescribeVpcs")
+    assert account.refused("DescribeVpcs") == ("RequestLimitExceeded", 503)
+    account.cloud.change({"throttling": False})
+    account.ask("DescribeVpcs")
+
+
+def test_quota_and_pace(account: CheckedAccount) -> None:
+    account.cloud.change(
+        {"quota": {"onDemand": {"standard": 8}}, "pace": {"boot": {"median": 30.0}}}
+    )
+    assert account.cloud.services.quota.state.limits.onDemand == {"standard": 8}
+    assert account.cloud.services.instances.state.pace.boot.median == 30
+
+
+def machine(account: CheckedAccount) -> str:
+    image = account.ask("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
+    asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    identity = str(account.ask("RunInstances", **asked)["Instances"][0]["InstanceId"])
+    account.clock.time += 60
+    return identity
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "expected"),
+    [
+        ("instance-check", "instance-status.status", "impaired"),
+        ("system-check", "system-status.status", "impaired"),
+        ("instance-retirement", "event.code", "instance-retirement"),
+        ("system-reboot", "event.code", "system-reboot"),
+    ],
+)
+def test_machines_come_to_harm(
+    account: CheckedAccount, kind: str, field: str, expected: str
+) -> None:
+    identity = machine(account)
+    filters = [{"Name": field, "Values": [expected]}]
+    assert account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+    harm = {"instance": identity, "kind": kind, "seconds": 3600}
+    account.cloud.change({"interruptions": [harm]})
+    (row,) = account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"]
+    assert row["InstanceId"] == identity
+
+
+def test_what_failed_can_be_mended(account: CheckedAccount) -> None:
+    identity = machine(account)
+    account.cloud.change({"interruptions": [{"instance": identity, "kind": "system-check"}]})
+    account.cloud.change({"interruptions": [{"instance": identity, "kind": "mended"}]})
+    filters = [{"Name": "system-status.status", "Values": ["impaired"]}]
+    assert account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+
+
+@pytest.mark.parametrize("kind", ["rebalance", "reservation", "instance-stop"])
+def test_other_news_come_by_the_queue(account: CheckedAccount, kind: str) -> None:
+    identity = machine(account)
+    account.cloud.change({"interruptions": [{"instance": identity, "kind": kind}]})
+    asked = {"QueueUrl": account.cloud.account.queue_url, "MaxNumberOfMessages": 10}
+    bodies = [each["Body"] for each in account.ask_of("sqs", "ReceiveMessage", asked)["Messages"]]
+    told = {
+        "rebalance": "EC2 Instance Rebalance Recommendation",
+        "reservation": "EC2 Capacity Reservation Instance Interruption Warning",
+        "instance-stop": "AWS Health Event",
+    }[kind]
+    assert any(told in body and identity in body for body in bodies)
+
+
+@pytest.mark.parametrize(
+    ("patch", "says"),
+    [
+        ({"price": []}, "price cannot be changed"),
+        ({"region": "us-east-1"}, "region cannot be changed"),
+        ({"prices": [{**PRICE, "price": -1}]}, r"prices\[0\].price"),
+        ({"prices": [{**PRICE, "capacityType": "gift"}]}, "capacityType"),
+        ({"prices": [{"instanceType": "m5.large"}]}, r"prices\[0\]"),
+        ({"prices": "all"}, "prices"),
+        ({"unavailable": [{"colour": "red"}]}, "colour"),
+        ({"capacityReservations": [{**RESERVATION, "id": "mine"}]}, "id"),
+        (
+            {"capacityReservations": [{**RESERVATION, "availabilityZone": "us-west-2z"}]},
+            "cr-0a lies in us-west-2z",
+        ),
+        ({"stock": [{"free": -1}]}, "stock"),
+        ({"stock": [{"left": 1}]}, "stock"),
+        ({"faults": [{"probability": 2}]}, "faults"),
+        ({"throttling": [{"operation": "x"}]}, "throttling"),
+        ({"quota": {"onDemand": 5}}, "quota"),
+        ({"pace": {"boot": 5}}, "pace"),
+        ({"interruptions": [{"instance": "i-1", "kind": "flood"}]}, "interruptions"),
+        ({"interruptions": [{"instance": "i-1", "kind": "spot"}]}, "no machine i-1"),
+    ],
+)
+def test_a_bad_patch_changes_nothing(
+    account: CheckedAccount, patch: dict[str, Any], says: str
+) -> None:
+    before = account.cloud.save()
+    with pytest.raises(InvalidInputError, match=says):
+        account.cloud.change({"unavailable": [{"zone": "us-west-2b"}], **patch})
+    assert account.cloud.save() == before

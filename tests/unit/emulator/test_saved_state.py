@@ -1,0 +1,135 @@
+"""Saved and loaded, an account goes on as if nothing had been."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.emulator_accounts import CheckedAccount, ManualClock
+
+from wainwright.api.catalog_documents import CloudReservation, CloudSpec
+from wainwright.emulator.emulated_account import EmulatedAwsAccount
+from wainwright.emulator.faults import FaultRule, RateLimit
+from wainwright.emulator.saved_state import decode_saved_account
+from wainwright.emulator.settings import EmulatorSettings
+from wainwright.errors import InvalidInputError
+
+RESERVATION = CloudReservation(
+    id="cr-0a",
+    instanceType="m5.large",
+    availabilityZone="us-west-2a",
+    total=3,
+    instanceMatchCriteria="open",
+    endTime="2026-01-01T00:10:00Z",
+)
+
+
+def lively() -> CheckedAccount:
+    """An account in which a little of everything has happened, and more is to come."""
+    account = CheckedAccount(
+        CloudSpec(region="us-west-2", instanceTypes=["m5.*"], capacityReservations=[RESERVATION]),
+        seed=7,
+        settings=EmulatorSettings(
+            moving_prices=True,
+            faults=(FaultRule(operation="CreateVpc", times=1, code="InternalError"),),
+            throttling=(RateLimit(operation="DescribeVpcs", rate=0.001, burst=3),),
+        ),
+    )
+    account.cloud.change(
+        {
+            "stock": [{"instanceType": "m5.*", "free": 5}],
+            "prices": [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.5}],
+        }
+    )
+    account.refused("CreateVpc", CidrBlock="10.0.0.0/16")
+    account.ask("DescribeVpcs")
+    image = account.ask("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
+    account.ask(
+        "CreateLaunchTemplate",
+        LaunchTemplateName="one",
+        LaunchTemplateData={"ImageId": image},
+        ClientToken="token",
+    )
+    zone = account.cloud.account.subnets["us-west-2a"]
+    asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 2}
+    account.ask("RunInstances", SubnetId=zone, **asked)
+    account.ask_of(
+        "sqs",
+        "SendMessage",
+        {"QueueUrl": account.cloud.account.queue_url, "MessageBody": "hello"},
+    )
+    account.ask_of("ssm", "PutParameter", {"Name": "/x", "Value": "1", "Type": "String"})
+    return account
+
+
+QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("ec2", "DescribeInstances", {}),
+    ("ec2", "DescribeInstanceStatus", {"IncludeAllInstances": True}),
+    ("ec2", "DescribeCapacityReservations", {}),
+    ("ec2", "DescribeSubnets", {}),
+    ("ec2", "DescribeTags", {}),
+    ("ec2", "DescribeImages", {"Owners": ["self"]}),
+    ("ec2", "DescribeLaunchTemplates", {}),
+    ("ec2", "DescribeSpotPriceHistory", {}),
+    ("ec2", "DescribeVpcs", {}),
+    ("iam", "GetRole", {"RoleName": "KarpenterNodeRole-wain"}),
+    ("ssm", "GetParameter", {"Name": "/x"}),
+    ("eks", "DescribeCluster", {"name": "wain"}),
+    ("sqs", "GetQueueUrl", {"QueueName": "wain"}),
+    ("ec2", "CreateVpc", {"CidrBlock": "10.0.0.0/16"}),
+]
+
+
+@pytest.mark.parametrize("later", [0.0, 30.0, 900.0])
+def test_both_live_on_in_the_same_way(later: float) -> None:
+    account = lively()
+    clock = ManualClock(account.clock.time)
+    loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
+    account.clock.time += later
+    clock.time += later
+    for service, operation, params in QUESTIONS:
+        expected = account.cloud.answer(service, operation, params)
+        assert loaded.answer(service, operation, params) == expected, operation
+    decode = msgspec.json.decode
+    assert decode(loaded.save()) == decode(account.cloud.save())
+
+
+def test_what_was_due_meanwhile_has_happened() -> None:
+    account = lively()
+    clock = ManualClock(account.clock.time + 3600)
+    loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
+    (row,) = loaded.answer("ec2", "DescribeCapacityReservations", {})["CapacityReservations"]
+    assert row["State"] == "expired"
+
+
+def test_client_tokens_are_remembered() -> None:
+    account = lively()
+    loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=ManualClock())
+    template = account.cloud.services.templates.template({"LaunchTemplateName": "one"})
+    asked = {
+        "LaunchTemplateName": "one",
+        "LaunchTemplateData": {"ImageId": template.versions[0].data["ImageId"]},
+        "ClientToken": "token",
+    }
+    again = loaded.answer("ec2", "CreateLaunchTemplate", asked)["LaunchTemplate"]
+    assert again["LaunchTemplateId"] == template.id
+
+
+def test_the_file_says_when_it_was_saved_and_of_what_account() -> None:
+    account = lively()
+    saved = decode_saved_account(account.cloud.save())
+    assert saved.at == account.clock.time
+    assert saved.account == account.cloud.account
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"nonsense"])
+def test_what_is_no_saved_account_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInputError, match="no saved emulator"):
+        EmulatedAwsAccount.load(data, clock=ManualClock())
+
+
+def test_another_version_is_refused() -> None:
+    written = msgspec.json.decode(lively().cloud.save())
+    with pytest.raises(InvalidInputError, match="version 99"):
+        EmulatedAwsAccount.load(
+            msgspec.json.encode({**written, "version": 99}), clock=ManualClock()
+        )

@@ -1,0 +1,135 @@
+"""What the offline commands read: typed, complete, with notes — or nothing but problems."""
+
+from pathlib import Path
+
+import pytest
+
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.manifests.cluster_manifests import (
+    ClusterManifests,
+    default_node_class,
+    read_manifests,
+)
+from wainwright.manifests.problems import InvalidInput
+
+SHORT_POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: web}
+spec:
+  requirements:
+    - {key: karpenter.sh/capacity-type, operator: In, values: [reserved]}
+"""
+SHORT_CLASS = """\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: odcr}
+spec:
+  capacityReservationSelectorTerms: [{id: cr-1}]
+"""
+CLOUD = """\
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+metadata: {name: %s}
+spec: {region: us-west-2}
+"""
+PROVISIONER = """\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata: {name: old}
+spec: {weight: 10}
+"""
+
+
+def manifests(path: Path, *documents: str, cloud: str | None = None) -> ClusterManifests:
+    file = path / "input.yaml"
+    file.write_text("---\n".join(documents))
+    return read_manifests([str(file)], cloud=cloud)
+
+
+def test_short_forms_are_spelt_out_with_a_note(tmp_path: Path) -> None:
+    found = manifests(tmp_path, SHORT_POOL)
+    [pool] = found.pools
+    assert pool.spec.template.spec.requirements[0].values == ["reserved"]
+    assert pool.spec.template.spec.nodeClassRef.name == "default"
+    assert [note.line for note in found.notes] == [5, 4]
+    assert found.notes[0].message == "short form: read as spec.template.spec.requirements"
+
+
+def test_the_only_class_of_the_input_is_the_pools(tmp_path: Path) -> None:
+    found = manifests(tmp_path, SHORT_POOL, SHORT_CLASS)
+    kind = found.class_of(found.pools[0])
+    assert kind.metadata.name == "odcr"
+    assert kind.spec.amiSelectorTerms[0].alias == "al2023@latest"
+
+
+def test_a_class_that_is_not_in_the_input_is_the_default_one(tmp_path: Path) -> None:
+    found = manifests(tmp_path, SHORT_POOL)
+    assert found.class_of(found.pools[0]) == default_node_class()
+
+
+def test_a_mistake_in_a_short_form_is_told_where_it_was_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        manifests(tmp_path, SHORT_POOL.replace("In,", "Is,"))
+    [error] = refused.value.report.errors
+    assert (error.line, error.path) == (6, "spec.requirements[0].operator")
+
+
+def test_defaults_are_filled_in(tmp_path: Path) -> None:
+    [pool] = manifests(tmp_path, SHORT_POOL).pools
+    assert pool.spec.disruption.budgets[0].nodes == "10%"
+    assert pool.spec.template.spec.expireAfter == "720h"
+
+
+def test_old_kinds_are_converted_with_notes(tmp_path: Path) -> None:
+    found = manifests(tmp_path, PROVISIONER)
+    [pool] = found.pools
+    assert (pool.metadata.name, pool.spec.weight) == ("old", 10)
+    assert found.notes
+
+
+def test_a_mistake_in_an_old_kind_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        manifests(tmp_path, PROVISIONER.replace("weight: 10", "weight: heavy"))
+    assert refused.value.report.errors[0].path == "spec.weight"
+
+
+def test_core_kinds_are_typed(tmp_path: Path) -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n"
+    [item] = manifests(tmp_path, pod).all(Pod)
+    assert item.metadata.name == "a"
+
+
+def test_two_clouds_are_one_too_many(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        manifests(tmp_path, CLOUD % "a", CLOUD % "b")
+    assert refused.value.report.errors[0].message == "the input has more than one Cloud"
+
+
+def test_a_cloud_by_flag_replaces_the_inputs(tmp_path: Path) -> None:
+    other = tmp_path / "cloud.txt"
+    other.write_text((CLOUD % "b").replace("us-west-2", "eu-west-1"))
+    found = manifests(tmp_path, CLOUD % "a", cloud=str(other))
+    assert found.cloud is not None
+    assert found.cloud.spec.region == "eu-west-1"
+    assert "which was named on the command line" in found.notes[0].message
+
+
+def test_a_flag_that_names_a_file_without_a_cloud_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "cloud.txt"
+    other.write_text(SHORT_CLASS)
+    with pytest.raises(InvalidInput) as refused:
+        manifests(tmp_path, SHORT_POOL, cloud=str(other))
+    assert refused.value.report.errors[0].message == "there is no Cloud in this file"
+
+
+def test_the_same_object_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        manifests(tmp_path, SHORT_POOL, SHORT_POOL)
+    assert "NodePool web is also in" in refused.value.report.errors[0].message
+
+
+def test_a_status_that_makes_no_sense_is_left_out_with_a_note(tmp_path: Path) -> None:
+    found = manifests(tmp_path, SHORT_POOL + "status: {nodes: many}\n")
+    assert found.pools[0].status is None
+    assert any(note.path == "status.nodes" for note in found.notes)

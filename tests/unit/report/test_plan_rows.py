@@ -1,0 +1,74 @@
+"""Slots of reservations, in words."""
+
+from typing import Any
+
+import pytest
+
+from wainwright.api.catalog_documents import CloudReservation
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    SelectedReservation,
+)
+from wainwright.report.plan_rows import format_reservation_use, usable_reservations
+from wainwright.report.pool_warnings import why_no_reserved_capacity
+
+USES = [
+    ((10, 5, 0, 2), "2 of 5 free slots used"),
+    ((10, 3, 3, 0), "0 of 3 free slots used, 3 promised to claims under way"),
+    ((10, 0, 0, 0), "none of 10 slots is free"),
+]
+
+
+@pytest.mark.parametrize(("counts", "told"), USES)
+def test_promised_slots_are_told_apart_and_so_is_a_full_reservation(
+    counts: tuple[int, int, int, int], told: str
+) -> None:
+    keys = ("total", "available", "promised", "used")
+    assert format_reservation_use(dict(zip(keys, counts, strict=True))) == told
+
+
+def test_what_nobody_can_use_is_left_to_a_note() -> None:
+    uses: list[dict[str, Any]] = [
+        {"id": "cr-a", "unusable": None},
+        {"id": "cr-b", "unusable": "it has ended"},
+    ]
+    assert [use["id"] for use in usable_reservations(uses)] == ["cr-a"]
+
+
+def selected(name: str, standing: ReservationStanding, available: int = 1) -> SelectedReservation:
+    one = CloudReservation(
+        id=name,
+        instanceType="c5.large",
+        availabilityZone="us-west-2a",
+        total=1,
+        available=available,
+    )
+    return SelectedReservation(reservation=one, standing=standing)
+
+
+WITHOUT = [
+    ([], "its class selects no capacity reservation"),
+    ([selected("cr-a", ReservationStanding.OFFERED, 0)], "no slot of cr-a is free"),
+    ([selected("cr-a", ReservationStanding.ENDED)], "cr-a has ended"),
+    (
+        [
+            selected("cr-a", ReservationStanding.ENDED),
+            selected("cr-b", ReservationStanding.OTHER_TENANCY),
+        ],
+        "nothing can be had from cr-a, cr-b",
+    ),
+    (
+        [
+            selected("cr-a", ReservationStanding.ENDED),
+            selected("cr-b", ReservationStanding.OFFERED, 0),
+        ],
+        "no slot of cr-b is free",
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "told"), WITHOUT, ids=lambda each: str(len(each)))
+def test_a_pool_without_reserved_capacity_hears_why(
+    found: list[SelectedReservation], told: str
+) -> None:
+    assert why_no_reserved_capacity(found) == told

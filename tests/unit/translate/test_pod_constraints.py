@@ -1,0 +1,168 @@
+"""Bonds are shared by pods that are tied alike, and only by those."""
+
+from typing import Any
+
+import pytest
+from tests.unit.translate.objects import Value, container, pod, pods, thing, translated, typed_pod
+
+from wainwright.model.pod import NO_CONSTRAINTS, HostPort
+
+CONSTRAINT = {
+    "maxSkew": 1,
+    "topologyKey": "topology.kubernetes.io/zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+SPREAD = {"topologySpreadConstraints": [CONSTRAINT]}
+
+
+def test_pods_of_equal_spec_share_their_bonds() -> None:
+    translating = pods()
+    one, other = (translating.pod(typed_pod(name, spec=SPREAD)) for name in "ab")
+    assert one.constraints.spreads
+    assert one.constraints is other.constraints
+
+
+def test_equal_bonds_of_different_specs_are_one_object() -> None:
+    translating = pods()
+    small, large = (
+        translating.pod(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
+        for cpu in "12"
+    )
+    assert small.requests != large.requests
+    assert small.constraints is large.constraints
+
+
+def test_a_pod_with_nothing_to_tie_it_has_no_bonds() -> None:
+    bare = {"affinity": {"nodeAffinity": {}, "podAffinity": {}}, "topologySpreadConstraints": []}
+    assert pods().pod(typed_pod()).constraints is NO_CONSTRAINTS
+    assert pods().pod(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
+
+
+def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
+    translating = pods()
+    keyed = {**CONSTRAINT, "matchLabelKeys": ["hash"]}
+    first, again, second, without = (
+        translating.pod(
+            typed_pod(metadata={"labels": labels}, spec={"topologySpreadConstraints": [keyed]})
+        ).constraints
+        for labels in (
+            {"app": "web", "hash": "1"},
+            {"app": "other", "hash": "1"},
+            {"app": "web", "hash": "2"},
+            {"app": "web"},
+        )
+    )
+    assert first is again
+    assert [
+        [clause.key for clause in constraints.spreads[0].selector.clauses]
+        for constraints in (first, second, without)
+    ] == [["app", "hash"], ["app", "hash"], ["app"]]
+    assert first != second
+
+
+@pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -> None:
+    translating = pods()
+    term = {"topologyKey": "zone", "labelSelector": {}, "namespaces": ["x"], field: ["hash"]}
+    weighted = [{"weight": 1, "podAffinityTerm": term}]
+    spec = {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
+    one, other = (
+        translating.pod(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).constraints
+        for each in "12"
+    )
+    assert one != other
+
+
+def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> None:
+    translating = pods()
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    away = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    shop, again, bank = (
+        translating.pod(
+            typed_pod(metadata={"namespace": name}, spec={"affinity": {"podAntiAffinity": away}})
+        ).constraints
+        for name in ("shop", "shop", "bank")
+    )
+    assert shop is again
+    shops, banks = shop.anti_affinity[0], bank.anti_affinity[0]
+    assert (shops.namespaces, banks.namespaces) == (frozenset({"shop"}), frozenset({"bank"}))
+
+
+def test_pods_of_equal_spec_but_for_a_volume_have_bonds_of_their_own() -> None:
+    translating = pods()
+    disk = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}]}
+    bare, attached = (translating.pod(typed_pod(spec=spec)) for spec in ({}, disk))
+    assert bare.requests is attached.requests
+    assert (len(bare.constraints.attachments), len(attached.constraints.attachments)) == (0, 1)
+
+
+def port_container(*ports: Value, **fields: Any) -> Value:
+    return {"name": "c", "ports": list(ports), **fields}
+
+
+def port(**fields: Any) -> Value:
+    return {"containerPort": 8080, **fields}
+
+
+ROWS: dict[str, tuple[Value, tuple[HostPort, ...]]] = {
+    "a port of the container": ({"containers": [port_container(port())]}, ()),
+    "a port of the node": (
+        {"containers": [port_container(port(hostPort=80))]},
+        (HostPort(port=80, protocol="TCP", address="0.0.0.0"),),
+    ),
+    "one address and protocol": (
+        {"containers": [port_container(port(hostPort=53, protocol="UDP", hostIP="10.0.0.1"))]},
+        (HostPort(port=53, protocol="UDP", address="10.0.0.1"),),
+    ),
+    "an empty address": (
+        {"containers": [port_container(port(hostPort=80, hostIP=""))]},
+        (HostPort(port=80),),
+    ),
+    "the node's network": (
+        {"hostNetwork": True, "containers": [port_container(port())]},
+        (HostPort(port=8080),),
+    ),
+    "the node's network, with the port named": (
+        {"hostNetwork": True, "containers": [port_container(port(hostPort=8080))]},
+        (HostPort(port=8080),),
+    ),
+    "the node's network without ports": (
+        {"hostNetwork": True, "containers": [{"name": "c"}]},
+        (),
+    ),
+    "a sidecar": (
+        {"initContainers": [port_container(port(hostPort=80), restartPolicy="Always")]},
+        (HostPort(port=80),),
+    ),
+    "a container that is over before the others start": (
+        {"initContainers": [port_container(port(hostPort=80))]},
+        (),
+    ),
+    "several, in order, each once": (
+        {
+            "containers": [
+                port_container(port(hostPort=443), port(hostPort=80)),
+                port_container(port(hostPort=80), port(hostPort=80, protocol="UDP")),
+            ]
+        },
+        (HostPort(port=80), HostPort(port=80, protocol="UDP"), HostPort(port=443)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_pod_takes_ports(name: str) -> None:
+    spec, expected = ROWS[name]
+    [found] = translated(pod(spec=spec)).snapshot.pods
+    assert found.constraints.ports == expected
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_daemonset_takes_them_on_every_node(name: str) -> None:
+    spec, expected = ROWS[name]
+    template = {"spec": {"containers": [{"name": "c"}], **spec}}
+    agent = thing("apps/v1", "DaemonSet", "agent", spec={"template": template})
+    [found] = translated(agent).snapshot.daemonsets
+    assert found.ports == expected

@@ -1,0 +1,169 @@
+"""Which pods are to be placed."""
+
+from typing import Any
+
+import pytest
+from tests.unit.translate.objects import Value, owned, thing, typed, typed_pod
+
+from wainwright.api.kubernetes.cluster import PodDisruptionBudget
+from wainwright.translate.pod_eligibility import ClassifiedPods, DisruptionBudgets, PodClassifier
+
+GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+ON_LEAVING = {"nodeName": "leaving"}
+WEB = {"labels": {"app": "web"}}
+
+
+def budget(name: str = "pdb", *, namespace: str = "shop", **spec: Any) -> Value:
+    spec.setdefault("selector", {"matchLabels": {"app": "web"}})
+    return thing(
+        "policy/v1", "PodDisruptionBudget", name, metadata={"namespace": namespace}, spec=spec
+    )
+
+
+def sort(
+    *budgets: Value, sets: frozenset[tuple[str, str]] = frozenset(), **fields: Any
+) -> ClassifiedPods:
+    """One pod beside these budgets, where the node `leaving` is being deleted."""
+    typed_budgets = [typed(each) for each in budgets]
+    found = DisruptionBudgets(
+        each for each in typed_budgets if isinstance(each, PodDisruptionBudget)
+    )
+    return PodClassifier({"leaving"}, found, sets).sort([typed_pod(**fields)])
+
+
+def is_placed(*budgets: Value, **fields: Any) -> bool:
+    return bool(sort(*budgets, **fields).placed)
+
+
+def test_a_pod_without_a_node_is_placed() -> None:
+    assert is_placed()
+    assert is_placed(status={"phase": "Pending"})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": {"phase": "Succeeded"}},
+        {"status": {"phase": "Failed"}},
+        {"metadata": GONE},
+        {"spec": {"nodeName": "n"}},
+        {"metadata": owned("DaemonSet")},
+        {"metadata": owned("Node")},
+    ],
+)
+def test_pods_that_are_done_going_bound_or_tied_are_not(fields: dict[str, Any]) -> None:
+    assert not is_placed(**fields)
+
+
+def test_a_gated_pod_waits() -> None:
+    found = sort(spec={"schedulingGates": [{"name": "later"}]})
+    assert (len(found.gated), found.placed) == (1, [])
+
+
+def test_a_bound_pod_stays_on_its_node_also_while_it_terminates() -> None:
+    found = sort(spec={"nodeName": "n"}, metadata=GONE)
+    assert [pod.metadata.name for pod in found.staying["n"]] == ["a"]
+
+
+def test_a_pod_that_is_done_takes_no_room() -> None:
+    assert sort(spec={"nodeName": "n"}, status={"phase": "Succeeded"}).staying == {}
+
+
+def test_pods_of_a_node_being_deleted_are_placed_anew_and_no_longer_there() -> None:
+    found = sort(spec=ON_LEAVING, metadata=owned("ReplicaSet"), status={"phase": "Running"})
+    assert (len(found.placed), found.staying) == (1, {})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metadata": owned("DaemonSet")},
+        {"metadata": owned("Node")},
+        {"metadata": {**owned("ReplicaSet"), **GONE}},
+        {"metadata": GONE},
+        {"status": {"phase": "Failed"}},
+    ],
+)
+def test_some_pods_of_a_node_being_deleted_end_with_it(fields: dict[str, Any]) -> None:
+    assert not is_placed(spec=ON_LEAVING, **fields)
+
+
+def test_a_stateful_pod_that_terminates_comes_back() -> None:
+    metadata = {**owned("StatefulSet", "db"), **GONE}
+    assert is_placed(spec=ON_LEAVING, metadata=metadata)
+
+
+def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() -> None:
+    metadata = {**owned("StatefulSet", "db"), **GONE}
+    sets = frozenset({("shop", "db")})
+    assert not is_placed(spec=ON_LEAVING, metadata=metadata, sets=sets)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"maxUnavailable": 0}, {"maxUnavailable": "0%"}, {"minAvailable": "100%"}],
+)
+def test_a_budget_that_never_allows_anything_keeps_a_pod_where_it_is(spec: Value) -> None:
+    found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
+    assert (found.placed, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
+
+
+def test_two_budgets_for_one_pod_block_it_whatever_they_allow() -> None:
+    two = (budget("a", maxUnavailable=1), budget("b", maxUnavailable=1))
+    assert not is_placed(*two, spec=ON_LEAVING, metadata=WEB)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        budget(maxUnavailable=1),
+        budget(minAvailable=3),
+        budget(maxUnavailable=0, namespace="other"),
+        budget(maxUnavailable=0, selector={"matchLabels": {"app": "db"}}),
+        budget(maxUnavailable=0, selector=None),
+    ],
+)
+def test_other_budgets_do_not(other: Value) -> None:
+    assert is_placed(other, spec=ON_LEAVING, metadata=WEB)
+
+
+def test_an_empty_selector_covers_the_whole_namespace() -> None:
+    assert not is_placed(budget(maxUnavailable=0, selector={}), spec=ON_LEAVING)
+
+
+def test_a_pod_that_is_leaving_already_needs_no_budgets_leave() -> None:
+    metadata = {**owned("StatefulSet", "db"), **GONE, **WEB}
+    two = (budget("a", maxUnavailable=0), budget("b", maxUnavailable=0))
+    assert is_placed(*two, spec=ON_LEAVING, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("policy", "ready", "placed"),
+    [
+        ("AlwaysAllow", "False", True),
+        ("AlwaysAllow", "True", False),
+        ("IfHealthyBudget", "False", False),
+        (None, "False", False),
+    ],
+)
+def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed: bool) -> None:
+    blocking = budget(maxUnavailable=0, unhealthyPodEvictionPolicy=policy)
+    scheduled = {"type": "PodScheduled", "status": "False"}
+    status = {"conditions": [scheduled, {"type": "Ready", "status": ready}]}
+    assert is_placed(blocking, spec=ON_LEAVING, metadata=WEB, status=status) is placed
+
+
+@pytest.mark.parametrize(("value", "placed"), [("true", False), ("false", True), ("5m", True)])
+def test_an_annotation_can_keep_a_pod_where_it_is(value: str, placed: bool) -> None:
+    metadata = {"annotations": {"karpenter.sh/do-not-disrupt": value}}
+    found = sort(spec=ON_LEAVING, metadata=metadata)
+    assert (len(found.placed), len(found.stuck)) == ((1, 0) if placed else (0, 1))
+    assert len(sort(metadata=metadata).placed) == 1
+
+
+def test_a_pod_that_tolerates_the_end_of_its_node_is_never_evicted_and_asks_no_budget() -> None:
+    tolerating = {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}
+    other = {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+    blocking = budget(maxUnavailable=0)
+    assert is_placed(blocking, spec={**ON_LEAVING, **tolerating}, metadata=WEB)
+    assert not is_placed(blocking, spec={**ON_LEAVING, **other}, metadata=WEB)
