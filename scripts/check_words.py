@@ -1,0 +1,121 @@
+"""Refuses private vocabulary: words that a reader who knows Kubernetes and EC2 cannot guess.
+
+`check_words.py` looks at every identifier of the sources, tests, benchmarks and scripts, and at the
+prose of comments, docstrings, messages and documents. It prints file, line, the word and what to
+write instead, and exits with 1 if there is any.
+"""
+
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parent.parent
+SOURCES: Final = ("src", "tests", "benchmarks", "scripts")
+DOCUMENTS: Final = ("*.md", "docs/**/*.md", "examples/**/*.md")
+
+METAPHORS: Final = {
+    "adrift": "undecided",
+    "ailing": "unhealthy",
+    "bargain": "launch alternatives, launch result",
+    "barren": "full",
+    "dice": "random numbers",
+    "furnish": "create default resources",
+    "kin": "default selector",
+    "ladder": "NodePools by weight",
+    "mender": "local search",
+    "mending": "local search",
+    "mishap": "interruption",
+    "mould": "template",
+    "nursery": "node boot",
+    "patience": "reservation wait",
+    "rung": "weight tier",
+    "shelf": "pool reservations",
+    "shelves": "pool reservations",
+    "shun": "mark unavailable, anti-affinity",
+    "shunned": "inverse anti-affinity",
+    "shunning": "anti-affinity",
+    "thrift": "cost-effective",
+    "thrifty": "cost-effective",
+    "wares": "offerings",
+    "wish": "pod requirements",
+    "wishes": "alternatives",
+    "yard": "packing problem",
+}
+"""Denied everywhere."""
+NAMES: Final = METAPHORS | {
+    "ask": "scheduling requirements, evaluate",
+    "asks": "scheduling requirements",
+    "bonds": "constraints",
+    "dud": "node that never joins",
+    "duds": "nodes that never join",
+    "goods": "offerings",
+    "ledger": "launch log",
+    "lot": "item type, batch, layered offering",
+    "lots": "item types, batches, layered offerings",
+    "machine": "node, instance or instance type",
+    "machines": "nodes, instances or instance types",
+    "slack": "capacity index",
+    "slot": "reserved instance",
+    "slots": "reserved instances",
+    "told": "what it is",
+    "ware": "offering",
+}
+"""Denied in identifiers; in prose they may mean something plain."""
+WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+PROSE: Final = (tokenize.COMMENT, tokenize.STRING)
+
+
+class Finding(NamedTuple):
+    path: Path
+    line: int
+    word: str
+    instead: str
+
+    def __str__(self) -> str:
+        place = f"{self.path.relative_to(ROOT)}:{self.line}"
+        return f"{place}: {self.word!r} is no word of the field; write: {self.instead}"
+
+
+def main() -> int:
+    found = [*_in_sources(), *_in_documents()]
+    for finding in found:
+        print(finding)
+    return 1 if found else 0
+
+
+def _in_sources() -> Iterator[Finding]:
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path != Path(__file__):
+                yield from _in_python(path)
+
+
+def _in_python(path: Path) -> Iterator[Finding]:
+    text = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and not token.string.startswith("__"):
+            yield from _denied(path, token.start[0], token.string, NAMES)
+        elif token.type in PROSE:
+            for number, line in enumerate(token.string.splitlines(), token.start[0]):
+                yield from _denied(path, number, line, METAPHORS)
+
+
+def _in_documents() -> Iterator[Finding]:
+    for pattern in DOCUMENTS:
+        for path in sorted(ROOT.glob(pattern)):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                yield from _denied(path, number, line, METAPHORS)
+
+
+def _denied(path: Path, line: int, text: str, words: dict[str, str]) -> Iterator[Finding]:
+    for word in dict.fromkeys(match.lower() for match in WORD.findall(text)):
+        if word in words:
+            yield Finding(path, line, word, words[word])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
