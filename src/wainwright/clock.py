@@ -3,10 +3,12 @@
 import asyncio
 import selectors
 import time
-from collections.abc import Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 EPOCH: Final = 1_767_225_600.0  # 2026-01-01: where virtual time begins unless somebody says so
 
@@ -30,10 +32,11 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that passes only when everybody waits; `run` is the only way to make it pass.
+    """Time that passes only while every task waits for it; `run` is the only way to make it pass.
 
     All of asyncio runs on it, timeouts included: an hour of sleeping takes no time at all, and the
-    same program gives the same moments every time.
+    same program gives the same moments every time. It stands still while a thread of
+    `asyncio.to_thread` works: how long that really takes must not decide what comes next.
     """
 
     def __init__(self, start: float = EPOCH) -> None:
@@ -46,11 +49,11 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass for what looks at the clock without waiting on it."""
+        """Let time pass for what reads the clock without waiting on it."""
         self._loop.advance(seconds)
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
-        """Runs the coroutine to its end, in virtual time."""
+        """Run the coroutine to its end, in virtual time."""
         return self._loop.run_until_complete(main)
 
     def close(self) -> None:
@@ -60,6 +63,9 @@ class VirtualClock:
 class _VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self, start: float) -> None:
         self._now = start
+        self._threads: ThreadPoolExecutor | None = None
+        self.running_threads = 0
+        """Calls that were handed to a thread and have not come back."""
         super().__init__(_VirtualSelector(self))
         # What is due counts as due from a microsecond before, as sums of floats fall short.
         self._clock_resolution = 1e-6
@@ -70,6 +76,38 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
     def advance(self, seconds: float) -> None:
         self._now += seconds
 
+    def run_in_executor(
+        self,
+        executor: Executor | None,
+        func: Callable[[*Arguments], Result],
+        *args: *Arguments,
+    ) -> "asyncio.Future[Result]":
+        """Run it in a thread, and keep the clock still until it has ended or was never begun.
+
+        The thread's own future is watched rather than asyncio's: a cancelled task gives up its
+        future at once, while the thread works on.
+        """
+        if executor is None:
+            self._threads = self._threads or ThreadPoolExecutor(thread_name_prefix="virtual")
+            executor = self._threads
+        self.running_threads += 1
+        work = executor.submit(func, *args)
+        found = asyncio.wrap_future(work, loop=self)
+        work.add_done_callback(self._thread_ended)
+        return found
+
+    def _thread_ended(self, _: object) -> None:
+        if not self.is_closed():
+            self.call_soon_threadsafe(self._count_down)
+
+    def _count_down(self) -> None:
+        self.running_threads -= 1
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        super().close()
+
 
 class _VirtualSelector(selectors.DefaultSelector):
     """Looks for real input, and where there is none moves the clock instead of waiting."""
@@ -79,9 +117,12 @@ class _VirtualSelector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found: list[tuple[selectors.SelectorKey, int]] = super().select(
-            timeout if timeout is None else 0
-        )
+        if timeout and self._loop.running_threads:
+            # A thread that ends wakes the loop through its own pipe. Until then the timers wait:
+            # moving the clock here would let hours pass while a plan is computed.
+            found: list[tuple[selectors.SelectorKey, int]] = super().select(None)
+            return found
+        found = super().select(timeout if timeout is None else 0)
         if not found and timeout:
             self._loop.advance(timeout)
         return found

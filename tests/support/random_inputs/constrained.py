@@ -173,7 +173,7 @@ class ConstrainedPodMaker:
         if constraints.attachments and self.chance(70):
             changed = msgspec.structs.replace(changed, attachments=self._attachments(""))
         if constraints.volume_topology != ANY_NODE_TERMS and self.chance(50):
-            changed = msgspec.structs.replace(changed, volume_topology=self._volume_places(""))
+            changed = msgspec.structs.replace(changed, volume_topology=self._volume_topology(""))
         return changed
 
     def _selector(self, app: str) -> PodSelector:
@@ -252,7 +252,7 @@ class ConstrainedPodMaker:
             for number in numbers
         )
 
-    def _volume_places(self, _: str) -> tuple[Requirements, ...]:
+    def _volume_topology(self, _: str) -> tuple[Requirements, ...]:
         zones = self.dice.sample(self.zones, self.dice.randint(1, min(2, len(self.zones))))
         if self.chance(30):
             return (label_requirement(ZONE, "In", *zones),)

@@ -1,0 +1,124 @@
+"""Virtual time: it jumps from timer to timer, and stands still while a thread really works."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+from wainwright.clock import EPOCH, VirtualClock
+
+Result = TypeVar("Result")
+HOUR = 3600.0
+
+
+def run(main: Callable[[VirtualClock], Coroutine[Any, Any, Result]]) -> Result:
+    clock = VirtualClock()
+    try:
+        return clock.run(main(clock))
+    finally:
+        clock.close()
+
+
+def test_sleeping_takes_virtual_time_only() -> None:
+    async def main(clock: VirtualClock) -> float:
+        await clock.sleep(24 * HOUR)
+        return clock.now()
+
+    assert run(main) == EPOCH + 24 * HOUR
+
+
+def test_a_timeout_of_asyncio_is_virtual_too() -> None:
+    async def main(clock: VirtualClock) -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(90):
+                await clock.sleep(HOUR)
+        return clock.now()
+
+    assert run(main) == EPOCH + 90
+
+
+def test_time_stands_still_while_a_thread_works() -> None:
+    async def main(clock: VirtualClock) -> tuple[float, float]:
+        fired = threading.Event()
+
+        async def timer() -> None:
+            await clock.sleep(1)
+            fired.set()
+
+        pending = asyncio.create_task(timer())
+        await asyncio.sleep(0)
+        # If time moved on, the timer would fire at once and the thread would see it.
+        assert not await asyncio.to_thread(fired.wait, 0.05)
+        now = clock.now()
+        await pending
+        return now, clock.now()
+
+    assert run(main) == (EPOCH, EPOCH + 1)
+
+
+def test_a_task_that_sleeps_meanwhile_wakes_at_its_moment_after_the_thread() -> None:
+    async def main(clock: VirtualClock) -> list[tuple[str, float]]:
+        seen: list[tuple[str, float]] = []
+
+        async def note(name: str, waiting: Coroutine[Any, Any, Any]) -> None:
+            await waiting
+            seen.append((name, clock.now() - EPOCH))
+
+        gate = threading.Event()
+        threading.Timer(0.02, gate.set).start()
+        await asyncio.gather(
+            note("timer", clock.sleep(0.5)), note("thread", asyncio.to_thread(gate.wait))
+        )
+        return seen
+
+    assert run(main) == [("thread", 0.0), ("timer", 0.5)]
+
+
+def test_the_clock_waits_for_a_thread_whose_task_was_cancelled() -> None:
+    async def main(clock: VirtualClock) -> tuple[bool, float]:
+        gate, ended = threading.Event(), threading.Event()
+
+        def work() -> None:
+            gate.wait()
+            ended.set()
+
+        task = asyncio.create_task(asyncio.to_thread(work))
+        await asyncio.sleep(0)
+        task.cancel()
+        threading.Timer(0.02, gate.set).start()
+        await clock.sleep(HOUR)
+        return ended.is_set(), clock.now()
+
+    assert run(main) == (True, EPOCH + HOUR)
+
+
+def test_a_thread_that_never_began_does_not_stop_the_clock() -> None:
+    async def main(clock: VirtualClock) -> float:
+        loop = asyncio.get_running_loop()
+        gate = threading.Event()
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            first = loop.run_in_executor(pool, gate.wait)
+            second = loop.run_in_executor(pool, gate.wait)
+            second.cancel()
+            gate.set()
+            await first
+        await clock.sleep(HOUR)
+        return clock.now()
+
+    assert run(main) == EPOCH + HOUR
+
+
+def test_the_error_of_a_thread_is_raised_where_it_is_awaited() -> None:
+    def work() -> None:
+        raise ValueError("no")
+
+    async def main(clock: VirtualClock) -> float:
+        with pytest.raises(ValueError, match="no"):
+            await asyncio.to_thread(work)
+        await clock.sleep(1)
+        return clock.now()
+
+    assert run(main) == EPOCH + 1
