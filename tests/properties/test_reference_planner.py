@@ -80,11 +80,11 @@ CACHE_SIZES = {
     "wainwright.core.scheduling.reservation_wait.FEW_DRAFTS": 1,
     "wainwright.core.scheduling.reservation_wait.BATCHES_PER_SEGMENT": 2,
     "wainwright.core.scheduling.reservation_wait.SEGMENTS_PER_GROUP": 2,
-    "wainwright.core.scheduling.reservation_manager.MAX_CACHED": 1,
+    "wainwright.core.scheduling.reservation_manager.MAX_CACHED_RESULTS": 1,
     "wainwright.core.scheduling.capacity_index.BLOCK_SIZE": 2,
     "wainwright.core.scheduling.capacity_index.MAX_SIZES": 11,
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
-    "wainwright.model.offering_groups.REMEMBERED": 1,
+    "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
 """Sizes that only a large world would come up against."""
 
@@ -152,11 +152,11 @@ CONSTRAINED_CACHE_SIZES = {
     "wainwright.core.scheduling.reservation_wait.FEW_DRAFTS": 0,
     "wainwright.core.scheduling.reservation_wait.BATCHES_PER_SEGMENT": 1,
     "wainwright.core.scheduling.reservation_wait.SEGMENTS_PER_GROUP": 3,
-    "wainwright.core.scheduling.reservation_manager.MAX_CACHED": 1,
+    "wainwright.core.scheduling.reservation_manager.MAX_CACHED_RESULTS": 1,
     "wainwright.core.scheduling.capacity_index.BLOCK_SIZE": 3,
     "wainwright.core.scheduling.capacity_index.MAX_SIZES": 20,
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
-    "wainwright.model.offering_groups.REMEMBERED": 1,
+    "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
 """Sizes that only a large world would come up against."""
 
