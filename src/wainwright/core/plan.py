@@ -29,8 +29,8 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
 FALLBACK_STRATEGIES: Final = (
-    Strategy(patient=frozenset()),
-    Strategy(patient=frozenset(ConstraintKind)),
+    Strategy(deferred_kinds=frozenset()),
+    Strategy(deferred_kinds=frozenset(ConstraintKind)),
 )
 """Drafts settle as soon as anybody must know, or for nobody before their round is over."""
 
@@ -50,7 +50,7 @@ def plan(
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
     made = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    homes = pods_on_existing_nodes(solution.placing.nodes)
+    homes = pods_on_existing_nodes(solution.placement.nodes)
     placed = {pod for claim in made for pod in claim.pods}
     placed |= {pod for home in homes for pod in home.pods}
     left = [pod for pod in snapshot.pods if pod.key not in placed]
@@ -61,7 +61,7 @@ def plan(
         placements=homes,
         unschedulable=unplaced.verdicts(left, again) if unplaced is not None else (),
         reservations=reservation_usage(
-            snapshot.reservations, solution.on_offer, made, in_flight_usage(snapshot.nodes)
+            snapshot.reservations, solution.catalog_counts, made, in_flight_usage(snapshot.nodes)
         ),
         relaxed=relaxed_preferences(solution),
         packing=packing,
@@ -97,10 +97,10 @@ def _first_fit_solution(
     """Where other pods left some out, it is tried in other ways as well."""
     best = solve_snapshot(snapshot, catalogs, options)
     for manner in FALLBACK_STRATEGIES:
-        if not best.left_out_by_others:
+        if not best.is_blocked_by_topology:
             break
         other = solve_snapshot(snapshot, catalogs, options, manner)
-        best = other if other.left_out < best.left_out else best
+        best = other if other.unplaced_count < best.unplaced_count else best
     return best
 
 
@@ -118,7 +118,7 @@ def solve_snapshot(
     on_offer = available_counts(template.index for template in templates)
     free = without_in_flight(on_offer, snapshot.nodes)
     solution = solve(placeable, templates, nodes, free, options, manner)
-    solution.on_offer = on_offer
+    solution.catalog_counts = on_offer
     return solution
 
 

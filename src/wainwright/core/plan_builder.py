@@ -63,36 +63,36 @@ class CatalogNames:
     """What the sets of one catalogue are called; equal sets are spelt out once."""
 
     __slots__ = (
-        "_admitted",
+        "_admitted_cache",
+        "_groups_by_value",
+        "_groups_without_value",
         "_ids",
         "_index",
-        "_known",
-        "_markets",
-        "_open",
-        "_spellings",
-        "told",
+        "_type_names",
+        "_types_cache",
+        "options_cache",
     )
 
     def __init__(self, index: InstanceTypeIndex) -> None:
         self._index = index
         self._ids = [offering_group.reservation_id for offering_group in index.offering_groups]
-        self.told: dict[tuple[CompiledRequirements, BitSet], RemainingOptions] = {}
-        self._known: dict[BitSet, tuple[str, ...]] = {}
-        self._spellings: dict[BitSet, TypeNames] = {}
-        self._admitted: dict[tuple[str, ValueSet], list[tuple[str, OfferingGroupSet]]] = {}
-        self._markets = {
+        self.options_cache: dict[tuple[CompiledRequirements, BitSet], RemainingOptions] = {}
+        self._types_cache: dict[BitSet, tuple[str, ...]] = {}
+        self._type_names: dict[BitSet, TypeNames] = {}
+        self._admitted_cache: dict[tuple[str, ValueSet], list[tuple[str, OfferingGroupSet]]] = {}
+        self._groups_by_value = {
             key: list(index.groups_by_value(key).items()) for key in (ZONE, CAPACITY_TYPE)
         }
-        self._open = {ZONE: index.groups_without_zone, CAPACITY_TYPE: 0}
+        self._groups_without_value = {ZONE: index.groups_without_zone, CAPACITY_TYPE: 0}
 
     def types(self, rows: BitSet, among: BitSet) -> tuple[str, ...]:
         """In order; `among` are all that any draft of the pool might have."""
-        found = self._known.get(rows)
+        found = self._types_cache.get(rows)
         if found is None:
-            spelling = self._spellings.get(among)
+            spelling = self._type_names.get(among)
             if spelling is None:
-                spelling = self._spellings[among] = TypeNames(self._index, among)
-            found = self._known[rows] = spelling.of(rows)
+                spelling = self._type_names[among] = TypeNames(self._index, among)
+            found = self._types_cache[rows] = spelling.of(rows)
         return found
 
     def values(
@@ -103,21 +103,21 @@ class CatalogNames:
         A market that leaves the zone open stands for every zone that the catalogue knows.
         """
         sold = self._index.available_in
-        anywhere = sold(self._open[key] & offering_groups) & rows
+        anywhere = sold(self._groups_without_value[key] & offering_groups) & rows
         found = tuple(
             value
-            for value, having in self._markets[key]
+            for value, having in self._groups_by_value[key]
             if allowed.admits(value) and (anywhere or sold(having & offering_groups) & rows)
         )
         return found or _required_values(allowed)
 
     def held(self, key: str, held: OfferingGroupSet, allowed: ValueSet) -> tuple[str, ...]:
         """The same for markets that are known to sell what is left."""
-        admitted = self._admitted.get((key, allowed))
+        admitted = self._admitted_cache.get((key, allowed))
         if admitted is None:
-            admitted = self._admitted[key, allowed] = [
-                (value, having | self._open[key])
-                for value, having in self._markets[key]
+            admitted = self._admitted_cache[key, allowed] = [
+                (value, having | self._groups_without_value[key])
+                for value, having in self._groups_by_value[key]
                 if allowed.admits(value)
             ]
         return tuple([value for value, having in admitted if having & held]) or _required_values(
@@ -189,16 +189,16 @@ def _claim(
 def _choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
     if draft.held:
         return _spell_choices(draft, names)
-    asked = (draft.narrowing, draft.rows)
-    found = names.told.get(asked)
+    asked = (draft.compiled, draft.types)
+    found = names.options_cache.get(asked)
     if found is None:  # most drafts of a large plan are left the same as some other
-        found = names.told[asked] = _spell_choices(draft, names)
+        found = names.options_cache[asked] = _spell_choices(draft, names)
     return found
 
 
 def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
-    rows, offering_groups = draft.rows, draft.narrowing.offering_groups
-    allowed = draft.narrowing.requirements.allowed
+    rows, offering_groups = draft.types, draft.compiled.offering_groups
+    allowed = draft.compiled.requirements.allowed
     zones, kinds = (
         names.held(key, draft.held, allowed(key))
         if draft.held
@@ -206,7 +206,7 @@ def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
         for key in (ZONE, CAPACITY_TYPE)
     )
     return RemainingOptions(
-        instance_types=names.types(rows, draft.template.base.rows),
+        instance_types=names.types(rows, draft.template.base.types),
         zones=zones,
         capacity_types=kinds,
         reservation_ids=names.reservations(draft.held) if draft.held else (),
@@ -214,10 +214,10 @@ def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
 
 
 def _launch(draft: Draft) -> PlannedLaunch:
-    assert draft.buy is not None, "drafts are pinned when their round is over"
-    left, buy = draft.left, draft.buy
+    assert draft.launch_choice is not None, "drafts are pinned when their round is over"
+    left, buy = draft.launch_options, draft.launch_choice
     return PlannedLaunch(
-        instance_type=draft.template.index.types[buy.row].name,
+        instance_type=draft.template.index.types[buy.type_number].name,
         zone=zone_of(left, buy),
         capacity_type=capacity_type_of(left, buy),
         price=buy.offering.price,
@@ -226,12 +226,16 @@ def _launch(draft: Draft) -> PlannedLaunch:
 
 
 def _fees(draft: Draft) -> float:
-    return 0.0 if draft.buy is None else draft.template.index.types[draft.buy.row].fee
+    return (
+        0.0
+        if draft.launch_choice is None
+        else draft.template.index.types[draft.launch_choice.type_number].fee
+    )
 
 
 def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
     """What is asked for, by name; `resources` are in the order of their numbers."""
-    taken = draft.template.overhead.least(draft.rows)
+    taken = draft.template.overhead.smallest(draft.types)
     for name, amount in zip(resources, draft.totals, strict=True):
         if amount:
             taken[name] = taken.get(name, 0) + amount
@@ -240,14 +244,14 @@ def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
 
 def _relaxed_min_values(draft: Draft) -> list[tuple[str, int]]:
     """The minimums that are less than the pool asks for."""
-    if draft.minimums is draft.template.minimums:
+    if draft.min_values is draft.template.min_values:
         return []
-    wanted = dict(draft.template.minimums)
-    return [(key, count) for key, count in draft.minimums if count < wanted[key]]
+    wanted = dict(draft.template.min_values)
+    return [(key, count) for key, count in draft.min_values if count < wanted[key]]
 
 
 def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Requirements:
-    requirements = draft.narrowing.requirements
+    requirements = draft.compiled.requirements
     if not lowered:
         return requirements
     relaxed = [
@@ -260,7 +264,7 @@ def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Req
 
 def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
     """Pods that gave up the same, together; in the order of names."""
-    given_up = solution.placing.given_up
+    given_up = solution.placement.given_up
     if not given_up:
         return ()
     classes = {id(pod): group for group in solution.classes.all for pod in group.pods}
@@ -282,18 +286,18 @@ def _price_without_relaxing(solution: Solution, group: PodClass) -> float | None
     """The cheapest node for one of the pods with all that it would have liked, company aside."""
     prices = [
         price
-        for wish in group.stages[0].wishes
-        for template in solution.placing.templates
+        for wish in group.levels[0].alternatives
+        for template in solution.placement.templates
         for price in _cheapest_prices(template, wish)
     ]
     return min(prices, default=None)
 
 
 def _cheapest_prices(template: NodeClaimTemplate, wish: PodRequirements) -> Iterator[float]:
-    terms = wish.ask.terms[template.number]
+    terms = wish.scheduling.compatibility[template.number]
     if terms is None:
         return
-    narrowing = terms.narrowing
+    narrowing = terms.compiled
     bought = template.index.cheapest_in_groups(
         fitting_types(template, wish) & narrowing.offered, narrowing.offering_groups
     )

@@ -63,31 +63,31 @@ class SimulatedNodes(ExistingNodes):
         self.nodes = base.nodes
         self.everything = base.everything
         self.removed = removed
-        self.standing = base.everything ^ removed
-        self.taken: list[tuple[Pod, int]] = []
+        self.remaining = base.everything ^ removed
+        self.placed: list[tuple[Pod, int]] = []
         self._base = base
         self._changed: dict[int, list[int]] = {}
-        self._own_ports = HostPortUsage()
-        self._own_attached: dict[int, set[VolumeAttachment]] = {}
+        self._added_ports = HostPortUsage()
+        self._added_attachments: dict[int, set[VolumeAttachment]] = {}
 
-    def take(
+    def place(
         self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet = -1
     ) -> int | None:
-        left = wish.ask.nodes & among & self.standing
-        left ^= left & wish.full
-        for short, mark in wish.short_nodes:
+        left = wish.scheduling.compatible_nodes & among & self.remaining
+        left ^= left & wish.full_nodes
+        for short, mark in wish.too_full_nodes:
             left ^= left & short[mark]
-        if left and wish.ask.ports:
-            ports = wish.ask.ports
-            left &= ~(self._base.clashing(ports) | self._own_ports.clashing(ports))
+        if left and wish.scheduling.ports:
+            ports = wish.scheduling.ports
+            left &= ~(self._base.with_port_conflict(ports) | self._added_ports.with_conflict(ports))
         while left:
             lowest = left & -left
             number = lowest.bit_length() - 1
             if self._fits(number, group, wish):
-                self._use(pod, group, wish, number)
+                self._add(pod, group, wish, number)
                 return number
             if number not in self._changed:
-                wish.full |= lowest  # not even the base has room
+                wish.full_nodes |= lowest  # not even the base has room
             left ^= lowest
         return None
 
@@ -100,20 +100,20 @@ class SimulatedNodes(ExistingNodes):
                 return False
         if not group.attachments:
             return True
-        own = self._own_attached.get(number, set())
-        return self._base.attachable(number, (*group.attachments, *own))
+        own = self._added_attachments.get(number, set())
+        return self._base.can_attach(number, (*group.attachments, *own))
 
-    def _use(self, pod: Pod, group: PodClass, wish: PodRequirements, number: int) -> None:
+    def _add(self, pod: Pod, group: PodClass, wish: PodRequirements, number: int) -> None:
         free = self._changed.get(number)
         if free is None:
             free = self._changed[number] = list(self._base.free(number))
         for column, amount in wish.amounts:
             free[column] -= amount
-        if wish.ask.ports:
-            self._own_ports.take(1 << number, wish.ask.ports)
+        if wish.scheduling.ports:
+            self._added_ports.add(1 << number, wish.scheduling.ports)
         if group.attachments:
-            self._own_attached.setdefault(number, set()).update(group.attachments)
-        self.taken.append((pod, number))
+            self._added_attachments.setdefault(number, set()).update(group.attachments)
+        self.placed.append((pod, number))
 
 
 class SimulatedTopology(Topology):
@@ -124,63 +124,63 @@ class SimulatedTopology(Topology):
         self.domains = base.domains.fork()
         self._table = table
         self._removed = removed
-        self._waiting = {}
+        self._waiting_groups = {}
         self._forks: dict[int, AnyGroup] = {}
 
-    def restriction(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().restriction(bound.through(self._forks))
+    def allowed_domains(self, bound: TopologyConstraints) -> AllowedDomains | None:
+        return super().allowed_domains(bound.with_forks(self._forks))
 
-    def company(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().company(bound.through(self._forks))
+    def drafts_with_affinity_pods(self, bound: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_with_affinity_pods(bound.with_forks(self._forks))
 
-    def steering(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().steering(bound.through(self._forks))
+    def drafts_outside_spread(self, bound: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_outside_spread(bound.with_forks(self._forks))
 
-    def put_on_draft(self, group: PodClass, draft: Draft) -> None:
-        for each in group.counted:
+    def count_on_draft(self, group: PodClass, draft: Draft) -> None:
+        for each in group.counted_by:
             self._count_on_draft(self._fork(each), draft)
 
-    def put_on_node(self, group: PodClass, number: int) -> None:
-        for each in group.counted:
+    def count_on_node(self, group: PodClass, number: int) -> None:
+        for each in group.counted_by:
             self._count_on_node(self._fork(each), number)
 
-    def leave(self, pod: Pod, number: int) -> None:
+    def remove_pod(self, pod: Pod, number: int) -> None:
         """A pod is no longer on a node that goes: the reverse of how it was counted."""
-        for each in self.registry.standing(pod).counted:
+        for each in self.registry.matching_groups(pod).counting:
             if not (pod.terminating and each.kind is ConstraintKind.SPREAD):
-                self._leave(each, number)
+                self._remove_from(each, number)
         for term in dict.fromkeys(pod.constraints.anti_affinity):
-            self._leave(self.registry.shunned(term), number)
+            self._remove_from(self.registry.inverse_anti_affinity_group(term), number)
 
     def refresh(self, group: LabelGroup) -> None:
         """The base's domains hold, unless nodes that made one are gone."""
-        if group.stamp is self:
+        if group.domains_version is self:
             return
-        group.stamp = self
-        standing = self.domains.of_nodes[group.key].items()
+        group.domains_version = self
+        standing = self.domains.nodes_by_value[group.key].items()
         left = {value for value, rows in standing if rows & group.nodes & ~self._removed}
         group.domains = tuple(sorted(left | group.launchable))
 
-    def lose_domains(self) -> None:
+    def refresh_lost_domains(self) -> None:
         """Every spread looks anew at where it can go, as a value may have gone with its nodes."""
-        for group in self._labels():
-            if group.spread is not None and self._is_lost(group):
+        for group in self._label_groups():
+            if group.spread is not None and self._has_lost_domain(group):
                 self.refresh(self._label_fork(group))
 
-    def _is_lost(self, group: LabelGroup) -> bool:
-        for value, rows in self.domains.of_nodes[group.key].items():
+    def _has_lost_domain(self, group: LabelGroup) -> bool:
+        for value, rows in self.domains.nodes_by_value[group.key].items():
             here = rows & group.nodes
             gone = here & self._removed
             if gone and gone == here and value not in group.launchable:
                 return True
         return False
 
-    def _leave(self, group: AnyGroup, number: int) -> None:
+    def _remove_from(self, group: AnyGroup, number: int) -> None:
         if not group.nodes >> number & 1:
             return
         fork = self._fork(group)
         if isinstance(fork, HostGroup):
-            fork.forget()
+            fork.remove_one()
             return
         value = self._nodes.nodes[number].labels.get(fork.key)
         if value is not None:
@@ -213,25 +213,25 @@ class SimulatedPlacement(PodPlacement):
         forked = None if base is None else SimulatedTopology(base, table, nodes.removed)
         super().__init__(templates, nodes, table, ladder, classes, forked)
         self._fit = evaluate_fit
-        self.overlay = nodes
-        self.forked = forked
+        self.simulated_nodes = nodes
+        self.simulated_topology = forked
 
-    def take_away(self, numbers: Iterable[int]) -> None:
+    def remove_pods_of(self, numbers: Iterable[int]) -> None:
         """The pods of nodes that go are not counted there any more."""
-        if self.forked is not None:
+        if self.simulated_topology is not None:
             for number in numbers:
                 for pod in self.nodes.nodes[number].pods:
-                    self.forked.leave(pod, number)
-            self.forked.lose_domains()
+                    self.simulated_topology.remove_pod(pod, number)
+            self.simulated_topology.refresh_lost_domains()
 
     def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
         if self.table.drafts:
             raise NeedsSecondNode
-        draft = Draft(0, 1, step.template, step.answer)
+        draft = Draft(0, 1, step.template, step.option)
         self.table.add(draft)
         if self.topology is not None:
-            self.topology.opened(draft)
-        self._put(pod, group, step.wish, draft, narrowed=True)
+            self.topology.draft_opened(draft)
+        self._add_to_draft(pod, group, step.pod_reqs, draft, narrowed=True)
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +267,7 @@ class ClusterSimulator:
         registry = TopologyRegistry()
         running = [pod for node in self._nodes.nodes for pod in node.pods]
         movable = [pod for pod in running if is_reschedulable(pod) and is_placeable(pod)]
-        registry.introduce(movable, running)
+        registry.register(movable, running)
         self._classes = PodClasses(
             movable, registry, classification_context(self._templates, self._nodes, options)
         )
@@ -277,34 +277,34 @@ class ClusterSimulator:
         )
         stock.begin_round()
         prepare_tables(self._classes, self._templates, self._nodes, None)
-        self._ladder = NodePoolSelector(
+        self._pool_selector = NodePoolSelector(
             self._templates, NewNodeEvaluator(options.min_values_policy, stock)
         )
-        self._topology = self._counted(registry)
-        self._ranks, self._groups = self._in_order()
+        self._topology = self._build_topology(registry)
+        self._queue_positions, self._pod_classes = self._queue_order()
 
-    def without(self, names: Collection[str]) -> Simulation:
+    def remove_nodes(self, names: Collection[str]) -> Simulation:
         """What would become of their pods if the nodes of these names were not there."""
         numbers = [self._numbers[name] for name in names]
         if any(_awaits_reservation(self._nodes.nodes[number]) for number in numbers):
-            return self.rebuilt(names)  # there would be one slot more
+            return self.replan_without(names)  # there would be one slot more
         pods = [
             pod
             for number in numbers
             for pod in self._nodes.nodes[number].pods
             if is_reschedulable(pod)
         ]
-        if any(id(pod) not in self._ranks for pod in pods):
-            stuck = tuple(sorted(pod.key for pod in pods if id(pod) not in self._ranks))
+        if any(id(pod) not in self._queue_positions for pod in pods):
+            stuck = tuple(sorted(pod.key for pod in pods if id(pod) not in self._queue_positions))
             return Simulation(unplaced=stuck)
-        pods.sort(key=lambda pod: self._ranks[id(pod)])
-        rehearsal = self._rehearsal(numbers)
-        left = self._placed(rehearsal, pods)
+        pods.sort(key=lambda pod: self._queue_positions[id(pod)])
+        rehearsal = self._start_simulation(numbers)
+        left = self._place_all(rehearsal, pods)
         if left and self._may_be_wrong(rehearsal, left):
-            return self.rebuilt(names)
-        return self._told(rehearsal, left)
+            return self.replan_without(names)
+        return self._result(rehearsal, left)
 
-    def rebuilt(self, names: Collection[str]) -> Simulation:
+    def replan_without(self, names: Collection[str]) -> Simulation:
         """The same, worked out from nothing: slow, and what the quick way must agree with."""
         gone = set(names)
         nodes = tuple(_marked_deleting(each, gone) for each in self._snapshot.nodes)
@@ -323,40 +323,42 @@ class ClusterSimulator:
             return Simulation(unplaced=tuple(sorted((*lost, *second))))
         return Simulation(placements=made.placements, claim=made.claims[0] if made.claims else None)
 
-    def _no_slack(self) -> CapacityIndex:
+    def _empty_capacity_index(self) -> CapacityIndex:
         return CapacityIndex((), len(self._classes.resources))
 
-    def _counted(self, registry: TopologyRegistry) -> Topology | None:
+    def _build_topology(self, registry: TopologyRegistry) -> Topology | None:
         if not registry.groups:
             return None
-        table = DraftTable(self._templates, self._no_slack())
-        topology = Topology(registry, self._templates, self._nodes, table, self._ladder.stock)
+        table = DraftTable(self._templates, self._empty_capacity_index())
+        topology = Topology(
+            registry, self._templates, self._nodes, table, self._pool_selector.reservation_manager
+        )
         topology.refresh_all()
         return topology
 
-    def _in_order(self) -> tuple[dict[int, int], dict[int, PodClass]]:
+    def _queue_order(self) -> tuple[dict[int, int], dict[int, PodClass]]:
         ranks: dict[int, int] = {}
         groups: dict[int, PodClass] = {}
         for run in build_queue(self._classes.all):
             for pod in run.pods:
                 ranks[id(pod)] = len(ranks)
-                groups[id(pod)] = run.group
+                groups[id(pod)] = run.pod_class
         return ranks, groups
 
-    def _rehearsal(self, numbers: Sequence[int]) -> SimulatedPlacement:
+    def _start_simulation(self, numbers: Sequence[int]) -> SimulatedPlacement:
         removed = 0
         for number in numbers:
             removed |= 1 << number
         overlay = SimulatedNodes(self._nodes, removed)
         found = SimulatedPlacement(
-            self._templates, overlay, self._ladder, self._classes, self._topology
+            self._templates, overlay, self._pool_selector, self._classes, self._topology
         )
         found.strict_weights = self._options.strict_weights
-        found.introduce = lambda ask: evaluate_pools(ask, self._templates)
-        found.take_away(numbers)
+        found.evaluate_pools = lambda ask: evaluate_pools(ask, self._templates)
+        found.remove_pods_of(numbers)
         return found
 
-    def _placed(self, rehearsal: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
+    def _place_all(self, rehearsal: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
         """Those left over after passes in which nobody gained a place any more."""
         left, before = pods, -1
         while left and len(left) != before:
@@ -371,19 +373,23 @@ class ClusterSimulator:
         return left
 
     def _is_placed(self, rehearsal: SimulatedPlacement, pod: Pod) -> bool:
-        return rehearsal.place(pod, self._groups[id(pod)]) is PlacementResult.PLACE
+        return rehearsal.place(pod, self._pod_classes[id(pod)]) is PlacementResult.PLACED
 
     def _may_be_wrong(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> bool:
         """Whether a later round could help: limits, or slots hidden behind them."""
         if any(template.pool.limits for template in self._templates):
             return bool(rehearsal.table.drafts)
-        return any(stage.bound is not None for p in left for stage in self._groups[id(p)].stages)
+        return any(
+            stage.topology_constraints is not None
+            for p in left
+            for stage in self._pod_classes[id(p)].levels
+        )
 
-    def _told(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> Simulation:
+    def _result(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> Simulation:
         if left:
             return Simulation(unplaced=tuple(sorted(pod.key for pod in left)))
         taken: dict[int, list[str]] = {}
-        for pod, number in rehearsal.overlay.taken:
+        for pod, number in rehearsal.simulated_nodes.placed:
             taken.setdefault(number, []).append(pod.key)
         placements = [
             NodeAssignment(node=self._nodes.nodes[number].name, pods=tuple(sorted(pods)))
@@ -398,7 +404,11 @@ class ClusterSimulator:
         if not rehearsal.table.drafts:
             return None
         draft = rehearsal.table.drafts[0]
-        draft.pin(choose_offering(draft.left, self._ladder.stock.free))
+        draft.pin(
+            choose_offering(
+                draft.launch_options, self._pool_selector.reservation_manager.available_count
+            )
+        )
         taken = self._snapshot.taken_names
         return planned_claims([draft], self._classes.resources, taken)[0]
 

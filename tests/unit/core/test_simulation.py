@@ -39,7 +39,7 @@ def test_pods_go_where_there_is_room() -> None:
         existing_node("b", "zone-a"),
         existing_node("c", "zone-a"),
     )
-    found = here.without(["a"])
+    found = here.remove_nodes(["a"])
     assert found.is_possible
     assert homes(found) == {"b": ("shop/web-0", "shop/web-1")}
     assert found.claim is None
@@ -51,27 +51,27 @@ def test_one_new_node_may_be_launched_and_no_second() -> None:
         existing_node("b", "zone-a", *labelled_pods(1, "db", cpu=1500), cpu=2000),
         pools=GENERAL,
     )
-    found = here.without(["a"])
+    found = here.remove_nodes(["a"])
     assert found.claim is not None
     assert (found.claim.name, found.claim.pods) == ("general-1", ("shop/web-0",))
-    assert not here.without(["a", "b"]).is_possible
+    assert not here.remove_nodes(["a", "b"]).is_possible
 
 
 def test_nodes_that_go_take_nobody() -> None:
     here = view(
         existing_node("a", "zone-a", *labelled_pods(1)), existing_node("b", "zone-a"), pools=()
     )
-    assert here.without(["a"]).is_possible
-    assert here.without(["a", "b"]).unplaced == ("shop/web-0",)
+    assert here.remove_nodes(["a"]).is_possible
+    assert here.remove_nodes(["a", "b"]).unplaced == ("shop/web-0",)
 
 
 def test_nothing_is_left_behind_by_a_question() -> None:
     here = view(
         existing_node("a", "zone-a", *labelled_pods(1, cpu=900)), existing_node("b", "zone-a")
     )
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
-    assert here.without(["b"]) == Simulation()
+    assert homes(here.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
+    assert homes(here.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
+    assert here.remove_nodes(["b"]) == Simulation()
 
 
 def test_pods_that_go_are_no_longer_counted_where_they_were() -> None:
@@ -83,8 +83,8 @@ def test_pods_that_go_are_no_longer_counted_where_they_were() -> None:
         existing_node("b", "zone-a", second),
         existing_node("c", "zone-a"),
     )
-    assert homes(here.without(["a"])) == {"c": ("shop/web-0",)}
-    assert here.without(["a", "c"]).unplaced == ("shop/web-0",)
+    assert homes(here.remove_nodes(["a"])) == {"c": ("shop/web-0",)}
+    assert here.remove_nodes(["a", "c"]).unplaced == ("shop/web-0",)
 
 
 def test_the_first_of_its_kind_again_when_the_only_one_goes() -> None:
@@ -93,7 +93,7 @@ def test_the_first_of_its_kind_again_when_the_only_one_goes() -> None:
         existing_node("a", "zone-a", *labelled_pods(1, constraints=near)),
         existing_node("b", "zone-b"),
     )
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
+    assert homes(here.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
 
 
 def test_a_zone_goes_with_its_last_node() -> None:
@@ -104,7 +104,7 @@ def test_a_zone_goes_with_its_last_node() -> None:
         existing_node("b", "zone-b", second),
         existing_node("c", "zone-a"),
     )
-    assert homes(here.without(["b"])) == {"a": ("shop/web-1",)}
+    assert homes(here.remove_nodes(["b"])) == {"a": ("shop/web-1",)}
 
 
 def test_pods_that_nobody_makes_anew_are_left_out_of_account() -> None:
@@ -114,7 +114,7 @@ def test_pods_that_nobody_makes_anew_are_left_out_of_account() -> None:
     )
     assert not is_reschedulable(agent)
     assert not is_reschedulable(leaving)
-    assert view(existing_node("a", "zone-a", agent, leaving)).without(["a"]) == Simulation()
+    assert view(existing_node("a", "zone-a", agent, leaving)).remove_nodes(["a"]) == Simulation()
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,14 @@ def test_a_pod_that_fits_nowhere_keeps_its_node(stuck: dict[str, object]) -> Non
     (pod,) = labelled_pods(1)
     odd: Pod = msgspec.structs.replace(pod, **stuck)
     here = view(existing_node("a", "zone-a", odd), existing_node("b", "zone-a"), pools=GENERAL)
-    assert here.without(["a"]).unplaced == here.rebuilt(["a"]).unplaced == ("shop/web-0",)
+    assert (
+        here.remove_nodes(["a"]).unplaced == here.replan_without(["a"]).unplaced == ("shop/web-0",)
+    )
 
 
 def test_an_unknown_node_is_an_error() -> None:
     with pytest.raises(KeyError, match="ghost"):
-        view(existing_node("a", "zone-a")).without(["ghost"])
+        view(existing_node("a", "zone-a")).remove_nodes(["ghost"])
 
 
 def test_without_a_slot_other_capacity_is_used() -> None:
@@ -144,7 +146,7 @@ def test_without_a_slot_other_capacity_is_used() -> None:
     for offered, bought in ((slot, "cr-1"), (sold_out, None)):
         index = InstanceTypeIndex([instance_type(offerings=(offered, offering()))])
         here = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
-        found = here.without(["a"])
+        found = here.remove_nodes(["a"])
         assert found.claim is not None
         assert found.claim.launch.reservation_id == bought
 
@@ -155,7 +157,7 @@ def test_a_slot_that_a_node_was_promised_is_free_without_it() -> None:
     [pod] = labelled_pods(1)
     node = Node(name="a", launched=False, reservation_id="cr-1", pods=(pod,), pool="general")
     here = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
-    found = here.without(["a"])
-    assert found == here.rebuilt(["a"])
+    found = here.remove_nodes(["a"])
+    assert found == here.replan_without(["a"])
     assert found.claim is not None
     assert found.claim.launch.reservation_id == "cr-1"

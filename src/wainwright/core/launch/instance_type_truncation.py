@@ -27,12 +27,14 @@ def truncate_types(left: LaunchOptions, most: int) -> tuple[InstanceType, ...] |
 
 
 def _meets_min_values(left: LaunchOptions, chosen: Sequence[int]) -> bool:
-    return left.meets(union(1 << row for row in chosen), left.offering_groups | left.held)
+    return left.meets_min_values(
+        union(1 << row for row in chosen), left.offering_groups | left.held
+    )
 
 
 def _cheapest_first(left: LaunchOptions) -> list[int]:
     costs: dict[int, float] = {}
-    for row, _, offering in left.index.offers(left.rows, left.offering_groups | left.held):
+    for row, _, offering in left.index.offers(left.types, left.offering_groups | left.held):
         one = hourly_cost(left.index, row, offering)
         costs[row] = min(one, costs.get(row, one))
     return sorted(costs, key=lambda row: (costs[row], left.index.types[row].name))
@@ -41,9 +43,9 @@ def _cheapest_first(left: LaunchOptions) -> list[int]:
 def _keeping_min_values(left: LaunchOptions, ordered: Sequence[int], most: int) -> list[int]:
     """Types that keep the minValues between them, filled up with the cheapest."""
     values = {row: _values(left, row) for row in ordered}
-    needed = _cheapest_for_each(left.minimums, values)
+    needed = _cheapest_for_each(left.min_values, values)
     if len(needed) > most:
-        needed = _fewest(left.minimums, values, most)
+        needed = _fewest(left.min_values, values, most)
     if len(needed) > most:
         return []
     rest = [row for row in ordered if row not in needed]
@@ -60,7 +62,7 @@ def _values(left: LaunchOptions, row: int) -> ValuesByKey:
                 key, 1 << row, offering_groups, left.requirements.allowed(key)
             )
         )
-        for key, _ in left.minimums
+        for key, _ in left.min_values
     }
 
 

@@ -32,15 +32,15 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is left to a claim."""
 
     index: InstanceTypeIndex
-    rows: BitSet
+    types: BitSet
     offering_groups: OfferingGroupSet
     """Where it may buy as much as it likes."""
     held: OfferingGroupSet = 0
     """Where it holds a slot of a reservation; if anywhere, it is bought there."""
-    slots: BitSet = 0
+    reserved_types: BitSet = 0
     """The types that have a slot there, where somebody knows them already."""
     requirements: Requirements
-    minimums: MinValues = ()
+    min_values: MinValues = ()
 
     @property
     def spot(self) -> OfferingGroupSet:
@@ -49,11 +49,11 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
             self.requirements.allowed(CAPACITY_TYPE)
         )
 
-    def meets(self, rows: BitSet, offering_groups: OfferingGroupSet) -> bool:
+    def meets_min_values(self, rows: BitSet, offering_groups: OfferingGroupSet) -> bool:
         """Whether these types, bought there, are still diverse enough."""
         return all(
             self.index.has_values(key, count, rows, offering_groups, self.requirements.allowed(key))
-            for key, count in self.minimums
+            for key, count in self.min_values
             if count
         )
 
@@ -61,7 +61,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchChoice(NamedTuple):
     """A type, a market and the offering that brings them together."""
 
-    row: int
+    type_number: int
     offering_group: int
     offering: Offering
 
@@ -98,11 +98,11 @@ def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> Launc
             held |= (offering_group.reservation_id in held_ids) << number
     return LaunchOptions(
         index=index,
-        rows=_bit_set([row for row, kind in enumerate(index.types) if kind.name in names]),
+        types=_bit_set([row for row, kind in enumerate(index.types) if kind.name in names]),
         offering_groups=admitted ^ (admitted & reserved),
         held=admitted & held,
         requirements=claim.requirements,
-        minimums=min_values_of(claim.requirements),
+        min_values=min_values_of(claim.requirements),
     )
 
 
@@ -110,8 +110,8 @@ def launch_candidates(left: LaunchOptions) -> LaunchOptions:
     """The types and markets among which the launch request lets the cloud choose."""
     if left.held:
         rows = _reserved_types(left)
-        return msgspec.structs.replace(left, rows=rows, offering_groups=left.held, minimums=())
-    return _of_one_capacity_type(msgspec.structs.replace(left, rows=_without_exotic_types(left)))
+        return msgspec.structs.replace(left, types=rows, offering_groups=left.held, min_values=())
+    return _of_one_capacity_type(msgspec.structs.replace(left, types=_without_exotic_types(left)))
 
 
 def zone_of(left: LaunchOptions, buy: LaunchChoice) -> str | None:
@@ -146,14 +146,14 @@ def without_exotic_types(left: LaunchOptions) -> BitSet:
 def _without_exotic_types(left: LaunchOptions) -> BitSet:
     """The types without whole machines and accelerators that nobody asked for."""
     index = left.index
-    metal = index.metal & left.rows
-    accelerated = index.accelerated & left.rows
+    metal = index.metal & left.types
+    accelerated = index.accelerated & left.types
     if not metal | accelerated:
-        return left.rows
+        return left.types
     metal ^= metal & _types_named(left, INSTANCE_TYPE, INSTANCE_SIZE)
     accelerated ^= accelerated & _types_named(left, INSTANCE_TYPE, INSTANCE_FAMILY)
-    rows = left.rows ^ (metal | accelerated)
-    return rows if rows and left.meets(rows, left.offering_groups) else left.rows
+    rows = left.types ^ (metal | accelerated)
+    return rows if rows and left.meets_min_values(rows, left.offering_groups) else left.types
 
 
 def _types_named(left: LaunchOptions, *keys: str) -> BitSet:
@@ -169,29 +169,29 @@ def _types_named(left: LaunchOptions, *keys: str) -> BitSet:
 def _of_one_capacity_type(left: LaunchOptions) -> LaunchOptions:
     index, spot = left.index, left.spot
     on_demand = left.offering_groups ^ spot
-    cheapest_spot = index.find_cheapest(left.rows, spot)
-    cheapest_other = index.find_cheapest(left.rows, on_demand)
+    cheapest_spot = index.find_cheapest(left.types, spot)
+    cheapest_other = index.find_cheapest(left.types, on_demand)
     if cheapest_spot is None:
-        rows, offering_groups = left.rows & index.available_in(on_demand), on_demand
+        rows, offering_groups = left.types & index.available_in(on_demand), on_demand
     elif cheapest_other is None:
-        rows, offering_groups = left.rows & index.available_in(spot), spot
+        rows, offering_groups = left.types & index.available_in(spot), spot
     elif _is_not_dearer(index, cheapest_spot, cheapest_other):
         rows, offering_groups = _types_not_dearer(left, spot, cheapest_other), spot
     else:
-        rows, offering_groups = left.rows & index.available_in(on_demand), on_demand
-    return msgspec.structs.replace(left, rows=rows, offering_groups=offering_groups)
+        rows, offering_groups = left.types & index.available_in(on_demand), on_demand
+    return msgspec.structs.replace(left, types=rows, offering_groups=offering_groups)
 
 
 def _types_not_dearer(
     left: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
     """The types sold for at most the cost, unless minValues need the others as well."""
-    offers = left.index.offers(left.rows, offering_groups)
+    offers = left.index.offers(left.types, offering_groups)
     rows = _bit_set({each[0] for each in offers if _is_not_dearer(left.index, each, other)})
     return (
         rows
-        if left.meets(rows, offering_groups)
-        else left.rows & left.index.available_in(offering_groups)
+        if left.meets_min_values(rows, offering_groups)
+        else left.types & left.index.available_in(offering_groups)
     )
 
 
@@ -204,11 +204,11 @@ def _is_not_dearer(
 
 def _reserved_types(left: LaunchOptions) -> BitSet:
     """The ordinary ones among the types that have a slot."""
-    rows = left.slots or left.rows & left.index.available_in(left.held)
+    rows = left.reserved_types or left.types & left.index.available_in(left.held)
     if not (left.index.metal | left.index.accelerated) & rows:
         return rows
     return _without_exotic_types(
-        msgspec.structs.replace(left, rows=rows, offering_groups=left.held, minimums=())
+        msgspec.structs.replace(left, types=rows, offering_groups=left.held, min_values=())
     )
 
 
@@ -216,7 +216,7 @@ def _most_available_reservation(
     left: LaunchOptions, best: LaunchChoice, free: Callable[[str], int]
 ) -> LaunchChoice:
     """Of equal reservations the one with the most slots left."""
-    equal = left.index.cheapest_offerings(best.row, left.held)
+    equal = left.index.cheapest_offerings(best.type_number, left.held)
     if len(equal) == 1:
         return best
     return min(

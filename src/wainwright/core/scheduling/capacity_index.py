@@ -27,31 +27,31 @@ BLOCK_SIZE: Final = 16  # sizes, or blocks of them, that stand together
 class CapacityIndex:
     """Who is short of what."""
 
-    __slots__ = ("_levels", "_marks", "_places")
+    __slots__ = ("_entries", "_levels", "_sizes")
 
     def __init__(self, wishes: Iterable[PodRequirements], resources: int) -> None:
         asked: list[set[int]] = [set() for _ in range(resources)]
         for wish in wishes:
             for column, amount in wish.amounts:
                 asked[column].add(amount)
-        self._marks = [_sampled(sorted(amounts)) for amounts in asked]
-        self._levels = [_levels(len(marks)) for marks in self._marks]
-        self._places = [_entries(levels) for levels in self._levels]
+        self._sizes = [_sampled(sorted(amounts)) for amounts in asked]
+        self._levels = [_levels(len(marks)) for marks in self._sizes]
+        self._entries = [_entries(levels) for levels in self._levels]
 
-    def places(self, amounts: Amounts) -> Sequence[IndexEntry]:
+    def entries(self, amounts: Amounts) -> Sequence[IndexEntry]:
         """Where to read who is too full for the amounts."""
         return tuple(
             [
                 place
                 for column, amount in amounts
-                if self._marks[column]  # of what nobody may have nobody is short
-                for place in self._places[column][bisect_right(self._marks[column], amount) - 1]
+                if self._sizes[column]  # of what nobody may have nobody is short
+                for place in self._entries[column][bisect_right(self._sizes[column], amount) - 1]
             ]
         )
 
-    def enter(self, bit: BitSet, column: int, free: int, before: int) -> int:
+    def update(self, bit: BitSet, column: int, free: int, before: int) -> int:
         """Notes that only so much is free; gives back how far down the sizes that goes."""
-        marks = self._marks[column]
+        marks = self._sizes[column]
         if before == 0 or marks[before - 1] <= free:
             return before
         now = place = bisect_right(marks, free, 0, before)
@@ -68,15 +68,15 @@ class CapacityIndex:
             place, before = edge // BLOCK_SIZE, (before - 1) // BLOCK_SIZE + 1
         return now
 
-    def leave(self, rows: BitSet) -> None:
+    def remove(self, rows: BitSet) -> None:
         """Strikes them out, as they may have more room than was thought."""
         for level in chain.from_iterable(self._levels) if rows else ():
             for mark, too_full in enumerate(level):
                 level[mark] = too_full ^ (too_full & rows)
 
-    def fresh(self) -> list[int]:
+    def initial_levels(self) -> list[int]:
         """The levels of a row that has not been entered yet."""
-        return [len(marks) for marks in self._marks]
+        return [len(marks) for marks in self._sizes]
 
 
 def _levels(sizes: int) -> list[list[BitSet]]:

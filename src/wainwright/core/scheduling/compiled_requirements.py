@@ -40,14 +40,14 @@ class CompiledRequirements:
     """One set of requirements on nodes of a pool."""
 
     __slots__ = (
-        "_ground",
-        "_joined",
-        "_known",
+        "_cache",
+        "_combined",
+        "_context",
         "offered",
         "offering_groups",
         "requirements",
         "reserved",
-        "rows",
+        "types",
     )
 
     def __init__(
@@ -59,37 +59,37 @@ class CompiledRequirements:
         index = ground.index
         admitted = index.compatible_groups(requirements)
         self.requirements = requirements
-        self.rows: BitSet = ground.usable & index.compatible_types(requirements)
+        self.types: BitSet = ground.usable & index.compatible_types(requirements)
         """Types with the labels, sold or not."""
         self.reserved: OfferingGroupSet = admitted & ground.reserved
         self.offering_groups: OfferingGroupSet = admitted ^ self.reserved
         """Where anybody may buy as much as he likes."""
         self.offered: BitSet = index.available_in(self.offering_groups)
         """Types sold in those."""
-        self._ground = ground
-        self._known = known
-        self._joined: dict[Requirements, CompiledRequirements | None] = {}
+        self._context = ground
+        self._cache = known
+        self._combined: dict[Requirements, CompiledRequirements | None] = {}
 
-    def joined(self, asked: Requirements) -> "CompiledRequirements | None":
+    def combine(self, asked: Requirements) -> "CompiledRequirements | None":
         """Both at once, or None if no node can be both."""
-        if asked in self._joined:
-            return self._joined[asked]
-        found = self._join(asked)
-        self._joined[asked] = found
+        if asked in self._combined:
+            return self._combined[asked]
+        found = self._compile_combined(asked)
+        self._combined[asked] = found
         return found
 
-    def _join(self, asked: Requirements) -> "CompiledRequirements | None":
-        if not self.requirements.is_compatible(asked, self._ground.well_known):
+    def _compile_combined(self, asked: Requirements) -> "CompiledRequirements | None":
+        if not self.requirements.is_compatible(asked, self._context.well_known):
             return None
         together = self.requirements.narrow(asked)
         if together is self.requirements:
             return self
-        found = self._known.get(together)
+        found = self._cache.get(together)
         if found is None:
-            if len(self._known) >= MAX_CACHED:
-                self._known.clear()
-            found = self._known[together] = CompiledRequirements(
-                self._ground, together, self._known
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            found = self._cache[together] = CompiledRequirements(
+                self._context, together, self._cache
             )
         return found
 

@@ -38,7 +38,7 @@ class DaemonSetOverhead:
     def __init__(self, groups: list[tuple[BitSet, Resources]]) -> None:
         self.groups = groups
 
-    def by_row(self, count: int) -> list[Resources]:
+    def by_type(self, count: int) -> list[Resources]:
         found = [NO_RESOURCES] * count
         for rows, amounts in self.groups:
             for row in iter_bits(rows):
@@ -48,7 +48,7 @@ class DaemonSetOverhead:
     def of(self, row: int) -> Resources:
         return next((amounts for rows, amounts in self.groups if rows >> row & 1), NO_RESOURCES)
 
-    def least(self, rows: BitSet) -> dict[str, int]:
+    def smallest(self, rows: BitSet) -> dict[str, int]:
         """The smallest amount of each resource that any of the types gives up."""
         met = [amounts for group, amounts in self.groups if group & rows]
         if len(met) == 1:

@@ -29,63 +29,63 @@ class ExistingNodes:
         usable = [node for node in nodes if not node.deleting]
         self.nodes = sorted(usable, key=lambda node: (not node.initialized, node.name))
         self.everything: BitSet = (1 << len(self.nodes)) - 1
-        self.standing = self.everything
+        self.remaining = self.everything
         """Those that are not taken away in a rehearsal."""
         self.pods: list[list[Pod]] = [[] for _ in self.nodes]
-        self._columns = _label_columns(self.nodes, self.everything)
+        self._label_indexes = _label_columns(self.nodes, self.everything)
         self.by_taints = _by_taints(self.nodes)
         self._ports = HostPortUsage()
         self._attached: list[dict[str, set[VolumeAttachment]]] = [
             _attached(node) for node in self.nodes
         ]
-        self._awaited = self._daemonsets(daemonsets)
+        self._daemonset_requests = self._requests_of_daemonsets(daemonsets)
         for number, node in enumerate(self.nodes):
             for pod in node.pods:
-                self._ports.take(1 << number, pod.constraints.ports)
+                self._ports.add(1 << number, pod.constraints.ports)
         self._free: list[list[int]] = []
         self._levels: list[list[int]] = []
 
     def prepare(self, resources: Sequence[str], slack: CapacityIndex) -> None:
         """Measures what is free of the resources that are asked for."""
-        self._slack = slack
+        self._capacity_index = slack
         for number, node in enumerate(self.nodes):
-            left = free_resources(node, self._awaited[number])
+            left = free_resources(node, self._daemonset_requests[number])
             self._free.append([left.get(name, 0) for name in resources])
-            self._levels.append(slack.fresh())
-            self._measure(number, range(len(resources)))
+            self._levels.append(slack.initial_levels())
+            self._update_index(number, range(len(resources)))
 
-    def admitting(self, ask: SchedulingRequirements) -> BitSet:
+    def compatible(self, ask: SchedulingRequirements) -> BitSet:
         """The nodes whose labels and taints are fine; what a node lacks it lacks for good."""
-        return self.labelled(ask.requirements) & self.tolerated(ask.tolerations)
+        return self.matching_labels(ask.requirements) & self.with_tolerated_taints(ask.tolerations)
 
-    def tolerated(self, tolerations: tuple[Toleration, ...]) -> BitSet:
+    def with_tolerated_taints(self, tolerations: tuple[Toleration, ...]) -> BitSet:
         return union(
             rows
             for taints, rows in self.by_taints.items()
             if find_untolerated_taint(taints, tolerations) is None
         )
 
-    def take(
+    def place(
         self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet = -1
     ) -> int | None:
         """Puts the pod on the first node with room for it, and says which."""
-        left = wish.ask.nodes & among
-        left ^= left & wish.full
-        for short, mark in wish.short_nodes:
+        left = wish.scheduling.compatible_nodes & among
+        left ^= left & wish.full_nodes
+        for short, mark in wish.too_full_nodes:
             left ^= left & short[mark]
-        if left and wish.ask.ports:
-            left ^= left & self._ports.clashing(wish.ask.ports)
+        if left and wish.scheduling.ports:
+            left ^= left & self._ports.with_conflict(wish.scheduling.ports)
         while left:
             lowest = left & -left
             number = lowest.bit_length() - 1
-            if self._has_room(number, wish) and self.attachable(number, group.attachments):
+            if self._has_room(number, wish) and self.can_attach(number, group.attachments):
                 self._put(pod, group, wish, number)
                 return number
-            wish.full |= lowest
+            wish.full_nodes |= lowest
             left ^= lowest
         return None
 
-    def attachable(self, number: int, wanted: tuple[VolumeAttachment, ...]) -> bool:
+    def can_attach(self, number: int, wanted: tuple[VolumeAttachment, ...]) -> bool:
         """Whether the node takes the volumes; those it has already cost nothing."""
         limits = self.nodes[number].attach_limits
         if not wanted or not limits:
@@ -97,9 +97,9 @@ class ExistingNodes:
                 return False
         return True
 
-    def clashing(self, ports: Iterable[HostPort]) -> BitSet:
+    def with_port_conflict(self, ports: Iterable[HostPort]) -> BitSet:
         """The nodes where one of the ports is taken."""
-        return self._ports.clashing(ports)
+        return self._ports.with_conflict(ports)
 
     def free(self, number: int) -> list[int]:
         """What is left of every resource on one node; not to be changed."""
@@ -118,29 +118,29 @@ class ExistingNodes:
         for column, amount in wish.amounts:
             available[column] -= amount
         self.pods[number].append(pod)
-        self._ports.take(1 << number, wish.ask.ports)
+        self._ports.add(1 << number, wish.scheduling.ports)
         for each in group.attachments:
             self._attached[number].setdefault(each.driver, set()).add(each)
-        self._measure(number, [column for column, _ in wish.amounts])
+        self._update_index(number, [column for column, _ in wish.amounts])
 
-    def _measure(self, number: int, columns: Iterable[int]) -> None:
+    def _update_index(self, number: int, columns: Iterable[int]) -> None:
         levels, available = self._levels[number], self._free[number]
         for column in columns:
-            levels[column] = self._slack.enter(
+            levels[column] = self._capacity_index.update(
                 1 << number, column, available[column], levels[column]
             )
 
-    def labelled(self, requirements: Requirements) -> BitSet:
+    def matching_labels(self, requirements: Requirements) -> BitSet:
         found = self.everything
         for key, requirement in requirements.items():
-            column = self._columns.get(key)
+            column = self._label_indexes.get(key)
             if column is not None:
                 found &= column.admitting(requirement.allowed)
             elif not requirement.allowed.admits_absence:
                 return 0
         return found
 
-    def _daemonsets(self, daemonsets: Sequence[DaemonSet]) -> list[Resources]:
+    def _requests_of_daemonsets(self, daemonsets: Sequence[DaemonSet]) -> list[Resources]:
         """For each node what its daemonsets need together."""
         found: list[Resources] = [{} for _ in self.nodes]
         for daemonset in daemonsets:
@@ -149,8 +149,8 @@ class ExistingNodes:
                 for taints, rows in self.by_taints.items()
                 if not is_repelled_by_taints(daemonset, taints)
             )
-            wanted = union(self.labelled(each) for each in daemon_alternatives(daemonset))
-            self._ports.take(open_to & wanted, daemonset.ports)
+            wanted = union(self.matching_labels(each) for each in daemon_alternatives(daemonset))
+            self._ports.add(open_to & wanted, daemonset.ports)
             for number in iter_bits(open_to & wanted):
                 found[number] = add_resources(found[number], daemon_requests(daemonset))
         return found

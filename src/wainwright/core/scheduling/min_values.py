@@ -31,11 +31,11 @@ def min_values_of(requirements: Requirements) -> MinValues:
 class MinValuesChecker:
     """Answers for one catalogue, with those about markets remembered: they cost most."""
 
-    __slots__ = ("_index", "_remembered")
+    __slots__ = ("_cache", "_index")
 
     def __init__(self, index: InstanceTypeIndex) -> None:
         self._index = index
-        self._remembered: dict[
+        self._cache: dict[
             tuple[str, int, BitSet, OfferingGroupSet, CompiledRequirements], bool
         ] = {}
 
@@ -49,13 +49,13 @@ class MinValuesChecker:
         """Types that meet all of the minimums, or None where one cannot be met."""
         found: list[BitSet] = []
         for key, count in wanted:
-            met = self._met(key, count, narrowing, rows, offering_groups)
+            met = self._witnesses_of(key, count, narrowing, rows, offering_groups)
             if met is None:
                 return None
             found.append(met)
         return tuple(found)
 
-    def still(
+    def recheck(
         self,
         wanted: MinValues,
         before: Witnesses,
@@ -68,7 +68,7 @@ class MinValuesChecker:
             return before
         return self.witnesses(wanted, narrowing, rows, offering_groups)
 
-    def lowered(
+    def lower_to_available(
         self,
         wanted: MinValues,
         narrowing: CompiledRequirements,
@@ -88,7 +88,7 @@ class MinValuesChecker:
             for key, count in wanted
         )
 
-    def _met(
+    def _witnesses_of(
         self,
         key: str,
         count: int,
@@ -101,11 +101,11 @@ class MinValuesChecker:
         if not self._index.varies_by_offering(key):
             return self._index.witnesses(key, count, rows, narrowing.requirements.allowed(key))
         question = (key, count, rows, offering_groups, narrowing)
-        if question not in self._remembered:
-            if len(self._remembered) > 4096:
-                self._remembered.clear()
+        if question not in self._cache:
+            if len(self._cache) > 4096:
+                self._cache.clear()
             allowed = narrowing.requirements.allowed(key)
-            self._remembered[question] = self._index.has_values(
+            self._cache[question] = self._index.has_values(
                 key, count, rows, offering_groups, allowed
             )
-        return 0 if self._remembered[question] else None
+        return 0 if self._cache[question] else None

@@ -36,19 +36,19 @@ class NodeClaimTemplate:
     """A pool with its catalogue: what every node of it starts from."""
 
     __slots__ = (
-        "_closed",
         "_daemonsets",
+        "_disabled_groups",
+        "allocatable",
+        "allocatable_tables",
         "base",
-        "diversity",
         "index",
         "limits",
-        "minimums",
+        "min_values",
+        "min_values_checker",
         "number",
         "overhead",
         "pool",
-        "room",
-        "shelf",
-        "sizes",
+        "pool_reservations",
         "well_known",
     )
 
@@ -67,59 +67,61 @@ class NodeClaimTemplate:
         self.index = index
         self.well_known = WELL_KNOWN_LABELS | index.keys
         self.limits = PoolLimits(pool, index)
-        self.shelf = PoolReservations(index, 0, {})
+        self.pool_reservations = PoolReservations(index, 0, {})
         """The reservations that it may use, once somebody has counted them."""
         self._daemonsets = daemonsets
-        self._closed: OfferingGroupSet = 0 if gate else reserved_offerings(index)
+        self._disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
         """Where nobody buys: reservations, while their feature gate is closed."""
-        self.overhead: DaemonSetOverhead = daemonset_overhead(pool, index, daemonsets, self._closed)
-        self.room: ResourceIndex = _thresholds_after_daemonsets(
+        self.overhead: DaemonSetOverhead = daemonset_overhead(
+            pool, index, daemonsets, self._disabled_groups
+        )
+        self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
             index, self.overhead, {} if rooms is None else rooms
         )
         """What the types have once daemonsets took their share."""
-        self.sizes: list[AmountTable] = []
+        self.allocatable_tables: list[AmountTable] = []
         """The same by number of the resource."""
-        self.diversity = MinValuesChecker(index)
+        self.min_values_checker = MinValuesChecker(index)
         ground = CompilationContext(
-            index, self.room.non_negative, reserved_offerings(index), self.well_known
+            index, self.allocatable.non_negative, reserved_offerings(index), self.well_known
         )
         self.base: CompiledRequirements = compile_requirements(ground, pool.node_requirements)
-        self.minimums: MinValues = min_values_of(self.base.requirements)
+        self.min_values: MinValues = min_values_of(self.base.requirements)
 
-    def twin(self) -> "NodeClaimTemplate":
+    def copy(self) -> "NodeClaimTemplate":
         """The same pool for another plan that starts where this one has come to."""
         twin = copy(self)
         twin.limits = self.limits.copy()
         return twin
 
     def number_resources(self, names: Sequence[str]) -> None:
-        self.sizes = [self.room.sizes(name) for name in names]
+        self.allocatable_tables = [self.allocatable.sizes(name) for name in names]
 
-    def terms(self, ask: SchedulingRequirements) -> PoolCompatibility | None:
+    def compatibility(self, ask: SchedulingRequirements) -> PoolCompatibility | None:
         """How the pool takes such pods; None if it cannot, be it by taint or by label."""
         if find_untolerated_taint(self.pool.taints, ask.tolerations) is not None:
             return None
         base = self.base
         if not base.requirements.is_compatible(ask.requirements, self.well_known):
             return None
-        asked = self.decided_here(ask.requirements)
-        found = base.joined(asked)
+        asked = self.known_requirements(ask.requirements)
+        found = base.combine(asked)
         if found is None:
             return None
-        rows = found.rows
+        rows = found.types
         if ask.ports:
-            rows ^= rows & self.clashing(ask.ports)
+            rows ^= rows & self.types_with_port_conflict(ask.ports)
         return PoolCompatibility(asked, found, rows, trivial=found is base)
 
-    def clashing(self, ports: tuple[HostPort, ...]) -> BitSet:
+    def types_with_port_conflict(self, ports: tuple[HostPort, ...]) -> BitSet:
         """The types on which a daemonset takes one of the ports."""
         return union(
-            types_running(self.pool, self.index, daemonset, self._closed)
+            types_running(self.pool, self.index, daemonset, self._disabled_groups)
             for daemonset in self._daemonsets
             if any(port.conflicts_with(other) for port in ports for other in daemonset.ports)
         )
 
-    def decided_here(self, asked: Requirements) -> Requirements:
+    def known_requirements(self, asked: Requirements) -> Requirements:
         """What is asked of labels that the pool or the catalogue knows.
 
         Not having a label that nobody defines satisfies whoever can do without it. To remember
@@ -161,5 +163,5 @@ def _thresholds_after_daemonsets(
         return index.allocatable_index
     key = (index, *((rows, tuple(amounts.items())) for rows, amounts in taken.groups))
     if key not in known:
-        known[key] = index.thresholds(taken.by_row(len(index.types)))
+        known[key] = index.thresholds(taken.by_type(len(index.types)))
     return known[key]

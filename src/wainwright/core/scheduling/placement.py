@@ -44,40 +44,40 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements, parse_r
 def launch_price(left: LaunchOptions, free: Callable[[str], int]) -> float:
     """USD per hour with fees; `free` tells how many slots a reservation has left."""
     buy = choose_offering(left, free)
-    return hourly_cost(left.index, buy.row, buy.offering)
+    return hourly_cost(left.index, buy.type_number, buy.offering)
 
 
 def options_of_candidate(step: NewNodeCandidate) -> LaunchOptions:
     """What a node that is opened so may be."""
-    template, answer = step.template, step.answer
-    assert answer.narrowing is not None
+    template, answer = step.template, step.option
+    assert answer.compiled is not None
     return LaunchOptions(
         index=template.index,
-        rows=answer.rows,
-        offering_groups=answer.narrowing.offering_groups,
+        types=answer.types,
+        offering_groups=answer.compiled.offering_groups,
         held=answer.held,
-        slots=template.shelf.available_in(answer.held, answer.rows),
-        requirements=answer.narrowing.requirements,
-        minimums=answer.minimums,
+        reserved_types=template.pool_reservations.available_in(answer.held, answer.types),
+        requirements=answer.compiled.requirements,
+        min_values=answer.min_values,
     )
 
 
 def options_after(draft: Draft, change: DraftChange) -> LaunchOptions:
     """What the draft may be when it has changed."""
     return msgspec.structs.replace(
-        draft.left,
-        rows=change.rows,
-        offering_groups=change.narrowing.offering_groups,
+        draft.launch_options,
+        types=change.types,
+        offering_groups=change.compiled.offering_groups,
         held=change.held,
-        slots=change.reserved_rows,
-        requirements=change.narrowing.requirements,
+        reserved_types=change.reserved_types,
+        requirements=change.compiled.requirements,
     )
 
 
 class PlacementResult(Enum):
-    PLACE = auto()
-    NOTHING_YET = auto()
-    NOTHING_EVER = auto()
+    PLACED = auto()
+    NOT_YET = auto()
+    NEVER = auto()
 
 
 class PlacementState:
@@ -94,98 +94,104 @@ class PlacementState:
         self.templates = templates
         self.nodes = nodes
         self.table = table
-        self.ladder = ladder
-        self.stock: ReservationManager = ladder.stock
-        self.patience = ReservationWait(ladder, table)
-        self.patient = ANTI_AFFINITY_KINDS
+        self.pool_selector = ladder
+        self.reservation_manager: ReservationManager = ladder.reservation_manager
+        self.reservation_wait = ReservationWait(ladder, table)
+        self.deferred_kinds = ANTI_AFFINITY_KINDS
         """Groups of these kinds do not make drafts settle before their round is over."""
-        self.passes_over_settled = False
+        self.skip_inflight = False
         """Whether the machines under way are too full for whoever is tried now."""
         self.round = 0
         self.topology = topology
         if topology is not None:
             topology.decide = self._decide
 
-    def _take(self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet) -> bool:
-        number = self.nodes.take(pod, group, wish, among)
+    def _place_on_node(
+        self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet
+    ) -> bool:
+        number = self.nodes.place(pod, group, wish, among)
         if number is None:
             return False
-        if group.counted and self.topology is not None:
-            self.topology.put_on_node(group, number)
+        if group.counted_by and self.topology is not None:
+            self.topology.count_on_node(group, number)
         return True
 
-    def _opened(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
-        if step.answer.kind is OptionKind.WAIT:
-            if group.needs is None:
-                group.needs = self.ladder.needs(group)
-            return PlacementResult.NOTHING_YET
+    def _open_or_wait(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
+        if step.option.kind is OptionKind.WAIT_FOR_RESERVATION:
+            if group.awaited_reservations is None:
+                group.awaited_reservations = self.pool_selector.awaited_reservations(group)
+            return PlacementResult.NOT_YET
         self._open(pod, group, step)
-        return PlacementResult.PLACE
+        return PlacementResult.PLACED
 
     def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
-        draft = self._begin(step)
-        step.template.limits.charge(draft.rows)
-        self.stock.touch()
-        self.patience.opened()
-        self._put(pod, group, step.wish, draft, narrowed=True)
+        draft = self._create_draft(step)
+        step.template.limits.charge(draft.types)
+        self.reservation_manager.bump_version()
+        self.reservation_wait.draft_opened()
+        self._add_to_draft(pod, group, step.pod_reqs, draft, narrowed=True)
 
-    def _begin(self, step: NewNodeCandidate) -> Draft:
+    def _create_draft(self, step: NewNodeCandidate) -> Draft:
         """A draft that nobody is on, and that no limit has counted yet."""
-        draft = Draft(len(self.table.drafts), self.round, step.template, step.answer)
+        draft = Draft(len(self.table.drafts), self.round, step.template, step.option)
         self.table.add(draft)
         if draft.held:
-            self.stock.hold(step.template.shelf.ids(draft.held))
+            self.reservation_manager.hold(
+                step.template.pool_reservations.reservations_in(draft.held)
+            )
         if self.topology is not None:
-            self.topology.opened(draft)
+            self.topology.draft_opened(draft)
         return draft
 
-    def _put(
+    def _add_to_draft(
         self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, *, narrowed: bool
     ) -> None:
-        self.table.put(pod, wish, draft, narrowed=narrowed)
-        if group.counted and self.topology is not None:
-            self.topology.put_on_draft(group, draft)
+        self.table.add_pod(pod, wish, draft, narrowed=narrowed)
+        if group.counted_by and self.topology is not None:
+            self.topology.count_on_draft(group, draft)
 
-    def _apply(
+    def _apply_and_add(
         self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, change: DraftChange
     ) -> None:
-        narrowed = self._change(draft, change)
-        self._put(pod, group, wish, draft, narrowed=narrowed)
+        narrowed = self._apply_change(draft, change)
+        self._add_to_draft(pod, group, wish, draft, narrowed=narrowed)
 
-    def _change(self, draft: Draft, change: DraftChange) -> bool:
+    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
         """Leaves the draft what the change leaves; says whether it lost types."""
         if change.held != draft.held:
-            self._let_go(draft, change)
-        fewer, before = change.rows != draft.rows, draft.narrowing
-        draft.rows, draft.narrowing = change.rows, change.narrowing
-        draft.reserved_rows, draft.witnesses = change.reserved_rows, change.witnesses
-        if self.topology is not None and before is not change.narrowing:
-            self.topology.narrowed(draft)
+            self._release_reservations(draft, change)
+        fewer, before = change.types != draft.types, draft.compiled
+        draft.types, draft.compiled = change.types, change.compiled
+        draft.reserved_types, draft.witnesses = change.reserved_types, change.witnesses
+        if self.topology is not None and before is not change.compiled:
+            self.topology.draft_narrowed(draft)
         return fewer
 
-    def _let_go(self, draft: Draft, change: DraftChange) -> None:
+    def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
         """Gives back the reservations that the draft can no longer use."""
-        if not draft.pinned:  # else all but the one that it is launched with were given back
-            shelf = draft.template.shelf
-            before, after = shelf.ids(draft.held), shelf.ids(change.held)
-            self.stock.release(before ^ (before & after))
-            self.patience.let_go(before ^ (before & after))
+        if not draft.pinned_type:  # else all but the one that it is launched with were given back
+            shelf = draft.template.pool_reservations
+            before, after = shelf.reservations_in(draft.held), shelf.reservations_in(change.held)
+            self.reservation_manager.release(before ^ (before & after))
+            self.reservation_wait.reservations_released(before ^ (before & after))
         draft.held = change.held
 
     def _decide(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
         """Has the draft settle on what it would be launched with, as somebody must know."""
-        if group.kind in self.patient and not draft.pinned:
+        if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
         key = group.key
-        buy = draft.buy or choose_offering(draft.left, self.stock.free)
+        buy = draft.launch_choice or choose_offering(
+            draft.launch_options, self.reservation_manager.available_count
+        )
         value = launched_value(draft, buy, key)
         if value is None:
             return None
         change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
         if change is None:
-            return value if draft.pinned else NoValue.UNDECIDED
-        if self._change(draft, change) and not draft.pinned:
-            self.table.measure(draft)
+            return value if draft.pinned_type else NoValue.UNDECIDED
+        if self._apply_change(draft, change) and not draft.pinned_type:
+            self.table.update_capacity(draft)
         return value
 
     def _forbidden(
@@ -193,19 +199,19 @@ class PlacementState:
     ) -> BitSet:
         """The drafts that the pod must not join, although it might fit."""
         found = 0
-        if self.stock.live and self.table.unreserved:
+        if self.reservation_manager.available and self.table.unreserved:
             slot = -1
             for stage in stages:  # spelt out, as nearly every pod comes by
-                slot = max(slot, self.ladder.slot_weight(stage))
+                slot = max(slot, self.pool_selector.reserved_weight(stage))
             if slot >= 0:
-                found = self._below(slot + 1) & self.table.unreserved
-        return found if step is None else found | self._below(step.weight)
+                found = self._drafts_below(slot + 1) & self.table.unreserved
+        return found if step is None else found | self._drafts_below(step.weight)
 
-    def _below(self, weight: int) -> BitSet:
+    def _drafts_below(self, weight: int) -> BitSet:
         found = 0
         for template in self.templates:
             if template.pool.weight < weight:
-                found |= self.table.of_template[template.number]
+                found |= self.table.by_template[template.number]
         return found
 
 
@@ -231,83 +237,97 @@ class TopologyPlacement(PlacementState):
         self.strict_weights = False
         self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
         """Pods that found a place only after they had given up what they would have liked."""
-        self.introduce: EvaluatePools = _not_evaluated
+        self.evaluate_pools: EvaluatePools = _not_evaluated
         self._classes = classes
         self._fit: FitFunction = try_fit
         self._prices: dict[tuple[CompiledRequirements, BitSet, MinValues], float] = {}
 
-    def _tied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
-        assert stage.bound is not None
+    def _place_with_topology(
+        self, pod: Pod, group: PodClass, stage: RelaxationLevel
+    ) -> PlacementResult | None:
+        assert stage.topology_constraints is not None
         assert self.topology is not None
-        if stage.bound.near:
-            if not any(wish.ask.is_possible(self.nodes.standing) for wish in stage.wishes):
+        if stage.topology_constraints.affinity:
+            if not any(
+                wish.scheduling.is_satisfiable(self.nodes.remaining) for wish in stage.alternatives
+            ):
                 return None  # nobody is to settle for that
-            company = self.topology.company(stage.bound)
-            if self._joins_any(pod, group, stage, company):
-                return PlacementResult.PLACE
-        found = self._within_limits(pod, group, stage, self.topology.restriction(stage.bound))
-        if found is None and stage.bound.spreads:
-            adrift = self.topology.steering(stage.bound)
-            return PlacementResult.PLACE if self._joins_any(pod, group, stage, adrift) else None
+            company = self.topology.drafts_with_affinity_pods(stage.topology_constraints)
+            if self._join_existing(pod, group, stage, company):
+                return PlacementResult.PLACED
+        found = self._place_within(
+            pod, group, stage, self.topology.allowed_domains(stage.topology_constraints)
+        )
+        if found is None and stage.topology_constraints.spreads:
+            adrift = self.topology.drafts_outside_spread(stage.topology_constraints)
+            return (
+                PlacementResult.PLACED if self._join_existing(pod, group, stage, adrift) else None
+            )
         return found
 
-    def _within_limits(
+    def _place_within(
         self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
     ) -> PlacementResult | None:
         if limits is None:
             return None
-        for number, wish in enumerate(stage.wishes):
-            if limits.nodes and self._take(pod, group, wish, limits.nodes):
-                return PlacementResult.PLACE
-            step = self._best(stage, limits, number) if self.strict_weights else None
-            forbidden = self._barred(stage, limits, step)
-            if self._join_tied(pod, group, (stage, number), limits, forbidden):
-                return PlacementResult.PLACE
-            step = step or self._best(stage, limits, number)
+        for number, wish in enumerate(stage.alternatives):
+            if limits.nodes and self._place_on_node(pod, group, wish, limits.nodes):
+                return PlacementResult.PLACED
+            step = self._best_candidate(stage, limits, number) if self.strict_weights else None
+            forbidden = self._forbidden_within(stage, limits, step)
+            if self._join_within(pod, group, (stage, number), limits, forbidden):
+                return PlacementResult.PLACED
+            step = step or self._best_candidate(stage, limits, number)
             if step is not None:
-                other = self._alternative(stage, limits, step)
-                if other != number and self._join_tied(
+                other = self._alternative_of(stage, limits, step)
+                if other != number and self._join_within(
                     pod, group, (stage, other), limits, forbidden
                 ):
-                    return PlacementResult.PLACE
-                return self._opened(pod, group, step)
+                    return PlacementResult.PLACED
+                return self._open_or_wait(pod, group, step)
         return None
 
-    def _joins_any(
+    def _join_existing(
         self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
     ) -> bool:
         """Joins a draft that is left to the pod, but opens none."""
         if limits is None:
             return False
-        for number in range(len(stage.wishes)):
-            step = self._best(stage, limits, number) if self.strict_weights else None
-            forbidden = self._barred(stage, limits, step)
-            if self._join_tied(pod, group, (stage, number), limits, forbidden):
+        for number in range(len(stage.alternatives)):
+            step = self._best_candidate(stage, limits, number) if self.strict_weights else None
+            forbidden = self._forbidden_within(stage, limits, step)
+            if self._join_within(pod, group, (stage, number), limits, forbidden):
                 return True
         return False
 
-    def _alternative(
+    def _alternative_of(
         self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate
     ) -> int:
         """Which of the alternatives the step is for: a slot may be one for another."""
         options = self._options(stage, limits)
-        return next(each.wishes.index(step.wish) for each in options if step.wish in each.wishes)
+        return next(
+            each.alternatives.index(step.pod_reqs)
+            for each in options
+            if step.pod_reqs in each.alternatives
+        )
 
     def _options(self, stage: RelaxationLevel, limits: AllowedDomains) -> list[RelaxationLevel]:
-        return [self._within(stage, extra) for extra in limits.options]
+        return [self._narrowed_level(stage, extra) for extra in limits.options]
 
-    def _new(self, stage: RelaxationLevel, limits: AllowedDomains) -> list[RelaxationLevel]:
+    def _new_node_options(
+        self, stage: RelaxationLevel, limits: AllowedDomains
+    ) -> list[RelaxationLevel]:
         """As what the pod may ask for a node of its own."""
-        return [] if limits.near_a_node else self._options(stage, limits)
+        return [] if limits.existing_only else self._options(stage, limits)
 
-    def _barred(
+    def _forbidden_within(
         self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate | None
     ) -> BitSet:
-        if not (self.stock.live and self.table.unreserved) and step is None:
+        if not (self.reservation_manager.available and self.table.unreserved) and step is None:
             return 0
-        return self._forbidden(self._new(stage, limits), step)
+        return self._forbidden(self._new_node_options(stage, limits), step)
 
-    def _best(
+    def _best_candidate(
         self, stage: RelaxationLevel, limits: AllowedDomains, number: int
     ) -> NewNodeCandidate | None:
         """The step with the highest weight; at one weight a slot goes before anything else.
@@ -316,10 +336,12 @@ class TopologyPlacement(PlacementState):
         """
         equal: list[NewNodeCandidate] = []
         here: DomainCounts = ()
-        for option, crowd in zip(self._new(stage, limits), limits.crowds, strict=False):
+        for option, crowd in zip(
+            self._new_node_options(stage, limits), limits.domain_counts, strict=False
+        ):
             if equal and crowd != here and self._is_best(equal[0]):
                 break
-            step = self.ladder.step(option, option.wishes[number])
+            step = self.pool_selector.select(option, option.alternatives[number])
             if step is not None and (
                 not equal or _candidate_order(step) < _candidate_order(equal[0])
             ):
@@ -334,16 +356,22 @@ class TopologyPlacement(PlacementState):
 
     def _is_best(self, step: NewNodeCandidate) -> bool:
         """Whether nothing that comes later can be better."""
-        return not self.stock.live and step.weight == self.ladder.highest
-
-    def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
-        if len(equal) == 1 or equal[0].answer.kind is OptionKind.WAIT:
-            return equal[0]
-        return min(
-            equal, key=lambda step: launch_price(options_of_candidate(step), self.stock.free)
+        return (
+            not self.reservation_manager.available
+            and step.weight == self.pool_selector.highest_weight
         )
 
-    def _join_tied(
+    def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
+        if len(equal) == 1 or equal[0].option.kind is OptionKind.WAIT_FOR_RESERVATION:
+            return equal[0]
+        return min(
+            equal,
+            key=lambda step: launch_price(
+                options_of_candidate(step), self.reservation_manager.available_count
+            ),
+        )
+
+    def _join_within(
         self,
         pod: Pod,
         group: PodClass,
@@ -353,13 +381,13 @@ class TopologyPlacement(PlacementState):
     ) -> bool:
         """As above, where drafts that have not settled have to for the sake of the pod."""
         table, (stage, number) = self.table, asked
-        wish = stage.wishes[number]
-        for drafts, choice in ((table.settled, table.first), (table.current, table.emptiest)):
+        wish = stage.alternatives[number]
+        for drafts, choice in ((table.inflight, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
             if not free:
                 continue
             decided = table.candidates(wish, free & limits.drafts)
-            left, maybe = decided, free & limits.undecided
+            left, maybe = decided, free & limits.undecided_drafts
             among: RankedOptions = ()
             if maybe:
                 among = self._ranked(stage, number, limits)
@@ -370,7 +398,7 @@ class TopologyPlacement(PlacementState):
                 if draft.bit & decided:
                     joined = self._join_one(pod, group, draft, wish)
                 else:
-                    joined = self._join_as(pod, group, draft, among)
+                    joined = self._join_undecided(pod, group, draft, among)
                 if joined:
                     return True
                 left ^= draft.bit
@@ -380,23 +408,25 @@ class TopologyPlacement(PlacementState):
         change = self._fit(draft, wish)
         if change is None:
             return False
-        self._apply(pod, group, wish, draft, change)
+        self._apply_and_add(pod, group, wish, draft, change)
         return True
 
     def _ranked(self, stage: RelaxationLevel, number: int, limits: AllowedDomains) -> RankedOptions:
         """One of the alternatives in all places where it may be, the emptiest first."""
         options = self._options(stage, limits)
-        wishes = [option.wishes[number] for option in options]
-        return tuple(zip(wishes, limits.crowds, strict=True))
+        wishes = [option.alternatives[number] for option in options]
+        return tuple(zip(wishes, limits.domain_counts, strict=True))
 
-    def _join_as(self, pod: Pod, group: PodClass, draft: Draft, options: RankedOptions) -> bool:
+    def _join_undecided(
+        self, pod: Pod, group: PodClass, draft: Draft, options: RankedOptions
+    ) -> bool:
         """Joins the draft in the first way, or in the cheapest of those that are equal to it."""
         ways: list[tuple[PodRequirements, DraftChange]] = []
         here: DomainCounts = ()
         for wish, crowd in options:
-            if ways and (crowd != here or draft.pinned):
+            if ways and (crowd != here or draft.pinned_type):
                 break
-            change = self._changed(draft, wish)
+            change = self._change_for(draft, wish)
             if change is not None:
                 ways.append((wish, change))
                 here = crowd
@@ -405,61 +435,68 @@ class TopologyPlacement(PlacementState):
         wish, change = ways[0]
         if len(ways) > 1:
             wish, change = min(ways, key=lambda way: self._price(draft, way[1]))
-        self._apply(pod, group, wish, draft, change)
+        self._apply_and_add(pod, group, wish, draft, change)
         return True
 
     def _price(self, draft: Draft, change: DraftChange) -> float:
         if change.held:
-            return launch_price(options_after(draft, change), self.stock.free)
-        asked = (change.narrowing, change.rows, draft.minimums)
+            return launch_price(
+                options_after(draft, change), self.reservation_manager.available_count
+            )
+        asked = (change.compiled, change.types, draft.min_values)
         found = self._prices.get(asked)
         if found is None:
             if len(self._prices) >= MAX_CACHED_RESULTS:
                 self._prices.clear()
             found = self._prices[asked] = launch_price(
-                options_after(draft, change), self.stock.free
+                options_after(draft, change), self.reservation_manager.available_count
             )
         return found
 
-    def _changed(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
-        ask = wish.ask
-        if draft.bit & (wish.rejected | ask.rejected) or ask.terms[draft.template.number] is None:
+    def _change_for(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
+        ask = wish.scheduling
+        if (
+            draft.bit & (wish.rejected_by | ask.rejected_by)
+            or ask.compatibility[draft.template.number] is None
+        ):
             return None
         return self._fit(draft, wish)
 
-    def _within(self, stage: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
+    def _narrowed_level(self, stage: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
         """The same stage where more is required of nodes."""
         if not extra:
             return stage
-        found = stage.within.get(extra)
+        found = stage.narrowed_levels.get(extra)
         if found is None:
-            wishes = tuple([self._narrowed(wish, extra) for wish in stage.wishes])
-            found = stage.within[extra] = RelaxationLevel(wishes, None, ())
+            wishes = tuple(
+                [self._narrowed_requirements(wish, extra) for wish in stage.alternatives]
+            )
+            found = stage.narrowed_levels[extra] = RelaxationLevel(wishes, None, ())
         return found
 
-    def _impossible(self) -> SchedulingRequirements:
+    def _impossible_requirements(self) -> SchedulingRequirements:
         """What nobody can give."""
         ask = SchedulingRequirements(NO_REQUIREMENTS, ())
-        ask.terms = [None] * len(self.templates)
-        ask.refused_by = tuple(range(len(self.templates)))
+        ask.compatibility = [None] * len(self.templates)
+        ask.incompatible_pools = tuple(range(len(self.templates)))
         return ask
 
-    def _narrowed(self, wish: PodRequirements, extra: Requirements) -> PodRequirements:
-        asked = wish.ask
+    def _narrowed_requirements(self, wish: PodRequirements, extra: Requirements) -> PodRequirements:
+        asked = wish.scheduling
         wanted = combine_requirements(asked.requirements, extra)
         if wanted is None:
-            ask = self._impossible()
+            ask = self._impossible_requirements()
         else:
-            ask = self._classes.ask(wanted, asked.tolerations, asked.ports)
-        if not ask.terms:
-            self.introduce(ask)
+            ask = self._classes.scheduling_requirements(wanted, asked.tolerations, asked.ports)
+        if not ask.compatibility:
+            self.evaluate_pools(ask)
         made = PodRequirements(ask, wish.amounts, wish.columns)
-        made.short = wish.short
+        made.too_full_drafts = wish.too_full_drafts
         return made
 
 
 def _candidate_order(step: NewNodeCandidate) -> tuple[int, int]:
-    return -step.weight, step.answer.kind
+    return -step.weight, step.option.kind
 
 
 def _not_evaluated(_: SchedulingRequirements) -> None:
@@ -469,7 +506,7 @@ def _not_evaluated(_: SchedulingRequirements) -> None:
 class PodPlacement(TopologyPlacement):
     """Tries one pod after the other."""
 
-    def arrange(self, _: Sequence[QueueSegment]) -> int:
+    def place_together(self, _: Sequence[QueueSegment]) -> int:
         """Puts pods somewhere together before a round tries them one by one; says how many.
 
         First-fit does not: there is nothing to gain but the cost.
@@ -478,38 +515,42 @@ class PodPlacement(TopologyPlacement):
 
     def place(self, pod: Pod, group: PodClass) -> PlacementResult:
         """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
-        for stage in group.stages:
-            if stage.bound is None:
-                found = self._untied(pod, group, stage)
+        for stage in group.levels:
+            if stage.topology_constraints is None:
+                found = self._place_without_topology(pod, group, stage)
             else:
-                found = self._tied(pod, group, stage)
-            if found is PlacementResult.PLACE and stage.given_up:
+                found = self._place_with_topology(pod, group, stage)
+            if found is PlacementResult.PLACED and stage.given_up:
                 self.given_up.append((pod, stage.given_up))
             if found is not None:
                 return found
-        return self._nothing(group)
+        return self._no_place(group)
 
-    def _nothing(self, group: PodClass) -> PlacementResult:
-        if group.is_tied:
-            return PlacementResult.NOTHING_YET  # others may move, or have to
-        limited = any(self.ladder.limited(wish) for wish in group.wishes)
-        return PlacementResult.NOTHING_YET if limited else PlacementResult.NOTHING_EVER
+    def _no_place(self, group: PodClass) -> PlacementResult:
+        if group.has_topology:
+            return PlacementResult.NOT_YET  # others may move, or have to
+        limited = any(self.pool_selector.is_limited_for_now(wish) for wish in group.alternatives)
+        return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
 
-    def _untied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
-        for wish in stage.wishes:
-            if self._take(pod, group, wish, -1):
-                return PlacementResult.PLACE
-            step = self.ladder.step(stage, wish) if self.strict_weights else None
+    def _place_without_topology(
+        self, pod: Pod, group: PodClass, stage: RelaxationLevel
+    ) -> PlacementResult | None:
+        for wish in stage.alternatives:
+            if self._place_on_node(pod, group, wish, -1):
+                return PlacementResult.PLACED
+            step = self.pool_selector.select(stage, wish) if self.strict_weights else None
             if self._join(pod, group, wish, self._forbidden((stage,), step)):
-                return PlacementResult.PLACE
-            if self.patience.waits(group):
-                return PlacementResult.NOTHING_YET  # as the pools would say, and a slot will come
-            step = step or self.ladder.step(stage, wish)
+                return PlacementResult.PLACED
+            if self.reservation_wait.is_waiting(group):
+                return PlacementResult.NOT_YET  # as the pools would say, and a slot will come
+            step = step or self.pool_selector.select(stage, wish)
             if step is not None:
-                return self._other(pod, group, stage, step, wish) or self._opened(pod, group, step)
+                return self._join_alternative(pod, group, stage, step, wish) or self._open_or_wait(
+                    pod, group, step
+                )
         return None
 
-    def _other(
+    def _join_alternative(
         self,
         pod: Pod,
         group: PodClass,
@@ -518,25 +559,25 @@ class PodPlacement(TopologyPlacement):
         wish: PodRequirements,
     ) -> PlacementResult | None:
         """With a slot for another alternative, that one may find room opened already."""
-        if step.wish is wish:
+        if step.pod_reqs is wish:
             return None
-        higher = self.ladder.step(stage, step.wish) if self.strict_weights else None
+        higher = self.pool_selector.select(stage, step.pod_reqs) if self.strict_weights else None
         forbidden = self._forbidden((stage,), higher)
-        return PlacementResult.PLACE if self._join(pod, group, step.wish, forbidden) else None
+        return PlacementResult.PLACED if self._join(pod, group, step.pod_reqs, forbidden) else None
 
     def _join(self, pod: Pod, group: PodClass, wish: PodRequirements, forbidden: BitSet) -> bool:
         table = self.table
-        tried = self.passes_over_settled or wish.barren == self.round
-        settled = 0 if tried else table.settled
+        tried = self.skip_inflight or wish.inflight_full_round == self.round
+        settled = 0 if tried else table.inflight
         for among, choice in ((settled, table.first), (table.current, table.emptiest)):
             left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
             while left:
                 draft = choice(left)
                 change = self._fit(draft, wish)
                 if change is not None:
-                    self._apply(pod, group, wish, draft, change)
+                    self._apply_and_add(pod, group, wish, draft, change)
                     return True
                 left ^= draft.bit
             if among is settled and not forbidden:
-                wish.barren = self.round  # what is under way only gets fuller
+                wish.inflight_full_round = self.round  # what is under way only gets fuller
         return False

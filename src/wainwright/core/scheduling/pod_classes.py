@@ -48,9 +48,9 @@ class ClassificationContext(msgspec.Struct, frozen=True, kw_only=True):
     """What decides, besides the pods themselves, how they come apart into classes."""
 
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
-    tainted: bool = False
+    has_soft_taints: bool = False
     """Whether any pool or node has a taint that does not bind."""
-    attachable: bool = False
+    has_attach_limits: bool = False
     """Whether any node takes only so many volumes."""
 
 
@@ -63,8 +63,8 @@ class _ClassTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """What classes have in common that differ only in the room they need."""
 
     number: int
-    degrees: tuple[_Level, ...]
-    counted: tuple[AnyGroup, ...]
+    levels: tuple[_Level, ...]
+    counted_by: tuple[AnyGroup, ...]
     attachments: tuple[VolumeAttachment, ...]
 
 
@@ -78,17 +78,17 @@ class PodClasses:
         context: ClassificationContext = ClassificationContext(),  # noqa: B008 - a frozen value
     ) -> None:
         self.all: list[PodClass] = []
-        self.asks: dict[SchedulingKey, SchedulingRequirements] = {}
+        self.scheduling: dict[SchedulingKey, SchedulingRequirements] = {}
         self.registry = registry or TopologyRegistry()
         self._context = context
-        self._moulds: dict[object, _ClassTemplate] = {}
+        self._templates: dict[object, _ClassTemplate] = {}
         self._by_value: dict[object, PodClass] = {}
-        self._by_looks: dict[tuple[object, ...], PodClass] = {}
+        self._by_identity: dict[tuple[object, ...], PodClass] = {}
         self._numbers: dict[str, int] = {}
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
-        self._by_looks.clear()  # with all pods different these are as large as the rest together
+        self._by_identity.clear()  # with all pods different these are as large as the rest together
         self._by_value.clear()
 
     @property
@@ -97,24 +97,26 @@ class PodClasses:
         return list(self._numbers)
 
     @property
-    def wishes(self) -> list[PodRequirements]:
-        return [wish for group in self.all for stage in group.stages for wish in stage.wishes]
+    def pod_requirements(self) -> list[PodRequirements]:
+        return [wish for group in self.all for stage in group.levels for wish in stage.alternatives]
 
-    def ask(
+    def scheduling_requirements(
         self,
         requirements: Requirements,
         tolerations: tuple[Toleration, ...],
         ports: tuple[HostPort, ...] = (),
     ) -> SchedulingRequirements:
         key = (requirements, tolerations, ports)
-        found = self.asks.get(key)
+        found = self.scheduling.get(key)
         if found is None:
-            found = self.asks[key] = SchedulingRequirements(requirements, tolerations, ports)
+            found = self.scheduling[key] = SchedulingRequirements(requirements, tolerations, ports)
         return found
 
     def _class_of(self, pod: Pod) -> PodClass:
         # Most pods share the very tuples of their workload, which saves looking into them.
-        standing = self.registry.standing(pod) if self.registry.groups else NO_MATCHING_GROUPS
+        standing = (
+            self.registry.matching_groups(pod) if self.registry.groups else NO_MATCHING_GROUPS
+        )
         seen = (
             tuple(pod.requests.items()),
             id(pod.alternatives),
@@ -123,65 +125,75 @@ class PodClasses:
             id(standing),
             pod.namespace if pod.constraints is not NO_CONSTRAINTS else "",
         )
-        found = self._by_looks.get(seen)
+        found = self._by_identity.get(seen)
         if found is None:
-            found = self._by_looks[seen] = self._equal_to(pod, standing)
+            found = self._by_identity[seen] = self._class_by_value(pod, standing)
         return found
 
-    def _equal_to(self, pod: Pod, standing: MatchingGroups) -> PodClass:
-        amounts, mould = self._amounts(pod), self._mould(pod, standing)
+    def _class_by_value(self, pod: Pod, standing: MatchingGroups) -> PodClass:
+        amounts, mould = self._amounts(pod), self._template_of(pod, standing)
         value = (amounts, mould.number)
         found = self._by_value.get(value)
         if found is None:
-            found = self._by_value[value] = self._cast(mould, amounts)
+            found = self._by_value[value] = self._create(mould, amounts)
             self.all.append(found)
         return found
 
-    def _mould(self, pod: Pod, standing: MatchingGroups) -> "_ClassTemplate":
-        constraints = self._bonds(pod)
+    def _template_of(self, pod: Pod, standing: MatchingGroups) -> "_ClassTemplate":
+        constraints = self._constraints(pod)
         namespace = pod.namespace if constraints is not NO_CONSTRAINTS else ""
         asked = (pod.alternatives, pod.tolerations, constraints, id(standing), namespace)
-        found = self._moulds.get(asked)
+        found = self._templates.get(asked)
         if found is None:
-            owned = tuple(map(self.registry.shunned, dict.fromkeys(constraints.anti_affinity)))
-            found = self._moulds[asked] = _ClassTemplate(
-                number=len(self._moulds),
-                degrees=tuple(self._degrees(pod, constraints, standing)),
-                counted=standing.counted + owned,
+            owned = tuple(
+                map(
+                    self.registry.inverse_anti_affinity_group,
+                    dict.fromkeys(constraints.anti_affinity),
+                )
+            )
+            found = self._templates[asked] = _ClassTemplate(
+                number=len(self._templates),
+                levels=tuple(self._levels(pod, constraints, standing)),
+                counted_by=standing.counting + owned,
                 attachments=constraints.attachments,
             )
         return found
 
-    def _bonds(self, pod: Pod) -> PodConstraints:
+    def _constraints(self, pod: Pod) -> PodConstraints:
         """Volumes set pods apart only where somebody counts them."""
-        if self._context.attachable or not pod.constraints.attachments:
+        if self._context.has_attach_limits or not pod.constraints.attachments:
             return pod.constraints
         bare = msgspec.structs.replace(pod.constraints, attachments=())
         return NO_CONSTRAINTS if bare == NO_CONSTRAINTS else bare
 
-    def _cast(self, mould: "_ClassTemplate", amounts: Amounts) -> PodClass:
+    def _create(self, mould: "_ClassTemplate", amounts: Amounts) -> PodClass:
         columns = tuple(map(FIRST_ITEM, amounts))
         columns = self._columns.setdefault(columns, columns)
         stages = [
             RelaxationLevel(
                 tuple([PodRequirements(ask, amounts, columns) for ask in asks]), tied, given_up
             )
-            for asks, tied, given_up in mould.degrees
+            for asks, tied, given_up in mould.levels
         ]
         made = PodClass(len(self.all), tuple(stages))
-        made.attachments, made.counted = mould.attachments, mould.counted
+        made.attachments, made.counted_by = mould.attachments, mould.counted_by
         return made
 
-    def _degrees(
+    def _levels(
         self, pod: Pod, constraints: PodConstraints, standing: MatchingGroups
     ) -> Iterator["_Level"]:
         policy = self._context.options.preference_policy
-        for degree in relaxation_steps(constraints, policy, tainted=self._context.tainted):
+        for degree in relaxation_steps(constraints, policy, tainted=self._context.has_soft_taints):
             tolerations = pod.tolerations
             if degree.tolerates_preferences:
                 tolerations = (*tolerations, TOLERATE_PREFER_NO_SCHEDULE)
             places = _combinations(pod.alternatives, constraints.volume_topology, degree)
-            asks = tuple([self.ask(each, tolerations, constraints.ports) for each in places])
+            asks = tuple(
+                [
+                    self.scheduling_requirements(each, tolerations, constraints.ports)
+                    for each in places
+                ]
+            )
             if asks:
                 yield (
                     asks,
@@ -207,7 +219,7 @@ def _combinations(
     degree: RelaxedConstraints,
 ) -> Iterable[Requirements]:
     """Each alternative with each place of the volumes, and with the nodes that it would like."""
-    liked = degree.nodes[0].requirements if degree.nodes else None
+    liked = degree.preferred_nodes[0].requirements if degree.preferred_nodes else None
     found: dict[Requirements, None] = {}
     for alternative in alternatives:
         for volume in volumes:

@@ -26,18 +26,18 @@ from wainwright.model.taints import Toleration
 class PoolCompatibility:
     """What a pool would make of a pod's requirements."""
 
-    __slots__ = ("asked", "narrowing", "rows", "trivial")
+    __slots__ = ("compiled", "is_implied", "requirements", "types")
 
     def __init__(
         self, asked: Requirements, narrowing: CompiledRequirements, rows: BitSet, *, trivial: bool
     ) -> None:
-        self.asked = asked
+        self.requirements = asked
         """Only what the pool or the catalogue decides; the rest its nodes satisfy anyway."""
-        self.narrowing = narrowing
+        self.compiled = narrowing
         """Of a node that nobody else uses."""
-        self.rows: BitSet = rows
+        self.types: BitSet = rows
         """The types with the labels, but for those where a daemonset has taken its ports."""
-        self.trivial = trivial
+        self.is_implied = trivial
         """Whether the pod asks nothing that the pool does not promise."""
 
 
@@ -46,29 +46,29 @@ class OptionKind(IntEnum):
 
     RESERVED = 0
     """A node that holds slots of reservations."""
-    WAIT = 1
+    WAIT_FOR_RESERVATION = 1
     """A slot would do, but for now it is held by a draft, or hidden behind a limit at its worst."""
-    PLAIN = 2
-    LIMITED = 3
+    UNRESERVED = 2
+    LIMIT_REACHED = 3
     """Not now, but perhaps when this round's drafts count as what they would be launched with."""
-    REFUSED = 4
+    INCOMPATIBLE = 4
 
 
 class NewNodeOption:
-    __slots__ = ("held", "kind", "minimums", "narrowing", "rows", "witnesses")
+    __slots__ = ("compiled", "held", "kind", "min_values", "types", "witnesses")
 
     def __init__(self, kind: OptionKind) -> None:
         self.kind = kind
-        self.rows: BitSet = 0
+        self.types: BitSet = 0
         self.held: OfferingGroupSet = 0
-        self.narrowing: CompiledRequirements | None = None
-        self.minimums: MinValues = ()
+        self.compiled: CompiledRequirements | None = None
+        self.min_values: MinValues = ()
         self.witnesses: Witnesses = ()
 
 
-WAIT_FOR_RESERVATION: Final = NewNodeOption(OptionKind.WAIT)
-LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMITED)
-INCOMPATIBLE: Final = NewNodeOption(OptionKind.REFUSED)
+WAIT_FOR_RESERVATION: Final = NewNodeOption(OptionKind.WAIT_FOR_RESERVATION)
+LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMIT_REACHED)
+INCOMPATIBLE: Final = NewNodeOption(OptionKind.INCOMPATIBLE)
 
 
 EMPTY: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
@@ -81,7 +81,15 @@ Amounts: TypeAlias = tuple[tuple[int, int], ...]
 class SchedulingRequirements:
     """Requirements, tolerations and ports of some pods, and what was found out about them."""
 
-    __slots__ = ("nodes", "ports", "refused_by", "rejected", "requirements", "terms", "tolerations")
+    __slots__ = (
+        "compatibility",
+        "compatible_nodes",
+        "incompatible_pools",
+        "ports",
+        "rejected_by",
+        "requirements",
+        "tolerations",
+    )
 
     def __init__(
         self,
@@ -92,17 +100,19 @@ class SchedulingRequirements:
         self.requirements = requirements
         self.tolerations = tolerations
         self.ports = ports
-        self.terms: list[PoolCompatibility | None] = []
+        self.compatibility: list[PoolCompatibility | None] = []
         """For each pool under which terms it takes such pods; None where it does not."""
-        self.refused_by: tuple[int, ...] = ()
-        self.nodes: BitSet = 0
+        self.incompatible_pools: tuple[int, ...] = ()
+        self.compatible_nodes: BitSet = 0
         """The nodes of the cluster whose labels and taints are fine."""
-        self.rejected: BitSet = 0
+        self.rejected_by: BitSet = 0
         """The drafts whose requirements or types are not."""
 
-    def is_possible(self, standing: BitSet) -> bool:
+    def is_satisfiable(self, standing: BitSet) -> bool:
         """Whether any of the nodes, or a pool, has the labels and no taint against it."""
-        return bool(self.nodes & standing) or any(terms is not None for terms in self.terms)
+        return bool(self.compatible_nodes & standing) or any(
+            terms is not None for terms in self.compatibility
+        )
 
 
 class PodRequirements:
@@ -110,42 +120,49 @@ class PodRequirements:
 
     __slots__ = (
         "amounts",
-        "answers",
-        "ask",
-        "barren",
         "columns",
-        "full",
-        "rejected",
-        "room",
-        "short",
-        "short_nodes",
+        "full_nodes",
+        "inflight_full_round",
+        "options_by_pool",
+        "rejected_by",
+        "scheduling",
+        "too_full_drafts",
+        "too_full_nodes",
+        "types_by_pool",
     )
 
     def __init__(
         self, ask: SchedulingRequirements, amounts: Amounts, columns: tuple[int, ...]
     ) -> None:
-        self.ask = ask
+        self.scheduling = ask
         self.amounts = amounts
         self.columns = columns
-        self.rejected: BitSet = 0
+        self.rejected_by: BitSet = 0
         """The drafts that have refused it; they only ever get fuller."""
-        self.full: BitSet = 0
+        self.full_nodes: BitSet = 0
         """The same for nodes."""
-        self.barren = 0
+        self.inflight_full_round = 0
         """The last round in which no machine under way could take it."""
-        self.short: Sequence[tuple[list[BitSet], int]] = ()
+        self.too_full_drafts: Sequence[tuple[list[BitSet], int]] = ()
         """Where the slack index lists the drafts that are too full."""
-        self.short_nodes: Sequence[tuple[list[BitSet], int]] = ()
-        self.room: Mapping[int, BitSet] = EMPTY
+        self.too_full_nodes: Sequence[tuple[list[BitSet], int]] = ()
+        self.types_by_pool: Mapping[int, BitSet] = EMPTY
         """By pool: the types with the labels and the room."""
-        self.answers: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
+        self.options_by_pool: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
         """By pool: what it last said to a new node, and at which stamp."""
 
 
 class RelaxationLevel:
     """The alternatives of a class, after so many preferences were given up."""
 
-    __slots__ = ("bound", "given_up", "slot_stamp", "slot_weight", "wishes", "within")
+    __slots__ = (
+        "alternatives",
+        "given_up",
+        "narrowed_levels",
+        "reserved_weight",
+        "reserved_weight_version",
+        "topology_constraints",
+    )
 
     def __init__(
         self,
@@ -153,13 +170,13 @@ class RelaxationLevel:
         tied: TopologyConstraints | None,
         given_up: tuple[RelaxedPreference, ...],
     ) -> None:
-        self.wishes = wishes
-        self.bound = tied
+        self.alternatives = wishes
+        self.topology_constraints = tied
         self.given_up = given_up
-        self.slot_stamp = -1
-        self.slot_weight = -1
+        self.reserved_weight_version = -1
+        self.reserved_weight = -1
         """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""
-        self.within: dict[Requirements, RelaxationLevel] = {}
+        self.narrowed_levels: dict[Requirements, RelaxationLevel] = {}
         """The same on nodes of which more is required."""
 
 
@@ -168,54 +185,64 @@ class PodClass:
 
     __slots__ = (
         "attachments",
-        "counted",
-        "is_tied",
-        "needs",
+        "awaited_reservations",
+        "counted_by",
+        "failed_topology_version",
+        "failed_version",
+        "has_topology",
+        "levels",
         "number",
-        "only_wish",
+        "only_requirements",
         "pods",
-        "seen",
-        "stages",
-        "stamp",
     )
 
     def __init__(self, number: int, stages: tuple[RelaxationLevel, ...]) -> None:
         self.number = number
-        self.stages = stages
+        self.levels = stages
         self.pods: list[Pod] = []
-        self.counted: tuple[AnyGroup, ...] = NO_GROUPS
+        self.counted_by: tuple[AnyGroup, ...] = NO_GROUPS
         """The groups that count its pods, wherever they are."""
         self.attachments: tuple[VolumeAttachment, ...] = ()
-        self.only_wish = _only_requirements(stages)
+        self.only_requirements = _only_requirements(stages)
         """What its pods ask for, if they have no alternatives, preferences or constraints."""
-        self.is_tied = not self.only_wish and any(stage.bound is not None for stage in stages)
-        self.stamp = -1
+        self.has_topology = not self.only_requirements and any(
+            stage.topology_constraints is not None for stage in stages
+        )
+        self.failed_version = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
-        self.seen = 0
+        self.failed_topology_version = 0
         """What others did until then, where its pods are tied to them."""
-        self.needs: ReservationSet | None = None
+        self.awaited_reservations: ReservationSet | None = None
         """The reservations of which any slot would do, once it waits for nothing else."""
 
     @property
-    def wishes(self) -> tuple[PodRequirements, ...]:
+    def alternatives(self) -> tuple[PodRequirements, ...]:
         """Of all stages."""
-        return tuple(wish for stage in self.stages for wish in stage.wishes)
+        return tuple(wish for stage in self.levels for wish in stage.alternatives)
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
-        return self.stages[0].wishes[0].ask.ports if self.stages else ()
+        return self.levels[0].alternatives[0].scheduling.ports if self.levels else ()
 
     @property
-    def watched(self) -> int:
+    def topology_version(self) -> int:
         """Changes whenever something does that keeps its pods from some place."""
-        return sum(stage.bound.version for stage in self.stages if stage.bound is not None)
+        return sum(
+            stage.topology_constraints.version
+            for stage in self.levels
+            if stage.topology_constraints is not None
+        )
 
 
 def _only_requirements(stages: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
     if len(stages) != 1:
         return None
     stage = stages[0]
-    return stage.wishes[0] if stage.bound is None and len(stage.wishes) == 1 else None
+    return (
+        stage.alternatives[0]
+        if stage.topology_constraints is None and len(stage.alternatives) == 1
+        else None
+    )
 
 
 def combine_requirements(one: Requirements, other: Requirements) -> Requirements | None:

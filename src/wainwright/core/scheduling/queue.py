@@ -20,10 +20,10 @@ from wainwright.model.resources import CPU, MEMORY
 class PodBatch:
     """Pods of one class that follow each other in the queue."""
 
-    __slots__ = ("group", "pods")
+    __slots__ = ("pod_class", "pods")
 
     def __init__(self, group: PodClass, pods: list[Pod]) -> None:
-        self.group = group
+        self.pod_class = group
         self.pods = pods
 
 
@@ -51,22 +51,30 @@ def build_queue(classes: Iterable[PodClass]) -> Queue:
 class QueueSegment:
     """Neighbours in the queue, and what can be said of all of them even if some have left."""
 
-    __slots__ = ("least", "needed_by_all", "needed_by_any", "open", "parts", "runs", "seen")
+    __slots__ = (
+        "awaited_by_all",
+        "awaited_by_any",
+        "batches",
+        "checked_drafts",
+        "children",
+        "drafts_with_room",
+        "smallest",
+    )
 
     def __init__(self, runs: Queue, parts: "Sequence[QueueSegment]" = ()) -> None:
-        self.runs = runs
-        self.parts: list[QueueSegment] = list(parts)
+        self.batches = runs
+        self.children: list[QueueSegment] = list(parts)
         """Shorter stretches that have the runs instead."""
-        self.needed_by_any: ReservationSet = 0
-        self.needed_by_all: ReservationSet = 0
+        self.awaited_by_any: ReservationSet = 0
+        self.awaited_by_all: ReservationSet = 0
         """Where this is nothing, nothing is known, and each is looked at by himself."""
-        self.least: PodRequirements | None = None
+        self.smallest: PodRequirements | None = None
         """The least that any of them asks for, where they differ in nothing but size."""
-        self.open: BitSet = 0
+        self.drafts_with_room: BitSet = 0
         """The drafts that had room for it, among those seen at the last look."""
-        self.seen: BitSet = 0
+        self.checked_drafts: BitSet = 0
 
-    def waiting(self) -> Iterator[PodBatch]:
-        yield from self.runs
-        for part in self.parts:
-            yield from part.runs
+    def remaining_batches(self) -> Iterator[PodBatch]:
+        yield from self.batches
+        for part in self.children:
+            yield from part.batches

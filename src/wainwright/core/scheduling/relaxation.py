@@ -33,30 +33,41 @@ class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
     spreads: tuple[TopologySpread, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
-    near: tuple[WeightedAffinityTerm, ...] = ()
-    away: tuple[WeightedAffinityTerm, ...] = ()
-    nodes: tuple[PreferredNodeTerm, ...] = ()
+    preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_nodes: tuple[PreferredNodeTerm, ...] = ()
     """Only the first of these counts; the next does when it is given up."""
     tolerates_preferences: bool = False
     """Whether it goes where a taint asks it not to, if it must."""
     given_up: tuple[RelaxedPreference, ...] = ()
 
-    def less(self) -> "RelaxedConstraints | None":
+    def relax(self) -> "RelaxedConstraints | None":
         """The same with the next preference given up; None where there is none left."""
         replace, given = msgspec.structs.replace, self.given_up
-        if self.near:
-            lost = PreferredPodAffinity(term=self.near[0].term, weight=self.near[0].weight)
-            return replace(self, near=self.near[1:], given_up=(*given, lost))
-        if self.away:
-            apart = PreferredPodAntiAffinity(term=self.away[0].term, weight=self.away[0].weight)
-            return replace(self, away=self.away[1:], given_up=(*given, apart))
-        if self.nodes:
-            first = self.nodes[0]
+        if self.preferred_affinity:
+            lost = PreferredPodAffinity(
+                term=self.preferred_affinity[0].term, weight=self.preferred_affinity[0].weight
+            )
+            return replace(
+                self, preferred_affinity=self.preferred_affinity[1:], given_up=(*given, lost)
+            )
+        if self.preferred_anti_affinity:
+            apart = PreferredPodAntiAffinity(
+                term=self.preferred_anti_affinity[0].term,
+                weight=self.preferred_anti_affinity[0].weight,
+            )
+            return replace(
+                self,
+                preferred_anti_affinity=self.preferred_anti_affinity[1:],
+                given_up=(*given, apart),
+            )
+        if self.preferred_nodes:
+            first = self.preferred_nodes[0]
             left = PreferredNodeAffinity(requirements=str(first.requirements), weight=first.weight)
-            return replace(self, nodes=self.nodes[1:], given_up=(*given, left))
-        return self._uneven()
+            return replace(self, preferred_nodes=self.preferred_nodes[1:], given_up=(*given, left))
+        return self._relax_spread()
 
-    def _uneven(self) -> "RelaxedConstraints | None":
+    def _relax_spread(self) -> "RelaxedConstraints | None":
         soft = next((each for each in self.spreads if not each.required), None)
         if soft is None:
             return None
@@ -80,7 +91,7 @@ def relaxation_steps(
     last = now
     while now is not None:
         yield now
-        last, now = now, now.less()
+        last, now = now, now.relax()
     if tainted and last is not None:
         given = (*last.given_up, PreferNoScheduleTaint())
         yield msgspec.structs.replace(last, tolerates_preferences=True, given_up=given)
@@ -91,9 +102,9 @@ def _with_preferences(constraints: PodConstraints) -> RelaxedConstraints:
         spreads=constraints.spreads,
         affinity=constraints.affinity,
         anti_affinity=constraints.anti_affinity,
-        near=constraints.preferred_affinity,
-        away=constraints.preferred_anti_affinity,
-        nodes=constraints.preferred_nodes,
+        preferred_affinity=constraints.preferred_affinity,
+        preferred_anti_affinity=constraints.preferred_anti_affinity,
+        preferred_nodes=constraints.preferred_nodes,
     )
 
 

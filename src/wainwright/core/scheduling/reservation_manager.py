@@ -66,74 +66,74 @@ class BitPlaneCounters:
 class ReservationManager:
     """How many slots of each reservation are free, and how many of those nobody holds."""
 
-    __slots__ = ("_free", "_unheld", "era", "holdable", "live", "numbers", "version")
+    __slots__ = ("_counts", "_unheld_counts", "available", "numbers", "round", "unheld", "version")
 
     def __init__(self, free: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
-        self._free = {numbers[name]: count for name, count in free.items()}
-        self._unheld = BitPlaneCounters(self._free)
-        self.live: ReservationSet = union(
-            1 << number for number, count in self._free.items() if count > 0
+        self._counts = {numbers[name]: count for name, count in free.items()}
+        self._unheld_counts = BitPlaneCounters(self._counts)
+        self.available: ReservationSet = union(
+            1 << number for number, count in self._counts.items() if count > 0
         )
         """Reservations with slots that no launch has taken."""
-        self.holdable: ReservationSet = self.live
+        self.unheld: ReservationSet = self.available
         """Those among them where a slot is not even held."""
-        self.era = 0
+        self.round = 0
         """Goes up with every round: only then are slots taken."""
         self.version = 0
         """Goes up whenever something changes that a pool may answer differently for."""
 
-    def free(self, name: str) -> int:
+    def available_count(self, name: str) -> int:
         """Slots that no launch has taken, held or not."""
-        return self._free[self.numbers[name]]
+        return self._counts[self.numbers[name]]
 
     def hold(self, ids: ReservationSet) -> None:
-        self._unheld.subtract(ids)
-        self._look()
+        self._unheld_counts.subtract(ids)
+        self._update_unheld()
 
     def release(self, ids: ReservationSet) -> None:
-        self._unheld.add(ids)
-        self._look()
+        self._unheld_counts.add(ids)
+        self._update_unheld()
 
-    def settle(self, held: ReservationSet, name: str) -> None:
+    def commit(self, held: ReservationSet, name: str) -> None:
         """A launch takes one of the slots that were held for it; the others are given back."""
         number = self.numbers[name]
-        self._unheld.add(held ^ (held & 1 << number))
-        self._free[number] -= 1
-        if not self._free[number]:
-            self.live ^= 1 << number
-        self.touch()
-        self._look()
+        self._unheld_counts.add(held ^ (held & 1 << number))
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            self.available ^= 1 << number
+        self.bump_version()
+        self._update_unheld()
 
     def begin_round(self) -> None:
-        self.era += 1
-        self.touch()
+        self.round += 1
+        self.bump_version()
 
-    def touch(self) -> None:
+    def bump_version(self) -> None:
         """Something else has changed, such as that a draft was opened."""
         self.version += 1
 
-    def _look(self) -> None:
-        holdable = self._unheld.positive
-        if holdable != self.holdable:
-            self.holdable = holdable
-            self.touch()
+    def _update_unheld(self) -> None:
+        holdable = self._unheld_counts.positive
+        if holdable != self.unheld:
+            self.unheld = holdable
+            self.bump_version()
 
 
 class PoolReservations:
     """The reserved markets of a pool, or of several that may use the same ones."""
 
     __slots__ = (
+        "_groups_by_type",
+        "_groups_cache",
         "_index",
-        "_last",
-        "_sellers",
-        "_selling",
-        "_single",
-        "_wares",
-        "ids_are_markets",
-        "ids_of",
+        "_last_query",
+        "_one_type_per_group",
+        "_types_by_group",
+        "ids_are_groups",
+        "ids_by_group",
         "offering_groups",
-        "rows",
+        "types",
     )
 
     def __init__(
@@ -141,68 +141,72 @@ class PoolReservations:
     ) -> None:
         self._index = index
         self.offering_groups: OfferingGroupSet = 0
-        self.rows: BitSet = 0
+        self.types: BitSet = 0
         """The types that have slots in them."""
-        self.ids_of: dict[int, ReservationSet] = {}
-        self._wares: dict[OfferingGroupSet, BitSet] = {}
-        self._sellers: dict[int, OfferingGroupSet] = {}
-        self._selling: dict[BitSet, OfferingGroupSet] = {}
-        self._last: tuple[OfferingGroupSet, BitSet] = (0, 0)
+        self.ids_by_group: dict[int, ReservationSet] = {}
+        self._types_by_group: dict[OfferingGroupSet, BitSet] = {}
+        self._groups_by_type: dict[int, OfferingGroupSet] = {}
+        self._groups_cache: dict[BitSet, OfferingGroupSet] = {}
+        self._last_query: tuple[OfferingGroupSet, BitSet] = (0, 0)
         """The last question about what is sold somewhere, and the answer."""
         for offering_group in iter_bits(admitted):
             name = index.offering_groups[offering_group].reservation_id
             if name is not None and index.offering_groups[offering_group].available_types:
                 self._add(offering_group, numbers[name])
-        self._single = all(sold.bit_count() == 1 for sold in self._wares.values())
-        self.ids_are_markets = all(
-            ids == 1 << offering_group for offering_group, ids in self.ids_of.items()
+        self._one_type_per_group = all(
+            sold.bit_count() == 1 for sold in self._types_by_group.values()
+        )
+        self.ids_are_groups = all(
+            ids == 1 << offering_group for offering_group, ids in self.ids_by_group.items()
         )
 
     def _add(self, offering_group: int, number: int) -> None:
         sold = self._index.offering_groups[offering_group].available_types
         self.offering_groups |= 1 << offering_group
-        self.ids_of[offering_group] = 1 << number
-        self._wares[1 << offering_group] = sold
-        self.rows |= sold
+        self.ids_by_group[offering_group] = 1 << number
+        self._types_by_group[1 << offering_group] = sold
+        self.types |= sold
         for row in iter_bits(sold):
-            self._sellers[row] = self._sellers.get(row, 0) | 1 << offering_group
+            self._groups_by_type[row] = self._groups_by_type.get(row, 0) | 1 << offering_group
 
-    def ids(self, offering_groups: OfferingGroupSet) -> ReservationSet:
+    def reservations_in(self, offering_groups: OfferingGroupSet) -> ReservationSet:
         """The reservations behind the markets."""
-        if self.ids_are_markets:
+        if self.ids_are_groups:
             return offering_groups
-        return union(self.ids_of[offering_group] for offering_group in iter_bits(offering_groups))
-
-    def of(self, ids: ReservationSet) -> OfferingGroupSet:
-        """The markets where slots of these reservations are sold."""
-        if self.ids_are_markets:
-            return ids & self.offering_groups
         return union(
-            1 << offering_group for offering_group, own in self.ids_of.items() if own & ids
+            self.ids_by_group[offering_group] for offering_group in iter_bits(offering_groups)
         )
 
-    def selling(self, rows: BitSet) -> OfferingGroupSet:
+    def groups_of(self, ids: ReservationSet) -> OfferingGroupSet:
+        """The markets where slots of these reservations are sold."""
+        if self.ids_are_groups:
+            return ids & self.offering_groups
+        return union(
+            1 << offering_group for offering_group, own in self.ids_by_group.items() if own & ids
+        )
+
+    def groups_offering(self, rows: BitSet) -> OfferingGroupSet:
         """The markets that sell slots of any of the types."""
-        rows &= self.rows
-        found = self._selling.get(rows)
+        rows &= self.types
+        found = self._groups_cache.get(rows)
         if found is None:
-            if len(self._selling) >= MAX_CACHED_RESULTS:
-                self._selling.clear()
-            found = self._selling[rows] = self._sellers_of(rows)
+            if len(self._groups_cache) >= MAX_CACHED_RESULTS:
+                self._groups_cache.clear()
+            found = self._groups_cache[rows] = self._find_groups(rows)
         return found
 
-    def still(
+    def groups_still_offering(
         self, offering_groups: OfferingGroupSet, before: BitSet, now: BitSet
     ) -> OfferingGroupSet:
         """Those of the markets that sold some of the types before and still do so now."""
         lost = before ^ now
-        if self._single and lost.bit_count() < now.bit_count():
+        if self._one_type_per_group and lost.bit_count() < now.bit_count():
             # Whatever sold what is lost sells nothing else.
-            return offering_groups ^ (offering_groups & self.selling(lost))
-        return offering_groups & self.selling(now)
+            return offering_groups ^ (offering_groups & self.groups_offering(lost))
+        return offering_groups & self.groups_offering(now)
 
-    def _sellers_of(self, rows: BitSet) -> OfferingGroupSet:
-        found, sellers = 0, self._sellers
+    def _find_groups(self, rows: BitSet) -> OfferingGroupSet:
+        found, sellers = 0, self._groups_by_type
         while rows:
             lowest = rows & -rows
             found |= sellers[lowest.bit_length() - 1]
@@ -211,27 +215,27 @@ class PoolReservations:
 
     def available_in(self, offering_groups: OfferingGroupSet, rows: BitSet) -> BitSet:
         """Those of the types that have a slot in one of the markets."""
-        rows &= self.rows
-        return rows & self._sold(offering_groups) if rows and offering_groups else 0
+        rows &= self.types
+        return rows & self._types_in(offering_groups) if rows and offering_groups else 0
 
-    def _sold(self, offering_groups: OfferingGroupSet) -> BitSet:
+    def _types_in(self, offering_groups: OfferingGroupSet) -> BitSet:
         """What is sold there; mostly little has changed since the last question."""
-        before, found = self._last
+        before, found = self._last_query
         gone, added = (
             before ^ (before & offering_groups),
             offering_groups ^ (offering_groups & before),
         )
         if (gone | added).bit_count() < offering_groups.bit_count():
-            found |= self._sold_by(added)
-            found ^= self._lost(self._sold_by(gone), offering_groups)
+            found |= self._collect_types(added)
+            found ^= self._types_in_none_of(self._collect_types(gone), offering_groups)
         else:
-            found = self._sold_by(offering_groups)
-        self._last = offering_groups, found
+            found = self._collect_types(offering_groups)
+        self._last_query = offering_groups, found
         return found
 
-    def _lost(self, rows: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
+    def _types_in_none_of(self, rows: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
         """Those of the types that none of the markets sells."""
-        lost, sellers = rows, self._sellers
+        lost, sellers = rows, self._groups_by_type
         while rows:
             lowest = rows & -rows
             rows ^= lowest
@@ -239,9 +243,9 @@ class PoolReservations:
                 lost ^= lowest
         return lost
 
-    def _sold_by(self, offering_groups: OfferingGroupSet) -> BitSet:
+    def _collect_types(self, offering_groups: OfferingGroupSet) -> BitSet:
         # Spelt out, as this is asked for every draft that holds a slot.
-        found, sold = 0, self._wares
+        found, sold = 0, self._types_by_group
         while offering_groups:
             lowest = offering_groups & -offering_groups
             found |= sold[lowest]

@@ -28,147 +28,166 @@ FEW_DRAFTS: Final = 4  # drafts that are quicker looked at one by one
 class ReservationWait:
     """Who sleeps on, and whether those who do have missed something in this pass."""
 
-    __slots__ = ("_asked", "_heard", "_ladder", "_stock", "_table", "again", "at_once")
+    __slots__ = (
+        "_awaited_this_pass",
+        "_pool_selector",
+        "_reservation_manager",
+        "_segment",
+        "_table",
+        "can_wait_untried",
+        "needs_another_pass",
+    )
 
     def __init__(self, ladder: NodePoolSelector, table: DraftTable) -> None:
-        self._ladder = ladder
-        self._stock: ReservationManager = ladder.stock
+        self._pool_selector = ladder
+        self._reservation_manager: ReservationManager = ladder.reservation_manager
         self._table = table
-        self._heard: ReservationSet = 0
-        self._asked = QueueSegment([])
+        self._awaited_this_pass: ReservationSet = 0
+        self._segment = QueueSegment([])
         """Where those who are asked now stand in the queue."""
-        self.at_once = False
+        self.can_wait_untried = False
         """Whether pods may wait before they are asked the first time, as no nodes stand."""
-        self.again = False
+        self.needs_another_pass = False
         """Whether another pass may help somebody who was asked in vain."""
 
-    def stretches(self, queue: Queue) -> list[QueueSegment]:
-        if not (self.at_once and self._stock.live):
+    def build_segments(self, queue: Queue) -> list[QueueSegment]:
+        if not (self.can_wait_untried and self._reservation_manager.available):
             return [QueueSegment(queue)] if queue else []
-        parts = [self._stretch(runs) for runs in _chunks(BATCHES_PER_SEGMENT, queue)]
-        return [self._together(several) for several in _chunks(SEGMENTS_PER_GROUP, parts)]
+        parts = [self._build_segment(runs) for runs in _chunks(BATCHES_PER_SEGMENT, queue)]
+        return [self._merge_segments(several) for several in _chunks(SEGMENTS_PER_GROUP, parts)]
 
     def begin_round(self) -> None:
         """Until the first pass anybody may be asked."""
-        self._asked = QueueSegment([])
+        self._segment = QueueSegment([])
 
     def begin_pass(self) -> None:
-        self._heard, self.again = 0, False
+        self._awaited_this_pass, self.needs_another_pass = 0, False
 
-    def wait(self, run: PodBatch) -> None:
+    def record_unplaced(self, run: PodBatch) -> None:
         """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
-        needs = run.group.needs
+        needs = run.pod_class.awaited_reservations
         if needs is None:
-            needs = self._asked.needed_by_any if self._all_wait(self._asked) else 0
-        self._heard |= needs
-        self.again = self.again or not needs
+            needs = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
+        self._awaited_this_pass |= needs
+        self.needs_another_pass = self.needs_another_pass or not needs
 
-    def opened(self) -> None:
+    def draft_opened(self) -> None:
         """A draft was opened that somebody asked before may have room on."""
-        self.again = self.again or bool(self._heard)
+        self.needs_another_pass = self.needs_another_pass or bool(self._awaited_this_pass)
 
-    def let_go(self, ids: ReservationSet) -> None:
+    def reservations_released(self, ids: ReservationSet) -> None:
         """Slots were given back that somebody before may have wanted."""
-        self.again = self.again or bool(ids & self._heard)
+        self.needs_another_pass = self.needs_another_pass or bool(ids & self._awaited_this_pass)
 
-    def all_sleep(self, stretch: QueueSegment) -> bool:
-        self._asked = stretch
-        if not self._all_wait(stretch):
+    def can_skip(self, stretch: QueueSegment) -> bool:
+        self._segment = stretch
+        if not self._all_waiting(stretch):
             return False
-        stretch.seen = 0  # those seen then may have become too full
-        if self._open_to(stretch):
+        stretch.checked_drafts = 0  # those seen then may have become too full
+        if self._reserved_drafts_with_room(stretch):
             return False
-        self._heard |= stretch.needed_by_any
+        self._awaited_this_pass |= stretch.awaited_by_any
         return True
 
-    def asleep(self, stretch: QueueSegment, start: int) -> int:
+    def count_skippable(self, stretch: QueueSegment, start: int) -> int:
         """How many runs of the stretch, from there on, can only go on waiting."""
-        if stretch.needed_by_all & self._stock.holdable:
+        if stretch.awaited_by_all & self._reservation_manager.unheld:
             return 0  # there is a slot for any of them
-        if self._all_wait(stretch):
+        if self._all_waiting(stretch):
             found = self._first_with_room(stretch, start)
-            self._heard |= stretch.needed_by_any if found > start else 0
+            self._awaited_this_pass |= stretch.awaited_by_any if found > start else 0
         else:
-            found = self._first_awake(stretch, start)
+            found = self._first_not_waiting(stretch, start)
         return found - start
 
     def _first_with_room(self, stretch: QueueSegment, start: int) -> int:
         """The first run that a draft with a slot seems to have room for."""
-        table, found, runs = self._table, self._open_to(stretch), stretch.runs
+        table, found, runs = self._table, self._reserved_drafts_with_room(stretch), stretch.batches
         if found.bit_count() <= FEW_DRAFTS:
             drafts = [table.drafts[number] for number in iter_bits(found)]
-            return _first_fitting(runs, start, [table.free(draft) for draft in drafts])
-        while start < len(runs) and not self._has_room(runs[start].group, stretch):
+            return _first_fitting(runs, start, [table.free_resources(draft) for draft in drafts])
+        while start < len(runs) and not self._has_room(runs[start].pod_class, stretch):
             start += 1
         return start
 
-    def _first_awake(self, stretch: QueueSegment, start: int) -> int:
-        runs = stretch.runs
+    def _first_not_waiting(self, stretch: QueueSegment, start: int) -> int:
+        runs = stretch.batches
         while start < len(runs):
-            group = runs[start].group
-            if not self.waits(group) or self._has_room(group, stretch):
+            group = runs[start].pod_class
+            if not self.is_waiting(group) or self._has_room(group, stretch):
                 break
-            self._heard |= group.needs or 0
+            self._awaited_this_pass |= group.awaited_reservations or 0
             start += 1
         return start
 
     def _has_room(self, group: PodClass, stretch: QueueSegment) -> bool:
-        assert group.only_wish is not None, "who waits for slots has one wish"
-        return bool(self._table.candidates(group.only_wish, self._open_to(stretch)))
+        assert group.only_requirements is not None, "who waits for slots has one wish"
+        return bool(
+            self._table.candidates(
+                group.only_requirements, self._reserved_drafts_with_room(stretch)
+            )
+        )
 
-    def _all_wait(self, stretch: QueueSegment) -> bool:
-        stock = self._stock
-        awake = stretch.needed_by_any & stock.holdable
-        return not awake and stretch.needed_by_all & stock.live != 0
+    def _all_waiting(self, stretch: QueueSegment) -> bool:
+        stock = self._reservation_manager
+        awake = stretch.awaited_by_any & stock.unheld
+        return not awake and stretch.awaited_by_all & stock.available != 0
 
-    def _open_to(self, stretch: QueueSegment) -> BitSet:
+    def _reserved_drafts_with_room(self, stretch: QueueSegment) -> BitSet:
         """The drafts with a slot that have, or had a moment ago, room for the least of them.
 
         They only get fuller, so that it is looked up again when there is a new one.
         """
-        slotted, least = self._table.slotted, stretch.least
-        if stretch.seen != slotted:
-            stretch.seen = slotted
-            stretch.open = slotted if least is None else self._table.candidates(least, slotted)
-        return stretch.open if slotted else 0
+        slotted, least = self._table.reserved, stretch.smallest
+        if stretch.checked_drafts != slotted:
+            stretch.checked_drafts = slotted
+            stretch.drafts_with_room = (
+                slotted if least is None else self._table.candidates(least, slotted)
+            )
+        return stretch.drafts_with_room if slotted else 0
 
-    def passes_over_settled(self, stretch: QueueSegment) -> bool:
+    def can_skip_inflight(self, stretch: QueueSegment) -> bool:
         """Whether no machine under way has room even for the least of them."""
-        settled, least = self._table.settled, stretch.least
+        settled, least = self._table.inflight, stretch.smallest
         if not settled or least is None:
             return False
-        return not self._table.open_among(settled, least.short)
+        return not self._table.with_room(settled, least.too_full_drafts)
 
-    def waits(self, group: PodClass) -> bool:
+    def is_waiting(self, group: PodClass) -> bool:
         """Whether there is a slot for its pods and each is held, so that they open no node."""
-        stock, needs = self._stock, group.needs
-        if needs is None and self.at_once and stock.live:
-            if self._all_wait(self._asked):
+        stock, needs = self._reservation_manager, group.awaited_reservations
+        if needs is None and self.can_wait_untried and stock.available:
+            if self._all_waiting(self._segment):
                 return True
-            needs = group.needs = self._ladder.needs(group)
-        return needs is not None and not needs & stock.holdable and needs & stock.live != 0
+            needs = group.awaited_reservations = self._pool_selector.awaited_reservations(group)
+        return needs is not None and not needs & stock.unheld and needs & stock.available != 0
 
-    def _stretch(self, runs: Queue) -> QueueSegment:
+    def _build_segment(self, runs: Queue) -> QueueSegment:
         """Of neighbours who differ but in size, the least and the most speak for the others."""
-        stretch, extremes = QueueSegment(runs), _extremes([run.group.only_wish for run in runs])
+        stretch, extremes = (
+            QueueSegment(runs),
+            _extremes([run.pod_class.only_requirements for run in runs]),
+        )
         if extremes is not None:
-            stretch.needed_by_any, stretch.needed_by_all = self._ladder.needed(*extremes)
-            self._know_least(stretch, extremes[0])
+            stretch.awaited_by_any, stretch.awaited_by_all = self._pool_selector.awaited_between(
+                *extremes
+            )
+            self._set_smallest(stretch, extremes[0])
         return stretch
 
-    def _together(self, parts: list[QueueSegment]) -> QueueSegment:
+    def _merge_segments(self, parts: list[QueueSegment]) -> QueueSegment:
         """Several that are neighbours; what is known of each is known of all of them."""
-        whole, wishes = QueueSegment([], parts), [part.least for part in parts]
+        whole, wishes = QueueSegment([], parts), [part.smallest for part in parts]
         extremes = _extremes(wishes)
         if extremes is not None:
-            whole.needed_by_any = union(part.needed_by_any for part in parts)
-            whole.needed_by_all = reduce(and_, (part.needed_by_all for part in parts))
-            self._know_least(whole, extremes[0])
+            whole.awaited_by_any = union(part.awaited_by_any for part in parts)
+            whole.awaited_by_all = reduce(and_, (part.awaited_by_all for part in parts))
+            self._set_smallest(whole, extremes[0])
         return whole
 
-    def _know_least(self, stretch: QueueSegment, least: PodRequirements) -> None:
-        least.short = self._table.slack.places(least.amounts)
-        stretch.least = least
+    def _set_smallest(self, stretch: QueueSegment, least: PodRequirements) -> None:
+        least.too_full_drafts = self._table.capacity_index.entries(least.amounts)
+        stretch.smallest = least
 
 
 def _chunks(count: int, things: list[_T]) -> list[list[_T]]:
@@ -179,7 +198,7 @@ def _first_fitting(runs: Queue, start: int, spaces: Sequence[Sequence[int]]) -> 
     """The first run whose pods ask for no more of each resource than some space has."""
     # Spelt out, as it is asked of nearly every run whenever anything happens.
     for number in range(start, len(runs) if spaces else start):
-        wish = runs[number].group.only_wish
+        wish = runs[number].pod_class.only_requirements
         assert wish is not None, "those of one stretch have one wish each"
         for space in spaces:
             for column, amount in wish.amounts:
@@ -197,9 +216,9 @@ def _extremes(
     first = wishes[0]
     if first is None:
         return None
-    ask, columns, amounts = first.ask, first.columns, []
+    ask, columns, amounts = first.scheduling, first.columns, []
     for wish in wishes:
-        if wish is None or wish.ask is not ask or wish.columns is not columns:
+        if wish is None or wish.scheduling is not ask or wish.columns is not columns:
             return None
         amounts.append(wish.amounts)
     by_column = [[amount for _, amount in pairs] for pairs in zip(*amounts, strict=True)]

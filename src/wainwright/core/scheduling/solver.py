@@ -44,8 +44,8 @@ PlacementFactory: TypeAlias = Callable[
 class Strategy(NamedTuple):
     """How pods are placed."""
 
-    placing: PlacementFactory = PodPlacement
-    patient: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
+    placement_factory: PlacementFactory = PodPlacement
+    deferred_kinds: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
     """Groups of these kinds do not make drafts settle before their round is over."""
 
 
@@ -55,44 +55,47 @@ FIRST_FIT: Final = Strategy()
 class Solution:
     """Where every pod went, and what is left to those that found no place."""
 
-    __slots__ = ("classes", "free", "on_offer", "placing", "rounds")
+    __slots__ = ("catalog_counts", "classes", "free_counts", "placement", "rounds")
 
     def __init__(self, classes: PodClasses, rounds: Rounds, free: Mapping[str, int]) -> None:
         self.classes = classes
-        self.free = free
+        self.free_counts = free
         """Slots of each reservation before anything was planned."""
-        self.on_offer: Mapping[str, int] = free
+        self.catalog_counts: Mapping[str, int] = free
         """The same with those that claims under way will take."""
         self.rounds = rounds
-        self.placing = rounds.placing
+        self.placement = rounds.placement
 
     @property
-    def left_out(self) -> int:
+    def unplaced_count(self) -> int:
         """How many pods found no place."""
         return sum(len(run.pods) for run in self.rounds.failed)
 
     @property
-    def left_out_by_others(self) -> bool:
+    def is_blocked_by_topology(self) -> bool:
         """Whether any of them might have found one, had others gone elsewhere."""
-        return any(run.group.is_tied and self._is_servable(run.group) for run in self.rounds.failed)
+        return any(
+            run.pod_class.has_topology and self._is_servable(run.pod_class)
+            for run in self.rounds.failed
+        )
 
     @property
-    def leaves_only_hopeless(self) -> bool:
+    def all_unplaced_impossible(self) -> bool:
         """Whether all without a place would have none whatever became of the others."""
-        return all(self._is_hopeless(run.group) for run in self.rounds.failed)
+        return all(self._is_impossible(run.pod_class) for run in self.rounds.failed)
 
-    def _is_hopeless(self, group: PodClass) -> bool:
+    def _is_impossible(self, group: PodClass) -> bool:
         """Whether no node that stands and no type of any pool would do, be it for taint or size."""
         return not any(
-            wish.ask.nodes
-            or any(fitting_types(template, wish) for template in self.placing.templates)
-            for wish in group.wishes
+            wish.scheduling.compatible_nodes
+            or any(fitting_types(template, wish) for template in self.placement.templates)
+            for wish in group.alternatives
         )
 
     def _is_servable(self, group: PodClass) -> bool:
         """Whether a pool would launch a node for its pods if nobody else was there."""
-        step = self.placing.ladder.step
-        return any(step(stage, wish) for stage in group.stages for wish in stage.wishes)
+        step = self.placement.pool_selector.select
+        return any(step(stage, wish) for stage in group.levels for wish in stage.alternatives)
 
 
 def solve(
@@ -105,17 +108,17 @@ def solve(
 ) -> Solution:
     """Places the pods; `free` says how many slots each reservation has."""
     registry = TopologyRegistry()
-    registry.introduce(pods, (pod for node in nodes.nodes for pod in node.pods))
+    registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
     classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
-    slack = CapacityIndex(classes.wishes, len(classes.resources))
+    slack = CapacityIndex(classes.pod_requirements, len(classes.resources))
     stock = create_reservation_manager(templates, free, gate=options.capacity_reservations)
     prepare_tables(classes, templates, nodes, slack)
     ladder = NodePoolSelector(templates, NewNodeEvaluator(options.min_values_policy, stock))
     table = DraftTable(templates, slack)
     topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
-    placing = manner.placing(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights, placing.patient = options.strict_weights, manner.patient
-    placing.introduce = lambda ask: evaluate_pools(ask, templates)
+    placing = manner.placement_factory(templates, nodes, table, ladder, classes, topology)
+    placing.strict_weights, placing.deferred_kinds = options.strict_weights, manner.deferred_kinds
+    placing.evaluate_pools = lambda ask: evaluate_pools(ask, templates)
     rounds = Rounds(placing)
     rounds.run(build_queue(classes.all))
     return Solution(classes, rounds, free)
@@ -123,8 +126,8 @@ def solve(
 
 def evaluate_pools(ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]) -> None:
     """Lets the pools say under which terms they take such pods."""
-    ask.terms = [template.terms(ask) for template in templates]
-    ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
+    ask.compatibility = [template.compatibility(ask) for template in templates]
+    ask.incompatible_pools = tuple(n for n, terms in enumerate(ask.compatibility) if terms is None)
 
 
 def classification_context(
@@ -135,8 +138,8 @@ def classification_context(
     taints += [node.effective_taints for node in nodes.nodes]
     return ClassificationContext(
         options=options,
-        tainted=any(map(_has_prefer_no_schedule, taints)),
-        attachable=any(node.attach_limits for node in nodes.nodes),
+        has_soft_taints=any(map(_has_prefer_no_schedule, taints)),
+        has_attach_limits=any(node.attach_limits for node in nodes.nodes),
     )
 
 
@@ -154,7 +157,7 @@ def create_reservation_manager(
         index, admitted = template.index, template.base.reserved
         if (index, admitted) not in shelves:
             shelves[index, admitted] = PoolReservations(index, admitted, numbers)
-        template.shelf = shelves[index, admitted]
+        template.pool_reservations = shelves[index, admitted]
     return ReservationManager({name: free[name] for name in numbers}, numbers)
 
 
@@ -168,11 +171,11 @@ def prepare_tables(
     resources = classes.resources
     for template in templates:
         template.number_resources(resources)
-    node_slack = CapacityIndex(classes.wishes if nodes.nodes else (), len(resources))
+    node_slack = CapacityIndex(classes.pod_requirements if nodes.nodes else (), len(resources))
     nodes.prepare(resources, node_slack)
-    for ask in classes.asks.values():
+    for ask in classes.scheduling.values():
         evaluate_pools(ask, templates)
-        ask.nodes = nodes.admitting(ask)
-    for wish in classes.wishes:
-        wish.short = slack.places(wish.amounts) if slack is not None else ()
-        wish.short_nodes = node_slack.places(wish.amounts) if nodes.nodes else ()
+        ask.compatible_nodes = nodes.compatible(ask)
+    for wish in classes.pod_requirements:
+        wish.too_full_drafts = slack.entries(wish.amounts) if slack is not None else ()
+        wish.too_full_nodes = node_slack.entries(wish.amounts) if nodes.nodes else ()

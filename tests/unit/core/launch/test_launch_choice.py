@@ -57,11 +57,11 @@ def left(
     offering_groups, held = index.compatible_groups(asked), reserved_offerings(index)
     return LaunchOptions(
         index=index,
-        rows=index.everything,
+        types=index.everything,
         offering_groups=offering_groups ^ held,
         held=held,
         requirements=asked,
-        minimums=minimums,
+        min_values=minimums,
     )
 
 
@@ -69,7 +69,7 @@ def bought(
     what: LaunchOptions, free: Mapping[str, int] | None = None
 ) -> tuple[str, float, str | None]:
     buy = choose_offering(what, lambda name: (free or {}).get(name, 1))
-    return what.index.types[buy.row].name, buy.offering.price, buy.offering.reservation_id
+    return what.index.types[buy.type_number].name, buy.offering.price, buy.offering.reservation_id
 
 
 def test_a_slot_comes_before_anything_else() -> None:

@@ -17,7 +17,7 @@ def wish(amount: int) -> PodRequirements:
 
 
 def too_full(slack: CapacityIndex, amount: int) -> int:
-    return union(short[mark] for short, mark in slack.places(((0, amount),)))
+    return union(short[mark] for short, mark in slack.entries(((0, amount),)))
 
 
 @given(
@@ -27,9 +27,9 @@ def too_full(slack: CapacityIndex, amount: int) -> int:
 def test_it_is_exact_while_there_are_few_sizes(asked: set[int], free: list[list[int]]) -> None:
     slack = CapacityIndex([wish(amount) for amount in asked], 1)
     for number, shrinking in enumerate(free):
-        [level] = slack.fresh()
+        [level] = slack.initial_levels()
         for left in sorted(shrinking, reverse=True):
-            level = slack.enter(1 << number, 0, left, level)
+            level = slack.update(1 << number, 0, left, level)
     for amount in asked:
         short = sum(1 << number for number, left in enumerate(free) if min(left) < amount)
         assert too_full(slack, amount) == short
@@ -41,23 +41,23 @@ def test_it_is_exact_while_there_are_few_sizes(asked: set[int], free: list[list[
 def test_who_leaves_is_too_full_for_nothing(asked: set[int]) -> None:
     slack = CapacityIndex([wish(amount) for amount in asked], 1)
     for number in range(3):
-        slack.enter(1 << number, 0, 0, slack.fresh()[0])
-    slack.leave(0b101)
+        slack.update(1 << number, 0, 0, slack.initial_levels()[0])
+    slack.remove(0b101)
     assert {too_full(slack, amount) for amount in asked} == {0b010}
 
 
 @given(st.integers(-1, 3000), st.integers(1, 3 * module.MAX_SIZES))
 def test_with_many_sizes_it_errs_only_towards_asking(left: int, amount: int) -> None:
     slack = CapacityIndex([wish(each) for each in range(1, 3 * module.MAX_SIZES + 1)], 1)
-    slack.enter(1, 0, left, slack.fresh()[0])
+    slack.update(1, 0, left, slack.initial_levels()[0])
     assert not too_full(slack, amount) or left < amount
 
 
 def test_room_that_shrinks_is_entered_where_it_was_not_before() -> None:
     slack = CapacityIndex([wish(10), wish(20)], 1)
-    level = slack.enter(1, 0, 25, slack.fresh()[0])
+    level = slack.update(1, 0, 25, slack.initial_levels()[0])
     assert (too_full(slack, 10), too_full(slack, 20)) == (0, 0)
-    level = slack.enter(1, 0, 15, level)
+    level = slack.update(1, 0, 15, level)
     assert (too_full(slack, 10), too_full(slack, 20)) == (0, 1)
-    assert slack.enter(1, 0, 5, level) == 0
+    assert slack.update(1, 0, 5, level) == 0
     assert too_full(slack, 10) == 1

@@ -28,18 +28,18 @@ def test_ports_clash_by_number_protocol_and_address(
     taken: HostPort, wanted: HostPort, clash: bool
 ) -> None:
     ports = HostPortUsage()
-    ports.take(0b101, [taken])
-    assert ports.clashing([wanted]) == (0b101 if clash else 0)
+    ports.add(0b101, [taken])
+    assert ports.with_conflict([wanted]) == (0b101 if clash else 0)
     assert wanted.conflicts_with(taken) is taken.conflicts_with(wanted) is clash
 
 
 def test_rows_add_up() -> None:
     ports = HostPortUsage()
-    ports.take(0b001, [WEB])
-    ports.take(0b100, [WEB, HostPort(port=81)])
-    assert ports.clashing([WEB]) == 0b101
-    assert ports.clashing([HostPort(port=81)]) == 0b100
-    assert ports.clashing([]) == 0
+    ports.add(0b001, [WEB])
+    ports.add(0b100, [WEB, HostPort(port=81)])
+    assert ports.with_conflict([WEB]) == 0b101
+    assert ports.with_conflict([HostPort(port=81)]) == 0b100
+    assert ports.with_conflict([]) == 0
 
 
 def test_a_port_is_taken_on_nodes_and_on_drafts_alike() -> None:

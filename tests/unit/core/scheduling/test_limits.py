@@ -40,7 +40,7 @@ def test_a_draft_counts_as_its_largest_type_until_its_round_is_over() -> None:
     limits.charge(SMALL | LARGE)
     assert limits.allowed == SMALL
     assert limits.allowed_at_start == INDEX.everything
-    limits.settle({"cpu": 2000})
+    limits.count_launch({"cpu": 2000})
     limits.begin_round()
     assert limits.allowed == limits.allowed_at_start == INDEX.everything
 

@@ -26,9 +26,9 @@ def test_pools_that_share_catalogue_and_daemonsets_share_what_room_there_is() ->
         each.pool.name: each
         for each in compile_templates(pools, dict.fromkeys("abc", INDEX), [AGENT])
     }
-    assert found["a"].room is found["b"].room
-    assert found["a"].room.sizes("cpu")[0] == [1500]
-    assert found["c"].room is INDEX.allocatable_index
+    assert found["a"].allocatable is found["b"].allocatable
+    assert found["a"].allocatable.sizes("cpu")[0] == [1500]
+    assert found["c"].allocatable is INDEX.allocatable_index
 
 
 def test_pools_with_limits_share_what_their_types_come_to() -> None:

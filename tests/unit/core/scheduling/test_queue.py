@@ -46,4 +46,4 @@ def test_labels_and_tolerations_make_classes() -> None:
 def test_every_pod_takes_one_slot_whatever_it_says() -> None:
     classes = PodClasses([pod("a", requests={"pods": 7})])
     assert classes.resources == ["pods"]
-    assert [wish.amounts for wish in classes.wishes] == [((0, 1),)]
+    assert [wish.amounts for wish in classes.pod_requirements] == [((0, 1),)]

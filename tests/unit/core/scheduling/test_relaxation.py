@@ -49,13 +49,17 @@ def test_what_is_required_stays_to_the_end() -> None:
     assert last.spreads == spread_constraint().spreads
     assert last.affinity == EVERYTHING.affinity
     assert last.anti_affinity == EVERYTHING.anti_affinity
-    assert (last.near, last.away, last.nodes) == ((), (), ())
+    assert (last.preferred_affinity, last.preferred_anti_affinity, last.preferred_nodes) == (
+        (),
+        (),
+        (),
+    )
     assert last.tolerates_preferences
 
 
 def test_the_heaviest_goes_first() -> None:
     _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
-    assert [each.weight for each in first.near] == [1]
+    assert [each.weight for each in first.preferred_affinity] == [1]
 
 
 def test_soft_taints_are_put_up_with_only_where_there_are_any() -> None:

@@ -42,19 +42,19 @@ def test_sets_are_counted_as_one_by_one(
 def test_a_slot_that_is_held_can_be_had_again_when_it_is_let_go() -> None:
     stock = ReservationManager({"cr-1": 1}, {"cr-1": 0})
     stock.hold(1)
-    assert (stock.live, stock.holdable) == (1, 0)
+    assert (stock.available, stock.unheld) == (1, 0)
     stock.release(1)
-    assert (stock.live, stock.holdable) == (1, 1)
+    assert (stock.available, stock.unheld) == (1, 1)
 
 
 def test_a_slot_that_is_taken_is_gone_and_the_others_held_are_given_back() -> None:
     stock = ReservationManager({"cr-1": 1, "cr-2": 2, "cr-3": 1}, {"cr-1": 0, "cr-2": 1, "cr-3": 2})
     stock.hold(0b101)
     stock.hold(0b010)
-    stock.settle(0b101, "cr-1")
-    stock.settle(0b010, "cr-2")
-    assert stock.live == stock.holdable == 0b110
-    assert [stock.free(f"cr-{number}") for number in (1, 2, 3)] == [0, 1, 1]
+    stock.commit(0b101, "cr-1")
+    stock.commit(0b010, "cr-2")
+    assert stock.available == stock.unheld == 0b110
+    assert [stock.available_count(f"cr-{number}") for number in (1, 2, 3)] == [0, 1, 1]
 
 
 def test_the_version_tells_of_changes_that_matter() -> None:
@@ -77,22 +77,22 @@ def test_markets_and_reservations_are_told_apart_where_one_id_is_sold_twice() ->
     numbers = number_reservations([index])
     shelf = PoolReservations(index, reserved_offerings(index), numbers)
     assert shelf.offering_groups.bit_count() == 2
-    assert shelf.ids(shelf.offering_groups) == 1 << numbers["cr-1"]
-    assert shelf.of(1 << numbers["cr-1"]) == shelf.offering_groups
+    assert shelf.reservations_in(shelf.offering_groups) == 1 << numbers["cr-1"]
+    assert shelf.groups_of(1 << numbers["cr-1"]) == shelf.offering_groups
 
 
 def test_pools_that_share_a_catalogue_need_no_translation() -> None:
     index = InstanceTypeIndex([sold("a", "cr-1", "cr-2"), sold("b", "cr-3")])
     shelf = PoolReservations(index, reserved_offerings(index), number_reservations([index, index]))
-    assert shelf.ids_are_markets
-    assert shelf.ids(shelf.offering_groups) == shelf.offering_groups
+    assert shelf.ids_are_groups
+    assert shelf.reservations_in(shelf.offering_groups) == shelf.offering_groups
 
 
 def test_the_shelf_knows_who_sells_what() -> None:
     index = InstanceTypeIndex([sold("a", "cr-1", "cr-2"), sold("b", "cr-2"), sold("c")])
     shelf = PoolReservations(index, reserved_offerings(index), number_reservations([index]))
     names = {index.types[row].name: 1 << row for row in range(3)}
-    first = shelf.selling(names["b"])
+    first = shelf.groups_offering(names["b"])
     assert first.bit_count() == 1
     assert shelf.available_in(first, index.everything) == names["a"] | names["b"]
     only_a = shelf.offering_groups ^ first

@@ -35,22 +35,26 @@ DomainCounts: TypeAlias = tuple[int, ...]
 class AllowedDomains:
     """Where one more pod of the bound may go."""
 
-    __slots__ = ("_keys", "_ranked", "drafts", "near_a_node", "nodes", "undecided")
+    __slots__ = ("_ranked", "_values", "drafts", "existing_only", "nodes", "undecided_drafts")
 
     def __init__(self, keys: "_AllowedValues") -> None:
-        self._keys = keys
+        self._values = keys
         self._ranked: tuple[list[Requirements], list[DomainCounts]] | None = None
         self.nodes: BitSet = -1
         self.drafts: BitSet = -1
         """Of the drafts that have settled on all labels in question."""
-        self.undecided: BitSet = 0
+        self.undecided_drafts: BitSet = 0
         """Those that have not, and might do."""
-        self.near_a_node = False
+        self.existing_only = False
         """Whether only a node or draft that is there already will do."""
 
     def among(self, drafts: BitSet) -> "AllowedDomains":
         """What it leaves of these."""
-        self.nodes, self.drafts, self.undecided = 0, self.drafts & drafts, self.undecided & drafts
+        self.nodes, self.drafts, self.undecided_drafts = (
+            0,
+            self.drafts & drafts,
+            self.undecided_drafts & drafts,
+        )
         return self
 
     @property
@@ -59,14 +63,14 @@ class AllowedDomains:
         return self._in_order[0]
 
     @property
-    def crowds(self) -> list[DomainCounts]:
+    def domain_counts(self) -> list[DomainCounts]:
         """Of each option."""
         return self._in_order[1]
 
     @property
     def _in_order(self) -> tuple[list[Requirements], list[DomainCounts]]:
         if self._ranked is None:
-            found = list(islice(self._keys.options(), MAX_OPTIONS))
+            found = list(islice(self._values.options(), MAX_OPTIONS))
             self._ranked = [asked for asked, _ in found], [crowd for _, crowd in found]
         return self._ranked
 
@@ -75,40 +79,44 @@ def allowed_domains(bound: TopologyConstraints, domains: Domains) -> AllowedDoma
     """None where no place will do, whatever is there."""
     per_key = _AllowedValues(domains)
     found = AllowedDomains(per_key)
-    for key in bound.there:
-        per_key.labelled(key)
+    for key in bound.required_labels:
+        per_key.require_label(key)
     _apply_affinity(bound, found, per_key)
-    for group in bound.full:
+    for group in bound.host_groups:
         found.nodes &= ~group.full_nodes
-        found.drafts &= ~group.full
-    for away in bound.away:
-        per_key.avoid(away)
+        found.drafts &= ~group.full_drafts
+    for away in bound.anti_affinity:
+        per_key.apply_anti_affinity(away)
     for spread, itself in bound.spreads:
-        per_key.spread(spread, itself=itself)
-    return found if per_key.settle(found) else None
+        per_key.apply_spread(spread, itself=itself)
+    return found if per_key.apply_to(found) else None
 
 
 def _apply_affinity(
     bound: TopologyConstraints, found: AllowedDomains, per_key: "_AllowedValues"
 ) -> None:
-    for groups, itself in bound.near:
+    for groups, itself in bound.affinity:
         if itself and not any(map(_has_pods, groups)):
             # The first of its kind may go anywhere, as long as there is a label to stick to.
             for group in groups:
                 if isinstance(group, LabelGroup):
-                    per_key.labelled(group.key)
+                    per_key.require_label(group.key)
             continue
         for group in groups:
             if isinstance(group, HostGroup):
                 found.nodes &= group.full_nodes
-                found.drafts &= group.full
-                found.near_a_node = True
+                found.drafts &= group.full_drafts
+                found.existing_only = True
             else:
-                per_key.near(group)
+                per_key.require_affinity(group)
 
 
 def _has_pods(group: LabelGroup | HostGroup) -> bool:
-    return group.anywhere if isinstance(group, HostGroup) else bool(group.counts or group.pending)
+    return (
+        group.has_pods
+        if isinstance(group, HostGroup)
+        else bool(group.counts or group.undecided_counts)
+    )
 
 
 class _AllowedValues:
@@ -122,21 +130,21 @@ class _AllowedValues:
         self._optional: dict[str, bool] = {}
         """Whether a node without the label will do as well."""
 
-    def labelled(self, key: str) -> None:
+    def require_label(self, key: str) -> None:
         self._narrow(key, ANY_VALUE, optional=False)
 
-    def near(self, group: LabelGroup) -> None:
+    def require_affinity(self, group: LabelGroup) -> None:
         here = (value for value, count in group.counts.items() if count)
         self._narrow(group.key, one_of(here), optional=False)
 
-    def avoid(self, group: LabelGroup) -> None:
+    def apply_anti_affinity(self, group: LabelGroup) -> None:
         taken = [value for value, count in group.counts.items() if count]
-        if taken or group.stuck:
+        if taken or group.deferred_drafts:
             # Where a draft cannot settle in this round its pods might be anywhere.
-            free = one_of(()) if group.stuck else none_of(taken)
+            free = one_of(()) if group.deferred_drafts else none_of(taken)
             self._narrow(group.key, free, optional=True)
 
-    def spread(self, group: LabelGroup, *, itself: bool) -> None:
+    def apply_spread(self, group: LabelGroup, *, itself: bool) -> None:
         key, values = group.key, domains_within_skew(group, itself=itself)
         self._narrow(key, one_of(values), optional=False)
         before = self._spread.get(key)
@@ -150,7 +158,7 @@ class _AllowedValues:
         self._allowed[key] = allowed if before is None else before & allowed
         self._optional[key] = self._optional.get(key, True) and optional
 
-    def settle(self, found: AllowedDomains) -> bool:
+    def apply_to(self, found: AllowedDomains) -> bool:
         """Whether anything is left."""
         undecided, possible = 0, True
         for key, allowed in self._allowed.items():
@@ -160,22 +168,22 @@ class _AllowedValues:
             found.drafts &= settled | maybe
             undecided |= maybe
             possible = possible and (optional or not allowed.empty)
-        found.undecided = undecided & found.drafts
+        found.undecided_drafts = undecided & found.drafts
         found.drafts &= ~undecided
-        new = possible and not found.near_a_node
-        return bool(new or found.nodes or found.drafts or found.undecided)
+        new = possible and not found.existing_only
+        return bool(new or found.nodes or found.drafts or found.undecided_drafts)
 
     def _nodes(self, key: str, allowed: ValueSet, *, optional: bool) -> BitSet:
-        columns = self._domains.of_nodes[key]
+        columns = self._domains.nodes_by_value[key]
         fine = union_of(columns, filter(allowed.admits, columns))
-        return fine | self._domains.unlabelled[key] if optional else fine
+        return fine | self._domains.nodes_without_label[key] if optional else fine
 
     def _drafts(self, key: str, allowed: ValueSet, *, optional: bool) -> tuple[BitSet, BitSet]:
-        columns = self._domains.of_drafts[key]
+        columns = self._domains.drafts_by_value[key]
         fine = union_of(columns, filter(allowed.admits, columns))
         if optional:
-            fine |= self._domains.lacking[key]
-        return fine, 0 if allowed.empty else self._domains.undecided[key]
+            fine |= self._domains.drafts_without_label[key]
+        return fine, 0 if allowed.empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
         """All combinations that keep every spread even, the emptiest places first."""
@@ -183,10 +191,10 @@ class _AllowedValues:
         choices = [self._choices(key) for key in keys]
         for values, crowd in _emptiest_first(choices):
             pairs = zip(keys, values, strict=True)
-            said = tuple((key, allowed) for key, allowed in pairs if self._says(key, allowed))
+            said = tuple((key, allowed) for key, allowed in pairs if self._must_state(key, allowed))
             yield _requirements_of(said), crowd
 
-    def _says(self, key: str, allowed: ValueSet) -> bool:
+    def _must_state(self, key: str, allowed: ValueSet) -> bool:
         """That a node has some zone goes without saying; that it has some label does not."""
         return allowed != ANY_VALUE or not (self._optional[key] or key in WELL_KNOWN_LABELS)
 

@@ -15,7 +15,16 @@ AffinityGroups: TypeAlias = tuple[tuple[AnyGroup, ...], bool]
 class TopologyConstraints:
     """What others' places, and those of its own kind, leave to a pod."""
 
-    __slots__ = ("_met", "away", "full", "groups", "labels", "near", "spreads", "there")
+    __slots__ = (
+        "_without_affinity",
+        "affinity",
+        "anti_affinity",
+        "groups",
+        "host_groups",
+        "label_groups",
+        "required_labels",
+        "spreads",
+    )
 
     def __init__(
         self,
@@ -26,10 +35,10 @@ class TopologyConstraints:
     ) -> None:
         self.spreads = tuple(spreads)
         """With each whether the pod itself is counted."""
-        self.near = tuple(near)
-        self.away = tuple(away)
+        self.affinity = tuple(near)
+        self.anti_affinity = tuple(away)
         """Values of a label with any pod in these are out of bounds."""
-        self.full = tuple(full)
+        self.host_groups = tuple(full)
         """Nodes and drafts that are full in any of these are out of bounds."""
         self.groups: tuple[AnyGroup, ...] = tuple(
             dict.fromkeys(
@@ -41,32 +50,34 @@ class TopologyConstraints:
                 ]
             )
         )
-        self.labels = tuple(each for each in self.groups if isinstance(each, LabelGroup))
-        self.there: tuple[str, ...] = ()
+        self.label_groups = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+        self.required_labels: tuple[str, ...] = ()
         """Labels that the node must have, whatever their values."""
-        self._met: dict[int, TopologyConstraints] = {}
+        self._without_affinity: dict[int, TopologyConstraints] = {}
 
-    def through(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
+    def with_forks(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
         """The same with forks in the place of the groups that they came from."""
         if not any(group.number in forks for group in self.groups):
             return self
         return TopologyConstraints(
             [(_label_group(forks, group), itself) for group, itself in self.spreads],
-            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.near],
-            [_label_group(forks, group) for group in self.away],
-            [_host_group(forks, group) for group in self.full],
+            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.affinity],
+            [_label_group(forks, group) for group in self.anti_affinity],
+            [_host_group(forks, group) for group in self.host_groups],
         )
 
-    def met(self, number: int) -> "TopologyConstraints":
+    def without_affinity(self, number: int) -> "TopologyConstraints":
         """What is left of it on a node that has one of each whom the pod wants to be near."""
-        found = self._met.get(number)
+        found = self._without_affinity.get(number)
         if found is None:
-            near = self.near[:number] + self.near[number + 1 :]
-            found = self._met[number] = TopologyConstraints(
-                self.spreads, near, self.away, self.full
+            near = self.affinity[:number] + self.affinity[number + 1 :]
+            found = self._without_affinity[number] = TopologyConstraints(
+                self.spreads, near, self.anti_affinity, self.host_groups
             )
-            groups = self.near[number][0]
-            found.there = tuple(each.key for each in groups if isinstance(each, LabelGroup))
+            groups = self.affinity[number][0]
+            found.required_labels = tuple(
+                each.key for each in groups if isinstance(each, LabelGroup)
+            )
         return found
 
     @property
@@ -95,7 +106,7 @@ def topology_constraints(
     away: list[LabelGroup] = []
     full: list[HostGroup] = []
     for spread in degree.spreads:
-        group = registry.spread(pod, spread)
+        group = registry.spread_group(pod, spread)
         if isinstance(group, HostGroup):
             full.append(group)
         else:
@@ -115,8 +126,8 @@ def _affinity_groups(
     pod: Pod, degree: RelaxedConstraints, registry: TopologyRegistry
 ) -> Iterator[AffinityGroups]:
     wanted = [degree.affinity] if degree.affinity else []
-    for terms in (*wanted, *((each.term,) for each in degree.near)):
-        yield registry.near(terms), _selects(terms, pod)
+    for terms in (*wanted, *((each.term,) for each in degree.preferred_affinity)):
+        yield registry.affinity_groups(terms), _selects(terms, pod)
 
 
 def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
@@ -127,7 +138,11 @@ def _anti_affinity_groups(
     degree: RelaxedConstraints, registry: TopologyRegistry, standing: MatchingGroups
 ) -> Iterator[AnyGroup]:
     own = degree.anti_affinity
-    yield from (registry.away(term) for term in own)
-    yield from (registry.away(each.term) for each in degree.away)
+    yield from (registry.anti_affinity_group(term) for term in own)
+    yield from (registry.anti_affinity_group(each.term) for each in degree.preferred_anti_affinity)
     # Those who shun their own kind are among those whom such a pod avoids already.
-    yield from (each for each in standing.shunned if each.alien or each.meaning[0] not in own)
+    yield from (
+        each
+        for each in standing.inverse_anti_affinity
+        if each.has_unselected_owner or each.terms[0] not in own
+    )

@@ -24,7 +24,7 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, find_
 
 class NoValue(Enum):
     UNDECIDED = auto()
-    LACKING = auto()
+    LABEL_ABSENT = auto()
     """Nodes of this kind do not have the label."""
 
 
@@ -36,62 +36,66 @@ class Domains:
 
     def __init__(self, keys: Sequence[str], nodes: Sequence[Node]) -> None:
         self.keys = tuple(keys)
-        self.of_drafts: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
-        self.undecided: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.lacking: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.of_nodes: dict[str, dict[str, BitSet]] = {key: _by_value(key, nodes) for key in keys}
-        self.unlabelled: dict[str, BitSet] = {key: _nodes_without(key, nodes) for key in keys}
+        self.drafts_by_value: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
+        self.undecided_drafts: dict[str, BitSet] = dict.fromkeys(keys, 0)
+        self.drafts_without_label: dict[str, BitSet] = dict.fromkeys(keys, 0)
+        self.nodes_by_value: dict[str, dict[str, BitSet]] = {
+            key: _by_value(key, nodes) for key in keys
+        }
+        self.nodes_without_label: dict[str, BitSet] = {
+            key: _nodes_without(key, nodes) for key in keys
+        }
         self._values: dict[int, dict[str, DomainValue]] = {}
-        self._known: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
+        self._cache: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
 
     def fork(self) -> "Domains":
         """The same nodes, and no drafts."""
         twin = copy(self)
-        twin.of_drafts = {key: {} for key in self.keys}
-        twin.undecided = dict.fromkeys(self.keys, 0)
-        twin.lacking = dict.fromkeys(self.keys, 0)
+        twin.drafts_by_value = {key: {} for key in self.keys}
+        twin.undecided_drafts = dict.fromkeys(self.keys, 0)
+        twin.drafts_without_label = dict.fromkeys(self.keys, 0)
         twin._values = {}
         return twin
 
-    def enter(self, draft: Draft) -> None:
+    def add_draft(self, draft: Draft) -> None:
         """A draft was opened."""
-        decided = self._decided(draft.template, draft.narrowing)
+        decided = self._decided(draft.template, draft.compiled)
         self._values[draft.number] = dict(zip(self.keys, decided, strict=True))
         for key, value in zip(self.keys, decided, strict=True):
-            self._put(draft.bit, key, value)
+            self._set_value(draft.bit, key, value)
 
-    def narrowed(self, draft: Draft) -> None:
+    def draft_narrowed(self, draft: Draft) -> None:
         """The draft was left fewer values."""
         values = self._values[draft.number]
-        decided = self._decided(draft.template, draft.narrowing)
+        decided = self._decided(draft.template, draft.compiled)
         for key, value in zip(self.keys, decided, strict=True):
             if values[key] is NoValue.UNDECIDED and value is not NoValue.UNDECIDED:
                 self.decide(draft, key, value)
 
     def decide(self, draft: Draft, key: str, value: DomainValue) -> None:
-        self.undecided[key] &= ~draft.bit
+        self.undecided_drafts[key] &= ~draft.bit
         self._values[draft.number][key] = value
-        self._put(draft.bit, key, value)
+        self._set_value(draft.bit, key, value)
 
     def value(self, draft: Draft, key: str) -> DomainValue:
         return self._values[draft.number][key]
 
-    def _put(self, bit: BitSet, key: str, value: DomainValue) -> None:
+    def _set_value(self, bit: BitSet, key: str, value: DomainValue) -> None:
         if value is NoValue.UNDECIDED:
-            self.undecided[key] |= bit
-        elif value is NoValue.LACKING:
-            self.lacking[key] |= bit
+            self.undecided_drafts[key] |= bit
+        elif value is NoValue.LABEL_ABSENT:
+            self.drafts_without_label[key] |= bit
         else:
-            same = self.of_drafts[key]
+            same = self.drafts_by_value[key]
             same[value] = same.get(value, 0) | bit
 
     def _decided(
         self, template: NodeClaimTemplate, narrowing: CompiledRequirements
     ) -> tuple[DomainValue, ...]:
-        found = self._known.get(narrowing)
+        found = self._cache.get(narrowing)
         if found is None:
             found = tuple(_decided_value(template, narrowing, key) for key in self.keys)
-            self._known[narrowing] = found
+            self._cache[narrowing] = found
         return found
 
 
@@ -100,10 +104,10 @@ def _decided_value(
 ) -> DomainValue:
     requirement = narrowing.requirements.get(key)
     if requirement is None:
-        return NoValue.UNDECIDED if key in template.well_known else NoValue.LACKING
+        return NoValue.UNDECIDED if key in template.well_known else NoValue.LABEL_ABSENT
     allowed = requirement.allowed
     if allowed.empty:
-        return NoValue.LACKING
+        return NoValue.LABEL_ABSENT
     if allowed.length == 1:
         return next(iter(allowed.values))
     return NoValue.UNDECIDED
@@ -111,7 +115,7 @@ def _decided_value(
 
 def launched_value(draft: Draft, buy: LaunchChoice, key: str) -> str | None:
     """The value of the label on the machine that would be bought; None if it will have none."""
-    left, kind = draft.left, draft.template.index.types[buy.row]
+    left, kind = draft.launch_options, draft.template.index.types[buy.type_number]
     if key == ZONE:
         return zone_of(left, buy)
     if key == CAPACITY_TYPE:
@@ -151,9 +155,9 @@ def launchable(
     for template in templates:
         if not _tolerates_pool(template, wanted):
             continue
-        for each in wanted.reach or ANY_NODE_TERMS:
+        for each in wanted.reachable or ANY_NODE_TERMS:
             if template.base.requirements.is_compatible(each, template.well_known):
-                narrowing = template.base.joined(template.decided_here(each))
+                narrowing = template.base.combine(template.known_requirements(each))
                 if narrowing is not None:
                     yield narrowing, template
 
@@ -169,14 +173,16 @@ def _may_become(draft: Draft, wanted: Requirements) -> bool:
     template = draft.template
     if not template.base.requirements.is_compatible(wanted, template.well_known):
         return False
-    narrowing = draft.narrowing.joined(template.decided_here(wanted))
+    narrowing = draft.compiled.combine(template.known_requirements(wanted))
     if narrowing is None:
         return False
-    if not draft.pinned:
-        slots = template.shelf.available_in(draft.held & narrowing.reserved, draft.reserved_rows)
-        return bool(draft.rows & narrowing.rows & (narrowing.offered | slots))
-    bought = (narrowing.offering_groups | narrowing.reserved) & draft.pinned_market
-    return bool(narrowing.rows & draft.pinned and bought)
+    if not draft.pinned_type:
+        slots = template.pool_reservations.available_in(
+            draft.held & narrowing.reserved, draft.reserved_types
+        )
+        return bool(draft.types & narrowing.types & (narrowing.offered | slots))
+    bought = (narrowing.offering_groups | narrowing.reserved) & draft.pinned_group
+    return bool(narrowing.types & draft.pinned_type and bought)
 
 
 def _tolerates_pool(template: NodeClaimTemplate, wanted: NodeFilter) -> bool:
@@ -198,8 +204,8 @@ def launchable_values(
     stock: ReservationManager,
 ) -> list[str]:
     """The values of the label that nodes of the pool could have if they were launched now."""
-    reserved = narrowing.reserved & template.shelf.of(stock.live)
-    rows = narrowing.rows & template.limits.allowed_at_start
+    reserved = narrowing.reserved & template.pool_reservations.groups_of(stock.available)
+    rows = narrowing.types & template.limits.allowed_at_start
     return _label_values(template, narrowing, key, rows, reserved)
 
 
@@ -207,8 +213,8 @@ def possible_values(
     template: NodeClaimTemplate, narrowing: CompiledRequirements, key: str
 ) -> list[str]:
     """The same, whatever limits and reservations say."""
-    reserved = narrowing.reserved & template.shelf.offering_groups
-    return _label_values(template, narrowing, key, narrowing.rows, reserved)
+    reserved = narrowing.reserved & template.pool_reservations.offering_groups
+    return _label_values(template, narrowing, key, narrowing.types, reserved)
 
 
 def _label_values(
@@ -219,7 +225,7 @@ def _label_values(
     reserved: OfferingGroupSet,
 ) -> list[str]:
     index, allowed = template.index, narrowing.requirements.allowed(key)
-    rows &= narrowing.offered | template.shelf.available_in(reserved, rows)
+    rows &= narrowing.offered | template.pool_reservations.available_in(reserved, rows)
     if not rows:
         return []
     if key in index.keys:

@@ -30,12 +30,12 @@ PodIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 class MatchingGroups:
     """What others' constraints have to do with pods of one look."""
 
-    __slots__ = ("counted", "shunned")
+    __slots__ = ("counting", "inverse_anti_affinity")
 
     def __init__(self, counted: tuple[AnyGroup, ...], shunned: tuple[AnyGroup, ...]) -> None:
-        self.counted = counted
+        self.counting = counted
         """The groups that count such a pod."""
-        self.shunned = shunned
+        self.inverse_anti_affinity = shunned
         """Pods that do not want it near."""
 
 
@@ -47,11 +47,11 @@ class TopologyRegistry:
 
     def __init__(self) -> None:
         self.groups: dict[object, AnyGroup] = {}
-        self._anchored: dict[tuple[str, str], list[AnyGroup]] = {}
-        self._other: list[AnyGroup] = []
+        self._by_label: dict[tuple[str, str], list[AnyGroup]] = {}
+        self._without_label: list[AnyGroup] = []
         self._filters: dict[object, NodeFilter] = {}
-        self._standings: dict[PodIdentity, MatchingGroups] = {}
-        self._equal: dict[tuple[int, ...], MatchingGroups] = {}
+        self._by_identity: dict[PodIdentity, MatchingGroups] = {}
+        self._matching_groups: dict[tuple[int, ...], MatchingGroups] = {}
 
     @property
     def keys(self) -> list[str]:
@@ -59,7 +59,7 @@ class TopologyRegistry:
         found = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
         return list(dict.fromkeys(found))
 
-    def spread(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
+    def spread_group(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
         asked = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
         places = pod.constraints.volume_topology
         reach = asked if places is ANY_NODE_TERMS else _reachable(asked, places)
@@ -84,9 +84,9 @@ class TopologyRegistry:
             means = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=inside)
             # A new node is always possible, so that the emptiest counts as empty.
             limit = spread.max_skew + (not itself)
-            found = self._new(name, ConstraintKind.SPREAD, (means,), limit)
+            found = self._add_group(name, ConstraintKind.SPREAD, (means,), limit)
             found.spread, found.filter = spread, self._filter(alternatives, tolerations, reach)
-            found.roams = reach != honoured
+            found.counts_unreachable = reach != honoured
         return found
 
     def _filter(
@@ -101,25 +101,30 @@ class TopologyRegistry:
             found = self._filters[key] = NodeFilter(alternatives, tolerations, reach)
         return found
 
-    def near(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
+    def affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
         """One for each term; every one of them counts the pods that all terms mean."""
         found = []
         for key in dict.fromkeys(term.key for term in terms):
-            name = (ConstraintKind.NEAR, key, terms)
+            name = (ConstraintKind.AFFINITY, key, terms)
             found.append(
-                self.groups.get(name) or self._new(name, ConstraintKind.NEAR, terms, 1, key)
+                self.groups.get(name)
+                or self._add_group(name, ConstraintKind.AFFINITY, terms, 1, key)
             )
         return tuple(found)
 
-    def away(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.AWAY, term)
-        return self.groups.get(name) or self._new(name, ConstraintKind.AWAY, (term,), 1)
+    def anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
+        name = (ConstraintKind.ANTI_AFFINITY, term)
+        return self.groups.get(name) or self._add_group(
+            name, ConstraintKind.ANTI_AFFINITY, (term,), 1
+        )
 
-    def shunned(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.SHUNNED, term)
-        return self.groups.get(name) or self._new(name, ConstraintKind.SHUNNED, (term,), 1)
+    def inverse_anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
+        name = (ConstraintKind.INVERSE_ANTI_AFFINITY, term)
+        return self.groups.get(name) or self._add_group(
+            name, ConstraintKind.INVERSE_ANTI_AFFINITY, (term,), 1
+        )
 
-    def introduce(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
+    def register(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
         """Registers every constraint; only then can pods be told where they stand."""
         seen: set[tuple[object, ...]] = set()
         for pod in pods:
@@ -129,38 +134,40 @@ class TopologyRegistry:
                 )  # most pods share the very constraints of their workload
                 if look not in seen:
                     seen.add(look)
-                    self._register(pod, pod.constraints)
+                    self._register_constraints(pod, pod.constraints)
         for pod in running:
-            self._shun(pod, pod.constraints)
+            self._register_inverse(pod, pod.constraints)
 
-    def standing(self, pod: Pod) -> MatchingGroups:
+    def matching_groups(self, pod: Pod) -> MatchingGroups:
         if not self.groups:
             return NO_MATCHING_GROUPS
         look = (pod.namespace, tuple(pod.labels.items()))
-        found = self._standings.get(look)
+        found = self._by_identity.get(look)
         if found is None:
-            found = self._standings[look] = self._find(pod)
+            found = self._by_identity[look] = self._find_matching(pod)
         return found
 
-    def _register(self, pod: Pod, constraints: PodConstraints) -> None:
+    def _register_constraints(self, pod: Pod, constraints: PodConstraints) -> None:
         for spread in constraints.spreads:
-            self.spread(pod, spread)
+            self.spread_group(pod, spread)
         if constraints.affinity:
-            self.near(constraints.affinity)
+            self.affinity_groups(constraints.affinity)
         for term in constraints.anti_affinity:
-            self.away(term)
-        self._shun(pod, constraints)
+            self.anti_affinity_group(term)
+        self._register_inverse(pod, constraints)
         for preferred in constraints.preferred_affinity:
-            self.near((preferred.term,))
+            self.affinity_groups((preferred.term,))
         for preferred in constraints.preferred_anti_affinity:
-            self.away(preferred.term)
+            self.anti_affinity_group(preferred.term)
 
-    def _shun(self, pod: Pod, constraints: PodConstraints) -> None:
+    def _register_inverse(self, pod: Pod, constraints: PodConstraints) -> None:
         for term in constraints.anti_affinity:
-            group = self.shunned(term)
-            group.alien = group.alien or not term.means(pod.namespace, pod.labels)
+            group = self.inverse_anti_affinity_group(term)
+            group.has_unselected_owner = group.has_unselected_owner or not term.means(
+                pod.namespace, pod.labels
+            )
 
-    def _new(
+    def _add_group(
         self,
         name: object,
         kind: ConstraintKind,
@@ -177,27 +184,29 @@ class TopologyRegistry:
             made = LabelGroup(kind, key, meaning, number)
         self.groups[name] = made
         anchor = meaning[0].selector.anchor
-        place = self._other if anchor is None else self._anchored.setdefault(anchor, [])
+        place = self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
         place.append(made)
         return made
 
-    def _find(self, pod: Pod) -> MatchingGroups:
-        found = [
-            each for each in self._concerning(pod) if each.speaks_of(pod.namespace, pod.labels)
-        ]
+    def _find_matching(self, pod: Pod) -> MatchingGroups:
+        found = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
         found.sort(key=lambda each: each.number)
         name = tuple(map(id, found))
-        standing = self._equal.get(name)
+        standing = self._matching_groups.get(name)
         if standing is None:
-            counted = tuple(each for each in found if each.kind is not ConstraintKind.SHUNNED)
-            shunned = tuple(each for each in found if each.kind is ConstraintKind.SHUNNED)
-            standing = self._equal[name] = MatchingGroups(counted, shunned)
+            counted = tuple(
+                each for each in found if each.kind is not ConstraintKind.INVERSE_ANTI_AFFINITY
+            )
+            shunned = tuple(
+                each for each in found if each.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            )
+            standing = self._matching_groups[name] = MatchingGroups(counted, shunned)
         return standing
 
-    def _concerning(self, pod: Pod) -> Iterator[AnyGroup]:
-        yield from self._other
+    def _candidates(self, pod: Pod) -> Iterator[AnyGroup]:
+        yield from self._without_label
         for label in pod.labels.items():
-            yield from self._anchored.get(label, ())
+            yield from self._by_label.get(label, ())
 
 
 def _registration_key(pod: Pod) -> tuple[object, ...]:

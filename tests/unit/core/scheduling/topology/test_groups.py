@@ -51,22 +51,28 @@ def test_a_node_is_full_when_it_has_as_many_as_the_limit() -> None:
     )
     group.add_node(3)
     group.add_draft(1)
-    assert (group.full_nodes, group.full, group.anywhere) == (0, 0, True)
+    assert (group.full_nodes, group.full_drafts, group.has_pods) == (0, 0, True)
     group.add_node(3)
-    assert (group.full_nodes, group.full) == (0b1000, 0)
+    assert (group.full_nodes, group.full_drafts) == (0b1000, 0)
     group.add_draft(1)
-    assert (group.full_nodes, group.full) == (0b1000, 0b10)
+    assert (group.full_nodes, group.full_drafts) == (0b1000, 0b10)
 
 
 def test_a_fork_leaves_the_group_alone() -> None:
     group = HostGroup(
-        ConstraintKind.AWAY, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
+        ConstraintKind.ANTI_AFFINITY,
+        HOSTNAME,
+        (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),),
+        0,
+        2,
     )
     group.add_node(0)
     fork = group.fork()
     fork.add_node(0)
     assert (group.full_nodes, fork.full_nodes) == (0, 1)
-    label = LabelGroup(ConstraintKind.AWAY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    label = LabelGroup(
+        ConstraintKind.ANTI_AFFINITY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0
+    )
     label.add("a")
     twin = label.fork()
     twin.add("a")

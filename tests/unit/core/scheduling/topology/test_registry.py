@@ -15,7 +15,7 @@ from wainwright.model.pod import ALL_PODS, AffinityTerm, Pod, PodConstraints
 
 def groups_of(*waiting: Pod) -> int:
     registry = TopologyRegistry()
-    registry.introduce(waiting, ())
+    registry.register(waiting, ())
     return len(registry.groups)
 
 
@@ -51,24 +51,26 @@ def test_a_pod_is_counted_by_those_that_speak_of_it() -> None:
         labelled_pods(1, constraints=spread_constraint()),
         labelled_pods(1, "db", constraints=PodConstraints(anti_affinity=(affinity_term(),))),
     )
-    registry.introduce((*web, *db), ())
-    counted = registry.standing(web[0])
-    assert {group.key for group in counted.counted} == {ZONE}
-    assert [group.meaning[0] for group in counted.shunned] == [affinity_term()]
-    assert registry.standing(db[0]).counted == registry.standing(db[0]).shunned == ()
+    registry.register((*web, *db), ())
+    counted = registry.matching_groups(web[0])
+    assert {group.key for group in counted.counting} == {ZONE}
+    assert [group.terms[0] for group in counted.inverse_anti_affinity] == [affinity_term()]
+    assert (
+        registry.matching_groups(db[0]).counting
+        == registry.matching_groups(db[0]).inverse_anti_affinity
+        == ()
+    )
 
 
 def test_a_namespace_sets_pods_apart() -> None:
     registry = TopologyRegistry()
-    registry.introduce(labelled_pods(1, constraints=spread_constraint()), ())
+    registry.register(labelled_pods(1, constraints=spread_constraint()), ())
     (stranger,) = labelled_pods(1, namespace="data")
-    assert registry.standing(stranger).counted == ()
+    assert registry.matching_groups(stranger).counting == ()
     everywhere = AffinityTerm(key=ZONE, selector=ALL_PODS)
     registry = TopologyRegistry()
-    registry.introduce(
-        labelled_pods(1, constraints=PodConstraints(anti_affinity=(everywhere,))), ()
-    )
-    assert registry.standing(stranger).shunned != ()
+    registry.register(labelled_pods(1, constraints=PodConstraints(anti_affinity=(everywhere,))), ())
+    assert registry.matching_groups(stranger).inverse_anti_affinity != ()
 
 
 def test_running_pods_keep_others_away_and_ask_for_nothing_else() -> None:
@@ -76,12 +78,12 @@ def test_running_pods_keep_others_away_and_ask_for_nothing_else() -> None:
         anti_affinity=(affinity_term(),), affinity=(affinity_term(app="db"),)
     )
     registry = TopologyRegistry()
-    registry.introduce((), labelled_pods(1, "alone", constraints=constraints))
+    registry.register((), labelled_pods(1, "alone", constraints=constraints))
     assert len(registry.groups) == 1
-    assert registry.standing(labelled_pods(1)[0]).shunned != ()
+    assert registry.matching_groups(labelled_pods(1)[0]).inverse_anti_affinity != ()
 
 
 def test_terms_of_one_pod_are_counted_by_each_of_their_labels() -> None:
     registry = TopologyRegistry()
     terms = (affinity_term(ZONE), affinity_term(HOSTNAME), affinity_term(ZONE))
-    assert [group.key for group in registry.near(terms)] == [ZONE, HOSTNAME]
+    assert [group.key for group in registry.affinity_groups(terms)] == [ZONE, HOSTNAME]
