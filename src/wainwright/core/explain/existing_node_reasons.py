@@ -47,24 +47,24 @@ class PlacementAttempt(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def nodes(self) -> BitSet:
         """The nodes where others let it be."""
-        if self.stage.bound is None:
+        if self.stage.topology_constraints is None:
             return -1
         return 0 if self.limits is None else self.limits.nodes
 
     @property
     def new_node_will_do(self) -> bool:
-        return self.stage.bound is None or bool(self._options)
+        return self.stage.topology_constraints is None or bool(self._options)
 
     @property
     def later(self) -> tuple[PodRequirements, ...]:
         """The alternatives of the stage that are tried only after these."""
-        return self.stage.wishes[self.stage.wishes.index(self.wishes[-1]) + 1 :]
+        return self.stage.alternatives[self.stage.alternatives.index(self.wishes[-1]) + 1 :]
 
     def narrow_pod(self, pod: Pod) -> Pod:
         """The pod as if it required all of that, as pools are asked."""
-        places = tuple(wish.ask.requirements for wish in self.wishes)
+        places = tuple(wish.scheduling.requirements for wish in self.wishes)
         narrowed = tuple(dict.fromkeys(p.narrow(o) for p in places for o in self._options))
-        tolerations = self.wishes[0].ask.tolerations
+        tolerations = self.wishes[0].scheduling.tolerations
         return msgspec.structs.replace(
             pod, alternatives=narrowed or places, tolerations=tolerations
         )
@@ -73,7 +73,7 @@ class PlacementAttempt(msgspec.Struct, frozen=True, kw_only=True):
     def _options(self) -> list[Requirements]:
         """What is required of a new node besides, in one way or another."""
         limits = self.limits
-        return [] if limits is None or limits.near_a_node else limits.options
+        return [] if limits is None or limits.existing_only else limits.options
 
 
 UntriedAttempt: TypeAlias = tuple[PlacementAttempt, tuple[RelaxedPreference, ...]]
@@ -115,12 +115,12 @@ def untried_attempts(
     """
     if attempt.later:
         yield msgspec.structs.replace(attempt, wishes=attempt.later), ()
-    for stage in group.stages[group.stages.index(attempt.stage) + 1 :]:
+    for stage in group.levels[group.levels.index(attempt.stage) + 1 :]:
         limits = None
-        if stage.bound is not None and topology is not None:
-            limits = allowed_domains(stage.bound, topology.domains)
+        if stage.topology_constraints is not None and topology is not None:
+            limits = allowed_domains(stage.topology_constraints, topology.domains)
         given_up = stage.given_up[len(attempt.stage.given_up) :]
-        yield PlacementAttempt(stage=stage, wishes=stage.wishes, limits=limits), given_up
+        yield PlacementAttempt(stage=stage, wishes=stage.alternatives, limits=limits), given_up
 
 
 class _NodeFilter:
@@ -155,7 +155,7 @@ class _NodeFilter:
     def verdicts(self, open_to: BitSet) -> Iterator[NodeVerdict]:
         """`open_to` are those where others let it be."""
         yield from self._tainted()
-        yield from self._labelled(self.wish.ask.requirements)
+        yield from self._labelled(self.wish.scheduling.requirements)
         yield from self._short()
         yield from self._ports()
         yield from self._volumes()
@@ -169,13 +169,13 @@ class _NodeFilter:
 
     def _tainted(self) -> Iterator[NodeVerdict]:
         for taints, rows in self.nodes.by_taints.items():
-            taint = find_untolerated_taint(taints, self.wish.ask.tolerations)
+            taint = find_untolerated_taint(taints, self.wish.scheduling.tolerations)
             if taint is not None:
                 yield from self._verdict(rows, UntoleratedTaint(taint=taint))
 
     def _labelled(self, wanted: Requirements) -> Iterator[NodeVerdict]:
         for key in wanted:
-            fine = self.nodes.labelled(wanted.without(set(wanted) - {key}))
+            fine = self.nodes.matching_labels(wanted.without(set(wanted) - {key}))
             yield from self._verdict(self.left ^ (self.left & fine), NodeAffinityMismatch(key=key))
 
     def _short(self) -> Iterator[NodeVerdict]:
@@ -195,9 +195,11 @@ class _NodeFilter:
                 yield from self._verdict(sum(1 << number for number in lacking), reason)
 
     def _ports(self) -> Iterator[NodeVerdict]:
-        ports = self.wish.ask.ports
+        ports = self.wish.scheduling.ports
         numbers = tuple(sorted({port.port for port in ports}))
-        yield from self._verdict(self.nodes.clashing(ports), NodeHostPortsTaken(ports=numbers))
+        yield from self._verdict(
+            self.nodes.with_port_conflict(ports), NodeHostPortsTaken(ports=numbers)
+        )
 
     def _volumes(self) -> Iterator[NodeVerdict]:
         for driver in sorted({each.driver for each in self.group.attachments}):
@@ -205,6 +207,6 @@ class _NodeFilter:
             full = sum(
                 1 << number
                 for number in iter_bits(self.left)
-                if not self.nodes.attachable(number, own)
+                if not self.nodes.can_attach(number, own)
             )
             yield from self._verdict(full, VolumeLimitExceeded(driver=driver))

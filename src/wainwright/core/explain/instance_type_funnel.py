@@ -96,7 +96,7 @@ def check_min_values(
     offering_groups: OfferingGroupSet,
 ) -> MinValuesUnsatisfied | None:
     """The first of the pool's minValues that these types, bought there, do not keep."""
-    for key, count in template.minimums:
+    for key, count in template.min_values:
         found = template.index.remaining_values(key, rows, offering_groups, wanted.allowed(key))
         if len(found) < count:
             return MinValuesUnsatisfied(key=key, needed=count, found=len(found))
@@ -110,7 +110,7 @@ def usage_of_one_node(template: NodeClaimTemplate, row: int, name: str) -> int:
 
 def exceeded_limits(template: NodeClaimTemplate, row: int) -> list[str]:
     """The limits that one more node of the type would break."""
-    left = template.limits.left
+    left = template.limits.remaining
     return [name for name in left if usage_of_one_node(template, row, name) > left[name]]
 
 
@@ -145,7 +145,7 @@ def daemonset_overcommit(
     template: NodeClaimTemplate, rows: BitSet
 ) -> DaemonSetsExceedCapacity | None:
     """What daemonsets want of the nearest of the types; None where any of them has enough."""
-    if rows & template.room.non_negative:
+    if rows & template.allocatable.non_negative:
         return None
     few = 0
     for group, taken in template.overhead.groups:
@@ -236,7 +236,7 @@ class _AlternativeFunnel:
             return LabelConflict(
                 key=clash.key, wanted=clash.wanted, offered=clash.offered, meant=meant
             )
-        self.both = self.both.narrow(self.template.decided_here(self.wanted))
+        self.both = self.both.narrow(self.template.known_requirements(self.wanted))
         return None
 
     def _steps(self) -> PoolReason | None:
@@ -244,10 +244,10 @@ class _AlternativeFunnel:
         self._count(admitted)
         if not admitted:
             return self._label_diagnosis.unmatched()
-        open_to = admitted ^ (admitted & self.template.clashing(self.ports))
+        open_to = admitted ^ (admitted & self.template.types_with_port_conflict(self.ports))
         if not open_to:
             return self._no_port(admitted)
-        roomy = open_to & self.template.room.fitting(self.requests)
+        roomy = open_to & self.template.allocatable.fitting(self.requests)
         self._count(roomy)
         if not roomy:
             return self._roomless(open_to)
@@ -262,22 +262,26 @@ class _AlternativeFunnel:
         self.left.append(rows.bit_count())
 
     def _no_port(self, rows: BitSet) -> HostPortsTaken:
-        taken = {port.port for port in self.ports if rows & self.template.clashing((port,))}
+        taken = {
+            port.port
+            for port in self.ports
+            if rows & self.template.types_with_port_conflict((port,))
+        }
         return HostPortsTaken(ports=tuple(sorted(taken)))
 
     def _roomless(self, rows: BitSet) -> DaemonSetsExceedCapacity | InstanceTypesTooSmall:
         """The same for all who ask for as much of types with as much room."""
         template = self.template
-        known = self.state.memory.roomless[template.room, resources_key(self.requests)]
+        known = self.state.memory.roomless[template.allocatable, resources_key(self.requests)]
         if rows not in known:
             known[rows] = daemonset_overcommit(template, rows) or self._too_big(
-                rows & template.room.non_negative
+                rows & template.allocatable.non_negative
             )
         return known[rows]
 
     def _too_big(self, rows: BitSet) -> InstanceTypesTooSmall:
         """The type that comes nearest, by the resource that it lacks most of."""
-        near = closest_types(rows, self.requests, self.template.room)
+        near = closest_types(rows, self.requests, self.template.allocatable)
         _, name, row = min(self._lack(row) for row in iter_bits(near))
         taken = self.template.overhead.of(row).get(name, 0)
         return InstanceTypesTooSmall(
@@ -353,7 +357,7 @@ class _AlternativeFunnel:
 
     def _smallest(self, rows: BitSet) -> tuple[int, str]:
         """The type that breaks a limit by the least, and that limit; remembered for its equals."""
-        left, limits = self.template.limits.left, self.template.pool.limits
+        left, limits = self.template.limits.remaining, self.template.pool.limits
         key = self.index, tuple(left.items()), tuple(limits.items())
         known = self.state.memory.smallest[key]
         if rows not in known:
@@ -364,7 +368,7 @@ class _AlternativeFunnel:
     def _excess(self, row: int) -> float:
         """By how much it breaks the limit that it breaks most, in parts of that limit."""
         template = self.template
-        left, limits = template.limits.left, template.pool.limits
+        left, limits = template.limits.remaining, template.pool.limits
         return max(
             (usage_of_one_node(template, row, name) - left[name]) / max(limits[name], 1)
             for name in exceeded_limits(template, row)

@@ -92,7 +92,7 @@ def explain_placement(
     for manner in (FIRST_FIT, *FALLBACK_STRATEGIES):
         observer = _PlacementObserver(snapshot, options, pod)
         solution = solve_snapshot(
-            snapshot, catalogs, options, Strategy(observer.placing, manner.patient)
+            snapshot, catalogs, options, Strategy(observer.placing, manner.deferred_kinds)
         )
         if any(_is_claim_of_draft(claim, draft) for draft in solution.rounds.table.drafts):
             assert observer.decision is not None, "whoever is put on a draft is seen"
@@ -141,38 +141,40 @@ class _ObservedPlacement(PodPlacement):
     observer: _PlacementObserver
     _tried: tuple[RelaxationLevel, AllowedDomains | None] | None = None
 
-    def _untied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
+    def _place_without_topology(
+        self, pod: Pod, group: PodClass, stage: RelaxationLevel
+    ) -> PlacementResult | None:
         self._tried = stage, None
-        return super()._untied(pod, group, stage)
+        return super()._place_without_topology(pod, group, stage)
 
-    def _within_limits(
+    def _place_within(
         self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
     ) -> PlacementResult | None:
         self._tried = stage, limits
-        return super()._within_limits(pod, group, stage, limits)
+        return super()._place_within(pod, group, stage, limits)
 
-    def _joins_any(
+    def _join_existing(
         self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
     ) -> bool:
         self._tried = stage, limits
-        return super()._joins_any(pod, group, stage, limits)
+        return super()._join_existing(pod, group, stage, limits)
 
     def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
         if pod.key == self.observer.pod:
             attempt, reserved = (
                 self._attempt(self._leading()),
-                step.answer.kind is OptionKind.RESERVED,
+                step.option.kind is OptionKind.RESERVED,
             )
             self._record(pod, group, step.template, attempt, reserved=reserved)
         super()._open(pod, group, step)
 
-    def _apply(
+    def _apply_and_add(
         self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, change: DraftChange
     ) -> None:
         if pod.key == self.observer.pod:
             attempt = self._attempt(self._as_written(wish))
             self._record(pod, group, draft.template, attempt, draft=draft)
-        super()._apply(pod, group, wish, draft, change)
+        super()._apply_and_add(pod, group, wish, draft, change)
 
     @property
     def _now(self) -> tuple[RelaxationLevel, AllowedDomains | None]:
@@ -181,7 +183,7 @@ class _ObservedPlacement(PodPlacement):
 
     def _attempt(self, number: int) -> PlacementAttempt:
         stage, limits = self._now
-        return PlacementAttempt(stage=stage, wishes=(stage.wishes[number],), limits=limits)
+        return PlacementAttempt(stage=stage, wishes=(stage.alternatives[number],), limits=limits)
 
     def _leading(self) -> int:
         """The alternative by which a node is opened: the first that any pool says yes to.
@@ -190,19 +192,19 @@ class _ObservedPlacement(PodPlacement):
         that has a reservation.
         """
         stage, limits = self._now
-        numbers = range(len(stage.wishes))
+        numbers = range(len(stage.alternatives))
         if limits is None:
-            step = self.ladder.step
-            able = (number for number in numbers if step(stage, stage.wishes[number]))
+            step = self.pool_selector.select
+            able = (number for number in numbers if step(stage, stage.alternatives[number]))
         else:
-            able = (number for number in numbers if self._best(stage, limits, number))
+            able = (number for number in numbers if self._best_candidate(stage, limits, number))
         return next(able, len(numbers))
 
     def _as_written(self, wish: PodRequirements) -> int:
         """Which alternative it is, be it on nodes of which others have more required."""
         stage, _ = self._now
-        stages = (stage, *stage.within.values())
-        return next(each.wishes.index(wish) for each in stages if wish in each.wishes)
+        stages = (stage, *stage.narrowed_levels.values())
+        return next(each.alternatives.index(wish) for each in stages if wish in each.alternatives)
 
     def _record(
         self,
@@ -217,17 +219,17 @@ class _ObservedPlacement(PodPlacement):
         self.observer.decision = PlacementDecision(
             round=self.round,
             joined=() if draft is None else tuple(sorted(each.key for each in draft.pods)),
-            under_way=draft is not None and bool(draft.pinned),
+            under_way=draft is not None and bool(draft.pinned_type),
             for_reservation=reserved,
             earlier=self._earlier(pod, attempt, template),
             nodes=self._refusals(group, attempt) + self.observer.leaving,
-            tied=group.is_tied,
-            has_reservations=any(terms.narrowing.reserved for _, terms in self._terms()),
+            tied=group.has_topology,
+            has_reservations=any(terms.compiled.reserved for _, terms in self._terms()),
             limits=any(template.pool.limits for template, _ in self._terms()),
         )
 
     def _refusals(self, group: PodClass, attempt: PlacementAttempt) -> tuple[NodeVerdict, ...]:
-        last = min(self._leading(), attempt.stage.wishes.index(attempt.wishes[0]))
+        last = min(self._leading(), attempt.stage.alternatives.index(attempt.wishes[0]))
         tried, resources = self._attempt(last), self._classes.resources
         return existing_node_verdicts(
             self.nodes, group, tried, resources, untried_attempts(group, tried, self.topology)
@@ -236,8 +238,8 @@ class _ObservedPlacement(PodPlacement):
     def _terms(self) -> Iterator[tuple[NodeClaimTemplate, PoolCompatibility]]:
         """The pools that would take such a pod, and how."""
         stage, _ = self._now
-        for wish in stage.wishes:
-            for template, terms in zip(self.templates, wish.ask.terms, strict=True):
+        for wish in stage.alternatives:
+            for template, terms in zip(self.templates, wish.scheduling.compatibility, strict=True):
                 if terms is not None:
                     yield template, terms
 
@@ -263,10 +265,10 @@ class _ObservedPlacement(PodPlacement):
         )
 
     def _state(self) -> FunnelContext:
-        stock, options = self.stock, self.observer.options
+        stock, options = self.reservation_manager, self.observer.options
         return FunnelContext(
             free={
-                name: stock.free(name) if stock.holdable >> number & 1 else 0
+                name: stock.available_count(name) if stock.unheld >> number & 1 else 0
                 for name, number in stock.numbers.items()
             },
             strict=options.min_values_policy is MinValuesPolicy.STRICT,
@@ -276,10 +278,10 @@ class _ObservedPlacement(PodPlacement):
 
 def _with_drafts_in_use(template: NodeClaimTemplate) -> NodeClaimTemplate:
     """The pool with its drafts counted as in use, each at its worst."""
-    limits, left = template.pool.limits, template.limits.left
+    limits, left = template.pool.limits, template.limits.remaining
     if not limits:
         return template
-    twin = template.twin()
+    twin = template.copy()
     in_use = {name: limits[name] - left[name] for name in limits}
     twin.pool = msgspec.structs.replace(template.pool, in_use=in_use)
     return twin
@@ -329,7 +331,7 @@ def launch_alternatives(
 
 def _types_holding_pods(left: LaunchOptions) -> BitSet:
     """The types that hold all its pods: with a reservation only those that have one."""
-    return left.rows & left.index.available_in(left.held) if left.held else left.rows
+    return left.types & left.index.available_in(left.held) if left.held else left.types
 
 
 def _matching_reservations(claim: PlannedNodeClaim, left: LaunchOptions) -> tuple[str, ...]:
@@ -338,7 +340,7 @@ def _matching_reservations(claim: PlannedNodeClaim, left: LaunchOptions) -> tupl
     found = {
         offering_groups[number].reservation_id
         for number in iter_bits(admitted)
-        if offering_groups[number].offered_types & left.rows
+        if offering_groups[number].offered_types & left.types
     }
     return tuple(sorted(name for name in found if name is not None))
 

@@ -80,7 +80,7 @@ def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReaso
         found = _spread_reason(group, itself=itself)
         if len(found.left) < len(found.counts) or not found.counts:
             yield found
-    for groups, itself in bound.near:
+    for groups, itself in bound.affinity:
         if not itself or any(map(_occupied_domains, groups)):
             yield from (
                 PodAffinityUnsatisfied(key=g.key, pods=_selectors_of(g), left=_occupied_domains(g))
@@ -92,11 +92,11 @@ def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReaso
 
 
 def _anti_affinity_reasons(bound: TopologyConstraints) -> Iterator[PodAntiAffinityUnsatisfied]:
-    shunning: tuple[AnyGroup, ...] = (*bound.away, *bound.full)
+    shunning: tuple[AnyGroup, ...] = (*bound.anti_affinity, *bound.host_groups)
     for group in shunning:
         taken = _occupied_domains(group)
         if taken:
-            theirs = group.kind is ConstraintKind.SHUNNED
+            theirs = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
             yield PodAntiAffinityUnsatisfied(
                 key=group.key, pods=_selectors_of(group), taken=taken, theirs=theirs
             )
@@ -116,13 +116,13 @@ def _spread_reason(group: LabelGroup, *, itself: bool) -> TopologySpreadUnsatisf
 
 
 def _selectors_of(group: AnyGroup) -> str:
-    return ",".join(str(term.selector) for term in group.meaning)
+    return ",".join(str(term.selector) for term in group.terms)
 
 
 def _occupied_domains(group: AnyGroup) -> tuple[str, ...]:
     """The values with any of the pods; of nodes only how many there are."""
     if isinstance(group, HostGroup):
-        count = group.full.bit_count() + group.full_nodes.bit_count()
+        count = group.full_drafts.bit_count() + group.full_nodes.bit_count()
         return (f"{count:,} {'node' if count == 1 else 'nodes'}",) if count else ()
     return tuple(sorted(value for value, count in group.counts.items() if count))
 
@@ -165,7 +165,7 @@ class VerdictBuilder:
     def evaluate(self, pods: Sequence[Pod], group: PodClass | None) -> PodVerdict:
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
         reason = self._outright(pod)
-        if reason is None and group is not None and not group.stages:
+        if reason is None and group is not None and not group.levels:
             reason = VolumeTopologyConflict()
         if reason is not None:
             verdict = UnschedulableGroup(pods=keys, reason=reason)
@@ -197,23 +197,25 @@ class VerdictBuilder:
     def _nodes(self, group: PodClass, attempt: PlacementAttempt) -> tuple[NodeVerdict, ...]:
         resources = self.solution.classes.resources
         return (
-            existing_node_verdicts(self.solution.placing.nodes, group, attempt, resources)
+            existing_node_verdicts(self.solution.placement.nodes, group, attempt, resources)
             + self._leaving
         )
 
     def _kept(self, group: PodClass) -> tuple[TopologyReason, ...]:
-        stage = group.stages[-1] if group.stages else None
+        stage = group.levels[-1] if group.levels else None
         return (
-            topology_reasons(stage.bound) if stage is not None and stage.bound is not None else ()
+            topology_reasons(stage.topology_constraints)
+            if stage is not None and stage.topology_constraints is not None
+            else ()
         )
 
     def _attempt(self, group: PodClass) -> PlacementAttempt:
         """What its pods ask for at last, in any way: nothing came of it."""
-        stage, topology = group.stages[-1], self.solution.placing.topology
+        stage, topology = group.levels[-1], self.solution.placement.topology
         limits = None
-        if stage.bound is not None and topology is not None:
-            limits = topology.restriction(stage.bound)
-        return PlacementAttempt(stage=stage, wishes=stage.wishes, limits=limits)
+        if stage.topology_constraints is not None and topology is not None:
+            limits = topology.allowed_domains(stage.topology_constraints)
+        return PlacementAttempt(stage=stage, wishes=stage.alternatives, limits=limits)
 
     def _outright(self, pod: Pod) -> PodReason | None:
         if pod.unsupported:

@@ -156,12 +156,12 @@ def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimT
     """The same for the pool as it is compiled; what the change leaves alone is not done anew."""
     match change:
         case LowerMinValues(key=key, to=to):
-            twin = template.twin()
-            twin.minimums = tuple((k, to if k == key else n) for k, n in template.minimums)
+            twin = template.copy()
+            twin.min_values = tuple((k, to if k == key else n) for k, n in template.min_values)
             return twin
         case RaiseLimit(resource=resource, now=now, to=to):
-            twin = template.twin()
-            twin.limits.raised(resource, to - now)
+            twin = template.copy()
+            twin.limits.raise_limit(resource, to - now)
             return twin
         case DropPoolRequirement() | ChangePoolRequirement():
             return _recompile_template(template, apply_to_pool(change, template.pool))
@@ -170,12 +170,12 @@ def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimT
 
 
 def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTemplate:
-    index, twin = template.index, template.twin()
+    index, twin = template.index, template.copy()
     ground = CompilationContext(
-        index, template.room.non_negative, reserved_offerings(index), template.well_known
+        index, template.allocatable.non_negative, reserved_offerings(index), template.well_known
     )
     twin.pool, twin.base = pool, compile_requirements(ground, pool.node_requirements)
-    twin.minimums = min_values_of(twin.base.requirements)
+    twin.min_values = min_values_of(twin.base.requirements)
     return twin
 
 

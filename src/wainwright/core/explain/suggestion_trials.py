@@ -55,15 +55,15 @@ class TrialResult:
 
     def __init__(self, solution: Solution) -> None:
         self.without_place = {pod.key for run in solution.rounds.failed for pod in run.pods}
-        self.leaves_only_hopeless = solution.leaves_only_hopeless
+        self.leaves_only_hopeless = solution.all_unplaced_impossible
         self._drafts = solution.rounds.table.drafts
 
     def launched_capacity(self, pool: str) -> Resources:
         """The capacity of all that one pool would launch."""
         total: Resources = {}
         for draft in self._drafts:
-            if draft.template.pool.name == pool and draft.buy is not None:
-                capacity = draft.template.index.types[draft.buy.row].capacity
+            if draft.template.pool.name == pool and draft.launch_choice is not None:
+                capacity = draft.template.index.types[draft.launch_choice.type_number].capacity
                 total = add_resources(total, {**capacity, NODES_LIMIT: 1})
         return total
 
@@ -161,7 +161,7 @@ class TrialRunner:
         )
 
     def _packed_price(self, before: Solution) -> int:
-        types = sum(len(template.index.types) for template in before.placing.templates)
+        types = sum(len(template.index.types) for template in before.placement.templates)
         return PLANS_PER_COST_TRIAL * self._price(len(self._snapshot.pods)) + COST_PER_TYPE * types
 
 

@@ -51,7 +51,7 @@ class UnschedulableExplainer:
     ) -> None:
         self._snapshot, self._solution = snapshot, solution
         self._filled = snapshot_after_plan(snapshot, catalogs, claims)
-        self._state = _funnel_context(claims, solution.free, options)
+        self._state = _funnel_context(claims, solution.free_counts, options)
         self._verdict_builder = VerdictBuilder(self._filled, catalogs, self._state, solution)
 
     def verdicts(
@@ -67,7 +67,9 @@ class UnschedulableExplainer:
         return tuple(sorted(verdicts, key=lambda one: one.pods))
 
     def _alike(self, pods: Iterable[Pod]) -> Iterator[tuple[list[Pod], PodClass | None]]:
-        classes = {id(pod): run.group for run in self._solution.rounds.failed for pod in run.pods}
+        classes = {
+            id(pod): run.pod_class for run in self._solution.rounds.failed for pod in run.pods
+        }
         groups: dict[object, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: pod.key):  # so that their order does not matter
             groups.setdefault(_pod_identity(pod, classes.get(id(pod))), []).append(pod)

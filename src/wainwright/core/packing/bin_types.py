@@ -194,7 +194,7 @@ class CapacityForPods:
 
     def __init__(self, template: NodeClaimTemplate, resources: Sequence[str]) -> None:
         self._types = template.index.types
-        self._taken = template.overhead.by_row(len(self._types))
+        self._taken = template.overhead.by_type(len(self._types))
         self._resources = resources
         self._known: dict[int, ResourceVector] = {}
 

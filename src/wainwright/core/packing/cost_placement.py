@@ -65,10 +65,10 @@ class CostPlacement(PodPlacement):
         self._deferred_pods: set[int] = set()
         """Their pods, which wait for that."""
 
-    def arrange(self, stretches: Sequence[QueueSegment]) -> int:
+    def place_together(self, stretches: Sequence[QueueSegment]) -> int:
         self.growth.clear_refusals()
         self._measure_pinned()
-        runs = [run for stretch in stretches for run in stretch.waiting()]
+        runs = [run for stretch in stretches for run in stretch.remaining_batches()]
         placed = self._on_nodes(runs) if self.round == 1 and self.nodes.nodes else set()
         if self.prepack:
             placed |= self._place_packed_nodes(runs, placed)
@@ -78,24 +78,24 @@ class CostPlacement(PodPlacement):
 
     def place(self, pod: Pod, group: PodClass) -> PlacementResult:
         if id(pod) in self._deferred_pods:
-            return PlacementResult.NOTHING_YET
+            return PlacementResult.NOT_YET
         return super().place(pod, group)
 
-    def _begin(self, step: NewNodeCandidate) -> Draft:
-        draft = super()._begin(step)
+    def _create_draft(self, step: NewNodeCandidate) -> Draft:
+        draft = super()._create_draft(step)
         self.growth.update_cost_effective(draft)
         return draft
 
-    def _change(self, draft: Draft, change: DraftChange) -> bool:
-        fewer = super()._change(draft, change)
+    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
+        fewer = super()._apply_change(draft, change)
         self.growth.update_cost_effective(draft)
         return fewer
 
-    def _opened(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
-        if step.answer.kind is OptionKind.PLAIN:
-            equals = self.ladder.equals(step)
-            step = min(equals, key=lambda each: self.growth.price(each.template, each.wish))
-        return super()._opened(pod, group, step)
+    def _open_or_wait(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
+        if step.option.kind is OptionKind.UNRESERVED:
+            equals = self.pool_selector.equal_candidates(step)
+            step = min(equals, key=lambda each: self.growth.price(each.template, each.pod_reqs))
+        return super()._open_or_wait(pod, group, step)
 
     def _measure_pinned(self) -> None:
         """What a draft was pinned to may have more room than its good buys, which no longer count.
@@ -103,22 +103,22 @@ class CostPlacement(PodPlacement):
         Looked at anew from the beginning: a draft is taken to get fuller, never to get larger.
         """
         table = self.table
-        drafts = [table.drafts[number] for number in iter_bits(table.settled)]
-        mindful = [draft for draft in drafts if draft.good]
-        table.slack.leave(union(draft.bit for draft in mindful))
+        drafts = [table.drafts[number] for number in iter_bits(table.inflight)]
+        mindful = [draft for draft in drafts if draft.preferred_types]
+        table.capacity_index.remove(union(draft.bit for draft in mindful))
         for draft in mindful:
-            draft.good, draft.levels = 0, table.slack.fresh()
-            draft.places = [-1] * len(draft.places)
-            table.measure(draft)
+            draft.preferred_types, draft.index_levels = 0, table.capacity_index.initial_levels()
+            draft.largest_positions = [-1] * len(draft.largest_positions)
+            table.update_capacity(draft)
 
     def _on_nodes(self, runs: Sequence[PodBatch]) -> set[int]:
         """Lets the nodes of the cluster take whom they can, in the order of the queue."""
         placed: set[int] = set()
         for run in runs:
-            stage = run.group.stages[0] if run.group.stages else None
-            if stage is not None and stage.bound is None:
+            stage = run.pod_class.levels[0] if run.pod_class.levels else None
+            if stage is not None and stage.topology_constraints is None:
                 for pod in run.pods:
-                    if not self._take(pod, run.group, stage.wishes[0], -1):
+                    if not self._place_on_node(pod, run.pod_class, stage.alternatives[0], -1):
                         break
                     placed.add(id(pod))
         return placed
@@ -152,10 +152,12 @@ class CostPlacement(PodPlacement):
         """The pods that could be packed, in the order of the queue."""
         found: dict[PodClass, PackablePods | None] = {}
         for run in runs:
-            if run.group not in found:
-                where = packing_target(run.group, self.ladder)
-                found[run.group] = None if where is None else PackablePods(run.group, where, [])
-            mine = found[run.group]
+            if run.pod_class not in found:
+                where = packing_target(run.pod_class, self.pool_selector)
+                found[run.pod_class] = (
+                    None if where is None else PackablePods(run.pod_class, where, [])
+                )
+            mine = found[run.pod_class]
             if mine is not None:
                 mine.pods.extend(pod for pod in run.pods if id(pod) not in elsewhere)
         return [each for each in found.values() if each is not None and each.pods]
@@ -177,39 +179,39 @@ class CostPlacement(PodPlacement):
     def _step(self, packed_node: PackedNode) -> NewNodeCandidate | None:
         """How the first pod of the packed node would open such a draft."""
         first = packed_node.members[0][1].target
-        step = self.ladder.step(first.stage, first.wish)
-        if step is None or step.answer.kind is not OptionKind.PLAIN:
+        step = self.pool_selector.select(first.stage, first.wish)
+        if step is None or step.option.kind is not OptionKind.UNRESERVED:
             return None
-        for each in self.ladder.equals(step):
+        for each in self.pool_selector.equal_candidates(step):
             if each.template is packed_node.bin_type.template:
-                return each if each.answer.rows >> packed_node.bin_type.row & 1 else None
+                return each if each.option.types >> packed_node.bin_type.row & 1 else None
         return None
 
     def _open_packed_node(self, packed_node: PackedNode, step: NewNodeCandidate) -> set[int]:
         """Opens a draft with the pods that can be on it, and counts it as what it then is."""
-        draft = self._begin(step)
+        draft = self._create_draft(step)
         placed: set[int] = set()
         for pod, (group, where, _) in packed_node.members:
             if not draft.pods:
-                self._put(pod, group, where.wish, draft, narrowed=True)
+                self._add_to_draft(pod, group, where.wish, draft, narrowed=True)
             elif not self._joins(pod, group, where, draft):
                 continue
             placed.add(id(pod))
-        draft.template.limits.charge(draft.rows)
-        self.stock.touch()
+        draft.template.limits.charge(draft.types)
+        self.reservation_manager.bump_version()
         return placed
 
     def _joins(self, pod: Pod, group: PodClass, where: PackingTarget, draft: Draft) -> bool:
         wish = where.wish
-        if draft.bit & (wish.rejected | wish.ask.rejected | self._barred_from(where)):
+        if draft.bit & (wish.rejected_by | wish.scheduling.rejected_by | self._barred_from(where)):
             return False
         change = try_fit(draft, wish)
         if change is not None:
-            self._apply(pod, group, wish, draft, change)
+            self._apply_and_add(pod, group, wish, draft, change)
         return change is not None
 
     def _barred_from(self, where: PackingTarget) -> int:
-        step = self.ladder.step(where.stage, where.wish) if self.strict_weights else None
+        step = self.pool_selector.select(where.stage, where.wish) if self.strict_weights else None
         return self._forbidden((where.stage,), step)
 
 
@@ -257,7 +259,7 @@ def cheapest_solution(first_fit: Solution, solve: SolveWith) -> tuple[Solution, 
     best, price = first_fit, solution_cost(first_fit)
     before = price
     for policy in COST_POLICIES if first_fit.rounds.table.drafts else ():
-        other = solve(Strategy(policy.placing, first_fit.placing.patient))
+        other = solve(Strategy(policy.placing, first_fit.placement.deferred_kinds))
         asked = solution_cost(other)
         if asked <= before and _solution_order(other, asked) < _solution_order(best, price):
             best, price = other, asked
@@ -268,11 +270,13 @@ def cheapest_solution(first_fit: Solution, solve: SolveWith) -> tuple[Solution, 
 def solution_cost(solution: Solution) -> float:
     """USD per hour of all that would be launched, with fees."""
     return fsum(
-        hourly_cost(draft.template.index, draft.buy.row, draft.buy.offering)
+        hourly_cost(
+            draft.template.index, draft.launch_choice.type_number, draft.launch_choice.offering
+        )
         for draft in solution.rounds.table.drafts
-        if draft.buy is not None
+        if draft.launch_choice is not None
     )
 
 
 def _solution_order(solution: Solution, price: float) -> tuple[int, float]:
-    return solution.left_out, price
+    return solution.unplaced_count, price

@@ -69,19 +69,19 @@ class GrowthRule:
 
     def fit(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
         """As fit, but for drafts that would grow too dear."""
-        if draft.pinned or draft.held:
+        if draft.pinned_type or draft.held:
             return try_fit(draft, wish)
         change = try_fit(draft, wish)
         if change is None or self._is_cost_effective(draft, wish, change):
             return change
-        wish.rejected |= draft.bit
+        wish.rejected_by |= draft.bit
         self._refused[wish] = self._refused.get(wish, 0) | draft.bit
         return None
 
     def clear_refusals(self) -> None:
         """Lets all ask again: drafts are pinned by now, and what fits costs nothing more."""
         for wish, drafts in self._refused.items():
-            wish.rejected ^= wish.rejected & drafts
+            wish.rejected_by ^= wish.rejected_by & drafts
         self._refused.clear()
 
     def update_cost_effective(self, draft: Draft) -> None:
@@ -90,13 +90,15 @@ class GrowthRule:
         Where none is, those count that are hardly worse than the best it has: but once only, or
         it would get a little worse with every pod.
         """
-        if not draft.pinned and not draft.held:
-            kept = draft.good & draft.rows
-            draft.good = self._of(draft.template, draft.narrowing).rows & draft.rows or kept
-            if not draft.good:
+        if not draft.pinned_type and not draft.held:
+            kept = draft.preferred_types & draft.types
+            draft.preferred_types = (
+                self._of(draft.template, draft.compiled).rows & draft.types or kept
+            )
+            if not draft.preferred_types:
                 pool = self._pools[draft.template.number]
-                draft.good = pool.best(
-                    draft.rows, draft.narrowing.offering_groups, self.price_tolerance
+                draft.preferred_types = pool.best(
+                    draft.types, draft.compiled.offering_groups, self.price_tolerance
                 ).rows
 
     def price(self, template: NodeClaimTemplate, wish: PodRequirements) -> float:
@@ -106,16 +108,16 @@ class GrowthRule:
         return inf if rate == inf else rate * self._pools[template.number].worth(amounts)
 
     def _rate(self, template: NodeClaimTemplate, wish: PodRequirements) -> float:
-        terms = wish.ask.terms[template.number]
-        return inf if terms is None else self._of(template, terms.narrowing).rate
+        terms = wish.scheduling.compatibility[template.number]
+        return inf if terms is None else self._of(template, terms.compiled).rate
 
     def _is_cost_effective(self, draft: Draft, wish: PodRequirements, change: DraftChange) -> bool:
         template = draft.template
-        before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
+        before, after = (self._of(template, each) for each in (draft.compiled, change.compiled))
         alone = self._rate(template, wish)
         if after.rate > self.max_price_ratio * min(before.rate, alone):
             return False
-        return bool(change.rows & draft.good) or not draft.good
+        return bool(change.types & draft.preferred_types) or not draft.preferred_types
 
     def _of(
         self, template: NodeClaimTemplate, narrowing: CompiledRequirements
@@ -139,7 +141,7 @@ class _PoolValuation:
         self._rooms = CapacityForPods(template, resources)
         self._known: dict[OfferingGroupSet, PriceRates] = {}
         base = template.base
-        offerings = _offerings_of_template(template, base.rows & base.offered)
+        offerings = _offerings_of_template(template, base.types & base.offered)
         bin_types = enumerate_bin_types([template], [offerings], resources)
         self._prices = [0.0] * len(resources)
         if items and bin_types:
@@ -156,7 +158,7 @@ class _PoolValuation:
     def cost_effective_types(
         self, narrowing: CompiledRequirements, price_tolerance: float
     ) -> CostEffectiveTypes:
-        rows = narrowing.rows & narrowing.offered
+        rows = narrowing.types & narrowing.offered
         return self.best(rows, narrowing.offering_groups, price_tolerance)
 
     def best(
@@ -188,7 +190,7 @@ class _PoolValuation:
     def _rated(self, offering_groups: OfferingGroupSet) -> PriceRates:
         index = self._template.index
         rated = []
-        for row in iter_bits(self._template.base.rows & index.available_in(offering_groups)):
+        for row in iter_bits(self._template.base.types & index.available_in(offering_groups)):
             value = value_of(self._rooms.of(row), self._prices)
             bought = index.find_cheapest(1 << row, offering_groups)
             if value and bought is not None:
@@ -211,6 +213,6 @@ def _pool_demands(
 ) -> Iterator[ItemType]:
     """The pods that the pool takes if it is asked first."""
     for group in classes:
-        wishes = group.wishes[:1]
-        if wishes and wishes[0].ask.terms[template.number] is not None:
+        wishes = group.alternatives[:1]
+        if wishes and wishes[0].scheduling.compatibility[template.number] is not None:
             yield ItemType(resource_vector(wishes[0], names), len(group.pods), 0)

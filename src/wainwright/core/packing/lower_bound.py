@@ -66,7 +66,7 @@ class AllowedCapacity(NamedTuple):
 
 def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[ItemType]]:
     """The pods that have a place, and what they allow, by number of the item class."""
-    names, templates = solution.classes.resources, solution.placing.templates
+    names, templates = solution.classes.resources, solution.placement.templates
     counts = _placed_pod_counts(solution)
     groups = sorted(counts, key=lambda group: min((pod.namespace, pod.name) for pod in group.pods))
     weights: dict[tuple[SchedulingRequirements, ...], int] = {}
@@ -85,7 +85,7 @@ def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[I
             found[number] = found[number].merged_with(mine)
     items = [
         ItemType(
-            resource_vector(group.wishes[0], names),
+            resource_vector(group.alternatives[0], names),
             counts[group],
             numbers[_requirements_of_class(group)],
         )
@@ -97,12 +97,12 @@ def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[I
 def _placed_pod_counts(solution: Solution) -> dict[PodClass, int]:
     counts = {group: len(group.pods) for group in solution.classes.all}
     for run in solution.rounds.failed:
-        counts[run.group] -= len(run.pods)
+        counts[run.pod_class] -= len(run.pods)
     return {group: count for group, count in counts.items() if count}
 
 
 def _requirements_of_class(group: PodClass) -> tuple[SchedulingRequirements, ...]:
-    return tuple(dict.fromkeys(wish.ask for wish in group.wishes))
+    return tuple(dict.fromkeys(wish.scheduling for wish in group.alternatives))
 
 
 def _allowed_capacity(
@@ -118,11 +118,11 @@ def _allowed_capacity(
 def _capacity_allowed_by(
     ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
 ) -> AllowedCapacity:
-    terms = [ask.terms[template.number] for template in templates]
-    rows = tuple(0 if each is None else each.rows for each in terms)
-    offering_groups = tuple(0 if each is None else each.narrowing.offering_groups for each in terms)
-    reserved = tuple(0 if each is None else each.narrowing.reserved for each in terms)
-    return AllowedCapacity(AllowedOfferings(rows, offering_groups), reserved, ask.nodes)
+    terms = [ask.compatibility[template.number] for template in templates]
+    rows = tuple(0 if each is None else each.types for each in terms)
+    offering_groups = tuple(0 if each is None else each.compiled.offering_groups for each in terms)
+    reserved = tuple(0 if each is None else each.compiled.reserved for each in terms)
+    return AllowedCapacity(AllowedOfferings(rows, offering_groups), reserved, ask.compatible_nodes)
 
 
 def _bitwise_union(mine: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
@@ -151,7 +151,7 @@ def spare_node_capacity(
     solution: Solution, groups: Sequence[AllowedCapacity]
 ) -> list[SpareNodeCapacity]:
     """What nodes had to spare before any pod of the plan was put there."""
-    nodes, names = solution.placing.nodes, solution.classes.resources
+    nodes, names = solution.placement.nodes, solution.classes.resources
     order = sorted(range(len(names)), key=names.__getitem__)
     taken = _requests_by_pod(solution) if nodes.nodes else {}
     found: dict[int, list[int]] = {}
@@ -173,8 +173,8 @@ def spare_node_capacity(
 
 
 def _requests_by_pod(solution: Solution) -> dict[int, AskedFor]:
-    groups = [group for group in solution.classes.all if group.wishes]
-    return {id(pod): group.wishes[0].amounts for group in groups for pod in group.pods}
+    groups = [group for group in solution.classes.all if group.alternatives]
+    return {id(pod): group.alternatives[0].amounts for group in groups for pod in group.pods}
 
 
 def _may_use(allowed: AllowedCapacity, number: int, room: Sequence[int]) -> bool:
@@ -188,9 +188,9 @@ def available_reservations(
     """Every reservation with available capacity that some of the groups may use."""
     found: dict[str, AvailableReservation] = {}
     resources = sorted(solution.classes.resources)
-    for template in solution.placing.templates:
+    for template in solution.placement.templates:
         for name, mine in _reservations_of_template(template, groups, resources):
-            count = solution.free.get(name, 0)
+            count = solution.free_counts.get(name, 0)
             known = found.get(name, mine)
             found[name] = AvailableReservation(
                 known.usable_by | mine.usable_by,
@@ -256,11 +256,11 @@ def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) 
         sorted(solution.classes.resources),
         [each.offerings for each in allowed],
     )
-    asks = solution.classes.asks.values()
-    everywhere = solution.placing.topology is not None  # others may leave pods but one zone
+    asks = solution.classes.scheduling.values()
+    everywhere = solution.placement.topology is not None  # others may leave pods but one zone
     everywhere |= any(_names_types(ask.requirements) for ask in asks)
     imprecise, found = union(each.imprecise for each in allowed), []
-    for template in solution.placing.templates:
+    for template in solution.placement.templates:
         exotic = everywhere or imprecise >> template.number & 1 or _may_leave_only_exotic(template)
         found += enumerate_bin_types([template], allowed_offerings, resources, exotic=bool(exotic))
     return found
@@ -269,7 +269,7 @@ def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) 
 def _may_leave_only_exotic(template: NodeClaimTemplate) -> bool:
     """Whether the pool may leave a claim nothing but bare metal or accelerators."""
     named = _names_types(template.base.requirements)
-    return named or bool(template.minimums or template.pool.limits)
+    return named or bool(template.min_values or template.pool.limits)
 
 
 def _names_types(requirements: Requirements) -> bool:

@@ -56,18 +56,18 @@ class PackingTarget(NamedTuple):
 
     @property
     def item_class(self) -> ItemClass:
-        return ItemClass(self.wish.ask, self.weight)
+        return ItemClass(self.wish.scheduling, self.weight)
 
 
 def packing_target(group: PodClass, ladder: NodePoolSelector) -> PackingTarget | None:
     """None where pods are tied to others, can use reserved capacity, or find no pool."""
-    stage = group.stages[0] if group.stages else None
-    if stage is None or stage.bound is not None or stage.given_up or group.ports:
+    stage = group.levels[0] if group.levels else None
+    if stage is None or stage.topology_constraints is not None or stage.given_up or group.ports:
         return None
-    for wish in stage.wishes:
-        step = ladder.step(stage, wish)
+    for wish in stage.alternatives:
+        step = ladder.select(stage, wish)
         if step is not None:
-            is_plain = step.answer.kind is OptionKind.PLAIN
+            is_plain = step.option.kind is OptionKind.UNRESERVED
             return PackingTarget(stage, wish, step.weight) if is_plain else None
     return None
 
@@ -77,13 +77,13 @@ def allowed_offerings_of(
 ) -> AllowedOfferings:
     rows, offering_groups = [], []
     for template in templates:
-        terms = item_class.ask.terms[template.number]
+        terms = item_class.ask.compatibility[template.number]
         if terms is None or template.pool.weight != item_class.weight:
             rows.append(0)
             offering_groups.append(0)
         else:
             rows.append(_fillable_types(template, terms, resources))
-            offering_groups.append(terms.narrowing.offering_groups)
+            offering_groups.append(terms.compiled.offering_groups)
     return AllowedOfferings(tuple(rows), tuple(offering_groups))
 
 
@@ -91,10 +91,10 @@ def _fillable_types(
     template: NodeClaimTemplate, terms: PoolCompatibility, resources: Sequence[str]
 ) -> BitSet:
     """The types that would be launched if they were filled to the brim."""
-    rows = terms.rows & terms.narrowing.offered & template.limits.allowed
+    rows = terms.types & terms.compiled.offered & template.limits.allowed
     return (
         _types_keeping_min_values(template, terms, rows, resources) or rows
-        if template.minimums
+        if template.min_values
         else rows
     )
 
@@ -103,12 +103,12 @@ def _types_keeping_min_values(
     template: NodeClaimTemplate, terms: PoolCompatibility, rows: BitSet, resources: Sequence[str]
 ) -> BitSet:
     """Those that leave enough others which hold as much, where minValues ask for them."""
-    rooms, narrowing, found = CapacityForPods(template, resources), terms.narrowing, 0
+    rooms, narrowing, found = CapacityForPods(template, resources), terms.compiled, 0
     for row in iter_bits(rows):
         amounts = dict(zip(resources, rooms.of(row), strict=True))
-        larger = rows & template.room.fitting(amounts)
-        enough = template.diversity.witnesses(
-            template.minimums, narrowing, larger, narrowing.offering_groups
+        larger = rows & template.allocatable.fitting(amounts)
+        enough = template.min_values_checker.witnesses(
+            template.min_values, narrowing, larger, narrowing.offering_groups
         )
         found |= 0 if enough is None else 1 << row
     return found
@@ -123,7 +123,7 @@ def conflicting_item_classes(
     pool decides, of which a node has but one value.
     """
     found = [0] * len(item_classes)
-    terms = [item_class.ask.terms[template.number] for item_class in item_classes]
+    terms = [item_class.ask.compatibility[template.number] for item_class in item_classes]
     for number, mine in enumerate(terms):
         for other, theirs in enumerate(terms[:number]):
             if mine is not None and theirs is not None and not _can_share_node(mine, theirs):
@@ -133,7 +133,11 @@ def conflicting_item_classes(
 
 
 def _can_share_node(mine: PoolCompatibility, theirs: PoolCompatibility) -> bool:
-    return mine.trivial or theirs.trivial or mine.narrowing.joined(theirs.asked) is not None
+    return (
+        mine.is_implied
+        or theirs.is_implied
+        or mine.compiled.combine(theirs.requirements) is not None
+    )
 
 
 def largest_item_classes(

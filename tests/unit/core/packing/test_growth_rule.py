@@ -130,8 +130,12 @@ def test_a_draft_keeps_one_type_that_is_a_good_buy_in_every_respect() -> None:
     found = solve_snapshot(
         snapshot, {"general": InstanceTypeIndex(types)}, PlanOptions(), Strategy(policy.placing)
     )
-    bought = [draft.buy for draft in found.rounds.table.drafts if draft.buy is not None]
-    assert found.left_out == 0
+    bought = [
+        draft.launch_choice
+        for draft in found.rounds.table.drafts
+        if draft.launch_choice is not None
+    ]
+    assert found.unplaced_count == 0
     assert {each.offering.price for each in bought} == {1.0}
 
 
@@ -177,7 +181,7 @@ def left_out(
     snapshot = Snapshot(pods=tuple(waiting), pools=(tight,), nodes=(full,))
     return solve_snapshot(
         snapshot, {"tight": index}, PlanOptions(), Strategy(policy.placing)
-    ).left_out
+    ).unplaced_count
 
 
 @pytest.mark.parametrize("policy", COST_POLICIES, ids=str)

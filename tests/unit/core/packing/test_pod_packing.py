@@ -61,7 +61,7 @@ def solution(waiting: Sequence[Pod], *pools: Pool, types: Sequence[InstanceType]
 
 
 def targets_of(found: Solution) -> list[PackingTarget | None]:
-    return [packing_target(group, found.placing.ladder) for group in found.classes.all]
+    return [packing_target(group, found.placement.pool_selector) for group in found.classes.all]
 
 
 def item_classes_of(found: Solution) -> list[ItemClass]:
@@ -82,8 +82,8 @@ def test_pods_are_at_home_in_the_heaviest_pools_that_serve_them() -> None:
     )
     found = solution(varied_pods(1), light, heavy, closed)
     assert [each and each.weight for each in targets_of(found)] == [50]
-    mine = allowed_offerings_of(item_classes_of(found)[0], found.placing.templates, RESOURCES)
-    bought = [t.pool.name for t in found.placing.templates if mine.rows[t.number]]
+    mine = allowed_offerings_of(item_classes_of(found)[0], found.placement.templates, RESOURCES)
+    bought = [t.pool.name for t in found.placement.templates if mine.rows[t.number]]
     assert bought == ["heavy"]
 
 
@@ -113,7 +113,7 @@ def test_a_slot_that_is_too_small_or_of_a_lighter_pool_keeps_nobody_from_being_p
 
 def test_nothing_is_filled_that_limits_forbid() -> None:
     found = solution(varied_pods(1), Pool(name="small", limits={"cpu": 40_000}))
-    template = found.placing.templates[0]
+    template = found.placement.templates[0]
     mine = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     assert "c.32" in names(template, mine.rows[0])
     assert "c.64" not in names(template, mine.rows[0])
@@ -124,7 +124,7 @@ def test_zones_and_selectors_are_part_of_what_may_be_bought() -> None:
         label_requirement(INSTANCE_FAMILY, "In", "m")
     )
     found = solution(varied_pods(1, asks=(picky,)))
-    template = found.placing.templates[0]
+    template = found.placement.templates[0]
     mine = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     assert {name[0] for name in names(template, mine.rows[0])} == {"m"}
     offering_groups = [
@@ -139,7 +139,7 @@ def test_only_what_leaves_enough_others_is_filled_to_the_brim() -> None:
     """Five sizes must be left: of the six the two smallest leave that many as large."""
     diverse = Pool(name="diverse", requirements=label_requirement(INSTANCE_SIZE, min_values=5))
     found = solution(varied_pods(1), diverse)
-    template = found.placing.templates[0]
+    template = found.placement.templates[0]
     mine = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     sizes = {int(name.partition(".")[2]) for name in names(template, mine.rows[0])}
     assert sizes == {2, 4}
@@ -157,7 +157,7 @@ def test_of_a_label_that_the_pool_decides_a_node_has_but_one_value() -> None:
     asked = item_classes_of(found)
     wanted = [each.ask.requirements for each in asked]
     one, other = wanted.index(of("x")), wanted.index(of("y"))
-    conflicts = conflicting_item_classes(asked, found.placing.templates[0])
+    conflicts = conflicting_item_classes(asked, found.placement.templates[0])
     assert conflicts[one] == 1 << other
     assert conflicts[other] == 1 << one
     assert sum(map(bool, conflicts)) == 2
@@ -188,11 +188,13 @@ def packed_nodes(
     snapshot = Snapshot(pods=tuple(waiting), pools=pools or (GENERAL,))
     catalogs = {pool.name: index for pool in snapshot.pools}
     found = solve_snapshot(snapshot, catalogs, options)
-    targets = [(group, packing_target(group, found.placing.ladder)) for group in found.classes.all]
+    targets = [
+        (group, packing_target(group, found.placement.pool_selector)) for group in found.classes.all
+    ]
     queue = [
         PackablePods(group, each, list(group.pods)) for group, each in targets if each is not None
     ]
-    return pack_pods(queue, found.placing.templates, found.classes.resources, work)
+    return pack_pods(queue, found.placement.templates, found.classes.resources, work)
 
 
 def members(found: Sequence[PackedNode]) -> Counter[str]:

@@ -113,15 +113,17 @@ class RemainingDomains:
         """What is left by those who do not want it near."""
         self._needed: set[str] = set()
         """Labels without which no node will do."""
-        near = (group for groups, _ in bound.near for group in groups)
-        others = any(map(self._places, (*bound.away, *near)))
+        near = (group for groups, _ in bound.affinity for group in groups)
+        others = any(map(self._places, (*bound.anti_affinity, *near)))
         self.is_concerned = others or bool(bound.spreads)
         """Whether a new node for it cannot be just anywhere."""
         self._spread(bound)
         self._near(bound)
-        for group in bound.away:
+        for group in bound.anti_affinity:
             left = (
-                self._left_by_anti_affinity if group.kind is ConstraintKind.SHUNNED else self._left
+                self._left_by_anti_affinity
+                if group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+                else self._left
             )
             _narrow_values(left, group.key, none_of(self._places(group)))
 
@@ -158,7 +160,7 @@ class RemainingDomains:
             self._need(group.key, one_of(domains_within_skew(others, itself=itself)))
 
     def _near(self, bound: TopologyConstraints) -> None:
-        for groups, itself in bound.near:
+        for groups, itself in bound.affinity:
             alone = itself and not any(map(self._places, groups))
             for group in groups:
                 allowed = ANY_VALUE if alone else one_of(self._places(group))
@@ -196,7 +198,7 @@ class TopologyAfterPlan:
         self._policy = policy
         self._registry = TopologyRegistry()
         running = (pod for node in snapshot.nodes if not node.deleting for pod in node.pods)
-        self._registry.introduce(snapshot.pods, running)
+        self._registry.register(snapshot.pods, running)
         settled = _nodes_after_plan(snapshot, plan, planned_nodes) if self._registry.groups else ()
         self._table = ExistingNodes(settled, ())
         self._numbers = {node.name: number for number, node in enumerate(self._table.nodes)}
@@ -222,9 +224,9 @@ class TopologyAfterPlan:
         self, pod: Pod, claim: PlannedNodeClaim, given_up: tuple[RelaxedPreference, ...]
     ) -> RemainingDomains | None:
         """None for a pod that may be anywhere; for those that are alike it is the very same."""
-        standing = self._registry.standing(pod)
+        standing = self._registry.matching_groups(pod)
         if not self._registry.groups or (
-            pod.constraints is NO_CONSTRAINTS and not standing.shunned
+            pod.constraints is NO_CONSTRAINTS and not standing.inverse_anti_affinity
         ):
             return None
         number = self._numbers[claim.name]
@@ -250,9 +252,12 @@ class TopologyAfterPlan:
 
     def _counting(self, pod: Pod, standing: MatchingGroups, number: int) -> Iterator[int]:
         """The groups that count the pod on this node."""
-        own = (self._registry.shunned(term) for term in pod.constraints.anti_affinity)
+        own = (
+            self._registry.inverse_anti_affinity_group(term)
+            for term in pod.constraints.anti_affinity
+        )
         labels = self._table.nodes[number].labels
-        for group in (*standing.counted, *own):
+        for group in (*standing.counting, *own):
             is_labelled = group.key in labels or group.key not in self._registry.keys
             if group.nodes >> number & 1 and is_labelled:
                 yield group.number

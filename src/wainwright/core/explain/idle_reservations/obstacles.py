@@ -81,7 +81,7 @@ class ReservedLaunch:
     def node_requirements(self, wanted: Requirements) -> Requirements:
         """What the labels of a node would be that is launched for who wants this."""
         pool = self.template.base.requirements
-        return self._type_requirements.narrow(pool).narrow(self.template.decided_here(wanted))
+        return self._type_requirements.narrow(pool).narrow(self.template.known_requirements(wanted))
 
     def is_known(self, wanted: Requirements) -> bool:
         """Whether the pool could give that with other instance types."""
@@ -101,7 +101,7 @@ class ReservedLaunch:
         found = pool.find_conflict(wanted, self.template.well_known)
         if found is not None:
             return LabelConflict(key=found.key, wanted=found.wanted, offered=found.offered)
-        asked = self.template.decided_here(wanted)
+        asked = self.template.known_requirements(wanted)
         both = pool.narrow(asked)
         if self._is(both):
             return None
@@ -256,10 +256,10 @@ def _check_host_ports(asked: ObstacleQuery) -> ReservationObstacle | None:
     if not ports:
         return None
     tolerations = (*asked.candidate.pod.tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-    terms = asked.reserved_launch.template.terms(
+    terms = asked.reserved_launch.template.compatibility(
         SchedulingRequirements(_matching_requirements(asked), tolerations, ports)
     )
-    if terms is None or terms.rows >> asked.reserved_launch.row & 1:
+    if terms is None or terms.types >> asked.reserved_launch.row & 1:
         return None
     return ReservationHostPortsTaken(ports=tuple(sorted({port.port for port in ports})))
 
@@ -285,7 +285,7 @@ def _check_pool_weight(asked: ObstacleQuery) -> ReservationObstacle | None:
 
 
 def _check_min_values(asked: ObstacleQuery) -> ReservationObstacle | None:
-    if not asked.context.strict or not asked.reserved_launch.template.minimums:
+    if not asked.context.strict or not asked.reserved_launch.template.min_values:
         return None
     return _too_few_values(asked, asked.reserved_launch.template.index.everything)
 
@@ -294,7 +294,7 @@ def _check_limits(asked: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied 
     if (
         asked.reserved_launch.limit is not None
         or not asked.context.strict
-        or not asked.reserved_launch.template.minimums
+        or not asked.reserved_launch.template.min_values
     ):
         return asked.reserved_launch.limit
     return _too_few_values(asked, asked.reserved_launch.template.limits.allowed)
@@ -303,9 +303,11 @@ def _check_limits(asked: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied 
 def _too_few_values(asked: ObstacleQuery, among: BitSet) -> MinValuesUnsatisfied | None:
     """Whether those of the types that hold the pod are less diverse than the pool asks for."""
     template, index = asked.reserved_launch.template, asked.reserved_launch.template.index
-    wanted = template.base.requirements.narrow(template.decided_here(_matching_requirements(asked)))
+    wanted = template.base.requirements.narrow(
+        template.known_requirements(_matching_requirements(asked))
+    )
     offering_groups = available_offering_groups(index, wanted, asked.context.free)
-    rows = index.compatible_types(wanted) & template.room.fitting(asked.candidate.needs)
+    rows = index.compatible_types(wanted) & template.allocatable.fitting(asked.candidate.needs)
     return check_min_values(
         template, wanted, rows & index.available_in(offering_groups) & among, offering_groups
     )
