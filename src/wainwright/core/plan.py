@@ -49,19 +49,23 @@ def plan(
     """
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
-    made = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    homes = pods_on_existing_nodes(solution.placement.nodes)
-    placed = {pod for claim in made for pod in claim.pods}
-    placed |= {pod for home in homes for pod in home.pods}
-    left = [pod for pod in snapshot.pods if pod.key not in placed]
-    again = _replanning(catalogs, options) if advise else None
-    unplaced = UnschedulableExplainer(snapshot, catalogs, options, solution, made) if left else None
+    claims = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
+    assignments = pods_on_existing_nodes(solution.placement.nodes)
+    placed = {pod for claim in claims for pod in claim.pods}
+    placed |= {pod for assignment in assignments for pod in assignment.pods}
+    unplaced_pods = [pod for pod in snapshot.pods if pod.key not in placed]
+    replanner = _replanning(catalogs, options) if advise else None
+    explainer = (
+        UnschedulableExplainer(snapshot, catalogs, options, solution, claims)
+        if unplaced_pods
+        else None
+    )
     return Plan(
-        claims=made,
-        placements=homes,
-        unschedulable=unplaced.verdicts(left, again) if unplaced is not None else (),
+        claims=claims,
+        placements=assignments,
+        unschedulable=explainer.verdicts(unplaced_pods, replanner) if explainer is not None else (),
         reservations=reservation_usage(
-            snapshot.reservations, solution.catalog_counts, made, in_flight_usage(snapshot.nodes)
+            snapshot.reservations, solution.catalog_counts, claims, in_flight_usage(snapshot.nodes)
         ),
         relaxed=relaxed_preferences(solution),
         packing=packing,
@@ -96,10 +100,10 @@ def _first_fit_solution(
 ) -> Solution:
     """Where other pods left some out, it is tried in other ways as well."""
     best = solve_snapshot(snapshot, catalogs, options)
-    for manner in FALLBACK_STRATEGIES:
+    for strategy in FALLBACK_STRATEGIES:
         if not best.is_blocked_by_topology:
             break
-        other = solve_snapshot(snapshot, catalogs, options, manner)
+        other = solve_snapshot(snapshot, catalogs, options, strategy)
         best = other if other.unplaced_count < best.unplaced_count else best
     return best
 
@@ -108,17 +112,17 @@ def solve_snapshot(
     snapshot: Snapshot,
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions,
-    manner: Strategy = FIRST_FIT,
+    strategy: Strategy = FIRST_FIT,
 ) -> Solution:
     """Every pod that can be placed, placed once."""
     gate = options.capacity_reservations
     templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
     nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
-    on_offer = available_counts(template.index for template in templates)
-    free = without_in_flight(on_offer, snapshot.nodes)
-    solution = solve(placeable, templates, nodes, free, options, manner)
-    solution.catalog_counts = on_offer
+    catalog_counts = available_counts(template.index for template in templates)
+    free_counts = without_in_flight(catalog_counts, snapshot.nodes)
+    solution = solve(placeable, templates, nodes, free_counts, options, strategy)
+    solution.catalog_counts = catalog_counts
     return solution
 
 

@@ -71,48 +71,50 @@ class SimulatedNodes(ExistingNodes):
         self._added_attachments: dict[int, set[VolumeAttachment]] = {}
 
     def place(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet = -1
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet = -1
     ) -> int | None:
-        left = wish.scheduling.compatible_nodes & among & self.remaining
-        left ^= left & wish.full_nodes
-        for short, mark in wish.too_full_nodes:
-            left ^= left & short[mark]
-        if left and wish.scheduling.ports:
-            ports = wish.scheduling.ports
-            left &= ~(self._base.with_port_conflict(ports) | self._added_ports.with_conflict(ports))
-        while left:
-            lowest = left & -left
+        candidates = pod_reqs.scheduling.compatible_nodes & among & self.remaining
+        candidates ^= candidates & pod_reqs.full_nodes
+        for too_full, position in pod_reqs.too_full_nodes:
+            candidates ^= candidates & too_full[position]
+        if candidates and pod_reqs.scheduling.ports:
+            ports = pod_reqs.scheduling.ports
+            candidates &= ~(
+                self._base.with_port_conflict(ports) | self._added_ports.with_conflict(ports)
+            )
+        while candidates:
+            lowest = candidates & -candidates
             number = lowest.bit_length() - 1
-            if self._fits(number, group, wish):
-                self._add(pod, group, wish, number)
+            if self._fits(number, pod_class, pod_reqs):
+                self._add(pod, pod_class, pod_reqs, number)
                 return number
             if number not in self._changed:
-                wish.full_nodes |= lowest  # not even the base has room
-            left ^= lowest
+                pod_reqs.full_nodes |= lowest  # not even the base has room
+            candidates ^= lowest
         return None
 
-    def _fits(self, number: int, group: PodClass, wish: PodRequirements) -> bool:
+    def _fits(self, number: int, pod_class: PodClass, pod_reqs: PodRequirements) -> bool:
         free = self._changed.get(number)
         if free is None:
             free = self._base.free(number)
-        for column, amount in wish.amounts:
+        for column, amount in pod_reqs.amounts:
             if amount > free[column]:
                 return False
-        if not group.attachments:
+        if not pod_class.attachments:
             return True
-        own = self._added_attachments.get(number, set())
-        return self._base.can_attach(number, (*group.attachments, *own))
+        added = self._added_attachments.get(number, set())
+        return self._base.can_attach(number, (*pod_class.attachments, *added))
 
-    def _add(self, pod: Pod, group: PodClass, wish: PodRequirements, number: int) -> None:
+    def _add(self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, number: int) -> None:
         free = self._changed.get(number)
         if free is None:
             free = self._changed[number] = list(self._base.free(number))
-        for column, amount in wish.amounts:
+        for column, amount in pod_reqs.amounts:
             free[column] -= amount
-        if wish.scheduling.ports:
-            self._added_ports.add(1 << number, wish.scheduling.ports)
-        if group.attachments:
-            self._added_attachments.setdefault(number, set()).update(group.attachments)
+        if pod_reqs.scheduling.ports:
+            self._added_ports.add(1 << number, pod_reqs.scheduling.ports)
+        if pod_class.attachments:
+            self._added_attachments.setdefault(number, set()).update(pod_class.attachments)
         self.placed.append((pod, number))
 
 
@@ -127,21 +129,21 @@ class SimulatedTopology(Topology):
         self._waiting_groups = {}
         self._forks: dict[int, AnyGroup] = {}
 
-    def allowed_domains(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().allowed_domains(bound.with_forks(self._forks))
+    def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().allowed_domains(constraints.with_forks(self._forks))
 
-    def drafts_with_affinity_pods(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().drafts_with_affinity_pods(bound.with_forks(self._forks))
+    def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_with_affinity_pods(constraints.with_forks(self._forks))
 
-    def drafts_outside_spread(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().drafts_outside_spread(bound.with_forks(self._forks))
+    def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_outside_spread(constraints.with_forks(self._forks))
 
-    def count_on_draft(self, group: PodClass, draft: Draft) -> None:
-        for each in group.counted_by:
+    def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
+        for each in pod_class.counted_by:
             self._count_on_draft(self._fork(each), draft)
 
-    def count_on_node(self, group: PodClass, number: int) -> None:
-        for each in group.counted_by:
+    def count_on_node(self, pod_class: PodClass, number: int) -> None:
+        for each in pod_class.counted_by:
             self._count_on_node(self._fork(each), number)
 
     def remove_pod(self, pod: Pod, number: int) -> None:
@@ -157,9 +159,9 @@ class SimulatedTopology(Topology):
         if group.domains_version is self:
             return
         group.domains_version = self
-        standing = self.domains.nodes_by_value[group.key].items()
-        left = {value for value, rows in standing if rows & group.nodes & ~self._removed}
-        group.domains = tuple(sorted(left | group.launchable))
+        nodes_by_value = self.domains.nodes_by_value[group.key].items()
+        remaining = {value for value, rows in nodes_by_value if rows & group.nodes & ~self._removed}
+        group.domains = tuple(sorted(remaining | group.launchable))
 
     def refresh_lost_domains(self) -> None:
         """Every spread looks anew at where it can go, as a value may have gone with its nodes."""
@@ -187,10 +189,10 @@ class SimulatedTopology(Topology):
             fork.add(value, -1)
 
     def _fork(self, group: AnyGroup) -> AnyGroup:
-        found = self._forks.get(group.number)
-        if found is None:
-            found = self._forks[group.number] = group.fork()
-        return found
+        fork = self._forks.get(group.number)
+        if fork is None:
+            fork = self._forks[group.number] = group.fork()
+        return fork
 
     def _label_fork(self, group: LabelGroup) -> LabelGroup:
         fork = self._fork(group)
@@ -205,16 +207,16 @@ class SimulatedPlacement(PodPlacement):
         self,
         templates: list[NodeClaimTemplate],
         nodes: SimulatedNodes,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         base: Topology | None,
     ) -> None:
         table = DraftTable(templates, CapacityIndex((), len(classes.resources)))
-        forked = None if base is None else SimulatedTopology(base, table, nodes.removed)
-        super().__init__(templates, nodes, table, ladder, classes, forked)
+        topology = None if base is None else SimulatedTopology(base, table, nodes.removed)
+        super().__init__(templates, nodes, table, pool_selector, classes, topology)
         self._fit = evaluate_fit
         self.simulated_nodes = nodes
-        self.simulated_topology = forked
+        self.simulated_topology = topology
 
     def remove_pods_of(self, numbers: Iterable[int]) -> None:
         """The pods of nodes that go are not counted there any more."""
@@ -224,14 +226,14 @@ class SimulatedPlacement(PodPlacement):
                     self.simulated_topology.remove_pod(pod, number)
             self.simulated_topology.refresh_lost_domains()
 
-    def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
+    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
         if self.table.drafts:
             raise NeedsSecondNode
-        draft = Draft(0, 1, step.template, step.option)
+        draft = Draft(0, 1, candidate.template, candidate.option)
         self.table.add(draft)
         if self.topology is not None:
             self.topology.draft_opened(draft)
-        self._add_to_draft(pod, group, step.pod_reqs, draft, narrowed=True)
+        self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,14 +273,14 @@ class ClusterSimulator:
         self._classes = PodClasses(
             movable, registry, classification_context(self._templates, self._nodes, options)
         )
-        on_offer = available_counts(template.index for template in self._templates)
-        stock = create_reservation_manager(
-            self._templates, without_in_flight(on_offer, snapshot.nodes), gate=gate
+        catalog_counts = available_counts(template.index for template in self._templates)
+        reservation_manager = create_reservation_manager(
+            self._templates, without_in_flight(catalog_counts, snapshot.nodes), gate=gate
         )
-        stock.begin_round()
+        reservation_manager.begin_round()
         prepare_tables(self._classes, self._templates, self._nodes, None)
         self._pool_selector = NodePoolSelector(
-            self._templates, NewNodeEvaluator(options.min_values_policy, stock)
+            self._templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
         )
         self._topology = self._build_topology(registry)
         self._queue_positions, self._pod_classes = self._queue_order()
@@ -298,11 +300,11 @@ class ClusterSimulator:
             stuck = tuple(sorted(pod.key for pod in pods if id(pod) not in self._queue_positions))
             return Simulation(unplaced=stuck)
         pods.sort(key=lambda pod: self._queue_positions[id(pod)])
-        rehearsal = self._start_simulation(numbers)
-        left = self._place_all(rehearsal, pods)
-        if left and self._may_be_wrong(rehearsal, left):
+        simulation = self._start_simulation(numbers)
+        unplaced = self._place_all(simulation, pods)
+        if unplaced and self._may_be_wrong(simulation, unplaced):
             return self.replan_without(names)
-        return self._result(rehearsal, left)
+        return self._result(simulation, unplaced)
 
     def replan_without(self, names: Collection[str]) -> Simulation:
         """The same, worked out from nothing: slow, and what the quick way must agree with."""
@@ -316,12 +318,14 @@ class ClusterSimulator:
             if is_reschedulable(pod)
         )
         changed = msgspec.structs.replace(self._snapshot, nodes=nodes, pods=pods)
-        made = plan(changed, self._catalogs, self._options, advise=False)
-        lost = tuple(pod for group in made.unschedulable for pod in group.pods)
-        second = tuple(pod for claim in made.claims[1:] for pod in claim.pods)
+        replanned = plan(changed, self._catalogs, self._options, advise=False)
+        lost = tuple(pod for group in replanned.unschedulable for pod in group.pods)
+        second = tuple(pod for claim in replanned.claims[1:] for pod in claim.pods)
         if lost or second:
             return Simulation(unplaced=tuple(sorted((*lost, *second))))
-        return Simulation(placements=made.placements, claim=made.claims[0] if made.claims else None)
+        return Simulation(
+            placements=replanned.placements, claim=replanned.claims[0] if replanned.claims else None
+        )
 
     def _empty_capacity_index(self) -> CapacityIndex:
         return CapacityIndex((), len(self._classes.resources))
@@ -337,59 +341,59 @@ class ClusterSimulator:
         return topology
 
     def _queue_order(self) -> tuple[dict[int, int], dict[int, PodClass]]:
-        ranks: dict[int, int] = {}
-        groups: dict[int, PodClass] = {}
-        for run in build_queue(self._classes.all):
-            for pod in run.pods:
-                ranks[id(pod)] = len(ranks)
-                groups[id(pod)] = run.pod_class
-        return ranks, groups
+        positions: dict[int, int] = {}
+        pod_classes: dict[int, PodClass] = {}
+        for batch in build_queue(self._classes.all):
+            for pod in batch.pods:
+                positions[id(pod)] = len(positions)
+                pod_classes[id(pod)] = batch.pod_class
+        return positions, pod_classes
 
     def _start_simulation(self, numbers: Sequence[int]) -> SimulatedPlacement:
         removed = 0
         for number in numbers:
             removed |= 1 << number
-        overlay = SimulatedNodes(self._nodes, removed)
-        found = SimulatedPlacement(
-            self._templates, overlay, self._pool_selector, self._classes, self._topology
+        nodes = SimulatedNodes(self._nodes, removed)
+        simulation = SimulatedPlacement(
+            self._templates, nodes, self._pool_selector, self._classes, self._topology
         )
-        found.strict_weights = self._options.strict_weights
-        found.evaluate_pools = lambda ask: evaluate_pools(ask, self._templates)
-        found.remove_pods_of(numbers)
-        return found
+        simulation.strict_weights = self._options.strict_weights
+        simulation.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, self._templates)
+        simulation.remove_pods_of(numbers)
+        return simulation
 
-    def _place_all(self, rehearsal: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
+    def _place_all(self, simulation: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
         """Those left over after passes in which nobody gained a place any more."""
-        left, before = pods, -1
-        while left and len(left) != before:
-            before, waiting, left = len(left), left, []
+        unplaced, before = pods, -1
+        while unplaced and len(unplaced) != before:
+            before, waiting, unplaced = len(unplaced), unplaced, []
             for number, pod in enumerate(waiting):
                 try:
-                    found = self._is_placed(rehearsal, pod)
+                    is_placed = self._is_placed(simulation, pod)
                 except NeedsSecondNode:
-                    return [*left, *waiting[number:]]
-                if not found:
-                    left.append(pod)
-        return left
+                    return [*unplaced, *waiting[number:]]
+                if not is_placed:
+                    unplaced.append(pod)
+        return unplaced
 
-    def _is_placed(self, rehearsal: SimulatedPlacement, pod: Pod) -> bool:
-        return rehearsal.place(pod, self._pod_classes[id(pod)]) is PlacementResult.PLACED
+    def _is_placed(self, simulation: SimulatedPlacement, pod: Pod) -> bool:
+        return simulation.place(pod, self._pod_classes[id(pod)]) is PlacementResult.PLACED
 
-    def _may_be_wrong(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> bool:
+    def _may_be_wrong(self, simulation: SimulatedPlacement, unplaced: Sequence[Pod]) -> bool:
         """Whether a later round could help: limits, or slots hidden behind them."""
         if any(template.pool.limits for template in self._templates):
-            return bool(rehearsal.table.drafts)
+            return bool(simulation.table.drafts)
         return any(
-            stage.topology_constraints is not None
-            for p in left
-            for stage in self._pod_classes[id(p)].levels
+            level.topology_constraints is not None
+            for p in unplaced
+            for level in self._pod_classes[id(p)].levels
         )
 
-    def _result(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> Simulation:
-        if left:
-            return Simulation(unplaced=tuple(sorted(pod.key for pod in left)))
+    def _result(self, simulation: SimulatedPlacement, unplaced: Sequence[Pod]) -> Simulation:
+        if unplaced:
+            return Simulation(unplaced=tuple(sorted(pod.key for pod in unplaced)))
         taken: dict[int, list[str]] = {}
-        for pod, number in rehearsal.simulated_nodes.placed:
+        for pod, number in simulation.simulated_nodes.placed:
             taken.setdefault(number, []).append(pod.key)
         placements = [
             NodeAssignment(node=self._nodes.nodes[number].name, pods=tuple(sorted(pods)))
@@ -397,13 +401,13 @@ class ClusterSimulator:
         ]
         return Simulation(
             placements=tuple(sorted(placements, key=lambda each: each.node)),
-            claim=self._claim(rehearsal),
+            claim=self._claim(simulation),
         )
 
-    def _claim(self, rehearsal: SimulatedPlacement) -> PlannedNodeClaim | None:
-        if not rehearsal.table.drafts:
+    def _claim(self, simulation: SimulatedPlacement) -> PlannedNodeClaim | None:
+        if not simulation.table.drafts:
             return None
-        draft = rehearsal.table.drafts[0]
+        draft = simulation.table.drafts[0]
         draft.pin(
             choose_offering(
                 draft.launch_options, self._pool_selector.reservation_manager.available_count

@@ -49,10 +49,12 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
             self.requirements.allowed(CAPACITY_TYPE)
         )
 
-    def meets_min_values(self, rows: BitSet, offering_groups: OfferingGroupSet) -> bool:
+    def meets_min_values(self, types: BitSet, offering_groups: OfferingGroupSet) -> bool:
         """Whether these types, bought there, are still diverse enough."""
         return all(
-            self.index.has_values(key, count, rows, offering_groups, self.requirements.allowed(key))
+            self.index.has_values(
+                key, count, types, offering_groups, self.requirements.allowed(key)
+            )
             for key, count in self.min_values
             if count
         )
@@ -66,23 +68,23 @@ class LaunchChoice(NamedTuple):
     offering: Offering
 
 
-def hourly_cost(index: InstanceTypeIndex, row: int, offering: Offering) -> float:
+def hourly_cost(index: InstanceTypeIndex, type_number: int, offering: Offering) -> float:
     """USD per hour for a node of the type, bought in this way, with the fees beside."""
-    return offering.price + index.types[row].fee
+    return offering.price + index.types[type_number].fee
 
 
-def choose_offering(left: LaunchOptions, free: Callable[[str], int]) -> LaunchChoice:
+def choose_offering(options: LaunchOptions, available_count: Callable[[str], int]) -> LaunchChoice:
     """What would be bought now; `free` tells how many slots a reservation has left."""
-    index = left.index
-    if left.held:
-        best = index.find_cheapest(_reserved_types(left), left.held)
+    index = options.index
+    if options.held:
+        best = index.find_cheapest(_reserved_types(options), options.held)
         assert best is not None, "what a claim holds is sold"
-        return _most_available_reservation(left, LaunchChoice(*best), free)
-    rows, spot = _without_exotic_types(left), left.spot
-    best = index.find_cheapest(rows, left.offering_groups)
+        return _most_available_reservation(options, LaunchChoice(*best), available_count)
+    types, spot = _without_exotic_types(options), options.spot
+    best = index.find_cheapest(types, options.offering_groups)
     assert best is not None, "a claim is left at least one offering"
     if spot and not spot >> best[1] & 1:
-        other = index.find_cheapest(rows, spot)
+        other = index.find_cheapest(types, spot)
         best = other if other is not None and _is_not_dearer(index, other, best) else best
     return LaunchChoice(*best)
 
@@ -98,7 +100,13 @@ def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> Launc
             held |= (offering_group.reservation_id in held_ids) << number
     return LaunchOptions(
         index=index,
-        types=_bit_set([row for row, kind in enumerate(index.types) if kind.name in names]),
+        types=_bit_set(
+            [
+                type_number
+                for type_number, instance_type in enumerate(index.types)
+                if instance_type.name in names
+            ]
+        ),
         offering_groups=admitted ^ (admitted & reserved),
         held=admitted & held,
         requirements=claim.requirements,
@@ -106,92 +114,102 @@ def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> Launc
     )
 
 
-def launch_candidates(left: LaunchOptions) -> LaunchOptions:
+def launch_candidates(options: LaunchOptions) -> LaunchOptions:
     """The types and markets among which the launch request lets the cloud choose."""
-    if left.held:
-        rows = _reserved_types(left)
-        return msgspec.structs.replace(left, types=rows, offering_groups=left.held, min_values=())
-    return _of_one_capacity_type(msgspec.structs.replace(left, types=_without_exotic_types(left)))
+    if options.held:
+        types = _reserved_types(options)
+        return msgspec.structs.replace(
+            options, types=types, offering_groups=options.held, min_values=()
+        )
+    return _of_one_capacity_type(
+        msgspec.structs.replace(options, types=_without_exotic_types(options))
+    )
 
 
-def zone_of(left: LaunchOptions, buy: LaunchChoice) -> str | None:
+def zone_of(options: LaunchOptions, choice: LaunchChoice) -> str | None:
     """The zone that would be launched in, which is one of the zones that the claim may choose.
 
     Where the offering leaves it open it is the first allowed one that the catalogue knows, or if
     it knows none, the first that is asked for.
     """
-    if buy.offering.zone is not None:
-        return buy.offering.zone
-    stated = left.index.offering_groups[buy.offering_group].requirements.allowed(ZONE)
-    allowed = left.requirements.allowed(ZONE)
-    known = left.index.zones if stated.open else stated.values
-    asked = None if allowed.open else allowed.any() or None
-    return min(filter(allowed.admits, known), default=asked)
+    if choice.offering.zone is not None:
+        return choice.offering.zone
+    stated = options.index.offering_groups[choice.offering_group].requirements.allowed(ZONE)
+    allowed = options.requirements.allowed(ZONE)
+    zones = options.index.zones if stated.open else stated.values
+    required = None if allowed.open else allowed.any() or None
+    return min(filter(allowed.admits, zones), default=required)
 
 
-def capacity_type_of(left: LaunchOptions, buy: LaunchChoice) -> str:
+def capacity_type_of(options: LaunchOptions, choice: LaunchChoice) -> str:
     """What it would be launched as: on-demand where the offering leaves it open, if that may be."""
-    if buy.offering.capacity_type is not None:
-        return buy.offering.capacity_type
-    sold = left.index.offering_groups[buy.offering_group].requirements.allowed(CAPACITY_TYPE)
-    both = sold & left.requirements.allowed(CAPACITY_TYPE)
-    return ON_DEMAND if both.admits(ON_DEMAND) else both.any()
+    if choice.offering.capacity_type is not None:
+        return choice.offering.capacity_type
+    offered = options.index.offering_groups[choice.offering_group].requirements.allowed(
+        CAPACITY_TYPE
+    )
+    allowed = offered & options.requirements.allowed(CAPACITY_TYPE)
+    return ON_DEMAND if allowed.admits(ON_DEMAND) else allowed.any()
 
 
-def without_exotic_types(left: LaunchOptions) -> BitSet:
+def without_exotic_types(options: LaunchOptions) -> BitSet:
     """The types among which the best buy is looked for: with a slot those that have one."""
-    return _reserved_types(left) if left.held else _without_exotic_types(left)
+    return _reserved_types(options) if options.held else _without_exotic_types(options)
 
 
-def _without_exotic_types(left: LaunchOptions) -> BitSet:
+def _without_exotic_types(options: LaunchOptions) -> BitSet:
     """The types without whole machines and accelerators that nobody asked for."""
-    index = left.index
-    metal = index.metal & left.types
-    accelerated = index.accelerated & left.types
+    index = options.index
+    metal = index.metal & options.types
+    accelerated = index.accelerated & options.types
     if not metal | accelerated:
-        return left.types
-    metal ^= metal & _types_named(left, INSTANCE_TYPE, INSTANCE_SIZE)
-    accelerated ^= accelerated & _types_named(left, INSTANCE_TYPE, INSTANCE_FAMILY)
-    rows = left.types ^ (metal | accelerated)
-    return rows if rows and left.meets_min_values(rows, left.offering_groups) else left.types
+        return options.types
+    metal ^= metal & _types_named(options, INSTANCE_TYPE, INSTANCE_SIZE)
+    accelerated ^= accelerated & _types_named(options, INSTANCE_TYPE, INSTANCE_FAMILY)
+    types = options.types ^ (metal | accelerated)
+    return (
+        types
+        if types and options.meets_min_values(types, options.offering_groups)
+        else options.types
+    )
 
 
-def _types_named(left: LaunchOptions, *keys: str) -> BitSet:
+def _types_named(options: LaunchOptions, *keys: str) -> BitSet:
     """The types that a list of values in the requirements names."""
-    found = 0
+    types = 0
     for key in keys:
-        requirement = left.requirements.get(key)
+        requirement = options.requirements.get(key)
         if requirement is not None and not requirement.allowed.open:
-            found |= left.index.compatible_types(Requirements([requirement]))
-    return found
+            types |= options.index.compatible_types(Requirements([requirement]))
+    return types
 
 
-def _of_one_capacity_type(left: LaunchOptions) -> LaunchOptions:
-    index, spot = left.index, left.spot
-    on_demand = left.offering_groups ^ spot
-    cheapest_spot = index.find_cheapest(left.types, spot)
-    cheapest_other = index.find_cheapest(left.types, on_demand)
+def _of_one_capacity_type(options: LaunchOptions) -> LaunchOptions:
+    index, spot = options.index, options.spot
+    on_demand = options.offering_groups ^ spot
+    cheapest_spot = index.find_cheapest(options.types, spot)
+    cheapest_other = index.find_cheapest(options.types, on_demand)
     if cheapest_spot is None:
-        rows, offering_groups = left.types & index.available_in(on_demand), on_demand
+        types, offering_groups = options.types & index.available_in(on_demand), on_demand
     elif cheapest_other is None:
-        rows, offering_groups = left.types & index.available_in(spot), spot
+        types, offering_groups = options.types & index.available_in(spot), spot
     elif _is_not_dearer(index, cheapest_spot, cheapest_other):
-        rows, offering_groups = _types_not_dearer(left, spot, cheapest_other), spot
+        types, offering_groups = _types_not_dearer(options, spot, cheapest_other), spot
     else:
-        rows, offering_groups = left.types & index.available_in(on_demand), on_demand
-    return msgspec.structs.replace(left, types=rows, offering_groups=offering_groups)
+        types, offering_groups = options.types & index.available_in(on_demand), on_demand
+    return msgspec.structs.replace(options, types=types, offering_groups=offering_groups)
 
 
 def _types_not_dearer(
-    left: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
+    options: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
     """The types sold for at most the cost, unless minValues need the others as well."""
-    offers = left.index.offers(left.types, offering_groups)
-    rows = _bit_set({each[0] for each in offers if _is_not_dearer(left.index, each, other)})
+    offers = options.index.offers(options.types, offering_groups)
+    types = _bit_set({each[0] for each in offers if _is_not_dearer(options.index, each, other)})
     return (
-        rows
-        if left.meets_min_values(rows, offering_groups)
-        else left.types & left.index.available_in(offering_groups)
+        types
+        if options.meets_min_values(types, offering_groups)
+        else options.types & options.index.available_in(offering_groups)
     )
 
 
@@ -202,32 +220,34 @@ def _is_not_dearer(
     return hourly_cost(index, spot[0], spot[2]) <= hourly_cost(index, other[0], other[2])
 
 
-def _reserved_types(left: LaunchOptions) -> BitSet:
+def _reserved_types(options: LaunchOptions) -> BitSet:
     """The ordinary ones among the types that have a slot."""
-    rows = left.reserved_types or left.types & left.index.available_in(left.held)
-    if not (left.index.metal | left.index.accelerated) & rows:
-        return rows
+    types = options.reserved_types or options.types & options.index.available_in(options.held)
+    if not (options.index.metal | options.index.accelerated) & types:
+        return types
     return _without_exotic_types(
-        msgspec.structs.replace(left, types=rows, offering_groups=left.held, min_values=())
+        msgspec.structs.replace(options, types=types, offering_groups=options.held, min_values=())
     )
 
 
 def _most_available_reservation(
-    left: LaunchOptions, best: LaunchChoice, free: Callable[[str], int]
+    options: LaunchOptions, best: LaunchChoice, available_count: Callable[[str], int]
 ) -> LaunchChoice:
     """Of equal reservations the one with the most slots left."""
-    equal = left.index.cheapest_offerings(best.type_number, left.held)
+    equal = options.index.cheapest_offerings(best.type_number, options.held)
     if len(equal) == 1:
         return best
     return min(
         (LaunchChoice(*each) for each in equal),
-        key=lambda buy: _reservation_order(buy.offering, free),
+        key=lambda choice: _reservation_order(choice.offering, available_count),
     )
 
 
-def _reservation_order(offering: Offering, free: Callable[[str], int]) -> tuple[str, int, str]:
+def _reservation_order(
+    offering: Offering, available_count: Callable[[str], int]
+) -> tuple[str, int, str]:
     name = offering.reservation_id or ""
-    return offering.zone or "", -free(name), name
+    return offering.zone or "", -available_count(name), name
 
 
 def _bit_set(numbers: "list[int] | set[int]") -> BitSet:

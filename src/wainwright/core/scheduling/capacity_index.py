@@ -29,69 +29,71 @@ class CapacityIndex:
 
     __slots__ = ("_entries", "_levels", "_sizes")
 
-    def __init__(self, wishes: Iterable[PodRequirements], resources: int) -> None:
-        asked: list[set[int]] = [set() for _ in range(resources)]
-        for wish in wishes:
-            for column, amount in wish.amounts:
-                asked[column].add(amount)
-        self._sizes = [_sampled(sorted(amounts)) for amounts in asked]
-        self._levels = [_levels(len(marks)) for marks in self._sizes]
+    def __init__(self, pod_requirements: Iterable[PodRequirements], resources: int) -> None:
+        amounts_by_resource: list[set[int]] = [set() for _ in range(resources)]
+        for pod_reqs in pod_requirements:
+            for column, amount in pod_reqs.amounts:
+                amounts_by_resource[column].add(amount)
+        self._sizes = [_sampled(sorted(amounts)) for amounts in amounts_by_resource]
+        self._levels = [_levels(len(sizes)) for sizes in self._sizes]
         self._entries = [_entries(levels) for levels in self._levels]
 
     def entries(self, amounts: Amounts) -> Sequence[IndexEntry]:
         """Where to read who is too full for the amounts."""
         return tuple(
             [
-                place
+                entry
                 for column, amount in amounts
                 if self._sizes[column]  # of what nobody may have nobody is short
-                for place in self._entries[column][bisect_right(self._sizes[column], amount) - 1]
+                for entry in self._entries[column][bisect_right(self._sizes[column], amount) - 1]
             ]
         )
 
     def update(self, bit: BitSet, column: int, free: int, before: int) -> int:
         """Notes that only so much is free; gives back how far down the sizes that goes."""
-        marks = self._sizes[column]
-        if before == 0 or marks[before - 1] <= free:
+        sizes = self._sizes[column]
+        if before == 0 or sizes[before - 1] <= free:
             return before
-        now = place = bisect_right(marks, free, 0, before)
+        lowest = start = bisect_right(sizes, free, 0, before)
         for level in self._levels[column]:
-            edge = (
-                min(before, -(-place // BLOCK_SIZE) * BLOCK_SIZE)
+            end = (
+                min(before, -(-start // BLOCK_SIZE) * BLOCK_SIZE)
                 if len(level) > BLOCK_SIZE
                 else before
             )
-            for mark in range(place, edge):
-                level[mark] |= bit
-            if edge == before:
+            for position in range(start, end):
+                level[position] |= bit
+            if end == before:
                 break
-            place, before = edge // BLOCK_SIZE, (before - 1) // BLOCK_SIZE + 1
-        return now
+            start, before = end // BLOCK_SIZE, (before - 1) // BLOCK_SIZE + 1
+        return lowest
 
-    def remove(self, rows: BitSet) -> None:
+    def remove(self, drafts: BitSet) -> None:
         """Strikes them out, as they may have more room than was thought."""
-        for level in chain.from_iterable(self._levels) if rows else ():
-            for mark, too_full in enumerate(level):
-                level[mark] = too_full ^ (too_full & rows)
+        for level in chain.from_iterable(self._levels) if drafts else ():
+            for position, too_full in enumerate(level):
+                level[position] = too_full ^ (too_full & drafts)
 
     def initial_levels(self) -> list[int]:
         """The levels of a row that has not been entered yet."""
-        return [len(marks) for marks in self._sizes]
+        return [len(sizes) for sizes in self._sizes]
 
 
-def _levels(sizes: int) -> list[list[BitSet]]:
+def _levels(count: int) -> list[list[BitSet]]:
     """Who is entered beside each size, beside each block of them, and so on; the last are few."""
-    found = [[0] * sizes]
-    while len(found[-1]) > BLOCK_SIZE:
-        found.append([0] * -(-len(found[-1]) // BLOCK_SIZE))
-    return found
+    levels = [[0] * count]
+    while len(levels[-1]) > BLOCK_SIZE:
+        levels.append([0] * -(-len(levels[-1]) // BLOCK_SIZE))
+    return levels
 
 
 def _entries(levels: list[list[BitSet]]) -> list[tuple[IndexEntry, ...]]:
     """For each size where to look: beside it and beside all that it is part of."""
     above: list[tuple[IndexEntry, ...]] = [()]
     for level in reversed(levels):
-        above = [((level, mark), *above[mark // BLOCK_SIZE]) for mark in range(len(level))]
+        above = [
+            ((level, position), *above[position // BLOCK_SIZE]) for position in range(len(level))
+        ]
     return above
 
 

@@ -52,50 +52,50 @@ class CompiledRequirements:
 
     def __init__(
         self,
-        ground: CompilationContext,
+        context: CompilationContext,
         requirements: Requirements,
-        known: "dict[Requirements, CompiledRequirements]",
+        cache: "dict[Requirements, CompiledRequirements]",
     ) -> None:
-        index = ground.index
+        index = context.index
         admitted = index.compatible_groups(requirements)
         self.requirements = requirements
-        self.types: BitSet = ground.usable & index.compatible_types(requirements)
+        self.types: BitSet = context.usable & index.compatible_types(requirements)
         """Types with the labels, sold or not."""
-        self.reserved: OfferingGroupSet = admitted & ground.reserved
+        self.reserved: OfferingGroupSet = admitted & context.reserved
         self.offering_groups: OfferingGroupSet = admitted ^ self.reserved
         """Where anybody may buy as much as he likes."""
         self.offered: BitSet = index.available_in(self.offering_groups)
         """Types sold in those."""
-        self._context = ground
-        self._cache = known
+        self._context = context
+        self._cache = cache
         self._combined: dict[Requirements, CompiledRequirements | None] = {}
 
-    def combine(self, asked: Requirements) -> "CompiledRequirements | None":
+    def combine(self, other: Requirements) -> "CompiledRequirements | None":
         """Both at once, or None if no node can be both."""
-        if asked in self._combined:
-            return self._combined[asked]
-        found = self._compile_combined(asked)
-        self._combined[asked] = found
-        return found
+        if other in self._combined:
+            return self._combined[other]
+        result = self._compile_combined(other)
+        self._combined[other] = result
+        return result
 
-    def _compile_combined(self, asked: Requirements) -> "CompiledRequirements | None":
-        if not self.requirements.is_compatible(asked, self._context.well_known):
+    def _compile_combined(self, other: Requirements) -> "CompiledRequirements | None":
+        if not self.requirements.is_compatible(other, self._context.well_known):
             return None
-        together = self.requirements.narrow(asked)
-        if together is self.requirements:
+        combined = self.requirements.narrow(other)
+        if combined is self.requirements:
             return self
-        found = self._cache.get(together)
-        if found is None:
+        compiled = self._cache.get(combined)
+        if compiled is None:
             if len(self._cache) >= MAX_CACHED:
                 self._cache.clear()
-            found = self._cache[together] = CompiledRequirements(
-                self._context, together, self._cache
+            compiled = self._cache[combined] = CompiledRequirements(
+                self._context, combined, self._cache
             )
-        return found
+        return compiled
 
 
 def compile_requirements(
-    ground: CompilationContext, requirements: Requirements
+    context: CompilationContext, requirements: Requirements
 ) -> CompiledRequirements:
     """The first of a pool, of which all others come."""
-    return CompiledRequirements(ground, requirements, {})
+    return CompiledRequirements(context, requirements, {})

@@ -52,22 +52,22 @@ class Draft:
     )
 
     def __init__(
-        self, number: int, round_number: int, template: NodeClaimTemplate, answer: NewNodeOption
+        self, number: int, round_number: int, template: NodeClaimTemplate, option: NewNodeOption
     ) -> None:
-        assert answer.compiled is not None
+        assert option.compiled is not None
         self.number = number
         self.bit: BitSet = 1 << number
         self.round = round_number
         self.template = template
-        self.compiled: CompiledRequirements = answer.compiled
-        self.types: BitSet = answer.types
-        self.held: OfferingGroupSet = answer.held
+        self.compiled: CompiledRequirements = option.compiled
+        self.types: BitSet = option.types
+        self.held: OfferingGroupSet = option.held
         """Reserved markets where it holds a slot; it has to keep one of them if it had any."""
         self.reserved_types: BitSet = template.pool_reservations.available_in(
-            answer.held, answer.types
+            option.held, option.types
         )
-        self.min_values = answer.min_values
-        self.witnesses: Witnesses = answer.witnesses
+        self.min_values = option.min_values
+        self.witnesses: Witnesses = option.witnesses
         self.totals = [0] * len(template.allocatable_tables)
         self.largest_positions = [-1] * len(template.allocatable_tables)
         self.largest = [-1] * len(template.allocatable_tables)
@@ -94,10 +94,10 @@ class Draft:
             min_values=self.min_values,
         )
 
-    def pin(self, buy: LaunchChoice) -> None:
+    def pin(self, choice: LaunchChoice) -> None:
         """From now on it is that machine, and takes only what fits there."""
-        self.launch_choice = buy
-        self.pinned_type, self.pinned_group = 1 << buy.type_number, 1 << buy.offering_group
+        self.launch_choice = choice
+        self.pinned_type, self.pinned_group = 1 << choice.type_number, 1 << choice.offering_group
 
     @property
     def sizing_types(self) -> BitSet:
@@ -115,9 +115,9 @@ class DraftChange:
 
     __slots__ = ("compiled", "held", "reserved_types", "types", "witnesses")
 
-    def __init__(self, draft: Draft, rows: BitSet, narrowing: CompiledRequirements) -> None:
-        self.types = rows
-        self.compiled = narrowing
+    def __init__(self, draft: Draft, types: BitSet, compiled: CompiledRequirements) -> None:
+        self.types = types
+        self.compiled = compiled
         self.held = draft.held
         self.reserved_types = draft.reserved_types
         self.witnesses = draft.witnesses
@@ -126,7 +126,9 @@ class DraftChange:
 class DraftTable:
     """All drafts of a plan, with the indexes that find the right one for a pod."""
 
-    def __init__(self, templates: Sequence[NodeClaimTemplate], slack: CapacityIndex) -> None:
+    def __init__(
+        self, templates: Sequence[NodeClaimTemplate], capacity_index: CapacityIndex
+    ) -> None:
         self.drafts: list[Draft] = []
         self.by_template: list[BitSet] = [0] * len(templates)
         self.unreserved: BitSet = 0
@@ -137,33 +139,33 @@ class DraftTable:
         self.inflight: BitSet = 0
         """Those of earlier rounds: machines under way."""
         self._by_pod_count: list[BitSet] = [0]
-        self.capacity_index = slack
+        self.capacity_index = capacity_index
         self._ports = HostPortUsage()
 
-    def candidates(self, wish: PodRequirements, among: BitSet) -> BitSet:
+    def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
         """Those of the drafts that nothing speaks against until it is tried."""
         if not among:
             return 0
-        ask = wish.scheduling
-        left = among ^ (among & (wish.rejected_by | ask.rejected_by))
-        for number in ask.incompatible_pools:
-            left ^= left & self.by_template[number]
-        for short, mark in wish.too_full_drafts:
-            if not left:
+        scheduling = pod_reqs.scheduling
+        candidates = among ^ (among & (pod_reqs.rejected_by | scheduling.rejected_by))
+        for number in scheduling.incompatible_pools:
+            candidates ^= candidates & self.by_template[number]
+        for too_full, position in pod_reqs.too_full_drafts:
+            if not candidates:
                 break
-            left ^= left & short[mark]
-        if left and ask.ports:
-            left ^= left & self._ports.with_conflict(ask.ports)
-        return left
+            candidates ^= candidates & too_full[position]
+        if candidates and scheduling.ports:
+            candidates ^= candidates & self._ports.with_conflict(scheduling.ports)
+        return candidates
 
     def free_resources(self, draft: Draft) -> list[int]:
         """How much of each resource the draft can take, if each is looked at by itself."""
         return [most - taken for most, taken in zip(draft.largest, draft.totals, strict=True)]
 
-    def with_room(self, drafts: BitSet, short: Sequence[IndexEntry]) -> BitSet:
+    def with_room(self, drafts: BitSet, entries: Sequence[IndexEntry]) -> BitSet:
         """Those of the drafts that have at least that much room."""
-        for rows, mark in short:
-            drafts ^= drafts & rows[mark]
+        for too_full, position in entries:
+            drafts ^= drafts & too_full[position]
         return drafts
 
     def emptiest(self, drafts: BitSet) -> Draft:
@@ -178,9 +180,13 @@ class DraftTable:
             chosen = [self.drafts[number] for number in iter_bits(drafts)]
             return min(chosen, key=_pod_count_order)
         for pods, level in enumerate(self._by_pod_count):
-            found = level & drafts
-            if found:
-                number = found.bit_length() if pods > 1 else (found & -found).bit_length()
+            drafts_of_level = level & drafts
+            if drafts_of_level:
+                number = (
+                    drafts_of_level.bit_length()
+                    if pods > 1
+                    else (drafts_of_level & -drafts_of_level).bit_length()
+                )
                 return self.drafts[number - 1]
         raise AssertionError("every draft of the round is at some level")
 
@@ -198,28 +204,30 @@ class DraftTable:
             self.unreserved |= draft.bit
         draft.index_levels = self.capacity_index.initial_levels()
 
-    def add_pod(self, pod: Pod, wish: PodRequirements, draft: Draft, *, narrowed: bool) -> None:
+    def add_pod(self, pod: Pod, pod_reqs: PodRequirements, draft: Draft, *, narrowed: bool) -> None:
         """Puts the pod on the draft, whose types may have been narrowed for it before."""
-        for column, amount in wish.amounts:
+        for column, amount in pod_reqs.amounts:
             draft.totals[column] += amount
         draft.pods.append(pod)
-        if wish.scheduling.ports:
-            self._ports.add(draft.bit, wish.scheduling.ports)
+        if pod_reqs.scheduling.ports:
+            self._ports.add(draft.bit, pod_reqs.scheduling.ports)
         if not draft.pinned_type:
             self._raise_pod_count(draft)
         if narrowed and not draft.pinned_type:
             self.update_capacity(draft)
         else:
-            self._update_index(draft, wish.columns)
+            self._update_index(draft, pod_reqs.columns)
 
     def update_capacity(self, draft: Draft) -> None:
         """Looks anew at how much the draft can hold, after its types have changed."""
-        rows, places = draft.sizing_types, draft.largest_positions
-        for column, sizes in enumerate(draft.template.allocatable_tables):
-            place = places[column]
-            if place < 0 or not sizes[1][place] & rows:  # mostly the largest type is still there
-                place = places[column] = largest_amount_position(sizes, rows)
-                draft.largest[column] = sizes[0][place] if place >= 0 else -1
+        types, positions = draft.sizing_types, draft.largest_positions
+        for column, table in enumerate(draft.template.allocatable_tables):
+            position = positions[column]
+            if (
+                position < 0 or not table[1][position] & types
+            ):  # mostly the largest type is still there
+                position = positions[column] = largest_amount_position(table, types)
+                draft.largest[column] = table[0][position] if position >= 0 else -1
         self._update_index(draft, range(len(draft.largest)))
 
     def _update_index(self, draft: Draft, columns: Sequence[int]) -> None:
@@ -246,57 +254,59 @@ class DraftTable:
 
 
 def _pod_count_order(draft: Draft) -> tuple[int, int]:
-    pods = len(draft.pods)
-    return pods, -draft.number if pods > 1 else draft.number
+    count = len(draft.pods)
+    return count, -draft.number if count > 1 else draft.number
 
 
-def try_fit(draft: Draft, wish: PodRequirements) -> DraftChange | None:
+def try_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
     """What becomes of the draft with one more such pod on it; None, for good, if it cannot be."""
-    change = evaluate_fit(draft, wish)
+    change = evaluate_fit(draft, pod_reqs)
     if change is None:
-        terms = wish.scheduling.compatibility[draft.template.number]
-        if terms is None or not draft.types & terms.types:
-            wish.scheduling.rejected_by |= draft.bit
+        compatibility = pod_reqs.scheduling.compatibility[draft.template.number]
+        if compatibility is None or not draft.types & compatibility.types:
+            pod_reqs.scheduling.rejected_by |= draft.bit
         else:
-            wish.rejected_by |= draft.bit
+            pod_reqs.rejected_by |= draft.bit
     return change
 
 
-def evaluate_fit(draft: Draft, wish: PodRequirements) -> DraftChange | None:
+def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
     """The same without remembering it.
 
     Sets are cut down first, as that is cheap and refuses most; requirements are put together only
     for what is left.
     """
     template = draft.template
-    terms = wish.scheduling.compatibility[template.number]
-    assert terms is not None, "the candidates of a wish are of pools that take it"
-    rows = draft.types & terms.types
+    compatibility = pod_reqs.scheduling.compatibility[template.number]
+    assert compatibility is not None, "the candidates of a wish are of pools that take it"
+    types = draft.types & compatibility.types
     totals, sizes = draft.totals, template.allocatable_tables
-    for column, amount in wish.amounts if rows else ():
-        amounts, having = sizes[column]
-        rows &= having[bisect_left(amounts, totals[column] + amount)]
-    change = _change_for(draft, terms, rows) if rows else None
+    for column, amount in pod_reqs.amounts if types else ():
+        amounts, types_with_at_least = sizes[column]
+        types &= types_with_at_least[bisect_left(amounts, totals[column] + amount)]
+    change = _change_for(draft, compatibility, types) if types else None
     return change if change is not None and _meets_min_values(draft, change) else None
 
 
-def narrow_draft(draft: Draft, asked: Requirements) -> DraftChange | None:
+def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:
     """What becomes of the draft when more is required of it; None if that cannot be."""
-    narrowing = draft.compiled.combine(asked)
-    if narrowing is None:
+    compiled = draft.compiled.combine(requirements)
+    if compiled is None:
         return None
-    change = DraftChange(draft, draft.types, narrowing)
-    fine = _is_valid(draft, change)
-    return change if fine and _meets_min_values(draft, change) else None
+    change = DraftChange(draft, draft.types, compiled)
+    is_valid = _is_valid(draft, change)
+    return change if is_valid and _meets_min_values(draft, change) else None
 
 
-def _change_for(draft: Draft, terms: PoolCompatibility, rows: BitSet) -> DraftChange | None:
-    narrowing: CompiledRequirements | None = draft.compiled
-    if not terms.is_implied:
-        narrowing = draft.compiled.combine(terms.requirements)
-    if narrowing is None:
+def _change_for(
+    draft: Draft, compatibility: PoolCompatibility, types: BitSet
+) -> DraftChange | None:
+    compiled: CompiledRequirements | None = draft.compiled
+    if not compatibility.is_implied:
+        compiled = draft.compiled.combine(compatibility.requirements)
+    if compiled is None:
         return None
-    change = DraftChange(draft, rows, narrowing)
+    change = DraftChange(draft, types, compiled)
     return change if _is_valid(draft, change) else None
 
 
@@ -338,24 +348,24 @@ def _keeps_reserved_offering(draft: Draft, change: DraftChange, kept: BitSet) ->
 
 
 def _matches_pinned_offering(draft: Draft, change: DraftChange) -> bool:
-    bought = change.compiled.offering_groups | change.held
-    return bool(change.types & draft.pinned_type) and bool(bought & draft.pinned_group)
+    groups = change.compiled.offering_groups | change.held
+    return bool(change.types & draft.pinned_type) and bool(groups & draft.pinned_group)
 
 
 def _meets_min_values(draft: Draft, change: DraftChange) -> bool:
     if not draft.min_values:
         return True
     offering_groups = change.compiled.offering_groups | change.held
-    diversity = draft.template.min_values_checker
+    checker = draft.template.min_values_checker
     if change.compiled is draft.compiled:
-        found = diversity.recheck(
+        witnesses = checker.recheck(
             draft.min_values, draft.witnesses, change.compiled, change.types, offering_groups
         )
     else:
-        found = diversity.witnesses(
+        witnesses = checker.witnesses(
             draft.min_values, change.compiled, change.types, offering_groups
         )
-    if found is None:
+    if witnesses is None:
         return False
-    change.witnesses = found
+    change.witnesses = witnesses
     return True

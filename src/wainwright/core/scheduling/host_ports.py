@@ -21,9 +21,9 @@ class HostPortUsage:
 
     def with_conflict(self, ports: Iterable[HostPort]) -> BitSet:
         """The rows where any of the ports is taken already."""
-        found = 0
+        conflicting = 0
         for port in ports:
             for other, rows in self._used.get((port.port, port.protocol), {}).items():
                 if port.conflicts_with(other):
-                    found |= rows
-        return found
+                    conflicting |= rows
+        return conflicting

@@ -37,24 +37,27 @@ class PoolLimits:
         """Those that fitted when the round began and all counts were exact."""
 
     def copy(self) -> "PoolLimits":
-        twin = PoolLimits.__new__(PoolLimits)
-        twin._everything, twin._capacity_tables = self._everything, self._capacity_tables
-        twin._exact_remaining, twin._remaining = dict(self._exact_remaining), dict(self._remaining)
-        twin.allowed, twin.allowed_at_start = self.allowed, self.allowed_at_start
-        return twin
+        clone = PoolLimits.__new__(PoolLimits)
+        clone._everything, clone._capacity_tables = self._everything, self._capacity_tables
+        clone._exact_remaining, clone._remaining = (
+            dict(self._exact_remaining),
+            dict(self._remaining),
+        )
+        clone.allowed, clone.allowed_at_start = self.allowed, self.allowed_at_start
+        return clone
 
     @property
     def remaining(self) -> Resources:
         return self._remaining
 
-    def charge(self, rows: BitSet) -> None:
+    def charge(self, types: BitSet) -> None:
         """Counts a new draft at its worst."""
         if self._remaining:
             for name in self._remaining:
                 self._remaining[name] -= (
                     1
                     if name == NODES_LIMIT
-                    else max(0, largest_amount(self._capacity_tables[name], rows))
+                    else max(0, largest_amount(self._capacity_tables[name], types))
                 )
             self.allowed = self._types_within()
 
@@ -75,7 +78,7 @@ class PoolLimits:
     def _types_within(self) -> BitSet:
         if self._remaining.get(NODES_LIMIT, 1) < 1:
             return 0
-        found = self._everything
-        for name, (amounts, having) in self._capacity_tables.items():
-            found ^= found & having[bisect_right(amounts, self._remaining[name])]
-        return found
+        types = self._everything
+        for name, (amounts, types_with_at_least) in self._capacity_tables.items():
+            types ^= types & types_with_at_least[bisect_right(amounts, self._remaining[name])]
+        return types

@@ -41,71 +41,71 @@ class MinValuesChecker:
 
     def witnesses(
         self,
-        wanted: MinValues,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
         """Types that meet all of the minimums, or None where one cannot be met."""
-        found: list[BitSet] = []
-        for key, count in wanted:
-            met = self._witnesses_of(key, count, narrowing, rows, offering_groups)
-            if met is None:
+        witnesses: list[BitSet] = []
+        for key, count in min_values:
+            witness_types = self._witnesses_of(key, count, compiled, types, offering_groups)
+            if witness_types is None:
                 return None
-            found.append(met)
-        return tuple(found)
+            witnesses.append(witness_types)
+        return tuple(witnesses)
 
     def recheck(
         self,
-        wanted: MinValues,
-        before: Witnesses,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        previous: Witnesses,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
         """The same where the requirements did not change and fewer types are left."""
-        if all(each and each & rows == each for each in before):
-            return before
-        return self.witnesses(wanted, narrowing, rows, offering_groups)
+        if all(each and each & types == each for each in previous):
+            return previous
+        return self.witnesses(min_values, compiled, types, offering_groups)
 
     def lower_to_available(
         self,
-        wanted: MinValues,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> MinValues:
         """The minimums that can be met; each is lowered to what there is."""
-        allowed = narrowing.requirements.allowed
+        allowed = compiled.requirements.allowed
         return tuple(
             (
                 key,
                 min(
                     count,
-                    len(self._index.remaining_values(key, rows, offering_groups, allowed(key))),
+                    len(self._index.remaining_values(key, types, offering_groups, allowed(key))),
                 ),
             )
-            for key, count in wanted
+            for key, count in min_values
         )
 
     def _witnesses_of(
         self,
         key: str,
         count: int,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> BitSet | None:
         if count == 0:
             return 0
         if not self._index.varies_by_offering(key):
-            return self._index.witnesses(key, count, rows, narrowing.requirements.allowed(key))
-        question = (key, count, rows, offering_groups, narrowing)
-        if question not in self._cache:
+            return self._index.witnesses(key, count, types, compiled.requirements.allowed(key))
+        key_of_query = (key, count, types, offering_groups, compiled)
+        if key_of_query not in self._cache:
             if len(self._cache) > 4096:
                 self._cache.clear()
-            allowed = narrowing.requirements.allowed(key)
-            self._cache[question] = self._index.has_values(
-                key, count, rows, offering_groups, allowed
+            allowed = compiled.requirements.allowed(key)
+            self._cache[key_of_query] = self._index.has_values(
+                key, count, types, offering_groups, allowed
             )
-        return 0 if self._cache[question] else None
+        return 0 if self._cache[key_of_query] else None

@@ -60,7 +60,7 @@ class NodeClaimTemplate:
         daemonsets: Sequence[DaemonSet],
         *,
         gate: bool = True,
-        rooms: ThresholdCache | None = None,
+        threshold_cache: ThresholdCache | None = None,
     ) -> None:
         self.number = number
         self.pool = pool
@@ -76,42 +76,42 @@ class NodeClaimTemplate:
             pool, index, daemonsets, self._disabled_groups
         )
         self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
-            index, self.overhead, {} if rooms is None else rooms
+            index, self.overhead, {} if threshold_cache is None else threshold_cache
         )
         """What the types have once daemonsets took their share."""
         self.allocatable_tables: list[AmountTable] = []
         """The same by number of the resource."""
         self.min_values_checker = MinValuesChecker(index)
-        ground = CompilationContext(
+        context = CompilationContext(
             index, self.allocatable.non_negative, reserved_offerings(index), self.well_known
         )
-        self.base: CompiledRequirements = compile_requirements(ground, pool.node_requirements)
+        self.base: CompiledRequirements = compile_requirements(context, pool.node_requirements)
         self.min_values: MinValues = min_values_of(self.base.requirements)
 
     def copy(self) -> "NodeClaimTemplate":
         """The same pool for another plan that starts where this one has come to."""
-        twin = copy(self)
-        twin.limits = self.limits.copy()
-        return twin
+        clone = copy(self)
+        clone.limits = self.limits.copy()
+        return clone
 
     def number_resources(self, names: Sequence[str]) -> None:
         self.allocatable_tables = [self.allocatable.sizes(name) for name in names]
 
-    def compatibility(self, ask: SchedulingRequirements) -> PoolCompatibility | None:
+    def compatibility(self, scheduling: SchedulingRequirements) -> PoolCompatibility | None:
         """How the pool takes such pods; None if it cannot, be it by taint or by label."""
-        if find_untolerated_taint(self.pool.taints, ask.tolerations) is not None:
+        if find_untolerated_taint(self.pool.taints, scheduling.tolerations) is not None:
             return None
         base = self.base
-        if not base.requirements.is_compatible(ask.requirements, self.well_known):
+        if not base.requirements.is_compatible(scheduling.requirements, self.well_known):
             return None
-        asked = self.known_requirements(ask.requirements)
-        found = base.combine(asked)
-        if found is None:
+        known = self.known_requirements(scheduling.requirements)
+        compiled = base.combine(known)
+        if compiled is None:
             return None
-        rows = found.types
-        if ask.ports:
-            rows ^= rows & self.types_with_port_conflict(ask.ports)
-        return PoolCompatibility(asked, found, rows, trivial=found is base)
+        types = compiled.types
+        if scheduling.ports:
+            types ^= types & self.types_with_port_conflict(scheduling.ports)
+        return PoolCompatibility(known, compiled, types, is_implied=compiled is base)
 
     def types_with_port_conflict(self, ports: tuple[HostPort, ...]) -> BitSet:
         """The types on which a daemonset takes one of the ports."""
@@ -121,15 +121,15 @@ class NodeClaimTemplate:
             if any(port.conflicts_with(other) for port in ports for other in daemonset.ports)
         )
 
-    def known_requirements(self, asked: Requirements) -> Requirements:
+    def known_requirements(self, requirements: Requirements) -> Requirements:
         """What is asked of labels that the pool or the catalogue knows.
 
         Not having a label that nobody defines satisfies whoever can do without it. To remember
         the wish would make it look as if nodes of this pool had the label after all.
         """
-        known = self.base.requirements
-        foreign = {key for key in asked if key not in known and key not in self.well_known}
-        return asked.without(foreign) if foreign else asked
+        defined = self.base.requirements
+        unknown = {key for key in requirements if key not in defined and key not in self.well_known}
+        return requirements.without(unknown) if unknown else requirements
 
 
 def compile_templates(
@@ -144,9 +144,16 @@ def compile_templates(
     With the gate closed reservations are as if they were not there.
     """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
-    rooms: ThresholdCache = {}
+    threshold_cache: ThresholdCache = {}
     return [
-        NodeClaimTemplate(number, pool, catalogs[pool.name], daemonsets, gate=gate, rooms=rooms)
+        NodeClaimTemplate(
+            number,
+            pool,
+            catalogs[pool.name],
+            daemonsets,
+            gate=gate,
+            threshold_cache=threshold_cache,
+        )
         for number, pool in enumerate(sorted(usable, key=pool_order))
     ]
 
@@ -157,11 +164,11 @@ def pool_order(pool: Pool) -> tuple[int, str, str]:
 
 
 def _thresholds_after_daemonsets(
-    index: InstanceTypeIndex, taken: DaemonSetOverhead, known: ThresholdCache
+    index: InstanceTypeIndex, overhead: DaemonSetOverhead, cache: ThresholdCache
 ) -> ResourceIndex:
-    if not any(amounts for _, amounts in taken.groups):
+    if not any(amounts for _, amounts in overhead.groups):
         return index.allocatable_index
-    key = (index, *((rows, tuple(amounts.items())) for rows, amounts in taken.groups))
-    if key not in known:
-        known[key] = index.thresholds(taken.by_type(len(index.types)))
-    return known[key]
+    key = (index, *((types, tuple(amounts.items())) for types, amounts in overhead.groups))
+    if key not in cache:
+        cache[key] = index.thresholds(overhead.by_type(len(index.types)))
+    return cache[key]

@@ -41,24 +41,24 @@ from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements, parse_requirement
 
 
-def launch_price(left: LaunchOptions, free: Callable[[str], int]) -> float:
+def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
     """USD per hour with fees; `free` tells how many slots a reservation has left."""
-    buy = choose_offering(left, free)
-    return hourly_cost(left.index, buy.type_number, buy.offering)
+    choice = choose_offering(options, available_count)
+    return hourly_cost(options.index, choice.type_number, choice.offering)
 
 
-def options_of_candidate(step: NewNodeCandidate) -> LaunchOptions:
+def options_of_candidate(candidate: NewNodeCandidate) -> LaunchOptions:
     """What a node that is opened so may be."""
-    template, answer = step.template, step.option
-    assert answer.compiled is not None
+    template, option = candidate.template, candidate.option
+    assert option.compiled is not None
     return LaunchOptions(
         index=template.index,
-        types=answer.types,
-        offering_groups=answer.compiled.offering_groups,
-        held=answer.held,
-        reserved_types=template.pool_reservations.available_in(answer.held, answer.types),
-        requirements=answer.compiled.requirements,
-        min_values=answer.min_values,
+        types=option.types,
+        offering_groups=option.compiled.offering_groups,
+        held=option.held,
+        reserved_types=template.pool_reservations.available_in(option.held, option.types),
+        requirements=option.compiled.requirements,
+        min_values=option.min_values,
     )
 
 
@@ -88,15 +88,15 @@ class PlacementState:
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         topology: Topology | None = None,
     ) -> None:
         self.templates = templates
         self.nodes = nodes
         self.table = table
-        self.pool_selector = ladder
-        self.reservation_manager: ReservationManager = ladder.reservation_manager
-        self.reservation_wait = ReservationWait(ladder, table)
+        self.pool_selector = pool_selector
+        self.reservation_manager: ReservationManager = pool_selector.reservation_manager
+        self.reservation_wait = ReservationWait(pool_selector, table)
         self.deferred_kinds = ANTI_AFFINITY_KINDS
         """Groups of these kinds do not make drafts settle before their round is over."""
         self.skip_inflight = False
@@ -107,71 +107,87 @@ class PlacementState:
             topology.decide = self._decide
 
     def _place_on_node(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet
     ) -> bool:
-        number = self.nodes.place(pod, group, wish, among)
+        number = self.nodes.place(pod, pod_class, pod_reqs, among)
         if number is None:
             return False
-        if group.counted_by and self.topology is not None:
-            self.topology.count_on_node(group, number)
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_node(pod_class, number)
         return True
 
-    def _open_or_wait(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
-        if step.option.kind is OptionKind.WAIT_FOR_RESERVATION:
-            if group.awaited_reservations is None:
-                group.awaited_reservations = self.pool_selector.awaited_reservations(group)
+    def _open_or_wait(
+        self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
+    ) -> PlacementResult:
+        if candidate.option.kind is OptionKind.WAIT_FOR_RESERVATION:
+            if pod_class.awaited_reservations is None:
+                pod_class.awaited_reservations = self.pool_selector.awaited_reservations(pod_class)
             return PlacementResult.NOT_YET
-        self._open(pod, group, step)
+        self._open(pod, pod_class, candidate)
         return PlacementResult.PLACED
 
-    def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
-        draft = self._create_draft(step)
-        step.template.limits.charge(draft.types)
+    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
+        draft = self._create_draft(candidate)
+        candidate.template.limits.charge(draft.types)
         self.reservation_manager.bump_version()
         self.reservation_wait.draft_opened()
-        self._add_to_draft(pod, group, step.pod_reqs, draft, narrowed=True)
+        self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
 
-    def _create_draft(self, step: NewNodeCandidate) -> Draft:
+    def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
         """A draft that nobody is on, and that no limit has counted yet."""
-        draft = Draft(len(self.table.drafts), self.round, step.template, step.option)
+        draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
         self.table.add(draft)
         if draft.held:
             self.reservation_manager.hold(
-                step.template.pool_reservations.reservations_in(draft.held)
+                candidate.template.pool_reservations.reservations_in(draft.held)
             )
         if self.topology is not None:
             self.topology.draft_opened(draft)
         return draft
 
     def _add_to_draft(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, *, narrowed: bool
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        *,
+        narrowed: bool,
     ) -> None:
-        self.table.add_pod(pod, wish, draft, narrowed=narrowed)
-        if group.counted_by and self.topology is not None:
-            self.topology.count_on_draft(group, draft)
+        self.table.add_pod(pod, pod_reqs, draft, narrowed=narrowed)
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_draft(pod_class, draft)
 
     def _apply_and_add(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, change: DraftChange
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        change: DraftChange,
     ) -> None:
         narrowed = self._apply_change(draft, change)
-        self._add_to_draft(pod, group, wish, draft, narrowed=narrowed)
+        self._add_to_draft(pod, pod_class, pod_reqs, draft, narrowed=narrowed)
 
     def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
         """Leaves the draft what the change leaves; says whether it lost types."""
         if change.held != draft.held:
             self._release_reservations(draft, change)
-        fewer, before = change.types != draft.types, draft.compiled
+        lost_types, compiled_before = change.types != draft.types, draft.compiled
         draft.types, draft.compiled = change.types, change.compiled
         draft.reserved_types, draft.witnesses = change.reserved_types, change.witnesses
-        if self.topology is not None and before is not change.compiled:
+        if self.topology is not None and compiled_before is not change.compiled:
             self.topology.draft_narrowed(draft)
-        return fewer
+        return lost_types
 
     def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
         """Gives back the reservations that the draft can no longer use."""
         if not draft.pinned_type:  # else all but the one that it is launched with were given back
-            shelf = draft.template.pool_reservations
-            before, after = shelf.reservations_in(draft.held), shelf.reservations_in(change.held)
+            pool_reservations = draft.template.pool_reservations
+            before, after = (
+                pool_reservations.reservations_in(draft.held),
+                pool_reservations.reservations_in(change.held),
+            )
             self.reservation_manager.release(before ^ (before & after))
             self.reservation_wait.reservations_released(before ^ (before & after))
         draft.held = change.held
@@ -181,10 +197,10 @@ class PlacementState:
         if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
         key = group.key
-        buy = draft.launch_choice or choose_offering(
+        choice = draft.launch_choice or choose_offering(
             draft.launch_options, self.reservation_manager.available_count
         )
-        value = launched_value(draft, buy, key)
+        value = launched_value(draft, choice, key)
         if value is None:
             return None
         change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
@@ -195,24 +211,24 @@ class PlacementState:
         return value
 
     def _forbidden(
-        self, stages: Sequence[RelaxationLevel], step: NewNodeCandidate | None
+        self, levels: Sequence[RelaxationLevel], candidate: NewNodeCandidate | None
     ) -> BitSet:
         """The drafts that the pod must not join, although it might fit."""
-        found = 0
+        forbidden = 0
         if self.reservation_manager.available and self.table.unreserved:
-            slot = -1
-            for stage in stages:  # spelt out, as nearly every pod comes by
-                slot = max(slot, self.pool_selector.reserved_weight(stage))
-            if slot >= 0:
-                found = self._drafts_below(slot + 1) & self.table.unreserved
-        return found if step is None else found | self._drafts_below(step.weight)
+            reserved_weight = -1
+            for level in levels:  # spelt out, as nearly every pod comes by
+                reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
+            if reserved_weight >= 0:
+                forbidden = self._drafts_below(reserved_weight + 1) & self.table.unreserved
+        return forbidden if candidate is None else forbidden | self._drafts_below(candidate.weight)
 
     def _drafts_below(self, weight: int) -> BitSet:
-        found = 0
+        drafts = 0
         for template in self.templates:
             if template.pool.weight < weight:
-                found |= self.table.by_template[template.number]
-        return found
+                drafts |= self.table.by_template[template.number]
+        return drafts
 
 
 EvaluatePools: TypeAlias = Callable[[SchedulingRequirements], None]
@@ -229,11 +245,11 @@ class TopologyPlacement(PlacementState):
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         topology: Topology | None = None,
     ) -> None:
-        super().__init__(templates, nodes, table, ladder, topology)
+        super().__init__(templates, nodes, table, pool_selector, topology)
         self.strict_weights = False
         self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
         """Pods that found a place only after they had given up what they would have liked."""
@@ -243,122 +259,129 @@ class TopologyPlacement(PlacementState):
         self._prices: dict[tuple[CompiledRequirements, BitSet, MinValues], float] = {}
 
     def _place_with_topology(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
     ) -> PlacementResult | None:
-        assert stage.topology_constraints is not None
+        assert level.topology_constraints is not None
         assert self.topology is not None
-        if stage.topology_constraints.affinity:
+        if level.topology_constraints.affinity:
             if not any(
-                wish.scheduling.is_satisfiable(self.nodes.remaining) for wish in stage.alternatives
+                pod_reqs.scheduling.is_satisfiable(self.nodes.remaining)
+                for pod_reqs in level.alternatives
             ):
                 return None  # nobody is to settle for that
-            company = self.topology.drafts_with_affinity_pods(stage.topology_constraints)
-            if self._join_existing(pod, group, stage, company):
+            near = self.topology.drafts_with_affinity_pods(level.topology_constraints)
+            if self._join_existing(pod, pod_class, level, near):
                 return PlacementResult.PLACED
-        found = self._place_within(
-            pod, group, stage, self.topology.allowed_domains(stage.topology_constraints)
+        result = self._place_within(
+            pod, pod_class, level, self.topology.allowed_domains(level.topology_constraints)
         )
-        if found is None and stage.topology_constraints.spreads:
-            adrift = self.topology.drafts_outside_spread(stage.topology_constraints)
+        if result is None and level.topology_constraints.spreads:
+            outside = self.topology.drafts_outside_spread(level.topology_constraints)
             return (
-                PlacementResult.PLACED if self._join_existing(pod, group, stage, adrift) else None
+                PlacementResult.PLACED
+                if self._join_existing(pod, pod_class, level, outside)
+                else None
             )
-        return found
+        return result
 
     def _place_within(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> PlacementResult | None:
-        if limits is None:
+        if allowed is None:
             return None
-        for number, wish in enumerate(stage.alternatives):
-            if limits.nodes and self._place_on_node(pod, group, wish, limits.nodes):
+        for number, pod_reqs in enumerate(level.alternatives):
+            if allowed.nodes and self._place_on_node(pod, pod_class, pod_reqs, allowed.nodes):
                 return PlacementResult.PLACED
-            step = self._best_candidate(stage, limits, number) if self.strict_weights else None
-            forbidden = self._forbidden_within(stage, limits, step)
-            if self._join_within(pod, group, (stage, number), limits, forbidden):
+            candidate = (
+                self._best_candidate(level, allowed, number) if self.strict_weights else None
+            )
+            forbidden = self._forbidden_within(level, allowed, candidate)
+            if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
                 return PlacementResult.PLACED
-            step = step or self._best_candidate(stage, limits, number)
-            if step is not None:
-                other = self._alternative_of(stage, limits, step)
+            candidate = candidate or self._best_candidate(level, allowed, number)
+            if candidate is not None:
+                other = self._alternative_of(level, allowed, candidate)
                 if other != number and self._join_within(
-                    pod, group, (stage, other), limits, forbidden
+                    pod, pod_class, (level, other), allowed, forbidden
                 ):
                     return PlacementResult.PLACED
-                return self._open_or_wait(pod, group, step)
+                return self._open_or_wait(pod, pod_class, candidate)
         return None
 
     def _join_existing(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> bool:
         """Joins a draft that is left to the pod, but opens none."""
-        if limits is None:
+        if allowed is None:
             return False
-        for number in range(len(stage.alternatives)):
-            step = self._best_candidate(stage, limits, number) if self.strict_weights else None
-            forbidden = self._forbidden_within(stage, limits, step)
-            if self._join_within(pod, group, (stage, number), limits, forbidden):
+        for number in range(len(level.alternatives)):
+            candidate = (
+                self._best_candidate(level, allowed, number) if self.strict_weights else None
+            )
+            forbidden = self._forbidden_within(level, allowed, candidate)
+            if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
                 return True
         return False
 
     def _alternative_of(
-        self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate
+        self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate
     ) -> int:
         """Which of the alternatives the step is for: a slot may be one for another."""
-        options = self._options(stage, limits)
+        options = self._options(level, allowed)
         return next(
-            each.alternatives.index(step.pod_reqs)
+            each.alternatives.index(candidate.pod_reqs)
             for each in options
-            if step.pod_reqs in each.alternatives
+            if candidate.pod_reqs in each.alternatives
         )
 
-    def _options(self, stage: RelaxationLevel, limits: AllowedDomains) -> list[RelaxationLevel]:
-        return [self._narrowed_level(stage, extra) for extra in limits.options]
+    def _options(self, level: RelaxationLevel, allowed: AllowedDomains) -> list[RelaxationLevel]:
+        return [self._narrowed_level(level, extra) for extra in allowed.options]
 
     def _new_node_options(
-        self, stage: RelaxationLevel, limits: AllowedDomains
+        self, level: RelaxationLevel, allowed: AllowedDomains
     ) -> list[RelaxationLevel]:
         """As what the pod may ask for a node of its own."""
-        return [] if limits.existing_only else self._options(stage, limits)
+        return [] if allowed.existing_only else self._options(level, allowed)
 
     def _forbidden_within(
-        self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate | None
+        self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate | None
     ) -> BitSet:
-        if not (self.reservation_manager.available and self.table.unreserved) and step is None:
+        if not (self.reservation_manager.available and self.table.unreserved) and candidate is None:
             return 0
-        return self._forbidden(self._new_node_options(stage, limits), step)
+        return self._forbidden(self._new_node_options(level, allowed), candidate)
 
     def _best_candidate(
-        self, stage: RelaxationLevel, limits: AllowedDomains, number: int
+        self, level: RelaxationLevel, allowed: AllowedDomains, number: int
     ) -> NewNodeCandidate | None:
         """The step with the highest weight; at one weight a slot goes before anything else.
 
         Then comes where the fewest pods are, and then the price.
         """
         equal: list[NewNodeCandidate] = []
-        here: DomainCounts = ()
-        for option, crowd in zip(
-            self._new_node_options(stage, limits), limits.domain_counts, strict=False
+        best_counts: DomainCounts = ()
+        for option, counts in zip(
+            self._new_node_options(level, allowed), allowed.domain_counts, strict=False
         ):
-            if equal and crowd != here and self._is_best(equal[0]):
+            if equal and counts != best_counts and self._is_best(equal[0]):
                 break
-            step = self.pool_selector.select(option, option.alternatives[number])
-            if step is not None and (
-                not equal or _candidate_order(step) < _candidate_order(equal[0])
+            candidate = self.pool_selector.select(option, option.alternatives[number])
+            if candidate is not None and (
+                not equal or _candidate_order(candidate) < _candidate_order(equal[0])
             ):
-                equal, here = [step], crowd
+                equal, best_counts = [candidate], counts
             elif (
-                step is not None
-                and crowd == here
-                and _candidate_order(step) == _candidate_order(equal[0])
+                candidate is not None
+                and counts == best_counts
+                and _candidate_order(candidate) == _candidate_order(equal[0])
             ):
-                equal.append(step)
+                equal.append(candidate)
         return self._cheapest(equal) if equal else None
 
-    def _is_best(self, step: NewNodeCandidate) -> bool:
+    def _is_best(self, candidate: NewNodeCandidate) -> bool:
         """Whether nothing that comes later can be better."""
         return (
             not self.reservation_manager.available
-            and step.weight == self.pool_selector.highest_weight
+            and candidate.weight == self.pool_selector.highest_weight
         )
 
     def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
@@ -366,76 +389,80 @@ class TopologyPlacement(PlacementState):
             return equal[0]
         return min(
             equal,
-            key=lambda step: launch_price(
-                options_of_candidate(step), self.reservation_manager.available_count
+            key=lambda candidate: launch_price(
+                options_of_candidate(candidate), self.reservation_manager.available_count
             ),
         )
 
     def _join_within(
         self,
         pod: Pod,
-        group: PodClass,
-        asked: tuple[RelaxationLevel, int],
-        limits: AllowedDomains,
+        pod_class: PodClass,
+        alternative: tuple[RelaxationLevel, int],
+        allowed: AllowedDomains,
         forbidden: BitSet,
     ) -> bool:
         """As above, where drafts that have not settled have to for the sake of the pod."""
-        table, (stage, number) = self.table, asked
-        wish = stage.alternatives[number]
-        for drafts, choice in ((table.inflight, table.first), (table.current, table.emptiest)):
+        table, (level, number) = self.table, alternative
+        pod_reqs = level.alternatives[number]
+        for drafts, choose in ((table.inflight, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
             if not free:
                 continue
-            decided = table.candidates(wish, free & limits.drafts)
-            left, maybe = decided, free & limits.undecided_drafts
-            among: RankedOptions = ()
-            if maybe:
-                among = self._ranked(stage, number, limits)
-                for option, _ in among:
-                    left |= table.candidates(option, maybe)
-            while left:
-                draft = choice(left)
+            decided = table.candidates(pod_reqs, free & allowed.drafts)
+            candidates, undecided = decided, free & allowed.undecided_drafts
+            ranked: RankedOptions = ()
+            if undecided:
+                ranked = self._ranked(level, number, allowed)
+                for option, _ in ranked:
+                    candidates |= table.candidates(option, undecided)
+            while candidates:
+                draft = choose(candidates)
                 if draft.bit & decided:
-                    joined = self._join_one(pod, group, draft, wish)
+                    joined = self._join_one(pod, pod_class, draft, pod_reqs)
                 else:
-                    joined = self._join_undecided(pod, group, draft, among)
+                    joined = self._join_undecided(pod, pod_class, draft, ranked)
                 if joined:
                     return True
-                left ^= draft.bit
+                candidates ^= draft.bit
         return False
 
-    def _join_one(self, pod: Pod, group: PodClass, draft: Draft, wish: PodRequirements) -> bool:
-        change = self._fit(draft, wish)
+    def _join_one(
+        self, pod: Pod, pod_class: PodClass, draft: Draft, pod_reqs: PodRequirements
+    ) -> bool:
+        change = self._fit(draft, pod_reqs)
         if change is None:
             return False
-        self._apply_and_add(pod, group, wish, draft, change)
+        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
         return True
 
-    def _ranked(self, stage: RelaxationLevel, number: int, limits: AllowedDomains) -> RankedOptions:
+    def _ranked(
+        self, level: RelaxationLevel, number: int, allowed: AllowedDomains
+    ) -> RankedOptions:
         """One of the alternatives in all places where it may be, the emptiest first."""
-        options = self._options(stage, limits)
-        wishes = [option.alternatives[number] for option in options]
-        return tuple(zip(wishes, limits.domain_counts, strict=True))
+        options = self._options(level, allowed)
+        requirements = [option.alternatives[number] for option in options]
+        return tuple(zip(requirements, allowed.domain_counts, strict=True))
 
     def _join_undecided(
-        self, pod: Pod, group: PodClass, draft: Draft, options: RankedOptions
+        self, pod: Pod, pod_class: PodClass, draft: Draft, options: RankedOptions
     ) -> bool:
         """Joins the draft in the first way, or in the cheapest of those that are equal to it."""
         ways: list[tuple[PodRequirements, DraftChange]] = []
-        here: DomainCounts = ()
-        for wish, crowd in options:
-            if ways and (crowd != here or draft.pinned_type):
+        best_counts: DomainCounts = ()
+        for pod_reqs, counts in options:
+            if ways and (counts != best_counts or draft.pinned_type):
                 break
-            change = self._change_for(draft, wish)
+            change = self._change_for(draft, pod_reqs)
             if change is not None:
-                ways.append((wish, change))
-                here = crowd
+                ways.append((pod_reqs, change))
+                best_counts = counts
         if not ways:
             return False
-        wish, change = ways[0]
+        pod_reqs, change = ways[0]
         if len(ways) > 1:
-            wish, change = min(ways, key=lambda way: self._price(draft, way[1]))
-        self._apply_and_add(pod, group, wish, draft, change)
+            pod_reqs, change = min(ways, key=lambda way: self._price(draft, way[1]))
+        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
         return True
 
     def _price(self, draft: Draft, change: DraftChange) -> float:
@@ -443,60 +470,64 @@ class TopologyPlacement(PlacementState):
             return launch_price(
                 options_after(draft, change), self.reservation_manager.available_count
             )
-        asked = (change.compiled, change.types, draft.min_values)
-        found = self._prices.get(asked)
-        if found is None:
+        key = (change.compiled, change.types, draft.min_values)
+        price = self._prices.get(key)
+        if price is None:
             if len(self._prices) >= MAX_CACHED_RESULTS:
                 self._prices.clear()
-            found = self._prices[asked] = launch_price(
+            price = self._prices[key] = launch_price(
                 options_after(draft, change), self.reservation_manager.available_count
             )
-        return found
+        return price
 
-    def _change_for(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
-        ask = wish.scheduling
+    def _change_for(self, draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+        scheduling = pod_reqs.scheduling
         if (
-            draft.bit & (wish.rejected_by | ask.rejected_by)
-            or ask.compatibility[draft.template.number] is None
+            draft.bit & (pod_reqs.rejected_by | scheduling.rejected_by)
+            or scheduling.compatibility[draft.template.number] is None
         ):
             return None
-        return self._fit(draft, wish)
+        return self._fit(draft, pod_reqs)
 
-    def _narrowed_level(self, stage: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
+    def _narrowed_level(self, level: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
         """The same stage where more is required of nodes."""
         if not extra:
-            return stage
-        found = stage.narrowed_levels.get(extra)
-        if found is None:
-            wishes = tuple(
-                [self._narrowed_requirements(wish, extra) for wish in stage.alternatives]
+            return level
+        narrowed = level.narrowed_levels.get(extra)
+        if narrowed is None:
+            alternatives = tuple(
+                [self._narrowed_requirements(pod_reqs, extra) for pod_reqs in level.alternatives]
             )
-            found = stage.narrowed_levels[extra] = RelaxationLevel(wishes, None, ())
-        return found
+            narrowed = level.narrowed_levels[extra] = RelaxationLevel(alternatives, None, ())
+        return narrowed
 
     def _impossible_requirements(self) -> SchedulingRequirements:
         """What nobody can give."""
-        ask = SchedulingRequirements(NO_REQUIREMENTS, ())
-        ask.compatibility = [None] * len(self.templates)
-        ask.incompatible_pools = tuple(range(len(self.templates)))
-        return ask
+        scheduling = SchedulingRequirements(NO_REQUIREMENTS, ())
+        scheduling.compatibility = [None] * len(self.templates)
+        scheduling.incompatible_pools = tuple(range(len(self.templates)))
+        return scheduling
 
-    def _narrowed_requirements(self, wish: PodRequirements, extra: Requirements) -> PodRequirements:
-        asked = wish.scheduling
-        wanted = combine_requirements(asked.requirements, extra)
-        if wanted is None:
-            ask = self._impossible_requirements()
+    def _narrowed_requirements(
+        self, pod_reqs: PodRequirements, extra: Requirements
+    ) -> PodRequirements:
+        scheduling_before = pod_reqs.scheduling
+        requirements = combine_requirements(scheduling_before.requirements, extra)
+        if requirements is None:
+            scheduling = self._impossible_requirements()
         else:
-            ask = self._classes.scheduling_requirements(wanted, asked.tolerations, asked.ports)
-        if not ask.compatibility:
-            self.evaluate_pools(ask)
-        made = PodRequirements(ask, wish.amounts, wish.columns)
-        made.too_full_drafts = wish.too_full_drafts
-        return made
+            scheduling = self._classes.scheduling_requirements(
+                requirements, scheduling_before.tolerations, scheduling_before.ports
+            )
+        if not scheduling.compatibility:
+            self.evaluate_pools(scheduling)
+        narrowed = PodRequirements(scheduling, pod_reqs.amounts, pod_reqs.columns)
+        narrowed.too_full_drafts = pod_reqs.too_full_drafts
+        return narrowed
 
 
-def _candidate_order(step: NewNodeCandidate) -> tuple[int, int]:
-    return -step.weight, step.option.kind
+def _candidate_order(candidate: NewNodeCandidate) -> tuple[int, int]:
+    return -candidate.weight, candidate.option.kind
 
 
 def _not_evaluated(_: SchedulingRequirements) -> None:
@@ -513,71 +544,79 @@ class PodPlacement(TopologyPlacement):
         """
         return 0
 
-    def place(self, pod: Pod, group: PodClass) -> PlacementResult:
+    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
         """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
-        for stage in group.levels:
-            if stage.topology_constraints is None:
-                found = self._place_without_topology(pod, group, stage)
+        for level in pod_class.levels:
+            if level.topology_constraints is None:
+                result = self._place_without_topology(pod, pod_class, level)
             else:
-                found = self._place_with_topology(pod, group, stage)
-            if found is PlacementResult.PLACED and stage.given_up:
-                self.given_up.append((pod, stage.given_up))
-            if found is not None:
-                return found
-        return self._no_place(group)
+                result = self._place_with_topology(pod, pod_class, level)
+            if result is PlacementResult.PLACED and level.given_up:
+                self.given_up.append((pod, level.given_up))
+            if result is not None:
+                return result
+        return self._no_place(pod_class)
 
-    def _no_place(self, group: PodClass) -> PlacementResult:
-        if group.has_topology:
+    def _no_place(self, pod_class: PodClass) -> PlacementResult:
+        if pod_class.has_topology:
             return PlacementResult.NOT_YET  # others may move, or have to
-        limited = any(self.pool_selector.is_limited_for_now(wish) for wish in group.alternatives)
+        limited = any(
+            self.pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
+        )
         return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
 
     def _place_without_topology(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
     ) -> PlacementResult | None:
-        for wish in stage.alternatives:
-            if self._place_on_node(pod, group, wish, -1):
+        for pod_reqs in level.alternatives:
+            if self._place_on_node(pod, pod_class, pod_reqs, -1):
                 return PlacementResult.PLACED
-            step = self.pool_selector.select(stage, wish) if self.strict_weights else None
-            if self._join(pod, group, wish, self._forbidden((stage,), step)):
+            candidate = self.pool_selector.select(level, pod_reqs) if self.strict_weights else None
+            if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
                 return PlacementResult.PLACED
-            if self.reservation_wait.is_waiting(group):
+            if self.reservation_wait.is_waiting(pod_class):
                 return PlacementResult.NOT_YET  # as the pools would say, and a slot will come
-            step = step or self.pool_selector.select(stage, wish)
-            if step is not None:
-                return self._join_alternative(pod, group, stage, step, wish) or self._open_or_wait(
-                    pod, group, step
-                )
+            candidate = candidate or self.pool_selector.select(level, pod_reqs)
+            if candidate is not None:
+                return self._join_alternative(
+                    pod, pod_class, level, candidate, pod_reqs
+                ) or self._open_or_wait(pod, pod_class, candidate)
         return None
 
     def _join_alternative(
         self,
         pod: Pod,
-        group: PodClass,
-        stage: RelaxationLevel,
-        step: NewNodeCandidate,
-        wish: PodRequirements,
+        pod_class: PodClass,
+        level: RelaxationLevel,
+        candidate: NewNodeCandidate,
+        pod_reqs: PodRequirements,
     ) -> PlacementResult | None:
         """With a slot for another alternative, that one may find room opened already."""
-        if step.pod_reqs is wish:
+        if candidate.pod_reqs is pod_reqs:
             return None
-        higher = self.pool_selector.select(stage, step.pod_reqs) if self.strict_weights else None
-        forbidden = self._forbidden((stage,), higher)
-        return PlacementResult.PLACED if self._join(pod, group, step.pod_reqs, forbidden) else None
+        best = self.pool_selector.select(level, candidate.pod_reqs) if self.strict_weights else None
+        forbidden = self._forbidden((level,), best)
+        return (
+            PlacementResult.PLACED
+            if self._join(pod, pod_class, candidate.pod_reqs, forbidden)
+            else None
+        )
 
-    def _join(self, pod: Pod, group: PodClass, wish: PodRequirements, forbidden: BitSet) -> bool:
+    def _join(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, forbidden: BitSet
+    ) -> bool:
         table = self.table
-        tried = self.skip_inflight or wish.inflight_full_round == self.round
-        settled = 0 if tried else table.inflight
-        for among, choice in ((settled, table.first), (table.current, table.emptiest)):
-            left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
-            while left:
-                draft = choice(left)
-                change = self._fit(draft, wish)
+        skip_inflight = self.skip_inflight or pod_reqs.inflight_full_round == self.round
+        inflight = 0 if skip_inflight else table.inflight
+        for among, choose in ((inflight, table.first), (table.current, table.emptiest)):
+            candidates = table.candidates(pod_reqs, among ^ (among & forbidden)) if among else 0
+            while candidates:
+                draft = choose(candidates)
+                change = self._fit(draft, pod_reqs)
                 if change is not None:
-                    self._apply_and_add(pod, group, wish, draft, change)
+                    self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
                     return True
-                left ^= draft.bit
-            if among is settled and not forbidden:
-                wish.inflight_full_round = self.round  # what is under way only gets fuller
+                candidates ^= draft.bit
+            if among is inflight and not forbidden:
+                pod_reqs.inflight_full_round = self.round  # what is under way only gets fuller
         return False

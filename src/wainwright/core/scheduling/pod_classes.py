@@ -98,7 +98,12 @@ class PodClasses:
 
     @property
     def pod_requirements(self) -> list[PodRequirements]:
-        return [wish for group in self.all for stage in group.levels for wish in stage.alternatives]
+        return [
+            pod_reqs
+            for pod_class in self.all
+            for level in pod_class.levels
+            for pod_reqs in level.alternatives
+        ]
 
     def scheduling_requirements(
         self,
@@ -107,57 +112,59 @@ class PodClasses:
         ports: tuple[HostPort, ...] = (),
     ) -> SchedulingRequirements:
         key = (requirements, tolerations, ports)
-        found = self.scheduling.get(key)
-        if found is None:
-            found = self.scheduling[key] = SchedulingRequirements(requirements, tolerations, ports)
-        return found
+        scheduling = self.scheduling.get(key)
+        if scheduling is None:
+            scheduling = self.scheduling[key] = SchedulingRequirements(
+                requirements, tolerations, ports
+            )
+        return scheduling
 
     def _class_of(self, pod: Pod) -> PodClass:
         # Most pods share the very tuples of their workload, which saves looking into them.
-        standing = (
+        matching = (
             self.registry.matching_groups(pod) if self.registry.groups else NO_MATCHING_GROUPS
         )
-        seen = (
+        identity = (
             tuple(pod.requests.items()),
             id(pod.alternatives),
             id(pod.tolerations),
             id(pod.constraints),
-            id(standing),
+            id(matching),
             pod.namespace if pod.constraints is not NO_CONSTRAINTS else "",
         )
-        found = self._by_identity.get(seen)
-        if found is None:
-            found = self._by_identity[seen] = self._class_by_value(pod, standing)
-        return found
+        pod_class = self._by_identity.get(identity)
+        if pod_class is None:
+            pod_class = self._by_identity[identity] = self._class_by_value(pod, matching)
+        return pod_class
 
-    def _class_by_value(self, pod: Pod, standing: MatchingGroups) -> PodClass:
-        amounts, mould = self._amounts(pod), self._template_of(pod, standing)
-        value = (amounts, mould.number)
-        found = self._by_value.get(value)
-        if found is None:
-            found = self._by_value[value] = self._create(mould, amounts)
-            self.all.append(found)
-        return found
+    def _class_by_value(self, pod: Pod, matching: MatchingGroups) -> PodClass:
+        amounts, template = self._amounts(pod), self._template_of(pod, matching)
+        value = (amounts, template.number)
+        pod_class = self._by_value.get(value)
+        if pod_class is None:
+            pod_class = self._by_value[value] = self._create(template, amounts)
+            self.all.append(pod_class)
+        return pod_class
 
-    def _template_of(self, pod: Pod, standing: MatchingGroups) -> "_ClassTemplate":
+    def _template_of(self, pod: Pod, matching: MatchingGroups) -> "_ClassTemplate":
         constraints = self._constraints(pod)
         namespace = pod.namespace if constraints is not NO_CONSTRAINTS else ""
-        asked = (pod.alternatives, pod.tolerations, constraints, id(standing), namespace)
-        found = self._templates.get(asked)
-        if found is None:
+        key = (pod.alternatives, pod.tolerations, constraints, id(matching), namespace)
+        template = self._templates.get(key)
+        if template is None:
             owned = tuple(
                 map(
                     self.registry.inverse_anti_affinity_group,
                     dict.fromkeys(constraints.anti_affinity),
                 )
             )
-            found = self._templates[asked] = _ClassTemplate(
+            template = self._templates[key] = _ClassTemplate(
                 number=len(self._templates),
-                levels=tuple(self._levels(pod, constraints, standing)),
-                counted_by=standing.counting + owned,
+                levels=tuple(self._levels(pod, constraints, matching)),
+                counted_by=matching.counting + owned,
                 attachments=constraints.attachments,
             )
-        return found
+        return template
 
     def _constraints(self, pod: Pod) -> PodConstraints:
         """Volumes set pods apart only where somebody counts them."""
@@ -166,39 +173,45 @@ class PodClasses:
         bare = msgspec.structs.replace(pod.constraints, attachments=())
         return NO_CONSTRAINTS if bare == NO_CONSTRAINTS else bare
 
-    def _create(self, mould: "_ClassTemplate", amounts: Amounts) -> PodClass:
+    def _create(self, template: "_ClassTemplate", amounts: Amounts) -> PodClass:
         columns = tuple(map(FIRST_ITEM, amounts))
         columns = self._columns.setdefault(columns, columns)
-        stages = [
+        levels = [
             RelaxationLevel(
-                tuple([PodRequirements(ask, amounts, columns) for ask in asks]), tied, given_up
+                tuple(
+                    [PodRequirements(scheduling, amounts, columns) for scheduling in alternatives]
+                ),
+                constraints,
+                given_up,
             )
-            for asks, tied, given_up in mould.levels
+            for alternatives, constraints, given_up in template.levels
         ]
-        made = PodClass(len(self.all), tuple(stages))
-        made.attachments, made.counted_by = mould.attachments, mould.counted_by
-        return made
+        pod_class = PodClass(len(self.all), tuple(levels))
+        pod_class.attachments, pod_class.counted_by = template.attachments, template.counted_by
+        return pod_class
 
     def _levels(
-        self, pod: Pod, constraints: PodConstraints, standing: MatchingGroups
+        self, pod: Pod, constraints: PodConstraints, matching: MatchingGroups
     ) -> Iterator["_Level"]:
         policy = self._context.options.preference_policy
-        for degree in relaxation_steps(constraints, policy, tainted=self._context.has_soft_taints):
+        for relaxed in relaxation_steps(
+            constraints, policy, has_soft_taints=self._context.has_soft_taints
+        ):
             tolerations = pod.tolerations
-            if degree.tolerates_preferences:
+            if relaxed.tolerates_preferences:
                 tolerations = (*tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-            places = _combinations(pod.alternatives, constraints.volume_topology, degree)
-            asks = tuple(
+            alternatives = _combinations(pod.alternatives, constraints.volume_topology, relaxed)
+            scheduling = tuple(
                 [
                     self.scheduling_requirements(each, tolerations, constraints.ports)
-                    for each in places
+                    for each in alternatives
                 ]
             )
-            if asks:
+            if scheduling:
                 yield (
-                    asks,
-                    topology_constraints(pod, degree, self.registry, standing),
-                    degree.given_up,
+                    scheduling,
+                    topology_constraints(pod, relaxed, self.registry, matching),
+                    relaxed.given_up,
                 )
 
     def _amounts(self, pod: Pod) -> Amounts:
@@ -216,23 +229,23 @@ class PodClasses:
 def _combinations(
     alternatives: tuple[Requirements, ...],
     volumes: tuple[Requirements, ...],
-    degree: RelaxedConstraints,
+    relaxed: RelaxedConstraints,
 ) -> Iterable[Requirements]:
     """Each alternative with each place of the volumes, and with the nodes that it would like."""
-    liked = degree.preferred_nodes[0].requirements if degree.preferred_nodes else None
-    found: dict[Requirements, None] = {}
+    preferred = relaxed.preferred_nodes[0].requirements if relaxed.preferred_nodes else None
+    combined: dict[Requirements, None] = {}
     for alternative in alternatives:
         for volume in volumes:
-            reached = (
+            reachable = (
                 alternative
                 if volumes is ANY_NODE_TERMS
                 else combine_requirements(alternative, volume)
             )
             wanted = (
-                reached
-                if liked is None or reached is None
-                else combine_requirements(reached, liked)
+                reachable
+                if preferred is None or reachable is None
+                else combine_requirements(reachable, preferred)
             )
             if wanted is not None:
-                found[wanted] = None
-    return found
+                combined[wanted] = None
+    return combined

@@ -29,15 +29,20 @@ class PoolCompatibility:
     __slots__ = ("compiled", "is_implied", "requirements", "types")
 
     def __init__(
-        self, asked: Requirements, narrowing: CompiledRequirements, rows: BitSet, *, trivial: bool
+        self,
+        requirements: Requirements,
+        compiled: CompiledRequirements,
+        types: BitSet,
+        *,
+        is_implied: bool,
     ) -> None:
-        self.requirements = asked
+        self.requirements = requirements
         """Only what the pool or the catalogue decides; the rest its nodes satisfy anyway."""
-        self.compiled = narrowing
+        self.compiled = compiled
         """Of a node that nobody else uses."""
-        self.types: BitSet = rows
+        self.types: BitSet = types
         """The types with the labels, but for those where a daemonset has taken its ports."""
-        self.is_implied = trivial
+        self.is_implied = is_implied
         """Whether the pod asks nothing that the pool does not promise."""
 
 
@@ -108,10 +113,10 @@ class SchedulingRequirements:
         self.rejected_by: BitSet = 0
         """The drafts whose requirements or types are not."""
 
-    def is_satisfiable(self, standing: BitSet) -> bool:
+    def is_satisfiable(self, nodes: BitSet) -> bool:
         """Whether any of the nodes, or a pool, has the labels and no taint against it."""
-        return bool(self.compatible_nodes & standing) or any(
-            terms is not None for terms in self.compatibility
+        return bool(self.compatible_nodes & nodes) or any(
+            compatible is not None for compatible in self.compatibility
         )
 
 
@@ -132,9 +137,9 @@ class PodRequirements:
     )
 
     def __init__(
-        self, ask: SchedulingRequirements, amounts: Amounts, columns: tuple[int, ...]
+        self, scheduling: SchedulingRequirements, amounts: Amounts, columns: tuple[int, ...]
     ) -> None:
-        self.scheduling = ask
+        self.scheduling = scheduling
         self.amounts = amounts
         self.columns = columns
         self.rejected_by: BitSet = 0
@@ -166,12 +171,12 @@ class RelaxationLevel:
 
     def __init__(
         self,
-        wishes: tuple[PodRequirements, ...],
-        tied: TopologyConstraints | None,
+        alternatives: tuple[PodRequirements, ...],
+        topology_constraints: TopologyConstraints | None,
         given_up: tuple[RelaxedPreference, ...],
     ) -> None:
-        self.alternatives = wishes
-        self.topology_constraints = tied
+        self.alternatives = alternatives
+        self.topology_constraints = topology_constraints
         self.given_up = given_up
         self.reserved_weight_version = -1
         self.reserved_weight = -1
@@ -196,17 +201,17 @@ class PodClass:
         "pods",
     )
 
-    def __init__(self, number: int, stages: tuple[RelaxationLevel, ...]) -> None:
+    def __init__(self, number: int, levels: tuple[RelaxationLevel, ...]) -> None:
         self.number = number
-        self.levels = stages
+        self.levels = levels
         self.pods: list[Pod] = []
         self.counted_by: tuple[AnyGroup, ...] = NO_GROUPS
         """The groups that count its pods, wherever they are."""
         self.attachments: tuple[VolumeAttachment, ...] = ()
-        self.only_requirements = _only_requirements(stages)
+        self.only_requirements = _only_requirements(levels)
         """What its pods ask for, if they have no alternatives, preferences or constraints."""
         self.has_topology = not self.only_requirements and any(
-            stage.topology_constraints is not None for stage in stages
+            level.topology_constraints is not None for level in levels
         )
         self.failed_version = -1
         """When it was last found that nothing takes its pods; nothing has changed until then."""
@@ -218,7 +223,7 @@ class PodClass:
     @property
     def alternatives(self) -> tuple[PodRequirements, ...]:
         """Of all stages."""
-        return tuple(wish for stage in self.levels for wish in stage.alternatives)
+        return tuple(pod_reqs for level in self.levels for pod_reqs in level.alternatives)
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
@@ -228,19 +233,19 @@ class PodClass:
     def topology_version(self) -> int:
         """Changes whenever something does that keeps its pods from some place."""
         return sum(
-            stage.topology_constraints.version
-            for stage in self.levels
-            if stage.topology_constraints is not None
+            level.topology_constraints.version
+            for level in self.levels
+            if level.topology_constraints is not None
         )
 
 
-def _only_requirements(stages: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
-    if len(stages) != 1:
+def _only_requirements(levels: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
+    if len(levels) != 1:
         return None
-    stage = stages[0]
+    level = levels[0]
     return (
-        stage.alternatives[0]
-        if stage.topology_constraints is None and len(stage.alternatives) == 1
+        level.alternatives[0]
+        if level.topology_constraints is None and len(level.alternatives) == 1
         else None
     )
 

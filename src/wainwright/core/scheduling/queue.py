@@ -22,8 +22,8 @@ class PodBatch:
 
     __slots__ = ("pod_class", "pods")
 
-    def __init__(self, group: PodClass, pods: list[Pod]) -> None:
-        self.pod_class = group
+    def __init__(self, pod_class: PodClass, pods: list[Pod]) -> None:
+        self.pod_class = pod_class
         self.pods = pods
 
 
@@ -33,18 +33,28 @@ Queue: TypeAlias = list[PodBatch]
 def build_queue(classes: Iterable[PodClass]) -> Queue:
     """By cpu and memory, descending; then the older, then UID, namespace and name."""
     ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
-    for group in classes:
-        requests = group.pods[0].requests  # all of them ask for the same
+    for pod_class in classes:
+        requests = pod_class.pods[0].requests  # all of them ask for the same
         cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
-        for pod in group.pods:
+        for pod in pod_class.pods:
             age = inf if pod.created is None else pod.created
             # The number only keeps the sort from comparing pods.
-            place = (cpu, memory, age, pod.uid, pod.namespace, pod.name, len(ranked), pod, group)
-            ranked.append(place)
+            ranked_pod = (
+                cpu,
+                memory,
+                age,
+                pod.uid,
+                pod.namespace,
+                pod.name,
+                len(ranked),
+                pod,
+                pod_class,
+            )
+            ranked.append(ranked_pod)
     ranked.sort()
     return [
-        PodBatch(group, [entry[7] for entry in entries])
-        for group, entries in groupby(ranked, key=itemgetter(8))
+        PodBatch(pod_class, [entry[7] for entry in entries])
+        for pod_class, entries in groupby(ranked, key=itemgetter(8))
     ]
 
 
@@ -61,9 +71,9 @@ class QueueSegment:
         "smallest",
     )
 
-    def __init__(self, runs: Queue, parts: "Sequence[QueueSegment]" = ()) -> None:
-        self.batches = runs
-        self.children: list[QueueSegment] = list(parts)
+    def __init__(self, batches: Queue, children: "Sequence[QueueSegment]" = ()) -> None:
+        self.batches = batches
+        self.children: list[QueueSegment] = list(children)
         """Shorter stretches that have the runs instead."""
         self.awaited_by_any: ReservationSet = 0
         self.awaited_by_all: ReservationSet = 0
@@ -76,5 +86,5 @@ class QueueSegment:
 
     def remaining_batches(self) -> Iterator[PodBatch]:
         yield from self.batches
-        for part in self.children:
-            yield from part.batches
+        for child in self.children:
+            yield from child.batches

@@ -45,56 +45,60 @@ class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
         """The same with the next preference given up; None where there is none left."""
         replace, given = msgspec.structs.replace, self.given_up
         if self.preferred_affinity:
-            lost = PreferredPodAffinity(
+            dropped = PreferredPodAffinity(
                 term=self.preferred_affinity[0].term, weight=self.preferred_affinity[0].weight
             )
             return replace(
-                self, preferred_affinity=self.preferred_affinity[1:], given_up=(*given, lost)
+                self, preferred_affinity=self.preferred_affinity[1:], given_up=(*given, dropped)
             )
         if self.preferred_anti_affinity:
-            apart = PreferredPodAntiAffinity(
+            dropped_term = PreferredPodAntiAffinity(
                 term=self.preferred_anti_affinity[0].term,
                 weight=self.preferred_anti_affinity[0].weight,
             )
             return replace(
                 self,
                 preferred_anti_affinity=self.preferred_anti_affinity[1:],
-                given_up=(*given, apart),
+                given_up=(*given, dropped_term),
             )
         if self.preferred_nodes:
-            first = self.preferred_nodes[0]
-            left = PreferredNodeAffinity(requirements=str(first.requirements), weight=first.weight)
-            return replace(self, preferred_nodes=self.preferred_nodes[1:], given_up=(*given, left))
+            first_term = self.preferred_nodes[0]
+            dropped_node_term = PreferredNodeAffinity(
+                requirements=str(first_term.requirements), weight=first_term.weight
+            )
+            return replace(
+                self, preferred_nodes=self.preferred_nodes[1:], given_up=(*given, dropped_node_term)
+            )
         return self._relax_spread()
 
     def _relax_spread(self) -> "RelaxedConstraints | None":
-        soft = next((each for each in self.spreads if not each.required), None)
-        if soft is None:
+        preferred = next((each for each in self.spreads if not each.required), None)
+        if preferred is None:
             return None
-        kept = tuple(each for each in self.spreads if each is not soft)
-        lost = PreferredTopologySpread(spread=soft)
-        return msgspec.structs.replace(self, spreads=kept, given_up=(*self.given_up, lost))
+        kept = tuple(each for each in self.spreads if each is not preferred)
+        dropped = PreferredTopologySpread(spread=preferred)
+        return msgspec.structs.replace(self, spreads=kept, given_up=(*self.given_up, dropped))
 
 
 def relaxation_steps(
-    constraints: PodConstraints, policy: PreferencePolicy, *, tainted: bool
+    constraints: PodConstraints, policy: PreferencePolicy, *, has_soft_taints: bool
 ) -> Iterator[RelaxedConstraints]:
     """From all that the pod would like to what it must have.
 
     `tainted` tells whether any pool or node asks pods not to come by a taint that does not bind.
     """
-    now: RelaxedConstraints | None = (
+    current: RelaxedConstraints | None = (
         _with_preferences(constraints)
         if policy is PreferencePolicy.RESPECT
         else _required_only(constraints)
     )
-    last = now
-    while now is not None:
-        yield now
-        last, now = now, now.relax()
-    if tainted and last is not None:
-        given = (*last.given_up, PreferNoScheduleTaint())
-        yield msgspec.structs.replace(last, tolerates_preferences=True, given_up=given)
+    previous = current
+    while current is not None:
+        yield current
+        previous, current = current, current.relax()
+    if has_soft_taints and previous is not None:
+        given = (*previous.given_up, PreferNoScheduleTaint())
+        yield msgspec.structs.replace(previous, tolerates_preferences=True, given_up=given)
 
 
 def _with_preferences(constraints: PodConstraints) -> RelaxedConstraints:

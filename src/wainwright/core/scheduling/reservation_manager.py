@@ -57,10 +57,10 @@ class BitPlaneCounters:
 
     @property
     def positive(self) -> ReservationSet:
-        found = 0
+        result = 0
         for plane in self._planes:
-            found |= plane
-        return found
+            result |= plane
+        return result
 
 
 class ReservationManager:
@@ -68,9 +68,9 @@ class ReservationManager:
 
     __slots__ = ("_counts", "_unheld_counts", "available", "numbers", "round", "unheld", "version")
 
-    def __init__(self, free: Mapping[str, int], numbers: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
-        self._counts = {numbers[name]: count for name, count in free.items()}
+        self._counts = {numbers[name]: count for name, count in counts.items()}
         self._unheld_counts = BitPlaneCounters(self._counts)
         self.available: ReservationSet = union(
             1 << number for number, count in self._counts.items() if count > 0
@@ -114,9 +114,9 @@ class ReservationManager:
         self.version += 1
 
     def _update_unheld(self) -> None:
-        holdable = self._unheld_counts.positive
-        if holdable != self.unheld:
-            self.unheld = holdable
+        unheld = self._unheld_counts.positive
+        if unheld != self.unheld:
+            self.unheld = unheld
             self.bump_version()
 
 
@@ -154,20 +154,22 @@ class PoolReservations:
             if name is not None and index.offering_groups[offering_group].available_types:
                 self._add(offering_group, numbers[name])
         self._one_type_per_group = all(
-            sold.bit_count() == 1 for sold in self._types_by_group.values()
+            types.bit_count() == 1 for types in self._types_by_group.values()
         )
         self.ids_are_groups = all(
             ids == 1 << offering_group for offering_group, ids in self.ids_by_group.items()
         )
 
     def _add(self, offering_group: int, number: int) -> None:
-        sold = self._index.offering_groups[offering_group].available_types
+        types = self._index.offering_groups[offering_group].available_types
         self.offering_groups |= 1 << offering_group
         self.ids_by_group[offering_group] = 1 << number
-        self._types_by_group[1 << offering_group] = sold
-        self.types |= sold
-        for row in iter_bits(sold):
-            self._groups_by_type[row] = self._groups_by_type.get(row, 0) | 1 << offering_group
+        self._types_by_group[1 << offering_group] = types
+        self.types |= types
+        for type_number in iter_bits(types):
+            self._groups_by_type[type_number] = (
+                self._groups_by_type.get(type_number, 0) | 1 << offering_group
+            )
 
     def reservations_in(self, offering_groups: OfferingGroupSet) -> ReservationSet:
         """The reservations behind the markets."""
@@ -182,18 +184,20 @@ class PoolReservations:
         if self.ids_are_groups:
             return ids & self.offering_groups
         return union(
-            1 << offering_group for offering_group, own in self.ids_by_group.items() if own & ids
+            1 << offering_group
+            for offering_group, own_ids in self.ids_by_group.items()
+            if own_ids & ids
         )
 
-    def groups_offering(self, rows: BitSet) -> OfferingGroupSet:
+    def groups_offering(self, types: BitSet) -> OfferingGroupSet:
         """The markets that sell slots of any of the types."""
-        rows &= self.types
-        found = self._groups_cache.get(rows)
-        if found is None:
+        types &= self.types
+        groups = self._groups_cache.get(types)
+        if groups is None:
             if len(self._groups_cache) >= MAX_CACHED_RESULTS:
                 self._groups_cache.clear()
-            found = self._groups_cache[rows] = self._find_groups(rows)
-        return found
+            groups = self._groups_cache[types] = self._find_groups(types)
+        return groups
 
     def groups_still_offering(
         self, offering_groups: OfferingGroupSet, before: BitSet, now: BitSet
@@ -205,52 +209,52 @@ class PoolReservations:
             return offering_groups ^ (offering_groups & self.groups_offering(lost))
         return offering_groups & self.groups_offering(now)
 
-    def _find_groups(self, rows: BitSet) -> OfferingGroupSet:
-        found, sellers = 0, self._groups_by_type
-        while rows:
-            lowest = rows & -rows
-            found |= sellers[lowest.bit_length() - 1]
-            rows ^= lowest
-        return found
+    def _find_groups(self, types: BitSet) -> OfferingGroupSet:
+        groups, groups_by_type = 0, self._groups_by_type
+        while types:
+            lowest = types & -types
+            groups |= groups_by_type[lowest.bit_length() - 1]
+            types ^= lowest
+        return groups
 
-    def available_in(self, offering_groups: OfferingGroupSet, rows: BitSet) -> BitSet:
+    def available_in(self, offering_groups: OfferingGroupSet, types: BitSet) -> BitSet:
         """Those of the types that have a slot in one of the markets."""
-        rows &= self.types
-        return rows & self._types_in(offering_groups) if rows and offering_groups else 0
+        types &= self.types
+        return types & self._types_in(offering_groups) if types and offering_groups else 0
 
     def _types_in(self, offering_groups: OfferingGroupSet) -> BitSet:
         """What is sold there; mostly little has changed since the last question."""
-        before, found = self._last_query
-        gone, added = (
+        before, types = self._last_query
+        removed, added = (
             before ^ (before & offering_groups),
             offering_groups ^ (offering_groups & before),
         )
-        if (gone | added).bit_count() < offering_groups.bit_count():
-            found |= self._collect_types(added)
-            found ^= self._types_in_none_of(self._collect_types(gone), offering_groups)
+        if (removed | added).bit_count() < offering_groups.bit_count():
+            types |= self._collect_types(added)
+            types ^= self._types_in_none_of(self._collect_types(removed), offering_groups)
         else:
-            found = self._collect_types(offering_groups)
-        self._last_query = offering_groups, found
-        return found
+            types = self._collect_types(offering_groups)
+        self._last_query = offering_groups, types
+        return types
 
-    def _types_in_none_of(self, rows: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
+    def _types_in_none_of(self, types: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
         """Those of the types that none of the markets sells."""
-        lost, sellers = rows, self._groups_by_type
-        while rows:
-            lowest = rows & -rows
-            rows ^= lowest
-            if sellers[lowest.bit_length() - 1] & offering_groups:
-                lost ^= lowest
-        return lost
+        missing, groups_by_type = types, self._groups_by_type
+        while types:
+            lowest = types & -types
+            types ^= lowest
+            if groups_by_type[lowest.bit_length() - 1] & offering_groups:
+                missing ^= lowest
+        return missing
 
     def _collect_types(self, offering_groups: OfferingGroupSet) -> BitSet:
         # Spelt out, as this is asked for every draft that holds a slot.
-        found, sold = 0, self._types_by_group
+        types, types_by_group = 0, self._types_by_group
         while offering_groups:
             lowest = offering_groups & -offering_groups
-            found |= sold[lowest]
+            types |= types_by_group[lowest]
             offering_groups ^= lowest
-        return found
+        return types
 
 
 def reserved_offerings(index: InstanceTypeIndex) -> OfferingGroupSet:
@@ -285,13 +289,13 @@ def number_reservations(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
 
 def available_counts(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
     """The slots of every reservation that is on offer; where catalogues differ, the fewest."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for index in dict.fromkeys(indexes):  # pools mostly share theirs
         for offering_group in index.offering_groups:
             if offering_group.reservation_id is not None and offering_group.available_types:
-                known = found.get(offering_group.reservation_id, offering_group.available)
-                found[offering_group.reservation_id] = min(known, offering_group.available)
-    return found
+                known = counts.get(offering_group.reservation_id, offering_group.available)
+                counts[offering_group.reservation_id] = min(known, offering_group.available)
+    return counts
 
 
 def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
@@ -303,30 +307,32 @@ def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
     )
 
 
-def without_in_flight(free: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
+def without_in_flight(counts: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
     """Less the slots that claims under way will take."""
     taken = in_flight_usage(nodes)
-    return {name: max(0, count - taken[name]) for name, count in free.items()}
+    return {name: max(0, count - taken[name]) for name, count in counts.items()}
 
 
 def reservation_usage(
-    listed: Iterable[ReservationState],
-    free: Mapping[str, int],
-    claimed: Iterable[PlannedNodeClaim],
-    promised: Mapping[str, int],
+    states: Iterable[ReservationState],
+    catalog_counts: Mapping[str, int],
+    claims: Iterable[PlannedNodeClaim],
+    in_flight: Mapping[str, int],
 ) -> tuple[ReservationUsage, ...]:
     """Every reservation that is listed or on offer, with what the claims take of it."""
-    used = Counter(claim.launch.reservation_id for claim in claimed)
-    known = {name: ReservationState(id=name, total=n, available=n) for name, n in free.items()}
-    known |= {each.id: each for each in listed}
+    used = Counter(claim.launch.reservation_id for claim in claims)
+    known = {
+        name: ReservationState(id=name, total=n, available=n) for name, n in catalog_counts.items()
+    }
+    known |= {each.id: each for each in states}
     return tuple(
         ReservationUsage(
             id=name,
-            total=one.total,
-            available=one.available,
+            total=state.total,
+            available=state.available,
             used=used[name],
-            promised=min(one.available, promised.get(name, 0)),
-            unusable=one.unusable,
+            promised=min(state.available, in_flight.get(name, 0)),
+            unusable=state.unusable,
         )
-        for name, one in sorted(known.items())
+        for name, state in sorted(known.items())
     )

@@ -38,9 +38,9 @@ class ReservationWait:
         "needs_another_pass",
     )
 
-    def __init__(self, ladder: NodePoolSelector, table: DraftTable) -> None:
-        self._pool_selector = ladder
-        self._reservation_manager: ReservationManager = ladder.reservation_manager
+    def __init__(self, pool_selector: NodePoolSelector, table: DraftTable) -> None:
+        self._pool_selector = pool_selector
+        self._reservation_manager: ReservationManager = pool_selector.reservation_manager
         self._table = table
         self._awaited_this_pass: ReservationSet = 0
         self._segment = QueueSegment([])
@@ -53,8 +53,10 @@ class ReservationWait:
     def build_segments(self, queue: Queue) -> list[QueueSegment]:
         if not (self.can_wait_untried and self._reservation_manager.available):
             return [QueueSegment(queue)] if queue else []
-        parts = [self._build_segment(runs) for runs in _chunks(BATCHES_PER_SEGMENT, queue)]
-        return [self._merge_segments(several) for several in _chunks(SEGMENTS_PER_GROUP, parts)]
+        segments = [self._build_segment(batches) for batches in _chunks(BATCHES_PER_SEGMENT, queue)]
+        return [
+            self._merge_segments(children) for children in _chunks(SEGMENTS_PER_GROUP, segments)
+        ]
 
     def begin_round(self) -> None:
         """Until the first pass anybody may be asked."""
@@ -63,13 +65,13 @@ class ReservationWait:
     def begin_pass(self) -> None:
         self._awaited_this_pass, self.needs_another_pass = 0, False
 
-    def record_unplaced(self, run: PodBatch) -> None:
+    def record_unplaced(self, batch: PodBatch) -> None:
         """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
-        needs = run.pod_class.awaited_reservations
-        if needs is None:
-            needs = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
-        self._awaited_this_pass |= needs
-        self.needs_another_pass = self.needs_another_pass or not needs
+        awaited = batch.pod_class.awaited_reservations
+        if awaited is None:
+            awaited = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
+        self._awaited_this_pass |= awaited
+        self.needs_another_pass = self.needs_another_pass or not awaited
 
     def draft_opened(self) -> None:
         """A draft was opened that somebody asked before may have room on."""
@@ -79,151 +81,165 @@ class ReservationWait:
         """Slots were given back that somebody before may have wanted."""
         self.needs_another_pass = self.needs_another_pass or bool(ids & self._awaited_this_pass)
 
-    def can_skip(self, stretch: QueueSegment) -> bool:
-        self._segment = stretch
-        if not self._all_waiting(stretch):
+    def can_skip(self, segment: QueueSegment) -> bool:
+        self._segment = segment
+        if not self._all_waiting(segment):
             return False
-        stretch.checked_drafts = 0  # those seen then may have become too full
-        if self._reserved_drafts_with_room(stretch):
+        segment.checked_drafts = 0  # those seen then may have become too full
+        if self._reserved_drafts_with_room(segment):
             return False
-        self._awaited_this_pass |= stretch.awaited_by_any
+        self._awaited_this_pass |= segment.awaited_by_any
         return True
 
-    def count_skippable(self, stretch: QueueSegment, start: int) -> int:
+    def count_skippable(self, segment: QueueSegment, start: int) -> int:
         """How many runs of the stretch, from there on, can only go on waiting."""
-        if stretch.awaited_by_all & self._reservation_manager.unheld:
+        if segment.awaited_by_all & self._reservation_manager.unheld:
             return 0  # there is a slot for any of them
-        if self._all_waiting(stretch):
-            found = self._first_with_room(stretch, start)
-            self._awaited_this_pass |= stretch.awaited_by_any if found > start else 0
+        if self._all_waiting(segment):
+            end = self._first_with_room(segment, start)
+            self._awaited_this_pass |= segment.awaited_by_any if end > start else 0
         else:
-            found = self._first_not_waiting(stretch, start)
-        return found - start
+            end = self._first_not_waiting(segment, start)
+        return end - start
 
-    def _first_with_room(self, stretch: QueueSegment, start: int) -> int:
+    def _first_with_room(self, segment: QueueSegment, start: int) -> int:
         """The first run that a draft with a slot seems to have room for."""
-        table, found, runs = self._table, self._reserved_drafts_with_room(stretch), stretch.batches
-        if found.bit_count() <= FEW_DRAFTS:
-            drafts = [table.drafts[number] for number in iter_bits(found)]
-            return _first_fitting(runs, start, [table.free_resources(draft) for draft in drafts])
-        while start < len(runs) and not self._has_room(runs[start].pod_class, stretch):
+        table, open_drafts, batches = (
+            self._table,
+            self._reserved_drafts_with_room(segment),
+            segment.batches,
+        )
+        if open_drafts.bit_count() <= FEW_DRAFTS:
+            drafts = [table.drafts[number] for number in iter_bits(open_drafts)]
+            return _first_fitting(batches, start, [table.free_resources(draft) for draft in drafts])
+        while start < len(batches) and not self._has_room(batches[start].pod_class, segment):
             start += 1
         return start
 
-    def _first_not_waiting(self, stretch: QueueSegment, start: int) -> int:
-        runs = stretch.batches
-        while start < len(runs):
-            group = runs[start].pod_class
-            if not self.is_waiting(group) or self._has_room(group, stretch):
+    def _first_not_waiting(self, segment: QueueSegment, start: int) -> int:
+        batches = segment.batches
+        while start < len(batches):
+            pod_class = batches[start].pod_class
+            if not self.is_waiting(pod_class) or self._has_room(pod_class, segment):
                 break
-            self._awaited_this_pass |= group.awaited_reservations or 0
+            self._awaited_this_pass |= pod_class.awaited_reservations or 0
             start += 1
         return start
 
-    def _has_room(self, group: PodClass, stretch: QueueSegment) -> bool:
-        assert group.only_requirements is not None, "who waits for slots has one wish"
+    def _has_room(self, pod_class: PodClass, segment: QueueSegment) -> bool:
+        assert pod_class.only_requirements is not None, "who waits for slots has one wish"
         return bool(
             self._table.candidates(
-                group.only_requirements, self._reserved_drafts_with_room(stretch)
+                pod_class.only_requirements, self._reserved_drafts_with_room(segment)
             )
         )
 
-    def _all_waiting(self, stretch: QueueSegment) -> bool:
-        stock = self._reservation_manager
-        awake = stretch.awaited_by_any & stock.unheld
-        return not awake and stretch.awaited_by_all & stock.available != 0
+    def _all_waiting(self, segment: QueueSegment) -> bool:
+        reservation_manager = self._reservation_manager
+        holdable = segment.awaited_by_any & reservation_manager.unheld
+        return not holdable and segment.awaited_by_all & reservation_manager.available != 0
 
-    def _reserved_drafts_with_room(self, stretch: QueueSegment) -> BitSet:
+    def _reserved_drafts_with_room(self, segment: QueueSegment) -> BitSet:
         """The drafts with a slot that have, or had a moment ago, room for the least of them.
 
         They only get fuller, so that it is looked up again when there is a new one.
         """
-        slotted, least = self._table.reserved, stretch.smallest
-        if stretch.checked_drafts != slotted:
-            stretch.checked_drafts = slotted
-            stretch.drafts_with_room = (
-                slotted if least is None else self._table.candidates(least, slotted)
+        reserved, smallest = self._table.reserved, segment.smallest
+        if segment.checked_drafts != reserved:
+            segment.checked_drafts = reserved
+            segment.drafts_with_room = (
+                reserved if smallest is None else self._table.candidates(smallest, reserved)
             )
-        return stretch.drafts_with_room if slotted else 0
+        return segment.drafts_with_room if reserved else 0
 
-    def can_skip_inflight(self, stretch: QueueSegment) -> bool:
+    def can_skip_inflight(self, segment: QueueSegment) -> bool:
         """Whether no machine under way has room even for the least of them."""
-        settled, least = self._table.inflight, stretch.smallest
-        if not settled or least is None:
+        inflight, smallest = self._table.inflight, segment.smallest
+        if not inflight or smallest is None:
             return False
-        return not self._table.with_room(settled, least.too_full_drafts)
+        return not self._table.with_room(inflight, smallest.too_full_drafts)
 
-    def is_waiting(self, group: PodClass) -> bool:
+    def is_waiting(self, pod_class: PodClass) -> bool:
         """Whether there is a slot for its pods and each is held, so that they open no node."""
-        stock, needs = self._reservation_manager, group.awaited_reservations
-        if needs is None and self.can_wait_untried and stock.available:
+        reservation_manager, awaited = self._reservation_manager, pod_class.awaited_reservations
+        if awaited is None and self.can_wait_untried and reservation_manager.available:
             if self._all_waiting(self._segment):
                 return True
-            needs = group.awaited_reservations = self._pool_selector.awaited_reservations(group)
-        return needs is not None and not needs & stock.unheld and needs & stock.available != 0
+            awaited = pod_class.awaited_reservations = self._pool_selector.awaited_reservations(
+                pod_class
+            )
+        return (
+            awaited is not None
+            and not awaited & reservation_manager.unheld
+            and awaited & reservation_manager.available != 0
+        )
 
-    def _build_segment(self, runs: Queue) -> QueueSegment:
+    def _build_segment(self, batches: Queue) -> QueueSegment:
         """Of neighbours who differ but in size, the least and the most speak for the others."""
-        stretch, extremes = (
-            QueueSegment(runs),
-            _extremes([run.pod_class.only_requirements for run in runs]),
+        segment, extremes = (
+            QueueSegment(batches),
+            _extremes([batch.pod_class.only_requirements for batch in batches]),
         )
         if extremes is not None:
-            stretch.awaited_by_any, stretch.awaited_by_all = self._pool_selector.awaited_between(
+            segment.awaited_by_any, segment.awaited_by_all = self._pool_selector.awaited_between(
                 *extremes
             )
-            self._set_smallest(stretch, extremes[0])
-        return stretch
+            self._set_smallest(segment, extremes[0])
+        return segment
 
-    def _merge_segments(self, parts: list[QueueSegment]) -> QueueSegment:
+    def _merge_segments(self, children: list[QueueSegment]) -> QueueSegment:
         """Several that are neighbours; what is known of each is known of all of them."""
-        whole, wishes = QueueSegment([], parts), [part.smallest for part in parts]
-        extremes = _extremes(wishes)
+        whole, requirements = QueueSegment([], children), [child.smallest for child in children]
+        extremes = _extremes(requirements)
         if extremes is not None:
-            whole.awaited_by_any = union(part.awaited_by_any for part in parts)
-            whole.awaited_by_all = reduce(and_, (part.awaited_by_all for part in parts))
+            whole.awaited_by_any = union(child.awaited_by_any for child in children)
+            whole.awaited_by_all = reduce(and_, (child.awaited_by_all for child in children))
             self._set_smallest(whole, extremes[0])
         return whole
 
-    def _set_smallest(self, stretch: QueueSegment, least: PodRequirements) -> None:
-        least.too_full_drafts = self._table.capacity_index.entries(least.amounts)
-        stretch.smallest = least
+    def _set_smallest(self, segment: QueueSegment, smallest: PodRequirements) -> None:
+        smallest.too_full_drafts = self._table.capacity_index.entries(smallest.amounts)
+        segment.smallest = smallest
 
 
 def _chunks(count: int, things: list[_T]) -> list[list[_T]]:
     return [things[start : start + count] for start in range(0, len(things), count)]
 
 
-def _first_fitting(runs: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
+def _first_fitting(batches: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
     """The first run whose pods ask for no more of each resource than some space has."""
     # Spelt out, as it is asked of nearly every run whenever anything happens.
-    for number in range(start, len(runs) if spaces else start):
-        wish = runs[number].pod_class.only_requirements
-        assert wish is not None, "those of one stretch have one wish each"
+    for number in range(start, len(batches) if spaces else start):
+        pod_reqs = batches[number].pod_class.only_requirements
+        assert pod_reqs is not None, "those of one stretch have one wish each"
         for space in spaces:
-            for column, amount in wish.amounts:
+            for column, amount in pod_reqs.amounts:
                 if amount > space[column]:
                     break
             else:
                 return number
-    return len(runs)
+    return len(batches)
 
 
 def _extremes(
-    wishes: Sequence[PodRequirements | None],
+    requirements: Sequence[PodRequirements | None],
 ) -> tuple[PodRequirements, PodRequirements] | None:
     """A wish for the least of these and one for the most; None if they differ in more than size."""
-    first = wishes[0]
+    first = requirements[0]
     if first is None:
         return None
-    ask, columns, amounts = first.scheduling, first.columns, []
-    for wish in wishes:
-        if wish is None or wish.scheduling is not ask or wish.columns is not columns:
+    scheduling, columns, amounts = first.scheduling, first.columns, []
+    for pod_reqs in requirements:
+        if (
+            pod_reqs is None
+            or pod_reqs.scheduling is not scheduling
+            or pod_reqs.columns is not columns
+        ):
             return None
-        amounts.append(wish.amounts)
+        amounts.append(pod_reqs.amounts)
     by_column = [[amount for _, amount in pairs] for pairs in zip(*amounts, strict=True)]
-    least, most = map(min, by_column), map(max, by_column)
+    smallest, largest = map(min, by_column), map(max, by_column)
     return (
-        PodRequirements(ask, tuple(zip(columns, least, strict=True)), columns),
-        PodRequirements(ask, tuple(zip(columns, most, strict=True)), columns),
+        PodRequirements(scheduling, tuple(zip(columns, smallest, strict=True)), columns),
+        PodRequirements(scheduling, tuple(zip(columns, largest, strict=True)), columns),
     )

@@ -16,113 +16,119 @@ from wainwright.model.bitset import iter_bits
 class Rounds:
     """The state of a plan in the making."""
 
-    def __init__(self, placing: PodPlacement) -> None:
-        self.placement = placing
-        self.table = placing.table
-        self.reservation_manager = placing.reservation_manager
+    def __init__(self, placement: PodPlacement) -> None:
+        self.placement = placement
+        self.table = placement.table
+        self.reservation_manager = placement.reservation_manager
         self.failed: Queue = []
-        self._reservation_wait = placing.reservation_wait
+        self._reservation_wait = placement.reservation_wait
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
         """Places what can be placed; the rest is in `failed`."""
         self._reservation_wait.can_wait_untried = not self.placement.nodes.nodes
-        stretches = self._reservation_wait.build_segments(queue)
-        while stretches:
+        segments = self._reservation_wait.build_segments(queue)
+        while segments:
             self.placement.round += 1
             self.reservation_manager.begin_round()
             self._reservation_wait.begin_round()
             self.placement.skip_inflight = False
-            self._placed = self.placement.place_together(stretches)
-            stretches = self._passes(stretches)
+            self._placed = self.placement.place_together(segments)
+            segments = self._passes(segments)
             self._end_round()
             if not self._placed:
-                self.failed += [run for stretch in stretches for run in stretch.remaining_batches()]
+                self.failed += [
+                    batch for segment in segments for batch in segment.remaining_batches()
+                ]
                 return
 
-    def _passes(self, stretches: list[QueueSegment]) -> list[QueueSegment]:
+    def _passes(self, segments: list[QueueSegment]) -> list[QueueSegment]:
         while True:
             before = self._placed
             self._reservation_wait.begin_pass()
-            stretches = [stretch for stretch in stretches if self._pass(stretch)]
+            segments = [segment for segment in segments if self._pass(segment)]
             if not self._reservation_wait.needs_another_pass or self._placed == before:
-                return stretches
+                return segments
 
-    def _pass(self, stretch: QueueSegment) -> bool:
+    def _pass(self, segment: QueueSegment) -> bool:
         """Tries each pod once; leaves in the stretch those that may still find a place later."""
-        if self._reservation_wait.can_skip(stretch):
+        if self._reservation_wait.can_skip(segment):
             return True
-        if stretch.children:
-            stretch.children = [part for part in stretch.children if self._pass(part)]
-            return bool(stretch.children)
-        self.placement.skip_inflight = self._reservation_wait.can_skip_inflight(stretch)
-        left: Queue = []
-        for run in (
-            self._not_skipped(stretch, left)
+        if segment.children:
+            segment.children = [child for child in segment.children if self._pass(child)]
+            return bool(segment.children)
+        self.placement.skip_inflight = self._reservation_wait.can_skip_inflight(segment)
+        remaining: Queue = []
+        for batch in (
+            self._not_skipped(segment, remaining)
             if self.reservation_manager.available
-            else stretch.batches
+            else segment.batches
         ):
-            self._try(run, left)
-        stretch.batches = left
-        return bool(left)
+            self._try(batch, remaining)
+        segment.batches = remaining
+        return bool(remaining)
 
-    def _not_skipped(self, stretch: QueueSegment, left: Queue) -> Iterator[PodBatch]:
+    def _not_skipped(self, segment: QueueSegment, remaining: Queue) -> Iterator[PodBatch]:
         """Those who may find something; the others are left, in the order of the queue."""
-        runs, number = stretch.batches, 0
-        while number < len(runs):
-            awake = number + self._reservation_wait.count_skippable(stretch, number)
-            left += runs[number:awake]
-            if awake < len(runs):
-                yield runs[awake]
-            number = awake + 1
+        batches, number = segment.batches, 0
+        while number < len(batches):
+            next_tried = number + self._reservation_wait.count_skippable(segment, number)
+            remaining += batches[number:next_tried]
+            if next_tried < len(batches):
+                yield batches[next_tried]
+            number = next_tried + 1
 
-    def _try(self, run: PodBatch, left: Queue) -> None:
+    def _try(self, batch: PodBatch, remaining: Queue) -> None:
         """Places as many pods of the run as there is room for; if one fails, so do the others."""
-        group, pods, stock, place = (
-            run.pod_class,
-            run.pods,
+        pod_class, pods, reservation_manager, place = (
+            batch.pod_class,
+            batch.pods,
             self.reservation_manager,
             self.placement.place,
         )
         for number, pod in enumerate(pods):
-            if group.failed_version == stock.version and group.failed_topology_version == (
-                group.has_topology and group.topology_version
+            if (
+                pod_class.failed_version == reservation_manager.version
+                and pod_class.failed_topology_version
+                == (pod_class.has_topology and pod_class.topology_version)
             ):
-                found = (
+                result = (
                     PlacementResult.NOT_YET
                 )  # one of its kind has just failed, and nothing changed
             else:
-                found = place(pod, group)
-            if found is not PlacementResult.PLACED:
+                result = place(pod, pod_class)
+            if result is not PlacementResult.PLACED:
                 self._placed += number
-                self._keep_unplaced(run, number, found, left)
+                self._keep_unplaced(batch, number, result, remaining)
                 return
         self._placed += len(pods)
 
     def _keep_unplaced(
-        self, run: PodBatch, number: int, found: PlacementResult, left: Queue
+        self, batch: PodBatch, number: int, result: PlacementResult, remaining: Queue
     ) -> None:
-        run.pods = run.pods[number:]
-        if found is PlacementResult.NEVER:
-            self.failed.append(run)
+        batch.pods = batch.pods[number:]
+        if result is PlacementResult.NEVER:
+            self.failed.append(batch)
             return
-        run.pod_class.failed_version = self.reservation_manager.version
-        run.pod_class.failed_topology_version = (
-            run.pod_class.has_topology and run.pod_class.topology_version
+        batch.pod_class.failed_version = self.reservation_manager.version
+        batch.pod_class.failed_topology_version = (
+            batch.pod_class.has_topology and batch.pod_class.topology_version
         )
-        self._reservation_wait.record_unplaced(run)
-        left.append(run)
+        self._reservation_wait.record_unplaced(batch)
+        remaining.append(batch)
 
     def _end_round(self) -> None:
         """Ends the round: every draft of it is pinned to what would be launched."""
         for number in iter_bits(self.table.current):
             draft = self.table.drafts[number]
-            buy = choose_offering(draft.launch_options, self.reservation_manager.available_count)
-            draft.pin(buy)
-            draft.template.limits.count_launch(draft.template.index.types[buy.type_number].capacity)
+            choice = choose_offering(draft.launch_options, self.reservation_manager.available_count)
+            draft.pin(choice)
+            draft.template.limits.count_launch(
+                draft.template.index.types[choice.type_number].capacity
+            )
             if draft.held:
                 held = draft.template.pool_reservations.reservations_in(draft.held)
-                self.reservation_manager.commit(held, buy.offering.reservation_id or "")
+                self.reservation_manager.commit(held, choice.offering.reservation_id or "")
         for template in self.placement.templates:
             template.limits.begin_round()
         self.table.end_round()

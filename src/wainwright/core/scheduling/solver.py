@@ -57,11 +57,11 @@ class Solution:
 
     __slots__ = ("catalog_counts", "classes", "free_counts", "placement", "rounds")
 
-    def __init__(self, classes: PodClasses, rounds: Rounds, free: Mapping[str, int]) -> None:
+    def __init__(self, classes: PodClasses, rounds: Rounds, free_counts: Mapping[str, int]) -> None:
         self.classes = classes
-        self.free_counts = free
+        self.free_counts = free_counts
         """Slots of each reservation before anything was planned."""
-        self.catalog_counts: Mapping[str, int] = free
+        self.catalog_counts: Mapping[str, int] = free_counts
         """The same with those that claims under way will take."""
         self.rounds = rounds
         self.placement = rounds.placement
@@ -69,65 +69,84 @@ class Solution:
     @property
     def unplaced_count(self) -> int:
         """How many pods found no place."""
-        return sum(len(run.pods) for run in self.rounds.failed)
+        return sum(len(batch.pods) for batch in self.rounds.failed)
 
     @property
     def is_blocked_by_topology(self) -> bool:
         """Whether any of them might have found one, had others gone elsewhere."""
         return any(
-            run.pod_class.has_topology and self._is_servable(run.pod_class)
-            for run in self.rounds.failed
+            batch.pod_class.has_topology and self._is_servable(batch.pod_class)
+            for batch in self.rounds.failed
         )
 
     @property
     def all_unplaced_impossible(self) -> bool:
         """Whether all without a place would have none whatever became of the others."""
-        return all(self._is_impossible(run.pod_class) for run in self.rounds.failed)
+        return all(self._is_impossible(batch.pod_class) for batch in self.rounds.failed)
 
-    def _is_impossible(self, group: PodClass) -> bool:
+    def _is_impossible(self, pod_class: PodClass) -> bool:
         """Whether no node that stands and no type of any pool would do, be it for taint or size."""
         return not any(
-            wish.scheduling.compatible_nodes
-            or any(fitting_types(template, wish) for template in self.placement.templates)
-            for wish in group.alternatives
+            pod_reqs.scheduling.compatible_nodes
+            or any(fitting_types(template, pod_reqs) for template in self.placement.templates)
+            for pod_reqs in pod_class.alternatives
         )
 
-    def _is_servable(self, group: PodClass) -> bool:
+    def _is_servable(self, pod_class: PodClass) -> bool:
         """Whether a pool would launch a node for its pods if nobody else was there."""
-        step = self.placement.pool_selector.select
-        return any(step(stage, wish) for stage in group.levels for wish in stage.alternatives)
+        select = self.placement.pool_selector.select
+        return any(
+            select(level, pod_reqs) for level in pod_class.levels for pod_reqs in level.alternatives
+        )
 
 
 def solve(
     pods: Sequence[Pod],
     templates: Sequence[NodeClaimTemplate],
     nodes: ExistingNodes,
-    free: Mapping[str, int],
+    free_counts: Mapping[str, int],
     options: PlanOptions,
-    manner: Strategy = FIRST_FIT,
+    strategy: Strategy = FIRST_FIT,
 ) -> Solution:
     """Places the pods; `free` says how many slots each reservation has."""
     registry = TopologyRegistry()
     registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
     classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
-    slack = CapacityIndex(classes.pod_requirements, len(classes.resources))
-    stock = create_reservation_manager(templates, free, gate=options.capacity_reservations)
-    prepare_tables(classes, templates, nodes, slack)
-    ladder = NodePoolSelector(templates, NewNodeEvaluator(options.min_values_policy, stock))
-    table = DraftTable(templates, slack)
-    topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
-    placing = manner.placement_factory(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights, placing.deferred_kinds = options.strict_weights, manner.deferred_kinds
-    placing.evaluate_pools = lambda ask: evaluate_pools(ask, templates)
-    rounds = Rounds(placing)
+    capacity_index = CapacityIndex(classes.pod_requirements, len(classes.resources))
+    reservation_manager = create_reservation_manager(
+        templates, free_counts, gate=options.capacity_reservations
+    )
+    prepare_tables(classes, templates, nodes, capacity_index)
+    pool_selector = NodePoolSelector(
+        templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
+    )
+    table = DraftTable(templates, capacity_index)
+    topology = (
+        Topology(registry, templates, nodes, table, reservation_manager)
+        if registry.groups
+        else None
+    )
+    placement = strategy.placement_factory(
+        templates, nodes, table, pool_selector, classes, topology
+    )
+    placement.strict_weights, placement.deferred_kinds = (
+        options.strict_weights,
+        strategy.deferred_kinds,
+    )
+    placement.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, templates)
+    rounds = Rounds(placement)
     rounds.run(build_queue(classes.all))
-    return Solution(classes, rounds, free)
+    return Solution(classes, rounds, free_counts)
 
 
-def evaluate_pools(ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]) -> None:
+def evaluate_pools(
+    scheduling: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
+) -> None:
     """Lets the pools say under which terms they take such pods."""
-    ask.compatibility = [template.compatibility(ask) for template in templates]
-    ask.incompatible_pools = tuple(n for n, terms in enumerate(ask.compatibility) if terms is None)
+    scheduling.compatibility = [template.compatibility(scheduling) for template in templates]
+    scheduling.incompatible_pools = tuple(
+        n for n, compatible in enumerate(scheduling.compatibility) if compatible is None
+    )
 
 
 def classification_context(
@@ -148,34 +167,36 @@ def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:
 
 
 def create_reservation_manager(
-    templates: Sequence[NodeClaimTemplate], free: Mapping[str, int], *, gate: bool
+    templates: Sequence[NodeClaimTemplate], free_counts: Mapping[str, int], *, gate: bool
 ) -> ReservationManager:
     """The slots of reservations, made known to the pools that may use them."""
     numbers = number_reservations(template.index for template in templates) if gate else {}
-    shelves: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
+    shared: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
     for template in templates if gate else ():
         index, admitted = template.index, template.base.reserved
-        if (index, admitted) not in shelves:
-            shelves[index, admitted] = PoolReservations(index, admitted, numbers)
-        template.pool_reservations = shelves[index, admitted]
-    return ReservationManager({name: free[name] for name in numbers}, numbers)
+        if (index, admitted) not in shared:
+            shared[index, admitted] = PoolReservations(index, admitted, numbers)
+        template.pool_reservations = shared[index, admitted]
+    return ReservationManager({name: free_counts[name] for name in numbers}, numbers)
 
 
 def prepare_tables(
     classes: PodClasses,
     templates: Sequence[NodeClaimTemplate],
     nodes: ExistingNodes,
-    slack: CapacityIndex | None,
+    capacity_index: CapacityIndex | None,
 ) -> None:
     """Lets pools, nodes and the slack index of drafts know what will be asked of them."""
     resources = classes.resources
     for template in templates:
         template.number_resources(resources)
-    node_slack = CapacityIndex(classes.pod_requirements if nodes.nodes else (), len(resources))
-    nodes.prepare(resources, node_slack)
-    for ask in classes.scheduling.values():
-        evaluate_pools(ask, templates)
-        ask.compatible_nodes = nodes.compatible(ask)
-    for wish in classes.pod_requirements:
-        wish.too_full_drafts = slack.entries(wish.amounts) if slack is not None else ()
-        wish.too_full_nodes = node_slack.entries(wish.amounts) if nodes.nodes else ()
+    node_index = CapacityIndex(classes.pod_requirements if nodes.nodes else (), len(resources))
+    nodes.prepare(resources, node_index)
+    for scheduling in classes.scheduling.values():
+        evaluate_pools(scheduling, templates)
+        scheduling.compatible_nodes = nodes.compatible(scheduling)
+    for pod_reqs in classes.pod_requirements:
+        pod_reqs.too_full_drafts = (
+            capacity_index.entries(pod_reqs.amounts) if capacity_index is not None else ()
+        )
+        pod_reqs.too_full_nodes = node_index.entries(pod_reqs.amounts) if nodes.nodes else ()

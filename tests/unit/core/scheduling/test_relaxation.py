@@ -31,7 +31,7 @@ def given_up(degree: RelaxedConstraints) -> list[str]:
 
 
 def test_everything_goes_one_by_one_in_the_fixed_order() -> None:
-    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True))
+    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=True))
     assert [len(degree.given_up) for degree in found] == list(range(8))
     assert given_up(found[-1]) == [
         "NearPods",
@@ -45,7 +45,7 @@ def test_everything_goes_one_by_one_in_the_fixed_order() -> None:
 
 
 def test_what_is_required_stays_to_the_end() -> None:
-    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True)
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=True)
     assert last.spreads == spread_constraint().spreads
     assert last.affinity == EVERYTHING.affinity
     assert last.anti_affinity == EVERYTHING.anti_affinity
@@ -58,23 +58,28 @@ def test_what_is_required_stays_to_the_end() -> None:
 
 
 def test_the_heaviest_goes_first() -> None:
-    _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
+    _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=False)
     assert [each.weight for each in first.preferred_affinity] == [1]
 
 
 def test_soft_taints_are_put_up_with_only_where_there_are_any() -> None:
-    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=False)
     assert not last.tolerates_preferences
     assert "OnUntainted" not in given_up(last)
 
 
 def test_whoever_ignores_preferences_starts_without_them() -> None:
-    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.IGNORE, tainted=True))
+    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.IGNORE, has_soft_taints=True))
     assert [given_up(degree) for degree in found] == [[], ["OnUntainted"]]
     assert found[0].spreads == spread_constraint().spreads
 
 
 def test_a_pod_without_preferences_has_one_degree() -> None:
     assert (
-        len(list(relaxation_steps(PodConstraints(), PreferencePolicy.RESPECT, tainted=False))) == 1
+        len(
+            list(
+                relaxation_steps(PodConstraints(), PreferencePolicy.RESPECT, has_soft_taints=False)
+            )
+        )
+        == 1
     )

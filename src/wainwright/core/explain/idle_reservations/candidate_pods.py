@@ -268,7 +268,7 @@ class TopologyAfterPlan:
         """What the pod still asked for when it found its place."""
         key = (constraints, given_up)
         if key not in self._degrees:
-            every = list(relaxation_steps(constraints, self._policy, tainted=True))
+            every = list(relaxation_steps(constraints, self._policy, has_soft_taints=True))
             self._degrees[key] = next(
                 (each for each in every if each.given_up == given_up), every[-1]
             )

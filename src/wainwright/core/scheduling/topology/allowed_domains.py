@@ -70,45 +70,48 @@ class AllowedDomains:
     @property
     def _in_order(self) -> tuple[list[Requirements], list[DomainCounts]]:
         if self._ranked is None:
-            found = list(islice(self._values.options(), MAX_OPTIONS))
-            self._ranked = [asked for asked, _ in found], [crowd for _, crowd in found]
+            combinations = list(islice(self._values.options(), MAX_OPTIONS))
+            self._ranked = (
+                [requirements for requirements, _ in combinations],
+                [counts for _, counts in combinations],
+            )
         return self._ranked
 
 
-def allowed_domains(bound: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
+def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
     """None where no place will do, whatever is there."""
-    per_key = _AllowedValues(domains)
-    found = AllowedDomains(per_key)
-    for key in bound.required_labels:
-        per_key.require_label(key)
-    _apply_affinity(bound, found, per_key)
-    for group in bound.host_groups:
-        found.nodes &= ~group.full_nodes
-        found.drafts &= ~group.full_drafts
-    for away in bound.anti_affinity:
-        per_key.apply_anti_affinity(away)
-    for spread, itself in bound.spreads:
-        per_key.apply_spread(spread, itself=itself)
-    return found if per_key.apply_to(found) else None
+    values = _AllowedValues(domains)
+    allowed = AllowedDomains(values)
+    for key in constraints.required_labels:
+        values.require_label(key)
+    _apply_affinity(constraints, allowed, values)
+    for group in constraints.host_groups:
+        allowed.nodes &= ~group.full_nodes
+        allowed.drafts &= ~group.full_drafts
+    for away in constraints.anti_affinity:
+        values.apply_anti_affinity(away)
+    for spread, itself in constraints.spreads:
+        values.apply_spread(spread, itself=itself)
+    return allowed if values.apply_to(allowed) else None
 
 
 def _apply_affinity(
-    bound: TopologyConstraints, found: AllowedDomains, per_key: "_AllowedValues"
+    constraints: TopologyConstraints, allowed: AllowedDomains, values: "_AllowedValues"
 ) -> None:
-    for groups, itself in bound.affinity:
+    for groups, itself in constraints.affinity:
         if itself and not any(map(_has_pods, groups)):
             # The first of its kind may go anywhere, as long as there is a label to stick to.
             for group in groups:
                 if isinstance(group, LabelGroup):
-                    per_key.require_label(group.key)
+                    values.require_label(group.key)
             continue
         for group in groups:
             if isinstance(group, HostGroup):
-                found.nodes &= group.full_nodes
-                found.drafts &= group.full_drafts
-                found.existing_only = True
+                allowed.nodes &= group.full_nodes
+                allowed.drafts &= group.full_drafts
+                allowed.existing_only = True
             else:
-                per_key.require_affinity(group)
+                values.require_affinity(group)
 
 
 def _has_pods(group: LabelGroup | HostGroup) -> bool:
@@ -134,14 +137,14 @@ class _AllowedValues:
         self._narrow(key, ANY_VALUE, optional=False)
 
     def require_affinity(self, group: LabelGroup) -> None:
-        here = (value for value, count in group.counts.items() if count)
-        self._narrow(group.key, one_of(here), optional=False)
+        occupied = (value for value, count in group.counts.items() if count)
+        self._narrow(group.key, one_of(occupied), optional=False)
 
     def apply_anti_affinity(self, group: LabelGroup) -> None:
-        taken = [value for value, count in group.counts.items() if count]
-        if taken or group.deferred_drafts:
+        occupied = [value for value, count in group.counts.items() if count]
+        if occupied or group.deferred_drafts:
             # Where a draft cannot settle in this round its pods might be anywhere.
-            free = one_of(()) if group.deferred_drafts else none_of(taken)
+            free = one_of(()) if group.deferred_drafts else none_of(occupied)
             self._narrow(group.key, free, optional=True)
 
     def apply_spread(self, group: LabelGroup, *, itself: bool) -> None:
@@ -158,41 +161,43 @@ class _AllowedValues:
         self._allowed[key] = allowed if before is None else before & allowed
         self._optional[key] = self._optional.get(key, True) and optional
 
-    def apply_to(self, found: AllowedDomains) -> bool:
+    def apply_to(self, result: AllowedDomains) -> bool:
         """Whether anything is left."""
-        undecided, possible = 0, True
+        undecided, has_values = 0, True
         for key, allowed in self._allowed.items():
             optional = self._optional[key]
-            found.nodes &= self._nodes(key, allowed, optional=optional)
-            settled, maybe = self._drafts(key, allowed, optional=optional)
-            found.drafts &= settled | maybe
+            result.nodes &= self._nodes(key, allowed, optional=optional)
+            decided, maybe = self._drafts(key, allowed, optional=optional)
+            result.drafts &= decided | maybe
             undecided |= maybe
-            possible = possible and (optional or not allowed.empty)
-        found.undecided_drafts = undecided & found.drafts
-        found.drafts &= ~undecided
-        new = possible and not found.existing_only
-        return bool(new or found.nodes or found.drafts or found.undecided_drafts)
+            has_values = has_values and (optional or not allowed.empty)
+        result.undecided_drafts = undecided & result.drafts
+        result.drafts &= ~undecided
+        can_open_node = has_values and not result.existing_only
+        return bool(can_open_node or result.nodes or result.drafts or result.undecided_drafts)
 
     def _nodes(self, key: str, allowed: ValueSet, *, optional: bool) -> BitSet:
-        columns = self._domains.nodes_by_value[key]
-        fine = union_of(columns, filter(allowed.admits, columns))
-        return fine | self._domains.nodes_without_label[key] if optional else fine
+        by_value = self._domains.nodes_by_value[key]
+        nodes = union_of(by_value, filter(allowed.admits, by_value))
+        return nodes | self._domains.nodes_without_label[key] if optional else nodes
 
     def _drafts(self, key: str, allowed: ValueSet, *, optional: bool) -> tuple[BitSet, BitSet]:
-        columns = self._domains.drafts_by_value[key]
-        fine = union_of(columns, filter(allowed.admits, columns))
+        by_value = self._domains.drafts_by_value[key]
+        decided = union_of(by_value, filter(allowed.admits, by_value))
         if optional:
-            fine |= self._domains.drafts_without_label[key]
-        return fine, 0 if allowed.empty else self._domains.undecided_drafts[key]
+            decided |= self._domains.drafts_without_label[key]
+        return decided, 0 if allowed.empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
         """All combinations that keep every spread even, the emptiest places first."""
         keys = list(self._allowed)
         choices = [self._choices(key) for key in keys]
-        for values, crowd in _emptiest_first(choices):
+        for values, counts in _emptiest_first(choices):
             pairs = zip(keys, values, strict=True)
-            said = tuple((key, allowed) for key, allowed in pairs if self._must_state(key, allowed))
-            yield _requirements_of(said), crowd
+            stated = tuple(
+                (key, allowed) for key, allowed in pairs if self._must_state(key, allowed)
+            )
+            yield _requirements_of(stated), counts
 
     def _must_state(self, key: str, allowed: ValueSet) -> bool:
         """That a node has some zone goes without saying; that it has some label does not."""

@@ -29,24 +29,24 @@ class TopologyConstraints:
     def __init__(
         self,
         spreads: Sequence[tuple[LabelGroup, bool]],
-        near: Sequence[AffinityGroups],
-        away: Sequence[LabelGroup],
-        full: Sequence[HostGroup],
+        affinity: Sequence[AffinityGroups],
+        anti_affinity: Sequence[LabelGroup],
+        host_groups: Sequence[HostGroup],
     ) -> None:
         self.spreads = tuple(spreads)
         """With each whether the pod itself is counted."""
-        self.affinity = tuple(near)
-        self.anti_affinity = tuple(away)
+        self.affinity = tuple(affinity)
+        self.anti_affinity = tuple(anti_affinity)
         """Values of a label with any pod in these are out of bounds."""
-        self.host_groups = tuple(full)
+        self.host_groups = tuple(host_groups)
         """Nodes and drafts that are full in any of these are out of bounds."""
         self.groups: tuple[AnyGroup, ...] = tuple(
             dict.fromkeys(
                 [
                     *(group for group, _ in spreads),
-                    *(group for groups, _ in near for group in groups),
-                    *away,
-                    *full,
+                    *(group for groups, _ in affinity for group in groups),
+                    *anti_affinity,
+                    *host_groups,
                 ]
             )
         )
@@ -68,17 +68,17 @@ class TopologyConstraints:
 
     def without_affinity(self, number: int) -> "TopologyConstraints":
         """What is left of it on a node that has one of each whom the pod wants to be near."""
-        found = self._without_affinity.get(number)
-        if found is None:
-            near = self.affinity[:number] + self.affinity[number + 1 :]
-            found = self._without_affinity[number] = TopologyConstraints(
-                self.spreads, near, self.anti_affinity, self.host_groups
+        constraints = self._without_affinity.get(number)
+        if constraints is None:
+            affinity = self.affinity[:number] + self.affinity[number + 1 :]
+            constraints = self._without_affinity[number] = TopologyConstraints(
+                self.spreads, affinity, self.anti_affinity, self.host_groups
             )
             groups = self.affinity[number][0]
-            found.required_labels = tuple(
+            constraints.required_labels = tuple(
                 each.key for each in groups if isinstance(each, LabelGroup)
             )
-        return found
+        return constraints
 
     @property
     def version(self) -> int:
@@ -99,34 +99,36 @@ def _host_group(forks: Mapping[int, AnyGroup], group: HostGroup) -> HostGroup:
 
 
 def topology_constraints(
-    pod: Pod, degree: RelaxedConstraints, registry: TopologyRegistry, standing: MatchingGroups
+    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
 ) -> TopologyConstraints | None:
     """None for a pod that may go anywhere, whoever is there."""
     spreads: list[tuple[LabelGroup, bool]] = []
-    away: list[LabelGroup] = []
-    full: list[HostGroup] = []
-    for spread in degree.spreads:
+    anti_affinity: list[LabelGroup] = []
+    host_groups: list[HostGroup] = []
+    for spread in relaxed.spreads:
         group = registry.spread_group(pod, spread)
         if isinstance(group, HostGroup):
-            full.append(group)
+            host_groups.append(group)
         else:
             spreads.append((group, spread.selector.selects(pod.labels)))
-    for group in _anti_affinity_groups(degree, registry, standing):
+    for group in _anti_affinity_groups(relaxed, registry, matching):
         if isinstance(group, HostGroup):
-            full.append(group)
+            host_groups.append(group)
         else:
-            away.append(group)
-    near = list(_affinity_groups(pod, degree, registry))
+            anti_affinity.append(group)
+    affinity = list(_affinity_groups(pod, relaxed, registry))
     return (
-        TopologyConstraints(spreads, near, away, full) if spreads or near or away or full else None
+        TopologyConstraints(spreads, affinity, anti_affinity, host_groups)
+        if spreads or affinity or anti_affinity or host_groups
+        else None
     )
 
 
 def _affinity_groups(
-    pod: Pod, degree: RelaxedConstraints, registry: TopologyRegistry
+    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry
 ) -> Iterator[AffinityGroups]:
-    wanted = [degree.affinity] if degree.affinity else []
-    for terms in (*wanted, *((each.term,) for each in degree.preferred_affinity)):
+    required = [relaxed.affinity] if relaxed.affinity else []
+    for terms in (*required, *((each.term,) for each in relaxed.preferred_affinity)):
         yield registry.affinity_groups(terms), _selects(terms, pod)
 
 
@@ -135,14 +137,14 @@ def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
 
 
 def _anti_affinity_groups(
-    degree: RelaxedConstraints, registry: TopologyRegistry, standing: MatchingGroups
+    relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
 ) -> Iterator[AnyGroup]:
-    own = degree.anti_affinity
+    own = relaxed.anti_affinity
     yield from (registry.anti_affinity_group(term) for term in own)
-    yield from (registry.anti_affinity_group(each.term) for each in degree.preferred_anti_affinity)
+    yield from (registry.anti_affinity_group(each.term) for each in relaxed.preferred_anti_affinity)
     # Those who shun their own kind are among those whom such a pod avoids already.
     yield from (
         each
-        for each in standing.inverse_anti_affinity
+        for each in matching.inverse_anti_affinity
         if each.has_unselected_owner or each.terms[0] not in own
     )

@@ -50,12 +50,12 @@ class Domains:
 
     def fork(self) -> "Domains":
         """The same nodes, and no drafts."""
-        twin = copy(self)
-        twin.drafts_by_value = {key: {} for key in self.keys}
-        twin.undecided_drafts = dict.fromkeys(self.keys, 0)
-        twin.drafts_without_label = dict.fromkeys(self.keys, 0)
-        twin._values = {}
-        return twin
+        clone = copy(self)
+        clone.drafts_by_value = {key: {} for key in self.keys}
+        clone.undecided_drafts = dict.fromkeys(self.keys, 0)
+        clone.drafts_without_label = dict.fromkeys(self.keys, 0)
+        clone._values = {}
+        return clone
 
     def add_draft(self, draft: Draft) -> None:
         """A draft was opened."""
@@ -90,19 +90,19 @@ class Domains:
             same[value] = same.get(value, 0) | bit
 
     def _decided(
-        self, template: NodeClaimTemplate, narrowing: CompiledRequirements
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements
     ) -> tuple[DomainValue, ...]:
-        found = self._cache.get(narrowing)
-        if found is None:
-            found = tuple(_decided_value(template, narrowing, key) for key in self.keys)
-            self._cache[narrowing] = found
-        return found
+        values = self._cache.get(compiled)
+        if values is None:
+            values = tuple(_decided_value(template, compiled, key) for key in self.keys)
+            self._cache[compiled] = values
+        return values
 
 
 def _decided_value(
-    template: NodeClaimTemplate, narrowing: CompiledRequirements, key: str
+    template: NodeClaimTemplate, compiled: CompiledRequirements, key: str
 ) -> DomainValue:
-    requirement = narrowing.requirements.get(key)
+    requirement = compiled.requirements.get(key)
     if requirement is None:
         return NoValue.UNDECIDED if key in template.well_known else NoValue.LABEL_ABSENT
     allowed = requirement.allowed
@@ -113,82 +113,82 @@ def _decided_value(
     return NoValue.UNDECIDED
 
 
-def launched_value(draft: Draft, buy: LaunchChoice, key: str) -> str | None:
+def launched_value(draft: Draft, choice: LaunchChoice, key: str) -> str | None:
     """The value of the label on the machine that would be bought; None if it will have none."""
-    left, kind = draft.launch_options, draft.template.index.types[buy.type_number]
+    options, instance_type = draft.launch_options, draft.template.index.types[choice.type_number]
     if key == ZONE:
-        return zone_of(left, buy)
+        return zone_of(options, choice)
     if key == CAPACITY_TYPE:
-        return capacity_type_of(left, buy)
-    offered = buy.offering.requirements.single_value(key)
+        return capacity_type_of(options, choice)
+    offered = choice.offering.requirements.single_value(key)
     if offered is not None:
         return offered
-    allowed = kind.requirements.allowed(key) & left.requirements.allowed(key)
+    allowed = instance_type.requirements.allowed(key) & options.requirements.allowed(key)
     return None if allowed.open else allowed.any() or None
 
 
 def _by_value(key: str, nodes: Iterable[Node]) -> dict[str, BitSet]:
-    found: dict[str, BitSet] = {}
+    nodes_by_value: dict[str, BitSet] = {}
     for number, node in enumerate(nodes):
         value = node.labels.get(key)
         if value is not None:
-            found[value] = found.get(value, 0) | 1 << number
-    return found
+            nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
+    return nodes_by_value
 
 
 def _nodes_without(key: str, nodes: Iterable[Node]) -> BitSet:
     return sum(1 << number for number, node in enumerate(nodes) if key not in node.labels)
 
 
-def union_of(columns: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:
+def union_of(by_value: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:
     """Those with any of the values."""
-    found = 0
+    result = 0
     for value in values:
-        found |= columns.get(value, 0)
-    return found
+        result |= by_value.get(value, 0)
+    return result
 
 
 def launchable(
-    templates: Sequence[NodeClaimTemplate], wanted: NodeFilter
+    templates: Sequence[NodeClaimTemplate], node_filter: NodeFilter
 ) -> Iterator[tuple[CompiledRequirements, NodeClaimTemplate]]:
     """What pools could launch of the nodes that count, where the pod may go."""
     for template in templates:
-        if not _tolerates_pool(template, wanted):
+        if not _tolerates_pool(template, node_filter):
             continue
-        for each in wanted.reachable or ANY_NODE_TERMS:
+        for each in node_filter.reachable or ANY_NODE_TERMS:
             if template.base.requirements.is_compatible(each, template.well_known):
-                narrowing = template.base.combine(template.known_requirements(each))
-                if narrowing is not None:
-                    yield narrowing, template
+                compiled = template.base.combine(template.known_requirements(each))
+                if compiled is not None:
+                    yield compiled, template
 
 
-def counts_draft(wanted: NodeFilter, draft: Draft) -> bool:
-    return _tolerates_pool(draft.template, wanted) and any(
-        _may_become(draft, each) for each in wanted.alternatives or ANY_NODE_TERMS
+def counts_draft(node_filter: NodeFilter, draft: Draft) -> bool:
+    return _tolerates_pool(draft.template, node_filter) and any(
+        _may_become(draft, each) for each in node_filter.alternatives or ANY_NODE_TERMS
     )
 
 
-def _may_become(draft: Draft, wanted: Requirements) -> bool:
+def _may_become(draft: Draft, node_term: Requirements) -> bool:
     """Whether the draft can become such a node, or is one if it is settled what it becomes."""
     template = draft.template
-    if not template.base.requirements.is_compatible(wanted, template.well_known):
+    if not template.base.requirements.is_compatible(node_term, template.well_known):
         return False
-    narrowing = draft.compiled.combine(template.known_requirements(wanted))
-    if narrowing is None:
+    compiled = draft.compiled.combine(template.known_requirements(node_term))
+    if compiled is None:
         return False
     if not draft.pinned_type:
-        slots = template.pool_reservations.available_in(
-            draft.held & narrowing.reserved, draft.reserved_types
+        reserved_types = template.pool_reservations.available_in(
+            draft.held & compiled.reserved, draft.reserved_types
         )
-        return bool(draft.types & narrowing.types & (narrowing.offered | slots))
-    bought = (narrowing.offering_groups | narrowing.reserved) & draft.pinned_group
-    return bool(narrowing.types & draft.pinned_type and bought)
+        return bool(draft.types & compiled.types & (compiled.offered | reserved_types))
+    groups = (compiled.offering_groups | compiled.reserved) & draft.pinned_group
+    return bool(compiled.types & draft.pinned_type and groups)
 
 
-def _tolerates_pool(template: NodeClaimTemplate, wanted: NodeFilter) -> bool:
-    if wanted.tolerations is None:
+def _tolerates_pool(template: NodeClaimTemplate, node_filter: NodeFilter) -> bool:
+    if node_filter.tolerations is None:
         return True
-    return tolerates_taints(template.pool.taints, wanted.tolerations)
+    return tolerates_taints(template.pool.taints, node_filter.tolerations)
 
 
 def tolerates_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
@@ -199,35 +199,37 @@ def tolerates_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...
 
 def launchable_values(
     template: NodeClaimTemplate,
-    narrowing: CompiledRequirements,
+    compiled: CompiledRequirements,
     key: str,
-    stock: ReservationManager,
+    reservation_manager: ReservationManager,
 ) -> list[str]:
     """The values of the label that nodes of the pool could have if they were launched now."""
-    reserved = narrowing.reserved & template.pool_reservations.groups_of(stock.available)
-    rows = narrowing.types & template.limits.allowed_at_start
-    return _label_values(template, narrowing, key, rows, reserved)
+    reserved = compiled.reserved & template.pool_reservations.groups_of(
+        reservation_manager.available
+    )
+    types = compiled.types & template.limits.allowed_at_start
+    return _label_values(template, compiled, key, types, reserved)
 
 
 def possible_values(
-    template: NodeClaimTemplate, narrowing: CompiledRequirements, key: str
+    template: NodeClaimTemplate, compiled: CompiledRequirements, key: str
 ) -> list[str]:
     """The same, whatever limits and reservations say."""
-    reserved = narrowing.reserved & template.pool_reservations.offering_groups
-    return _label_values(template, narrowing, key, narrowing.types, reserved)
+    reserved = compiled.reserved & template.pool_reservations.offering_groups
+    return _label_values(template, compiled, key, compiled.types, reserved)
 
 
 def _label_values(
     template: NodeClaimTemplate,
-    narrowing: CompiledRequirements,
+    compiled: CompiledRequirements,
     key: str,
-    rows: BitSet,
+    types: BitSet,
     reserved: OfferingGroupSet,
 ) -> list[str]:
-    index, allowed = template.index, narrowing.requirements.allowed(key)
-    rows &= narrowing.offered | template.pool_reservations.available_in(reserved, rows)
-    if not rows:
+    index, allowed = template.index, compiled.requirements.allowed(key)
+    types &= compiled.offered | template.pool_reservations.available_in(reserved, types)
+    if not types:
         return []
     if key in index.keys:
-        return index.remaining_values(key, rows, narrowing.offering_groups | reserved, allowed)
+        return index.remaining_values(key, types, compiled.offering_groups | reserved, allowed)
     return [] if allowed.open else sorted(allowed.values)

@@ -41,11 +41,11 @@ class NodeFilter:
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
-        reach: tuple[Requirements, ...] | None,
+        reachable: tuple[Requirements, ...] | None,
     ) -> None:
         self.alternatives = alternatives
         self.tolerations = tolerations
-        self.reachable = reach
+        self.reachable = reachable
         """Where the pod itself may go: new nodes elsewhere would never be made for it."""
         self.launchable: list[Any] | None = None
         """What pools could launch that counts, once somebody has worked it out."""
@@ -76,10 +76,10 @@ class TopologyGroup:
         "version",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int) -> None:
+    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
         self.kind = kind
         self.key = key
-        self.terms = meaning
+        self.terms = terms
         """The pods it speaks of: those that all of these mean."""
         self.number = number
         self.has_unselected_owner = False
@@ -96,9 +96,9 @@ class TopologyGroup:
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:
         return all(term.means(namespace, labels) for term in self.terms)
 
-    def _copy_to(self, twin: "TopologyGroup") -> None:
-        twin.spread, twin.filter, twin.nodes = self.spread, self.filter, self.nodes
-        twin.counts_unreachable = self.counts_unreachable
+    def _copy_to(self, clone: "TopologyGroup") -> None:
+        clone.spread, clone.filter, clone.nodes = self.spread, self.filter, self.nodes
+        clone.counts_unreachable = self.counts_unreachable
 
 
 class LabelGroup(TopologyGroup):
@@ -116,8 +116,8 @@ class LabelGroup(TopologyGroup):
         "undecided_drafts",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int) -> None:
-        super().__init__(kind, key, meaning, number)
+    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
+        super().__init__(kind, key, terms, number)
         self.counts: dict[str, int] = {}
         self.undecided_counts: dict[int, int] = {}
         """Pods on drafts that have not settled on a value, by the number of the draft."""
@@ -137,16 +137,16 @@ class LabelGroup(TopologyGroup):
 
     def fork(self) -> "LabelGroup":
         """A copy to play with; only for a group without drafts."""
-        twin = LabelGroup(self.kind, self.key, self.terms, self.number)
-        self._copy_to(twin)
-        twin.counts, twin.domains = dict(self.counts), self.domains
-        twin.launchable, twin.domains_version = self.launchable, self.domains_version
-        return twin
+        clone = LabelGroup(self.kind, self.key, self.terms, self.number)
+        self._copy_to(clone)
+        clone.counts, clone.domains = dict(self.counts), self.domains
+        clone.launchable, clone.domains_version = self.launchable, self.domains_version
+        return clone
 
     def add(self, value: str, count: int = 1) -> None:
-        now = self.counts.get(value, 0) + count
-        if now:
-            self.counts[value] = now
+        total = self.counts.get(value, 0) + count
+        if total:
+            self.counts[value] = total
         else:
             self.counts.pop(value, None)
         self.version += 1
@@ -179,9 +179,9 @@ class HostGroup(TopologyGroup):
     )
 
     def __init__(
-        self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int, limit: int
+        self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int, limit: int
     ) -> None:
-        super().__init__(kind, key, meaning, number)
+        super().__init__(kind, key, terms, number)
         self.limit = limit
         """From so many on a node or draft is among the full ones."""
         self.draft_counts: dict[int, int] = {}
@@ -198,14 +198,14 @@ class HostGroup(TopologyGroup):
 
     def fork(self) -> "HostGroup":
         """A copy to play with; only for a group that is no fork itself and has no drafts."""
-        twin = HostGroup(self.kind, self.key, self.terms, self.number, self.limit)
-        self._copy_to(twin)
-        twin._base_counts, twin.full_nodes, twin.total = (
+        clone = HostGroup(self.kind, self.key, self.terms, self.number, self.limit)
+        self._copy_to(clone)
+        clone._base_counts, clone.full_nodes, clone.total = (
             self.node_counts,
             self.full_nodes,
             self.total,
         )
-        return twin
+        return clone
 
     def remove_one(self) -> None:
         """One pod less, on a node that goes and will not be asked again."""
@@ -241,15 +241,17 @@ def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
     """
     assert group.spread is not None
     counts = group.counts
-    taken = [counts.get(value, 0) for value in group.domains]
-    wanted = group.spread.min_domains
-    few = bool(group.outside_drafts) or (wanted is not None and len(taken) < wanted)
-    lowest = 0 if few else min(taken, default=0)
+    counts_in_order = [counts.get(value, 0) for value in group.domains]
+    min_domains = group.spread.min_domains
+    has_too_few_domains = bool(group.outside_drafts) or (
+        min_domains is not None and len(counts_in_order) < min_domains
+    )
+    lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
     # Pods on drafts that cannot settle yet might be anywhere.
-    anywhere = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
-    most = lowest + group.spread.max_skew - itself - anywhere
-    pairs = zip(taken, group.domains, strict=True)
-    return [value for count, value in sorted(pairs) if count <= most]
+    undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
+    highest = lowest + group.spread.max_skew - itself - undecided_pods
+    pairs = zip(counts_in_order, group.domains, strict=True)
+    return [value for count, value in sorted(pairs) if count <= highest]
 
 
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:

@@ -32,10 +32,12 @@ class MatchingGroups:
 
     __slots__ = ("counting", "inverse_anti_affinity")
 
-    def __init__(self, counted: tuple[AnyGroup, ...], shunned: tuple[AnyGroup, ...]) -> None:
-        self.counting = counted
+    def __init__(
+        self, counting: tuple[AnyGroup, ...], inverse_anti_affinity: tuple[AnyGroup, ...]
+    ) -> None:
+        self.counting = counting
         """The groups that count such a pod."""
-        self.inverse_anti_affinity = shunned
+        self.inverse_anti_affinity = inverse_anti_affinity
         """Pods that do not want it near."""
 
 
@@ -60,68 +62,70 @@ class TopologyRegistry:
         return list(dict.fromkeys(found))
 
     def spread_group(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
-        asked = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
-        places = pod.constraints.volume_topology
-        reach = asked if places is ANY_NODE_TERMS else _reachable(asked, places)
-        others = _other_keys(pod, spread)
-        honoured = asked if spread.honor_affinity else None
-        alternatives = _with_labels(honoured, others)
+        node_terms = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
+        volume_terms = pod.constraints.volume_topology
+        reachable = (
+            node_terms if volume_terms is ANY_NODE_TERMS else _reachable(node_terms, volume_terms)
+        )
+        other_keys = _other_keys(pod, spread)
+        honoured = node_terms if spread.honor_affinity else None
+        alternatives = _with_labels(honoured, other_keys)
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
-        name = (
+        key = (
             ConstraintKind.SPREAD,
             pod.namespace,
             spread,
-            asked,
-            reach,
+            node_terms,
+            reachable,
             tolerations,
             itself,
-            others,
+            other_keys,
         )
-        found = self.groups.get(name)
-        if found is None:
-            inside = frozenset({pod.namespace})
-            means = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=inside)
+        group = self.groups.get(key)
+        if group is None:
+            namespaces = frozenset({pod.namespace})
+            term = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=namespaces)
             # A new node is always possible, so that the emptiest counts as empty.
             limit = spread.max_skew + (not itself)
-            found = self._add_group(name, ConstraintKind.SPREAD, (means,), limit)
-            found.spread, found.filter = spread, self._filter(alternatives, tolerations, reach)
-            found.counts_unreachable = reach != honoured
-        return found
+            group = self._add_group(key, ConstraintKind.SPREAD, (term,), limit)
+            group.spread, group.filter = spread, self._filter(alternatives, tolerations, reachable)
+            group.counts_unreachable = reachable != honoured
+        return group
 
     def _filter(
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
-        reach: tuple[Requirements, ...] | None,
+        reachable: tuple[Requirements, ...] | None,
     ) -> NodeFilter:
-        key = (alternatives, tolerations, reach)
-        found = self._filters.get(key)
-        if found is None:
-            found = self._filters[key] = NodeFilter(alternatives, tolerations, reach)
-        return found
+        key = (alternatives, tolerations, reachable)
+        node_filter = self._filters.get(key)
+        if node_filter is None:
+            node_filter = self._filters[key] = NodeFilter(alternatives, tolerations, reachable)
+        return node_filter
 
     def affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
         """One for each term; every one of them counts the pods that all terms mean."""
-        found = []
+        groups = []
         for key in dict.fromkeys(term.key for term in terms):
-            name = (ConstraintKind.AFFINITY, key, terms)
-            found.append(
-                self.groups.get(name)
-                or self._add_group(name, ConstraintKind.AFFINITY, terms, 1, key)
+            group_key = (ConstraintKind.AFFINITY, key, terms)
+            groups.append(
+                self.groups.get(group_key)
+                or self._add_group(group_key, ConstraintKind.AFFINITY, terms, 1, key)
             )
-        return tuple(found)
+        return tuple(groups)
 
     def anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.ANTI_AFFINITY, term)
-        return self.groups.get(name) or self._add_group(
-            name, ConstraintKind.ANTI_AFFINITY, (term,), 1
+        key = (ConstraintKind.ANTI_AFFINITY, term)
+        return self.groups.get(key) or self._add_group(
+            key, ConstraintKind.ANTI_AFFINITY, (term,), 1
         )
 
     def inverse_anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.INVERSE_ANTI_AFFINITY, term)
-        return self.groups.get(name) or self._add_group(
-            name, ConstraintKind.INVERSE_ANTI_AFFINITY, (term,), 1
+        key = (ConstraintKind.INVERSE_ANTI_AFFINITY, term)
+        return self.groups.get(key) or self._add_group(
+            key, ConstraintKind.INVERSE_ANTI_AFFINITY, (term,), 1
         )
 
     def register(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
@@ -129,11 +133,11 @@ class TopologyRegistry:
         seen: set[tuple[object, ...]] = set()
         for pod in pods:
             if pod.constraints is not NO_CONSTRAINTS:
-                look = _registration_key(
+                identity = _registration_key(
                     pod
                 )  # most pods share the very constraints of their workload
-                if look not in seen:
-                    seen.add(look)
+                if identity not in seen:
+                    seen.add(identity)
                     self._register_constraints(pod, pod.constraints)
         for pod in running:
             self._register_inverse(pod, pod.constraints)
@@ -141,11 +145,11 @@ class TopologyRegistry:
     def matching_groups(self, pod: Pod) -> MatchingGroups:
         if not self.groups:
             return NO_MATCHING_GROUPS
-        look = (pod.namespace, tuple(pod.labels.items()))
-        found = self._by_identity.get(look)
-        if found is None:
-            found = self._by_identity[look] = self._find_matching(pod)
-        return found
+        identity = (pod.namespace, tuple(pod.labels.items()))
+        matching = self._by_identity.get(identity)
+        if matching is None:
+            matching = self._by_identity[identity] = self._find_matching(pod)
+        return matching
 
     def _register_constraints(self, pod: Pod, constraints: PodConstraints) -> None:
         for spread in constraints.spreads:
@@ -169,39 +173,41 @@ class TopologyRegistry:
 
     def _add_group(
         self,
-        name: object,
+        group_key: object,
         kind: ConstraintKind,
-        meaning: tuple[AffinityTerm, ...],
+        terms: tuple[AffinityTerm, ...],
         limit: int,
         key: str | None = None,
     ) -> AnyGroup:
-        key = key or meaning[0].key
-        made: AnyGroup
+        key = key or terms[0].key
+        group: AnyGroup
         number = len(self.groups)
         if key == HOSTNAME:
-            made = HostGroup(kind, key, meaning, number, limit)
+            group = HostGroup(kind, key, terms, number, limit)
         else:
-            made = LabelGroup(kind, key, meaning, number)
-        self.groups[name] = made
-        anchor = meaning[0].selector.anchor
-        place = self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
-        place.append(made)
-        return made
+            group = LabelGroup(kind, key, terms, number)
+        self.groups[group_key] = group
+        anchor = terms[0].selector.anchor
+        same_label = (
+            self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
+        )
+        same_label.append(group)
+        return group
 
     def _find_matching(self, pod: Pod) -> MatchingGroups:
-        found = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
-        found.sort(key=lambda each: each.number)
-        name = tuple(map(id, found))
-        standing = self._matching_groups.get(name)
-        if standing is None:
-            counted = tuple(
-                each for each in found if each.kind is not ConstraintKind.INVERSE_ANTI_AFFINITY
+        groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
+        groups.sort(key=lambda each: each.number)
+        key = tuple(map(id, groups))
+        matching = self._matching_groups.get(key)
+        if matching is None:
+            counting = tuple(
+                each for each in groups if each.kind is not ConstraintKind.INVERSE_ANTI_AFFINITY
             )
-            shunned = tuple(
-                each for each in found if each.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            inverse = tuple(
+                each for each in groups if each.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
             )
-            standing = self._matching_groups[name] = MatchingGroups(counted, shunned)
-        return standing
+            matching = self._matching_groups[key] = MatchingGroups(counting, inverse)
+        return matching
 
     def _candidates(self, pod: Pod) -> Iterator[AnyGroup]:
         yield from self._without_label
@@ -225,14 +231,16 @@ def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _reachable(
-    asked: tuple[Requirements, ...] | None, places: tuple[Requirements, ...]
+    node_terms: tuple[Requirements, ...] | None, volume_terms: tuple[Requirements, ...]
 ) -> tuple[Requirements, ...] | None:
     """Where pods may go that ask for this and have their volumes in these places."""
-    if places == ANY_NODE_TERMS:
-        return asked
-    pairs = [(one, place) for one in asked or ANY_NODE_TERMS for place in places]
-    found = [one.narrow(place) for one, place in pairs if one.is_compatible(place, set(place))]
-    return tuple(dict.fromkeys(found))
+    if volume_terms == ANY_NODE_TERMS:
+        return node_terms
+    pairs = [(one, volume) for one in node_terms or ANY_NODE_TERMS for volume in volume_terms]
+    combined = [
+        one.narrow(volume) for one, volume in pairs if one.is_compatible(volume, set(volume))
+    ]
+    return tuple(dict.fromkeys(combined))
 
 
 @lru_cache(maxsize=4096)
@@ -241,5 +249,5 @@ def _with_labels(
 ) -> tuple[Requirements, ...] | None:
     if not keys:
         return alternatives
-    there = Requirements(parse_requirement(key, "Exists") for key in keys)
-    return tuple(each.narrow(there) for each in alternatives or ANY_NODE_TERMS)
+    labels_exist = Requirements(parse_requirement(key, "Exists") for key in keys)
+    return tuple(each.narrow(labels_exist) for each in alternatives or ANY_NODE_TERMS)

@@ -44,13 +44,13 @@ class Topology:
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        stock: ReservationManager,
+        reservation_manager: ReservationManager,
     ) -> None:
         self.registry = registry
         self._templates = templates
         self._nodes = nodes
         self._table = table
-        self._reservation_manager = stock
+        self._reservation_manager = reservation_manager
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: DecideDomain = _stays_undecided
         self._waiting_groups: dict[int, set[LabelGroup]] = {}
@@ -61,9 +61,9 @@ class Topology:
         """What new nodes could have, worked out once a round."""
         self._prepare()
 
-    def allowed_domains(self, bound: TopologyConstraints) -> AllowedDomains | None:
+    def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """What is left to one more pod of the bound; None where nothing is."""
-        for group in bound.label_groups:
+        for group in constraints.label_groups:
             if group.provisional_counts:
                 self._remove_uncounted(group)
             if (
@@ -76,55 +76,57 @@ class Topology:
                 group.outside_drafts = (
                     self._outside_drafts(group) if group.counts_unreachable else 0
                 )
-        return allowed_domains(bound, self.domains)
+        return allowed_domains(constraints, self.domains)
 
-    def drafts_with_affinity_pods(self, bound: TopologyConstraints) -> AllowedDomains | None:
+    def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """What is left to a pod of drafts with those whom it wants to be near.
 
         None unless all of them are on drafts of this round that have not settled: on the same
         node it is near them, wherever that will be.
         """
-        for number, (groups, _) in enumerate(bound.affinity):
+        for number, (groups, _) in enumerate(constraints.affinity):
             for group in groups:
                 if isinstance(group, LabelGroup) and self._is_only_on_undecided(group):
-                    near = group.undecided_drafts  # what comes next may have them settle after all
-                    found = self.allowed_domains(bound.without_affinity(number))
-                    return found if found is None else found.among(near)
+                    drafts = (
+                        group.undecided_drafts
+                    )  # what comes next may have them settle after all
+                    allowed = self.allowed_domains(constraints.without_affinity(number))
+                    return allowed if allowed is None else allowed.among(drafts)
         return None
 
     def _is_only_on_undecided(self, group: LabelGroup) -> bool:
         """Whether the group is somewhere, and it is quite open where."""
-        floating = self.domains.undecided_drafts[group.key] & self._table.current
+        undecided = self.domains.undecided_drafts[group.key] & self._table.current
         return (
             bool(group.undecided_drafts)
             and not group.counts
-            and not group.undecided_drafts & ~floating
+            and not group.undecided_drafts & ~undecided
         )
 
-    def drafts_outside_spread(self, bound: TopologyConstraints) -> AllowedDomains | None:
+    def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """What would be left to a pod of the one draft that keeps it off by where it may end.
 
         With the pod on it that cannot be; asked for after everything else.
         """
-        groups = [group for group, _ in bound.spreads if group.outside_drafts]
-        adrift = union(group.outside_drafts for group in groups)
-        if not adrift or adrift & (adrift - 1):
+        groups = [group for group, _ in constraints.spreads if group.outside_drafts]
+        outside = union(group.outside_drafts for group in groups)
+        if not outside or outside & (outside - 1):
             return None
         for group in groups:
             group.outside_drafts = 0
-        found = allowed_domains(bound, self.domains)
-        return found if found is None else found.among(adrift)
+        allowed = allowed_domains(constraints, self.domains)
+        return allowed if allowed is None else allowed.among(outside)
 
     def _outside_drafts(self, group: LabelGroup) -> BitSet:
         """Drafts that may become nodes where the group's pods cannot go, yet that count."""
-        found = 0
+        drafts = 0
         for number in iter_bits(self.domains.undecided_drafts[group.key] & self._table.current):
             draft = self._table.drafts[number]
             values = possible_values(draft.template, draft.compiled, group.key)
             if self._counts_draft(group, draft) and not set(values) <= set(group.domains):
                 self._waiting_groups.setdefault(number, set()).add(group)
-                found |= draft.bit
-        return found
+                drafts |= draft.bit
+        return drafts
 
     def refresh_all(self) -> None:
         """Works out beforehand over which values pods are spread."""
@@ -140,12 +142,12 @@ class Topology:
         for group in self._waiting_groups.get(draft.number, ()):
             group.version += 1
 
-    def count_on_draft(self, group: PodClass, draft: Draft) -> None:
-        for each in group.counted_by:
+    def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
+        for each in pod_class.counted_by:
             self._count_on_draft(each, draft)
 
-    def count_on_node(self, group: PodClass, number: int) -> None:
-        for each in group.counted_by:
+    def count_on_node(self, pod_class: PodClass, number: int) -> None:
+        for each in pod_class.counted_by:
             self._count_on_node(each, number)
 
     def end_round(self) -> None:
@@ -216,19 +218,19 @@ class Topology:
 
     def _counts_draft(self, group: AnyGroup, draft: Draft) -> bool:
         """Whether nodes like the draft are among those that count."""
-        wanted = group.filter
-        if wanted is None or wanted.is_trivial:
+        node_filter = group.filter
+        if node_filter is None or node_filter.is_trivial:
             return True
         state = (draft.compiled, draft.pinned_type or draft.types, draft.pinned_group or draft.held)
-        known = wanted.counts_cache.get(state)
-        if known is None:
-            known = wanted.counts_cache[state] = counts_draft(wanted, draft)
-        return known
+        counts = node_filter.counts_cache.get(state)
+        if counts is None:
+            counts = node_filter.counts_cache[state] = counts_draft(node_filter, draft)
+        return counts
 
     def _decide_drafts(self, group: LabelGroup) -> None:
         """Has every draft with pods of the group settle on a value, so that they can be counted."""
-        waiting = group.deferred_drafts & self.domains.undecided_drafts[group.key]
-        for number in iter_bits(group.undecided_drafts ^ waiting):
+        deferred = group.deferred_drafts & self.domains.undecided_drafts[group.key]
+        for number in iter_bits(group.undecided_drafts ^ deferred):
             draft = self._table.drafts[number]
             value = self.domains.value(draft, group.key)
             if value is NoValue.UNDECIDED:
@@ -244,45 +246,43 @@ class Topology:
     def refresh(self, group: LabelGroup) -> None:
         """The values that count for a spread: of standing nodes, and of what could be launched."""
         drafts = self.domains.drafts_by_value[group.key]
-        stamp = (self._reservation_manager.round, len(drafts))
-        if group.domains_version == stamp:
+        version = (self._reservation_manager.round, len(drafts))
+        if group.domains_version == version:
             return
-        group.domains_version = stamp
-        standing = self.domains.nodes_by_value[group.key].items()
+        group.domains_version = version
+        nodes_by_value = self.domains.nodes_by_value[group.key].items()
         group.launchable = self._launchable_values(group)
-        found = {value for value, rows in standing if rows & group.nodes} | group.launchable
+        values = {value for value, rows in nodes_by_value if rows & group.nodes} | group.launchable
         pinned = self._pinned_drafts(group.key)
-        for value in {*drafts, *pinned} - found:
+        for value in {*drafts, *pinned} - values:
             if self._has_counted_draft(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
-                found.add(value)
-        group.domains = tuple(sorted(found))
+                values.add(value)
+        group.domains = tuple(sorted(values))
         group.version += 1
 
     def _launchable_values(self, group: LabelGroup) -> frozenset[str]:
         if self._values_round != self._reservation_manager.round:
             self._values_round, self._values = self._reservation_manager.round, {}
-        found: set[str] = set()
-        for narrowing, template in self._launchable(group):
-            values = self._values.get((narrowing, group.key))
+        all_values: set[str] = set()
+        for compiled, template in self._launchable(group):
+            values = self._values.get((compiled, group.key))
             if values is None:
-                values = launchable_values(
-                    template, narrowing, group.key, self._reservation_manager
-                )
-                self._values[narrowing, group.key] = values
-            found.update(values)
-        return frozenset(found)
+                values = launchable_values(template, compiled, group.key, self._reservation_manager)
+                self._values[compiled, group.key] = values
+            all_values.update(values)
+        return frozenset(all_values)
 
     def _launchable(
         self, group: LabelGroup
     ) -> Sequence[tuple[CompiledRequirements, NodeClaimTemplate]]:
-        wanted = group.filter or NodeFilter(None, None, None)
-        if wanted.launchable is None:
-            wanted.launchable = list(launchable(self._templates, wanted))
-        return wanted.launchable
+        node_filter = group.filter or NodeFilter(None, None, None)
+        if node_filter.launchable is None:
+            node_filter.launchable = list(launchable(self._templates, node_filter))
+        return node_filter.launchable
 
     def _pinned_drafts(self, key: str) -> dict[str, BitSet]:
         """Machines under way by the value they will have, where nobody made them settle on it."""
-        done, found = self._pinned_cache.setdefault(key, (0, {}))
+        done, by_value = self._pinned_cache.setdefault(key, (0, {}))
         new = self.domains.undecided_drafts[key] & self._table.inflight & ~done
         for number in iter_bits(new):
             draft = self._table.drafts[number]
@@ -292,28 +292,30 @@ class Topology:
                 else None
             )
             if value is not None:
-                found[value] = found.get(value, 0) | draft.bit
-        self._pinned_cache[key] = (done | new, found)
-        return found
+                by_value[value] = by_value.get(value, 0) | draft.bit
+        self._pinned_cache[key] = (done | new, by_value)
+        return by_value
 
-    def _has_counted_draft(self, group: LabelGroup, value: str, rows: BitSet) -> bool:
+    def _has_counted_draft(self, group: LabelGroup, value: str, drafts: BitSet) -> bool:
         """Whether a draft that counts has the value, although nothing more can be launched."""
-        wanted = group.filter.alternatives if group.filter is not None else None
-        if wanted and not any(each.allowed(group.key).admits(value) for each in wanted):
+        node_terms = group.filter.alternatives if group.filter is not None else None
+        if node_terms and not any(each.allowed(group.key).admits(value) for each in node_terms):
             return False
-        return any(self._counts_draft(group, self._table.drafts[each]) for each in iter_bits(rows))
+        return any(
+            self._counts_draft(group, self._table.drafts[each]) for each in iter_bits(drafts)
+        )
 
-    def _matching_nodes(self, wanted: NodeFilter) -> int:
-        found = 0
-        for each in wanted.alternatives or ANY_NODE_TERMS:
-            found |= self._nodes.matching_labels(each)
-        if wanted.tolerations is not None:
-            found &= union(
+    def _matching_nodes(self, node_filter: NodeFilter) -> int:
+        matching = 0
+        for each in node_filter.alternatives or ANY_NODE_TERMS:
+            matching |= self._nodes.matching_labels(each)
+        if node_filter.tolerations is not None:
+            matching &= union(
                 rows
                 for taints, rows in self._nodes.by_taints.items()
-                if tolerates_taints(taints, wanted.tolerations)
+                if tolerates_taints(taints, node_filter.tolerations)
             )
-        return found
+        return matching
 
 
 def _stays_undecided(_draft: Draft, _group: LabelGroup) -> NoValue:
