@@ -1,4 +1,4 @@
-"""plan: a snapshot in, a plan out; the same input gives the same plan, on every machine."""
+"""Planning: a snapshot in, a Plan out. The same input gives the same plan on every computer."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -32,7 +32,7 @@ FALLBACK_STRATEGIES: Final = (
     Strategy(deferred_kinds=frozenset()),
     Strategy(deferred_kinds=frozenset(ConstraintKind)),
 )
-"""Drafts settle as soon as anybody must know, or for nobody before their round is over."""
+"""Drafts decide on a domain as soon as any pod depends on it, or only when their round is over."""
 
 
 def plan(
@@ -42,10 +42,11 @@ def plan(
     *,
     advise: bool = True,
 ) -> Plan:
-    """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name.
+    """Plans which nodes to launch for which pods; `catalogs` has each pool's instance types by pool
+    name.
 
-    Fixes for pods without a place are tried, which takes about as long again or a fraction of a
-    second, unless nobody wants them.
+    With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
+    long as the plan itself, or a fraction of a second if that is longer.
     """
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
@@ -88,9 +89,8 @@ def _best_solution(
     solution = _first_fit_solution(snapshot, catalogs, options)
     if options.packing is not PackingPolicy.COST:
         return solution, None
-    from wainwright.core.packing.cost_placement import (
-        cheapest_solution,  # seldom needed, and not small
-    )
+    # Imported here because it is seldom needed and slow to load.
+    from wainwright.core.packing.cost_placement import cheapest_solution
 
     return cheapest_solution(solution, partial(solve_snapshot, snapshot, catalogs, options))
 
@@ -98,7 +98,10 @@ def _best_solution(
 def _first_fit_solution(
     snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
 ) -> Solution:
-    """Where other pods left some out, it is tried in other ways as well."""
+    """The best first-fit solution.
+
+    If pods are unplaced only because of where other pods went, other strategies are tried as well.
+    """
     best = solve_snapshot(snapshot, catalogs, options)
     for strategy in FALLBACK_STRATEGIES:
         if not best.is_blocked_by_topology:
@@ -114,7 +117,7 @@ def solve_snapshot(
     options: PlanOptions,
     strategy: Strategy = FIRST_FIT,
 ) -> Solution:
-    """Every pod that can be placed, placed once."""
+    """Solves the snapshot once with one strategy, over the pods that can be scheduled at all."""
     gate = options.capacity_reservations
     templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
     nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
@@ -127,5 +130,5 @@ def solve_snapshot(
 
 
 def is_placeable(pod: Pod) -> bool:
-    """Whether there is any sense in looking for a place."""
+    """Whether the scheduler should try to place the pod."""
     return bool(pod.alternatives) and not pod.unsupported and pod.volume_problem is None

@@ -1,8 +1,8 @@
 """Builds the Plan from a finished solution: NodeClaims, pods on existing nodes, relaxed
 preferences.
 
-Sets of instance types are spelt out as names here and nowhere earlier: a large plan leaves most of
-its drafts the same sets, so that each set is spelt out once.
+Sets of instance types become lists of names here and nowhere earlier: in a large plan most drafts
+have the same sets, and each set is converted once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,11 +34,13 @@ from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import Requirement, Requirements, ValueSet
 from wainwright.model.resources import sort_resources
 
+# Turns the text of a binary number into bytes of 0 and 1 that itertools.compress understands: much
+# faster than testing each bit.
 FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class TypeNames:
-    """The names of some types; any set of these is spelt out in the order of names."""
+    """The names of some types; any subset is converted to names in sorted order."""
 
     __slots__ = ("_flags_of", "_marker", "_names")
 
@@ -51,7 +53,8 @@ class TypeNames:
         ]
         self._names = [index.types[type_number].name for type_number in ordered]
         self._marker: BitSet = 1 << len(index.types)
-        # A getter of one place gives no tuple, so that the marker is asked for as well, twice.
+        # itemgetter with one key returns no tuple, so that the marker is read twice as well. One
+        # itemgetter and one compress convert a set of hundreds of types without a Python loop.
         self._flags_of = itemgetter(*[~type_number for type_number in ordered], 0, 0)
 
     def of(self, types: BitSet) -> tuple[str, ...]:
@@ -59,12 +62,12 @@ class TypeNames:
 
 
 def _binary_digits(types: BitSet) -> bytes:
-    """For each row whether it is in the set, the last row first."""
+    """For each type whether it is in the set, the last type first."""
     return bin(types)[2:].encode().translate(FLAGS)
 
 
 class CatalogNames:
-    """What the sets of one catalogue are called; equal sets are spelt out once."""
+    """The names of a catalogue's sets; equal sets are converted once."""
 
     __slots__ = (
         "_admitted_cache",
@@ -90,7 +93,7 @@ class CatalogNames:
         self._groups_without_value = {ZONE: index.groups_without_zone, CAPACITY_TYPE: 0}
 
     def types(self, types: BitSet, among: BitSet) -> tuple[str, ...]:
-        """In order; `among` are all that any draft of the pool might have."""
+        """Sorted names; `among` has all types that any draft of the pool could have."""
         names = self._types_cache.get(types)
         if names is None:
             type_names = self._type_names.get(among)
@@ -102,9 +105,9 @@ class CatalogNames:
     def values(
         self, key: str, types: BitSet, offering_groups: OfferingGroupSet, allowed: ValueSet
     ) -> tuple[str, ...]:
-        """The values of a label that these types have in these markets, in order.
+        """The sorted values of a label that these types have in these offering groups.
 
-        A market that leaves the zone open stands for every zone that the catalogue knows.
+        A group without a zone counts for every zone that the catalogue knows.
         """
         available_in = self._index.available_in
         in_any_value = available_in(self._groups_without_value[key] & offering_groups) & types
@@ -117,7 +120,7 @@ class CatalogNames:
         return values or _required_values(allowed)
 
     def held(self, key: str, held: OfferingGroupSet, allowed: ValueSet) -> tuple[str, ...]:
-        """The same for markets that are known to sell what is left."""
+        """The same for groups that are known to offer the remaining types."""
         admitted = self._admitted_cache.get((key, allowed))
         if admitted is None:
             admitted = self._admitted_cache[key, allowed] = [
@@ -135,16 +138,16 @@ class CatalogNames:
 
 
 def _required_values(allowed: ValueSet) -> tuple[str, ...]:
-    """What is asked for, where nobody who sells names a value."""
+    """The required values, where no offering group has one."""
     return () if allowed.open else tuple(sorted(allowed.values))
 
 
 def planned_claims(
     drafts: Iterable[Draft], resources: Sequence[str], taken: AbstractSet[str] = frozenset()
 ) -> tuple[PlannedNodeClaim, ...]:
-    """Each draft as a claim, named after its pool in the order of creation.
+    """Each draft as a NodeClaim, named after its pool and numbered in order of creation.
 
-    Numbers that a machine of the cluster has already are passed over.
+    Names that a node of the cluster has already are skipped.
     """
     names: dict[int, CatalogNames] = {}
     names_by_pool: dict[str, Iterator[str]] = {}
@@ -164,7 +167,7 @@ def _unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
 
 
 def pods_on_existing_nodes(nodes: ExistingNodes) -> tuple[NodeAssignment, ...]:
-    """The nodes that receive pods, in the order of names."""
+    """The existing nodes that receive pods, sorted by name."""
     received = [
         NodeAssignment(node=node.name, pods=tuple(sorted(pod.key for pod in pods)))
         for node, pods in zip(nodes.nodes, nodes.pods, strict=True)
@@ -196,7 +199,7 @@ def _choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
         return _spell_choices(draft, names)
     key = (draft.compiled, draft.types)
     options = names.options_cache.get(key)
-    if options is None:  # most drafts of a large plan are left the same as some other
+    if options is None:  # in a large plan most drafts have the same options as another one
         options = names.options_cache[key] = _spell_choices(draft, names)
     return options
 
@@ -239,7 +242,7 @@ def _fees(draft: Draft) -> float:
 
 
 def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
-    """What is asked for, by name; `resources` are in the order of their numbers."""
+    """Total requests by resource name; `resources` are in the order of their numbers."""
     requests = draft.template.overhead.smallest(draft.types)
     for name, amount in zip(resources, draft.totals, strict=True):
         if amount:
@@ -248,7 +251,7 @@ def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
 
 
 def _relaxed_min_values(draft: Draft) -> list[tuple[str, int]]:
-    """The minimums that are less than the pool asks for."""
+    """The minValues that are lower than the pool's."""
     if draft.min_values is draft.template.min_values:
         return []
     pool_min_values = dict(draft.template.min_values)
@@ -268,7 +271,7 @@ def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Req
 
 
 def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
-    """Pods that gave up the same, together; in the order of names."""
+    """Pods that gave up the same preferences, grouped and sorted by name."""
     given_up = solution.placement.given_up
     if not given_up:
         return ()
@@ -288,7 +291,7 @@ def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
 
 
 def _price_without_relaxing(solution: Solution, pod_class: PodClass) -> float | None:
-    """The cheapest node for one of the pods with all that it would have liked, company aside."""
+    """The cheapest node for such a pod with all its preferences, pod affinity aside."""
     prices = [
         price
         for pod_reqs in pod_class.levels[0].alternatives

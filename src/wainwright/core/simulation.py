@@ -1,9 +1,9 @@
-"""Simulation: what would become of the pods of some nodes if these nodes were removed.
+"""Simulation: what would happen to the pods of some nodes if these nodes were removed.
 
 A cluster is compiled once and never changes. Each simulation works on a copy-on-write state with
 only what it changes: free resources of nodes that took a pod, host ports and volumes there,
-topology groups whose counts moved, and the one new node that may be opened. Every answer equals a
-plan of the changed cluster. Pending pods are not part of it: ask it of a cluster that is quiet.
+topology groups whose counts changed, and the one new node that may be opened. Every result equals a
+plan of the changed cluster. Pending pods are not part of it: use it for a cluster without any.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,11 +53,11 @@ from wainwright.model.snapshot import Node, Snapshot
 
 
 class NeedsSecondNode(Exception):
-    """A rehearsal needs more than one new node."""
+    """A simulation needs more than one new node."""
 
 
 class SimulatedNodes(ExistingNodes):
-    """The nodes of a base without some, and with what a rehearsal puts on the others."""
+    """The nodes of a cluster without some, with the pods that a simulation puts on the others."""
 
     def __init__(self, base: ExistingNodes, removed: BitSet) -> None:
         self.nodes = base.nodes
@@ -89,7 +89,8 @@ class SimulatedNodes(ExistingNodes):
                 self._add(pod, pod_class, pod_reqs, number)
                 return number
             if number not in self._changed:
-                pod_reqs.full_nodes |= lowest  # not even the base has room
+                # the unchanged node has no room either: valid for later simulations too
+                pod_reqs.full_nodes |= lowest
             candidates ^= lowest
         return None
 
@@ -119,9 +120,10 @@ class SimulatedNodes(ExistingNodes):
 
 
 class SimulatedTopology(Topology):
-    """The groups of a base, copied as soon as a rehearsal changes them."""
+    """The topology groups of a cluster, copied when a simulation changes them."""
 
     def __init__(self, base: Topology, table: DraftTable, removed: BitSet) -> None:
+        # Shares the state of the cluster: copying it would cost more than the simulation itself.
         self.__dict__.update(base.__dict__)
         self.domains = base.domains.fork()
         self._table = table
@@ -147,7 +149,7 @@ class SimulatedTopology(Topology):
             self._count_on_node(self._fork(each), number)
 
     def remove_pod(self, pod: Pod, number: int) -> None:
-        """A pod is no longer on a node that goes: the reverse of how it was counted."""
+        """Removes a pod of a removed node from the groups that count it."""
         for each in self.registry.matching_groups(pod).counting:
             if not (pod.terminating and each.kind is ConstraintKind.SPREAD):
                 self._remove_from(each, number)
@@ -155,7 +157,7 @@ class SimulatedTopology(Topology):
             self._remove_from(self.registry.inverse_anti_affinity_group(term), number)
 
     def refresh(self, group: LabelGroup) -> None:
-        """The base's domains hold, unless nodes that made one are gone."""
+        """Domains are those of the cluster, without those that only removed nodes had."""
         if group.domains_version is self:
             return
         group.domains_version = self
@@ -164,7 +166,7 @@ class SimulatedTopology(Topology):
         group.domains = tuple(sorted(remaining | group.launchable))
 
     def refresh_lost_domains(self) -> None:
-        """Every spread looks anew at where it can go, as a value may have gone with its nodes."""
+        """Updates the domains of every spread that lost one with the removed nodes."""
         for group in self._label_groups():
             if group.spread is not None and self._has_lost_domain(group):
                 self.refresh(self._label_fork(group))
@@ -201,7 +203,7 @@ class SimulatedTopology(Topology):
 
 
 class SimulatedPlacement(PodPlacement):
-    """Places the pods of the nodes that go; opens one draft at most."""
+    """Places the pods of removed nodes; opens at most one draft."""
 
     def __init__(
         self,
@@ -219,7 +221,7 @@ class SimulatedPlacement(PodPlacement):
         self.simulated_topology = topology
 
     def remove_pods_of(self, numbers: Iterable[int]) -> None:
-        """The pods of nodes that go are not counted there any more."""
+        """Removes the pods of these nodes from all topology groups."""
         if self.simulated_topology is not None:
             for number in numbers:
                 for pod in self.nodes.nodes[number].pods:
@@ -237,13 +239,13 @@ class SimulatedPlacement(PodPlacement):
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of the pods of some nodes if these were not there."""
+    """What would happen to the pods of some nodes if these nodes were removed."""
 
     placements: tuple[NodeAssignment, ...] = ()
     claim: PlannedNodeClaim | None = None
-    """The node that would be launched; None where what stands is enough."""
+    """The node that would be launched; None if the existing nodes are enough."""
     unplaced: tuple[str, ...] = ()
-    """Pods that would have no place, or would need a second new node."""
+    """Pods that could not be placed, or would need a second new node."""
 
     @property
     def is_possible(self) -> bool:
@@ -251,7 +253,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterSimulator:
-    """A cluster without pending pods, seen by whoever wonders which nodes it needs."""
+    """A cluster without pending pods, on which node removals can be simulated."""
 
     def __init__(
         self,
@@ -286,10 +288,10 @@ class ClusterSimulator:
         self._queue_positions, self._pod_classes = self._queue_order()
 
     def remove_nodes(self, names: Collection[str]) -> Simulation:
-        """What would become of their pods if the nodes of these names were not there."""
+        """What would happen to their pods if the nodes of these names were removed."""
         numbers = [self._numbers[name] for name in names]
         if any(_awaits_reservation(self._nodes.nodes[number]) for number in numbers):
-            return self.replan_without(names)  # there would be one slot more
+            return self.replan_without(names)  # one more reserved instance would be available
         pods = [
             pod
             for number in numbers
@@ -307,7 +309,7 @@ class ClusterSimulator:
         return self._result(simulation, unplaced)
 
     def replan_without(self, names: Collection[str]) -> Simulation:
-        """The same, worked out from nothing: slow, and what the quick way must agree with."""
+        """The same by planning from scratch: slow; the simulation must give the same result."""
         gone = set(names)
         nodes = tuple(_marked_deleting(each, gone) for each in self._snapshot.nodes)
         pods = tuple(
@@ -363,7 +365,7 @@ class ClusterSimulator:
         return simulation
 
     def _place_all(self, simulation: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
-        """Those left over after passes in which nobody gained a place any more."""
+        """The pods that are still unplaced after a pass that placed none."""
         unplaced, before = pods, -1
         while unplaced and len(unplaced) != before:
             before, waiting, unplaced = len(unplaced), unplaced, []
@@ -380,7 +382,7 @@ class ClusterSimulator:
         return simulation.place(pod, self._pod_classes[id(pod)]) is PlacementResult.PLACED
 
     def _may_be_wrong(self, simulation: SimulatedPlacement, unplaced: Sequence[Pod]) -> bool:
-        """Whether a later round could help: limits, or slots hidden behind them."""
+        """Whether a later round could place more pods: because of limits or topology."""
         if any(template.pool.limits for template in self._templates):
             return bool(simulation.table.drafts)
         return any(
@@ -418,7 +420,7 @@ class ClusterSimulator:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Whether somebody makes it anew elsewhere when its node goes."""
+    """Whether its controller would create the pod again elsewhere if its node was removed."""
     return not pod.daemonset and not pod.terminating
 
 

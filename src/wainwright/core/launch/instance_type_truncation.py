@@ -1,4 +1,4 @@
-"""Instance type truncation: the types that a NodeClaim (600) or a launch request (60) names,
+"""Instance type truncation: the types that a NodeClaim (600) or a launch request (60) lists,
 cheapest first, few but diverse enough for minValues.
 """
 
@@ -11,14 +11,14 @@ from wainwright.model.bitset import union
 from wainwright.model.instance_type import InstanceType
 
 MAX_TYPES_PER_LAUNCH: Final = 60  # instance types in one launch request
-MAX_TYPES_PER_CLAIM: Final = 600  # instance types written down in a claim
+MAX_TYPES_PER_CLAIM: Final = 600  # instance types listed in a NodeClaim
 
 ValuesByKey: TypeAlias = Mapping[str, frozenset[str]]
-"""By key: the values that one type has of it."""
+"""By key: the values that one type has."""
 
 
 def truncate_types(options: LaunchOptions, most: int) -> tuple[InstanceType, ...] | None:
-    """At most so many types, cheapest first; None where minValues cannot be kept with so few."""
+    """At most `most` types, cheapest first; None if minValues cannot be met with so few."""
     ordered = _cheapest_first(options)
     chosen = ordered[:most]
     if len(ordered) > most and not _meets_min_values(options, chosen):
@@ -45,7 +45,7 @@ def _cheapest_first(options: LaunchOptions) -> list[int]:
 
 
 def _keeping_min_values(options: LaunchOptions, ordered: Sequence[int], most: int) -> list[int]:
-    """Types that keep the minValues between them, filled up with the cheapest."""
+    """Types that together meet minValues, filled up with the cheapest."""
     values = {type_number: _values(options, type_number) for type_number in ordered}
     needed = _cheapest_for_each(options.min_values, values)
     if len(needed) > most:
@@ -71,7 +71,7 @@ def _values(options: LaunchOptions, type_number: int) -> ValuesByKey:
 
 
 def _cheapest_for_each(min_values: MinValues, values: Mapping[int, ValuesByKey]) -> set[int]:
-    """For every key the cheapest types that have enough values of it."""
+    """For every key the cheapest types with enough values of it."""
     needed: set[int] = set()
     for key, count in min_values:
         seen: set[str] = set()
@@ -85,14 +85,14 @@ def _cheapest_for_each(min_values: MinValues, values: Mapping[int, ValuesByKey])
 
 
 def _fewest(min_values: MinValues, values: Mapping[int, ValuesByKey], most: int) -> set[int]:
-    """Types that each bring as much as any other would, until there is enough of every key."""
+    """Greedy set cover: types with the largest gain until every key has enough values."""
     seen: dict[str, set[str]] = {key: set() for key, _ in min_values}
     chosen: set[int] = set()
     upper_bound = sum(count for _, count in min_values)
     while len(chosen) <= most and any(len(seen[key]) < count for key, count in min_values):
         upper_bound, type_number = _most_useful(min_values, values, seen, upper_bound)
         if not upper_bound:
-            return set(values)  # not even all of them are enough
+            return set(values)  # even all of them are not enough
         chosen.add(type_number)
         for key, own in values[type_number].items():
             seen[key] |= own
@@ -105,7 +105,7 @@ def _most_useful(
     seen: Mapping[str, set[str]],
     upper_bound: int,
 ) -> tuple[int, int]:
-    """The cheapest of the types that bring the most; no type can bring more than is hoped for."""
+    """The cheapest of the types with the largest gain, which is at most `upper_bound`."""
     best, chosen = 0, -1
     for type_number, own in values.items():
         gain = sum(

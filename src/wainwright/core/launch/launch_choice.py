@@ -1,9 +1,9 @@
 """The launch choice: which of the offerings left to a NodeClaim would be launched.
 
-One choice for plans and for the provider: reserved first, then spot if it is not dearer than the
-cheapest on-demand offering left, then on-demand; of that capacity type the cheapest. Fees count in
-all of it. Metal and accelerator types are left out unless somebody asked for them or nothing else
-will do.
+One choice for plans and for the provider: reserved first, then spot if it does not cost more than
+the cheapest on-demand offering left, then on-demand; of that capacity type the cheapest. Fees are
+included. Metal and accelerator types are left out unless the requirements name them or there are no
+others.
 """
 
 from collections.abc import Callable
@@ -29,28 +29,28 @@ from wainwright.model.requirements import Requirements
 
 
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to a claim."""
+    """What a NodeClaim could be launched as."""
 
     index: InstanceTypeIndex
     types: BitSet
     offering_groups: OfferingGroupSet
-    """Where it may buy as much as it likes."""
+    """Offering groups without a reservation, in which the number of launches is not limited."""
     held: OfferingGroupSet = 0
-    """Where it holds a slot of a reservation; if anywhere, it is bought there."""
+    """Reserved groups of which it holds an instance; if there are any, it is launched in one."""
     reserved_types: BitSet = 0
-    """The types that have a slot there, where somebody knows them already."""
+    """The types in `held`, if the caller knows them already; saves looking them up."""
     requirements: Requirements
     min_values: MinValues = ()
 
     @property
     def spot(self) -> OfferingGroupSet:
-        """Where it would be bought as capacity that may be taken back."""
+        """The groups in which it would be launched as spot."""
         return self.offering_groups & self.index.spot_groups(
             self.requirements.allowed(CAPACITY_TYPE)
         )
 
     def meets_min_values(self, types: BitSet, offering_groups: OfferingGroupSet) -> bool:
-        """Whether these types, bought there, are still diverse enough."""
+        """Whether these types in these groups are diverse enough for minValues."""
         return all(
             self.index.has_values(
                 key, count, types, offering_groups, self.requirements.allowed(key)
@@ -61,7 +61,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchChoice(NamedTuple):
-    """A type, a market and the offering that brings them together."""
+    """An instance type, an offering group and the offering of the type in the group."""
 
     type_number: int
     offering_group: int
@@ -69,16 +69,16 @@ class LaunchChoice(NamedTuple):
 
 
 def hourly_cost(index: InstanceTypeIndex, type_number: int, offering: Offering) -> float:
-    """USD per hour for a node of the type, bought in this way, with the fees beside."""
+    """USD per hour for a node of the type with this offering, fees included."""
     return offering.price + index.types[type_number].fee
 
 
 def choose_offering(options: LaunchOptions, available_count: Callable[[str], int]) -> LaunchChoice:
-    """What would be bought now; `free` tells how many slots a reservation has left."""
+    """What would be launched now; `available_count` returns a reservation's available instances."""
     index = options.index
     if options.held:
         best = index.find_cheapest(_reserved_types(options), options.held)
-        assert best is not None, "what a claim holds is sold"
+        assert best is not None, "held reservations have an offering"
         return _most_available_reservation(options, LaunchChoice(*best), available_count)
     types, spot = _without_exotic_types(options), options.spot
     best = index.find_cheapest(types, options.offering_groups)
@@ -90,7 +90,9 @@ def choose_offering(options: LaunchOptions, available_count: Callable[[str], int
 
 
 def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> LaunchOptions:
-    """What a claim of a plan may buy, from the catalogue that its pool was planned with."""
+    """What a planned NodeClaim could be launched as, from the catalogue that its pool was planned
+    with.
+    """
     names, held_ids = set(claim.choices.instance_types), set(claim.choices.reservation_ids)
     admitted = index.compatible_groups(claim.requirements)
     held = reserved = 0
@@ -115,7 +117,7 @@ def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> Launc
 
 
 def launch_candidates(options: LaunchOptions) -> LaunchOptions:
-    """The types and markets among which the launch request lets the cloud choose."""
+    """The types and offering groups among which EC2 may choose for the launch request."""
     if options.held:
         types = _reserved_types(options)
         return msgspec.structs.replace(
@@ -127,10 +129,10 @@ def launch_candidates(options: LaunchOptions) -> LaunchOptions:
 
 
 def zone_of(options: LaunchOptions, choice: LaunchChoice) -> str | None:
-    """The zone that would be launched in, which is one of the zones that the claim may choose.
+    """The zone of the launch, which is one of the zones that the claim allows.
 
-    Where the offering leaves it open it is the first allowed one that the catalogue knows, or if
-    it knows none, the first that is asked for.
+    If the offering has no zone it is the first allowed one in the catalogue, or if that has none,
+    the first of the required ones.
     """
     if choice.offering.zone is not None:
         return choice.offering.zone
@@ -142,7 +144,7 @@ def zone_of(options: LaunchOptions, choice: LaunchChoice) -> str | None:
 
 
 def capacity_type_of(options: LaunchOptions, choice: LaunchChoice) -> str:
-    """What it would be launched as: on-demand where the offering leaves it open, if that may be."""
+    """The capacity type of the launch: on-demand if the offering has none and it is allowed."""
     if choice.offering.capacity_type is not None:
         return choice.offering.capacity_type
     offered = options.index.offering_groups[choice.offering_group].requirements.allowed(
@@ -153,12 +155,12 @@ def capacity_type_of(options: LaunchOptions, choice: LaunchChoice) -> str:
 
 
 def without_exotic_types(options: LaunchOptions) -> BitSet:
-    """The types among which the best buy is looked for: with a slot those that have one."""
+    """The types among which the offering is chosen: only reserved ones if any is held."""
     return _reserved_types(options) if options.held else _without_exotic_types(options)
 
 
 def _without_exotic_types(options: LaunchOptions) -> BitSet:
-    """The types without whole machines and accelerators that nobody asked for."""
+    """The types without metal and accelerators, except those that the requirements name."""
     index = options.index
     metal = index.metal & options.types
     accelerated = index.accelerated & options.types
@@ -203,7 +205,7 @@ def _of_one_capacity_type(options: LaunchOptions) -> LaunchOptions:
 def _types_not_dearer(
     options: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
-    """The types sold for at most the cost, unless minValues need the others as well."""
+    """The types that cost no more than the other offering, or all if minValues need them."""
     offers = options.index.offers(options.types, offering_groups)
     types = _bit_set({each[0] for each in offers if _is_not_dearer(options.index, each, other)})
     return (
@@ -216,12 +218,12 @@ def _types_not_dearer(
 def _is_not_dearer(
     index: InstanceTypeIndex, spot: tuple[int, int, Offering], other: tuple[int, int, Offering]
 ) -> bool:
-    """Whether spot capacity is not dearer than what else could be bought."""
+    """Whether the spot offering costs no more than the other one."""
     return hourly_cost(index, spot[0], spot[2]) <= hourly_cost(index, other[0], other[2])
 
 
 def _reserved_types(options: LaunchOptions) -> BitSet:
-    """The ordinary ones among the types that have a slot."""
+    """The types of the held reservations, without metal and accelerators if possible."""
     types = options.reserved_types or options.types & options.index.available_in(options.held)
     if not (options.index.metal | options.index.accelerated) & types:
         return types
@@ -233,7 +235,7 @@ def _reserved_types(options: LaunchOptions) -> BitSet:
 def _most_available_reservation(
     options: LaunchOptions, best: LaunchChoice, available_count: Callable[[str], int]
 ) -> LaunchChoice:
-    """Of equal reservations the one with the most slots left."""
+    """Of equal reservations the one with the most available instances."""
     equal = options.index.cheapest_offerings(best.type_number, options.held)
     if len(equal) == 1:
         return best

@@ -1,10 +1,10 @@
-"""The capacity index: which drafts, or nodes, are too full for a request, without looking at each.
+"""The capacity index: which drafts, or nodes, are too full for a request, without checking each.
 
-For every resource the requested sizes are put in order, and beside each stands the set of drafts
-that have less than that left. A draft that gets fuller is entered at the sizes that it can no
-longer meet: once each, as room never comes back. Where there are many sizes, a draft that falls
-short of a whole block of them is entered beside the block, and beside a block of blocks where it
-falls short of all of those: without blocks one placement would touch thousands of sizes.
+For every resource all requested sizes are sorted, and each size has the set of drafts with less
+than that left. A draft that gets fuller is added to the sizes that no longer fit: to each of them
+once, as free capacity never grows. If there are many sizes, a draft too full for a whole block of
+them is added to the block, and to a block of blocks if it is too full for all of those: without
+blocks one placement would touch thousands of sizes.
 """
 
 from bisect import bisect_right
@@ -16,16 +16,14 @@ from wainwright.core.scheduling.pod_requirements import Amounts, PodRequirements
 from wainwright.model.bitset import BitSet
 
 IndexEntry: TypeAlias = tuple[list[BitSet], int]
-"""A list of the index, and where in it to look."""
+"""A list of the index, and the position in it to read."""
 
-MAX_SIZES: Final = (
-    4096  # sizes kept per resource; with more, those between them share the next lower
-)
-BLOCK_SIZE: Final = 16  # sizes, or blocks of them, that stand together
+MAX_SIZES: Final = 4096  # per resource; with more sizes, those in between use the next lower
+BLOCK_SIZE: Final = 16  # sizes, or blocks of sizes, in one block
 
 
 class CapacityIndex:
-    """Who is short of what."""
+    """For each requested size the drafts that have less free; see the module."""
 
     __slots__ = ("_entries", "_levels", "_sizes")
 
@@ -39,19 +37,22 @@ class CapacityIndex:
         self._entries = [_entries(levels) for levels in self._levels]
 
     def entries(self, amounts: Amounts) -> Sequence[IndexEntry]:
-        """Where to read who is too full for the amounts."""
+        """The positions that together list the drafts too full for the amounts."""
         return tuple(
             [
                 entry
                 for column, amount in amounts
-                if self._sizes[column]  # of what nobody may have nobody is short
+                if self._sizes[column]  # no size, no entry: a simulation has an index without sizes
                 for entry in self._entries[column][bisect_right(self._sizes[column], amount) - 1]
             ]
         )
 
     def update(self, bit: BitSet, column: int, free: int, before: int) -> int:
-        """Notes that only so much is free; gives back how far down the sizes that goes."""
+        """Records that the draft has only `free` left; returns the new level, the lowest size too
+        large.
+        """
         sizes = self._sizes[column]
+        # Most placements make the draft too full for no further size.
         if before == 0 or sizes[before - 1] <= free:
             return before
         lowest = start = bisect_right(sizes, free, 0, before)
@@ -69,18 +70,18 @@ class CapacityIndex:
         return lowest
 
     def remove(self, drafts: BitSet) -> None:
-        """Strikes them out, as they may have more room than was thought."""
+        """Removes drafts from all sizes, as they may have more room than recorded."""
         for level in chain.from_iterable(self._levels) if drafts else ():
             for position, too_full in enumerate(level):
                 level[position] = too_full ^ (too_full & drafts)
 
     def initial_levels(self) -> list[int]:
-        """The levels of a row that has not been entered yet."""
+        """The levels of a draft that is not in the index yet."""
         return [len(sizes) for sizes in self._sizes]
 
 
 def _levels(count: int) -> list[list[BitSet]]:
-    """Who is entered beside each size, beside each block of them, and so on; the last are few."""
+    """The drafts of each size, of each block of sizes, and so on until one block is left."""
     levels = [[0] * count]
     while len(levels[-1]) > BLOCK_SIZE:
         levels.append([0] * -(-len(levels[-1]) // BLOCK_SIZE))
@@ -88,7 +89,7 @@ def _levels(count: int) -> list[list[BitSet]]:
 
 
 def _entries(levels: list[list[BitSet]]) -> list[tuple[IndexEntry, ...]]:
-    """For each size where to look: beside it and beside all that it is part of."""
+    """For each size where to read: its own position and those of all blocks that contain it."""
     above: list[tuple[IndexEntry, ...]] = [()]
     for level in reversed(levels):
         above = [

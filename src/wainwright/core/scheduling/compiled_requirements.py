@@ -1,8 +1,8 @@
 """Requirements compiled against a NodePool's catalogue: the instance types and offerings they
 leave.
 
-Equal requirements are one object, and the result of combining two is cached, so that the same
-question is answered once in a plan however many pods ask it.
+Equal requirements are one object, and the result of combining two is cached. Without that every pod
+would repeat the set operations over the whole catalogue.
 """
 
 from collections.abc import Set as AbstractSet
@@ -13,11 +13,12 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
-MAX_CACHED: Final = 16384  # narrowings kept for one pool; when there are more, all are forgotten
+# compiled requirements cached for one pool; the cache is cleared when it is full
+MAX_CACHED: Final = 16384
 
 
 class CompilationContext:
-    """What the narrowings of one pool share."""
+    """What the compiled requirements of one pool share."""
 
     __slots__ = ("index", "reserved", "usable", "well_known")
 
@@ -30,14 +31,14 @@ class CompilationContext:
     ) -> None:
         self.index = index
         self.usable = usable
-        """Types with any room at all once daemonsets have theirs."""
+        """Types with allocatable resources left after daemonset overhead."""
         self.reserved = reserved
-        """The markets that sell slots of a reservation."""
+        """The offering groups of capacity reservations."""
         self.well_known = well_known
 
 
 class CompiledRequirements:
-    """One set of requirements on nodes of a pool."""
+    """Node requirements of a pool, with the types and offering groups that satisfy them."""
 
     __slots__ = (
         "_cache",
@@ -60,18 +61,19 @@ class CompiledRequirements:
         admitted = index.compatible_groups(requirements)
         self.requirements = requirements
         self.types: BitSet = context.usable & index.compatible_types(requirements)
-        """Types with the labels, sold or not."""
+        """Types with compatible labels, available or not."""
         self.reserved: OfferingGroupSet = admitted & context.reserved
         self.offering_groups: OfferingGroupSet = admitted ^ self.reserved
-        """Where anybody may buy as much as he likes."""
+        """Compatible groups without a reservation, in which the number of launches is not limited.
+        """
         self.offered: BitSet = index.available_in(self.offering_groups)
-        """Types sold in those."""
+        """Types available in these groups."""
         self._context = context
         self._cache = cache
         self._combined: dict[Requirements, CompiledRequirements | None] = {}
 
     def combine(self, other: Requirements) -> "CompiledRequirements | None":
-        """Both at once, or None if no node can be both."""
+        """Both requirements at once; None if no node can satisfy both."""
         if other in self._combined:
             return self._combined[other]
         result = self._compile_combined(other)
@@ -82,6 +84,7 @@ class CompiledRequirements:
         if not self.requirements.is_compatible(other, self._context.well_known):
             return None
         combined = self.requirements.narrow(other)
+        # `narrow` returns the same object if nothing changes: saves compiling it again.
         if combined is self.requirements:
             return self
         compiled = self._cache.get(combined)
@@ -97,5 +100,5 @@ class CompiledRequirements:
 def compile_requirements(
     context: CompilationContext, requirements: Requirements
 ) -> CompiledRequirements:
-    """The first of a pool, of which all others come."""
+    """The pool's own requirements; all others of the pool are combinations with these."""
     return CompiledRequirements(context, requirements, {})

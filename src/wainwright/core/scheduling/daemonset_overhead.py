@@ -1,4 +1,4 @@
-"""DaemonSet overhead: what daemonsets take from a node before any other pod has its share."""
+"""DaemonSet overhead: the resources that daemonsets use on a node before any other pod."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,12 +16,12 @@ NO_RESOURCES: Resources = {}
 
 
 def daemon_requests(daemonset: DaemonSet) -> Resources:
-    """What one pod of it takes, its slot included."""
+    """What one pod of it requests, with one of the resource `pods`."""
     return {**daemonset.requests, PODS: 1}
 
 
 def daemon_alternatives(daemonset: DaemonSet) -> tuple[Requirements, ...]:
-    """Its alternatives without the hostname, which only says on which node each pod belongs."""
+    """Its alternatives without the hostname, which only pins each pod to its node."""
     return tuple(each.without({HOSTNAME}) for each in daemonset.alternatives)
 
 
@@ -31,7 +31,7 @@ def is_repelled_by_taints(daemonset: DaemonSet, taints: Iterable[Taint]) -> bool
 
 
 class DaemonSetOverhead:
-    """The types of a catalogue in groups that run the same daemonsets of a pool."""
+    """The types of a catalogue, grouped by the daemonsets of a pool that run on them."""
 
     __slots__ = ("groups",)
 
@@ -51,7 +51,7 @@ class DaemonSetOverhead:
         )
 
     def smallest(self, types: BitSet) -> dict[str, int]:
-        """The smallest amount of each resource that any of the types gives up."""
+        """The smallest amount of each resource that daemonsets use on any of the types."""
         overheads = [amounts for group, amounts in self.groups if group & types]
         if len(overheads) == 1:
             return dict(overheads[0])
@@ -66,7 +66,7 @@ def daemonset_overhead(
     daemonsets: Sequence[DaemonSet],
     disabled_groups: OfferingGroupSet = 0,
 ) -> DaemonSetOverhead:
-    """What daemonsets take from nodes of the pool, which buys nothing in closed markets."""
+    """The overhead on nodes of the pool, which launches nothing in disabled groups."""
     groups: list[tuple[BitSet, Resources]] = [(index.everything, NO_RESOURCES)]
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
         types = types_running(pool, index, daemonset, disabled_groups)
@@ -81,7 +81,7 @@ def types_running(
     daemonset: DaemonSet,
     disabled_groups: OfferingGroupSet = 0,
 ) -> BitSet:
-    """The types on which the daemonset would run, sold where both pool and daemonset allow."""
+    """The types on which the daemonset would run, available where pool and daemonset allow."""
     if is_repelled_by_taints(daemonset, pool.taints):
         return 0
     node, well_known = pool.node_requirements, WELL_KNOWN_LABELS | index.keys

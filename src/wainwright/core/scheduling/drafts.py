@@ -1,5 +1,5 @@
-"""Drafts: new nodes being planned, as rows of a table in which a set of them is an integer, and
-whether a draft can take a pod.
+"""Drafts: new nodes being planned, in a table where a set of drafts is an integer, and whether a
+draft can take a pod.
 """
 
 from bisect import bisect_left
@@ -21,13 +21,11 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 
-LEVELS_PER_CANDIDATE = (
-    6  # looking through so many levels takes as long as comparing one more candidate
-)
+LEVELS_PER_CANDIDATE = 6  # checking this many levels takes as long as comparing one candidate
 
 
 class Draft:
-    """One node being planned. Types, markets and reservations left to it only ever get fewer."""
+    """A node being planned. Its types, offering groups and reservations only ever get fewer."""
 
     __slots__ = (
         "bit",
@@ -62,7 +60,8 @@ class Draft:
         self.compiled: CompiledRequirements = option.compiled
         self.types: BitSet = option.types
         self.held: OfferingGroupSet = option.held
-        """Reserved markets where it holds a slot; it has to keep one of them if it had any."""
+        """Reserved groups of which it holds an instance; if it had any, it must keep one of them.
+        """
         self.reserved_types: BitSet = template.pool_reservations.available_in(
             option.held, option.types
         )
@@ -71,11 +70,11 @@ class Draft:
         self.totals = [0] * len(template.allocatable_tables)
         self.largest_positions = [-1] * len(template.allocatable_tables)
         self.largest = [-1] * len(template.allocatable_tables)
-        """By resource: the most that any type has which decides how much more fits."""
+        """By resource: the largest allocatable amount among `sizing_types`."""
         self.index_levels: list[int] = []
         self.pods: list[Pod] = []
         self.preferred_types: BitSet = 0
-        """Types of which it is not to lose the last, where somebody minds the cost."""
+        """Types of which the draft must keep at least one, where the plan is packed by cost."""
         self.pinned_type: BitSet = 0
         """The one type that it would be launched as, once its round is over."""
         self.pinned_group: OfferingGroupSet = 0
@@ -83,7 +82,7 @@ class Draft:
 
     @property
     def launch_options(self) -> LaunchOptions:
-        """What may still be bought for it."""
+        """What it could still be launched as."""
         return LaunchOptions(
             index=self.template.index,
             types=self.types,
@@ -95,13 +94,13 @@ class Draft:
         )
 
     def pin(self, choice: LaunchChoice) -> None:
-        """From now on it is that machine, and takes only what fits there."""
+        """Fixes the launch choice: from now on it takes only pods that fit that type."""
         self.launch_choice = choice
         self.pinned_type, self.pinned_group = 1 << choice.type_number, 1 << choice.offering_group
 
     @property
     def sizing_types(self) -> BitSet:
-        """The types that decide how much more it can take."""
+        """The types that decide how many more pods it can take."""
         return (
             self.pinned_type
             or self.reserved_types
@@ -111,7 +110,7 @@ class Draft:
 
 
 class DraftChange:
-    """What becomes of a draft when a pod joins."""
+    """The state of a draft after a pod has joined."""
 
     __slots__ = ("compiled", "held", "reserved_types", "types", "witnesses")
 
@@ -124,7 +123,7 @@ class DraftChange:
 
 
 class DraftTable:
-    """All drafts of a plan, with the indexes that find the right one for a pod."""
+    """All drafts of a plan, with the indexes that find the draft for a pod."""
 
     def __init__(
         self, templates: Sequence[NodeClaimTemplate], capacity_index: CapacityIndex
@@ -135,19 +134,20 @@ class DraftTable:
         self.current: BitSet = 0
         """Drafts of this round."""
         self.reserved: BitSet = 0
-        """Those of them that hold a slot."""
+        """Those of this round that hold reservations."""
         self.inflight: BitSet = 0
-        """Those of earlier rounds: machines under way."""
+        """Drafts of earlier rounds, which are in-flight nodes."""
         self._by_pod_count: list[BitSet] = [0]
         self.capacity_index = capacity_index
         self._ports = HostPortUsage()
 
     def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
-        """Those of the drafts that nothing speaks against until it is tried."""
+        """The drafts that no index rules out; whether one fits is known only after trying it."""
         if not among:
             return 0
         scheduling = pod_reqs.scheduling
         candidates = among ^ (among & (pod_reqs.rejected_by | scheduling.rejected_by))
+        # Each index removes candidates with one set operation: trying a draft costs far more.
         for number in scheduling.incompatible_pools:
             candidates ^= candidates & self.by_template[number]
         for too_full, position in pod_reqs.too_full_drafts:
@@ -159,26 +159,28 @@ class DraftTable:
         return candidates
 
     def free_resources(self, draft: Draft) -> list[int]:
-        """How much of each resource the draft can take, if each is looked at by itself."""
+        """How much of each resource the draft can take, looking at each resource alone."""
         return [most - taken for most, taken in zip(draft.largest, draft.totals, strict=True)]
 
     def with_room(self, drafts: BitSet, entries: Sequence[IndexEntry]) -> BitSet:
-        """Those of the drafts that have at least that much room."""
+        """The drafts that have at least that much room."""
         for too_full, position in entries:
             drafts ^= drafts & too_full[position]
         return drafts
 
     def emptiest(self, drafts: BitSet) -> Draft:
-        """The one with the fewest pods; of several with one pod the oldest, else the youngest.
+        """The one with the fewest pods; among those with one pod the oldest, else the youngest.
 
-        The youngest has been narrowed by the fewest kinds of pods: those who ask the same follow
-        each other onto it, and leave the others their choices.
+        The youngest was narrowed by the fewest kinds of pods: equal pods follow each other onto it,
+        and the others keep their options.
         """
+        # One candidate only: nothing to compare.
         if not drafts & (drafts - 1):
             return self.drafts[drafts.bit_length() - 1]
         if drafts.bit_count() * LEVELS_PER_CANDIDATE <= len(self._by_pod_count):
             chosen = [self.drafts[number] for number in iter_bits(drafts)]
             return min(chosen, key=_pod_count_order)
+        # Many candidates: the first level with one of them, instead of comparing all.
         for pods, level in enumerate(self._by_pod_count):
             drafts_of_level = level & drafts
             if drafts_of_level:
@@ -205,7 +207,7 @@ class DraftTable:
         draft.index_levels = self.capacity_index.initial_levels()
 
     def add_pod(self, pod: Pod, pod_reqs: PodRequirements, draft: Draft, *, narrowed: bool) -> None:
-        """Puts the pod on the draft, whose types may have been narrowed for it before."""
+        """Adds the pod to the draft, whose types may have been narrowed for it before."""
         for column, amount in pod_reqs.amounts:
             draft.totals[column] += amount
         draft.pods.append(pod)
@@ -219,26 +221,25 @@ class DraftTable:
             self._update_index(draft, pod_reqs.columns)
 
     def update_capacity(self, draft: Draft) -> None:
-        """Looks anew at how much the draft can hold, after its types have changed."""
+        """Updates how much the draft can take after its types have changed."""
         types, positions = draft.sizing_types, draft.largest_positions
         for column, table in enumerate(draft.template.allocatable_tables):
             position = positions[column]
-            if (
-                position < 0 or not table[1][position] & types
-            ):  # mostly the largest type is still there
+            # Mostly the largest type is still there: saves searching the table for every pod.
+            if position < 0 or not table[1][position] & types:
                 position = positions[column] = largest_amount_position(table, types)
                 draft.largest[column] = table[0][position] if position >= 0 else -1
         self._update_index(draft, range(len(draft.largest)))
 
     def _update_index(self, draft: Draft, columns: Sequence[int]) -> None:
-        """Enters what is left of these resources into the slack index."""
+        """Updates the capacity index for these resources."""
         levels, enter = draft.index_levels, self.capacity_index.update
         for column in columns:
             free = draft.largest[column] - draft.totals[column]
             levels[column] = enter(draft.bit, column, free, levels[column])
 
     def end_round(self) -> None:
-        """Ends the round: its drafts, pinned by now, are machines under way."""
+        """Ends the round: its drafts, pinned by now, become in-flight nodes."""
         for number in iter_bits(self.current):
             self.update_capacity(self.drafts[number])
         self.inflight |= self.current
@@ -259,7 +260,7 @@ def _pod_count_order(draft: Draft) -> tuple[int, int]:
 
 
 def try_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
-    """What becomes of the draft with one more such pod on it; None, for good, if it cannot be."""
+    """The draft's state with one more such pod; None, recorded for good, if it does not fit."""
     change = evaluate_fit(draft, pod_reqs)
     if change is None:
         compatibility = pod_reqs.scheduling.compatibility[draft.template.number]
@@ -271,14 +272,14 @@ def try_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
 
 
 def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
-    """The same without remembering it.
+    """The same without recording it.
 
-    Sets are cut down first, as that is cheap and refuses most; requirements are put together only
-    for what is left.
+    Type sets are intersected first, as that is cheap and rules out most; requirements are combined
+    only for the rest.
     """
     template = draft.template
     compatibility = pod_reqs.scheduling.compatibility[template.number]
-    assert compatibility is not None, "the candidates of a wish are of pools that take it"
+    assert compatibility is not None, "candidates are drafts of compatible pools"
     types = draft.types & compatibility.types
     totals, sizes = draft.totals, template.allocatable_tables
     for column, amount in pod_reqs.amounts if types else ():
@@ -289,7 +290,7 @@ def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
 
 
 def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:
-    """What becomes of the draft when more is required of it; None if that cannot be."""
+    """The draft's state with further requirements; None if that is not possible."""
     compiled = draft.compiled.combine(requirements)
     if compiled is None:
         return None
@@ -324,7 +325,7 @@ def _is_valid(draft: Draft, change: DraftChange) -> bool:
 
 
 def _keep_offered_types(draft: Draft, change: DraftChange) -> bool:
-    """Leaves the types that can be bought under the new requirements."""
+    """Keeps the types that are available under the new requirements."""
     change.types &= change.compiled.types
     change.held &= change.compiled.reserved
     if change.held != draft.held:

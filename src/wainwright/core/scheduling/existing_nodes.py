@@ -23,14 +23,14 @@ from wainwright.model.taints import Taint, Toleration, find_untolerated_taint
 
 
 class ExistingNodes:
-    """Initialized nodes first, then those under way, each in the order of names."""
+    """Initialized nodes first, then in-flight NodeClaims, each sorted by name."""
 
     def __init__(self, nodes: Iterable[Node], daemonsets: Sequence[DaemonSet]) -> None:
         usable = [node for node in nodes if not node.deleting]
         self.nodes = sorted(usable, key=lambda node: (not node.initialized, node.name))
         self.everything: BitSet = (1 << len(self.nodes)) - 1
         self.remaining = self.everything
-        """Those that are not taken away in a rehearsal."""
+        """The nodes that a simulation has not removed."""
         self.pods: list[list[Pod]] = [[] for _ in self.nodes]
         self._label_indexes = _label_columns(self.nodes, self.everything)
         self.by_taints = _by_taints(self.nodes)
@@ -46,7 +46,7 @@ class ExistingNodes:
         self._levels: list[list[int]] = []
 
     def prepare(self, resources: Sequence[str], capacity_index: CapacityIndex) -> None:
-        """Measures what is free of the resources that are asked for."""
+        """Computes the free amounts of all requested resources."""
         self._capacity_index = capacity_index
         for number, node in enumerate(self.nodes):
             free = free_resources(node, self._daemonset_requests[number])
@@ -55,7 +55,7 @@ class ExistingNodes:
             self._update_index(number, range(len(resources)))
 
     def compatible(self, scheduling: SchedulingRequirements) -> BitSet:
-        """The nodes whose labels and taints are fine; what a node lacks it lacks for good."""
+        """Nodes with compatible labels and taints; nodes do not gain labels within a plan."""
         return self.matching_labels(scheduling.requirements) & self.with_tolerated_taints(
             scheduling.tolerations
         )
@@ -70,7 +70,7 @@ class ExistingNodes:
     def place(
         self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet = -1
     ) -> int | None:
-        """Puts the pod on the first node with room for it, and says which."""
+        """Places the pod on the first node with room; returns its number."""
         candidates = pod_reqs.scheduling.compatible_nodes & among
         candidates ^= candidates & pod_reqs.full_nodes
         for too_full, position in pod_reqs.too_full_nodes:
@@ -78,6 +78,7 @@ class ExistingNodes:
         if candidates and pod_reqs.scheduling.ports:
             candidates ^= candidates & self._ports.with_conflict(pod_reqs.scheduling.ports)
         while candidates:
+            # The lowest bit is the first node in order.
             lowest = candidates & -candidates
             number = lowest.bit_length() - 1
             if self._has_room(number, pod_reqs) and self.can_attach(number, pod_class.attachments):
@@ -88,7 +89,7 @@ class ExistingNodes:
         return None
 
     def can_attach(self, number: int, wanted: tuple[VolumeAttachment, ...]) -> bool:
-        """Whether the node takes the volumes; those it has already cost nothing."""
+        """Whether the node can attach the volumes; those already attached do not count again."""
         limits = self.nodes[number].attach_limits
         if not wanted or not limits:
             return True
@@ -100,15 +101,15 @@ class ExistingNodes:
         return True
 
     def with_port_conflict(self, ports: Iterable[HostPort]) -> BitSet:
-        """The nodes where one of the ports is taken."""
+        """The nodes on which one of the ports is in use."""
         return self._ports.with_conflict(ports)
 
     def free(self, number: int) -> list[int]:
-        """What is left of every resource on one node; not to be changed."""
+        """Free amounts of every resource on one node; must not be modified."""
         return self._free[number]
 
     def free_of(self, number: int, column: int) -> int:
-        """What is left of a resource on one node."""
+        """The free amount of one resource on one node."""
         return self._free[number][column]
 
     def _has_room(self, number: int, pod_reqs: PodRequirements) -> bool:
@@ -143,7 +144,7 @@ class ExistingNodes:
         return matching
 
     def _requests_of_daemonsets(self, daemonsets: Sequence[DaemonSet]) -> list[Resources]:
-        """For each node what its daemonsets need together."""
+        """For each node the total requests of the daemonsets that run on it."""
         requests: list[Resources] = [{} for _ in self.nodes]
         for daemonset in daemonsets:
             tolerated = union(
@@ -159,7 +160,7 @@ class ExistingNodes:
 
 
 def free_resources(node: Node, daemonset_requests: Resources) -> dict[str, int]:
-    """What new pods can have: not what runs there, nor what daemonsets still to come will need."""
+    """What new pods can use: allocatable without running pods and daemonset pods still to come."""
     free = dict(node.allocatable)
     running: dict[str, int] = {}
     for pod in node.pods:

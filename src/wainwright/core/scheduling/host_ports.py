@@ -7,7 +7,7 @@ from wainwright.model.pod import HostPort
 
 
 class HostPortUsage:
-    """The ports in use on every row of a table."""
+    """The host ports in use by node or draft."""
 
     __slots__ = ("_used",)
 
@@ -20,7 +20,7 @@ class HostPortUsage:
             same[port] = same.get(port, 0) | rows
 
     def with_conflict(self, ports: Iterable[HostPort]) -> BitSet:
-        """The rows where any of the ports is taken already."""
+        """The nodes or drafts on which any of the ports conflicts with one in use."""
         conflicting = 0
         for port in ports:
             for other, rows in self._used.get((port.port, port.protocol), {}).items():

@@ -13,7 +13,7 @@ from wainwright.model.snapshot import NODES_LIMIT, Pool
 
 
 class PoolLimits:
-    """What is left of one pool's limits. `allowed` are the types that still fit under them."""
+    """What remains of one pool's limits. `allowed` has the types that still fit within them."""
 
     __slots__ = (
         "_capacity_tables",
@@ -34,7 +34,7 @@ class PoolLimits:
         self._remaining = dict(self._exact_remaining)
         self.allowed: BitSet = self._types_within()
         self.allowed_at_start: BitSet = self.allowed
-        """Those that fitted when the round began and all counts were exact."""
+        """The types that fitted when the round began and all counts were exact."""
 
     def copy(self) -> "PoolLimits":
         clone = PoolLimits.__new__(PoolLimits)
@@ -51,7 +51,7 @@ class PoolLimits:
         return self._remaining
 
     def charge(self, types: BitSet) -> None:
-        """Counts a new draft at its worst."""
+        """Counts a new draft as its largest type."""
         if self._remaining:
             for name in self._remaining:
                 self._remaining[name] -= (
@@ -62,7 +62,7 @@ class PoolLimits:
             self.allowed = self._types_within()
 
     def count_launch(self, capacity: Resources) -> None:
-        """Counts a draft of the round that is over as what would be launched."""
+        """Counts a draft of a finished round as the type that would be launched."""
         for name in self._exact_remaining:
             self._exact_remaining[name] -= 1 if name == NODES_LIMIT else capacity.get(name, 0)
 

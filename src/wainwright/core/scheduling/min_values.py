@@ -1,8 +1,9 @@
 """minValues: whether the instance types left to a draft are still as diverse as its NodePool
 requires.
 
-For each key a draft remembers just enough types to meet the count (witnesses). While those stay the
-check is one AND; only when one of them goes are others looked for.
+For each key a draft keeps just enough types to meet the count (witnesses). While those stay the
+check is one AND; only if one of them is lost are others searched for. Without witnesses every pod
+that joins a draft would count the values of all its types again.
 """
 
 from typing import TypeAlias
@@ -14,10 +15,10 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
 MinValues: TypeAlias = tuple[tuple[str, int], ...]
-"""Key and how many different values of it the types left must have; in the order of keys."""
+"""Key and the number of different values that the remaining types must have; sorted by key."""
 
 Witnesses: TypeAlias = tuple[BitSet, ...]
-"""For each minimum the types that meet it, or 0 where the markets have their say."""
+"""For each key the types that meet the minimum, or 0 if it depends on offering groups."""
 
 
 def min_values_of(requirements: Requirements) -> MinValues:
@@ -29,7 +30,9 @@ def min_values_of(requirements: Requirements) -> MinValues:
 
 
 class MinValuesChecker:
-    """Answers for one catalogue, with those about markets remembered: they cost most."""
+    """Checks minValues against one catalogue; caches the checks of offering groups, which cost
+    most.
+    """
 
     __slots__ = ("_cache", "_index")
 
@@ -46,7 +49,7 @@ class MinValuesChecker:
         types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
-        """Types that meet all of the minimums, or None where one cannot be met."""
+        """Types that meet every minimum; None if one cannot be met."""
         witnesses: list[BitSet] = []
         for key, count in min_values:
             witness_types = self._witnesses_of(key, count, compiled, types, offering_groups)
@@ -63,7 +66,7 @@ class MinValuesChecker:
         types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
-        """The same where the requirements did not change and fewer types are left."""
+        """The same, if the requirements did not change and only types were lost."""
         if all(each and each & types == each for each in previous):
             return previous
         return self.witnesses(min_values, compiled, types, offering_groups)
@@ -75,7 +78,7 @@ class MinValuesChecker:
         types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> MinValues:
-        """The minimums that can be met; each is lowered to what there is."""
+        """The minimums, each lowered to the number of values that remain."""
         allowed = compiled.requirements.allowed
         return tuple(
             (
@@ -102,6 +105,7 @@ class MinValuesChecker:
             return self._index.witnesses(key, count, types, compiled.requirements.allowed(key))
         key_of_query = (key, count, types, offering_groups, compiled)
         if key_of_query not in self._cache:
+            # Bounds the memory of the cache.
             if len(self._cache) > 4096:
                 self._cache.clear()
             allowed = compiled.requirements.allowed(key)

@@ -29,7 +29,7 @@ from wainwright.model.plan import MinValuesPolicy
 
 
 class NewNodeEvaluator:
-    """Asks pools for new nodes under one policy for minValues."""
+    """Evaluates how a pool could launch a node for a pod, under one minValues policy."""
 
     __slots__ = ("_best_effort", "reservation_manager")
 
@@ -38,7 +38,7 @@ class NewNodeEvaluator:
         self.reservation_manager = reservation_manager
 
     def evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
-        """A reserved node if the pool has a slot to hold, else any other."""
+        """A reserved node if there is a reserved instance to hold, otherwise an unreserved one."""
         compatibility = pod_reqs.scheduling.compatibility[template.number]
         types = fitting_types(template, pod_reqs)
         if compatibility is None or not types:
@@ -54,7 +54,9 @@ class NewNodeEvaluator:
         return reserved or self._unreserved(template, compatibility.compiled, types)
 
     def has_reserved_capacity(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> bool:
-        """Whether there is a slot for the pod or may yet be, minValues aside."""
+        """Whether there is reserved capacity for the pod now or maybe later, leaving minValues
+        aside.
+        """
         compatibility = pod_reqs.scheduling.compatibility[template.number]
         if compatibility is None:
             return False
@@ -71,7 +73,9 @@ class NewNodeEvaluator:
         types: BitSet,
         available: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node with a slot, or word that there may be one later; None if there is none."""
+        """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; None if there is
+        none.
+        """
         pool_reservations, limits = template.pool_reservations, template.limits
         at_best = types & limits.allowed_at_start
         usable = available & pool_reservations.groups_offering(at_best)
@@ -99,7 +103,7 @@ class NewNodeEvaluator:
         types: BitSet,
         held: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node of these types with slots in these markets, if the pool is content with that."""
+        """A node of these types that holds reservations in these groups, if minValues are met."""
         offered = types & compiled.offered
         offered |= template.pool_reservations.available_in(held, types ^ offered)
         return self._option(template, compiled, offered, held)
@@ -115,7 +119,7 @@ class NewNodeEvaluator:
     def _limit_reached_or_incompatible(
         self, template: NodeClaimTemplate, compiled: CompiledRequirements, offered: BitSet
     ) -> NewNodeOption:
-        """Whether limits may yet allow what they do not while drafts count at their worst."""
+        """LIMIT_REACHED if limits could allow it once drafts count as what they launch."""
         limits = template.limits
         at_best = offered & limits.allowed_at_start
         if not at_best or at_best == offered & limits.allowed:
@@ -133,7 +137,7 @@ class NewNodeEvaluator:
         types: BitSet,
         held: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node of these types, if they are diverse enough for the pool."""
+        """An option with these types and held groups; None if minValues are not met."""
         option = NewNodeOption(OptionKind.RESERVED if held else OptionKind.UNRESERVED)
         option.compiled, option.types, option.held = compiled, types, held
         option.min_values = template.min_values
@@ -150,7 +154,9 @@ class NewNodeEvaluator:
 
 
 def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> BitSet:
-    """The types of the pool with the labels and the room, remembered for the wish."""
+    """The pool's types with the labels and enough allocatable resources; cached on the
+    requirements.
+    """
     types = pod_reqs.types_by_pool.get(template.number)
     if types is None:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
@@ -158,16 +164,17 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
         for column, amount in pod_reqs.amounts if types else ():
             amounts, types_with_at_least = template.allocatable_tables[column]
             types &= types_with_at_least[bisect_left(amounts, amount)]
+        # A copy, as the empty mapping is shared by all requirements.
         pod_reqs.types_by_pool = {**pod_reqs.types_by_pool, template.number: types}
     return types
 
 
 WeightTier: TypeAlias = tuple[int, tuple[NodeClaimTemplate, ...]]
-"""A weight, and the pools that have it in the order of their names' hashes."""
+"""A weight, and the templates of that weight in the order of `pool_order`."""
 
 
 class NewNodeCandidate:
-    """Where a pod would get its own node, or what it would hear there."""
+    """An option of one template for a new node, or for waiting."""
 
     __slots__ = ("option", "pod_reqs", "template", "weight")
 
@@ -181,7 +188,7 @@ class NewNodeCandidate:
 
 
 class NodePoolSelector:
-    """Asks the pools in order."""
+    """Selects the pool for a new node, in order of weight."""
 
     def __init__(self, templates: Sequence[NodeClaimTemplate], evaluator: NewNodeEvaluator) -> None:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
@@ -195,13 +202,15 @@ class NodePoolSelector:
         self.reservation_manager: ReservationManager = evaluator.reservation_manager
 
     def reserved_weight(self, level: RelaxationLevel) -> int:
-        """The highest weight of a pool with a slot for these pods, now or perhaps later; else -1.
+        """The highest weight of a pool with reserved capacity for these pods now or later; else -1.
 
-        On no other new node of that weight or less may they go, or the slot would be wrongly idle.
+        They must not go on any other new node of that weight or less, or the reservation would stay
+        idle although a pod could use it.
         """
         if not self.reservation_manager.available:
             return -1
-        # Without minValues only what is taken counts, and that changes between rounds.
+        # Without minValues the result depends only on instances taken by launches, and these change
+        # only between rounds: one evaluation per round instead of one per state change.
         version = (
             self.reservation_manager.version
             if self._has_min_values
@@ -213,7 +222,9 @@ class NodePoolSelector:
         return level.reserved_weight
 
     def select(self, level: RelaxationLevel, pod_reqs: PodRequirements) -> NewNodeCandidate | None:
-        """The first pool that opens a node or has the pod wait; None if there is none."""
+        """The candidate of the first pool that launches a node or makes the pod wait; None if none
+        does.
+        """
         for _, templates in self._tiers:
             candidate = self._reserved(level, templates) or self._unreserved(pod_reqs, templates)
             if candidate is not None:
@@ -221,7 +232,7 @@ class NodePoolSelector:
         return None
 
     def equal_candidates(self, candidate: NewNodeCandidate) -> list[NewNodeCandidate]:
-        """The same from every pool of that weight that would open a node for anybody's money."""
+        """The unreserved candidates of all pools of the same weight."""
         templates = next(tier for weight, tier in self._tiers if weight == candidate.weight)
         options = [
             (self._evaluate(template, candidate.pod_reqs), template) for template in templates
@@ -233,10 +244,11 @@ class NodePoolSelector:
         ]
 
     def awaited_reservations(self, pod_class: PodClass) -> ReservationSet:
-        """The reservations that these pods, waiting now, wait for; 0 where it is not so simple.
+        """The reservations that these waiting pods wait for; 0 if that cannot be said by one set.
 
-        Simple is one wish and one pool that comes first, alone in its weight and without limits
-        or minValues: as long as one of these has slots left and none can be held, it goes on.
+        It can for pods without alternatives whose first compatible pool is alone in its weight and
+        has no limits or minValues: they wait as long as one of these reservations is available and
+        none of them is unheld.
         """
         pod_reqs = pod_class.only_requirements
         template = None if pod_reqs is None else self._only_pool(pod_reqs)
@@ -247,14 +259,16 @@ class NodePoolSelector:
     def awaited_between(
         self, smallest: PodRequirements, largest: PodRequirements
     ) -> tuple[ReservationSet, ReservationSet]:
-        """All that anybody who asks for something between these needs, and what everybody does."""
+        """For requests between these: the reservations that any of the pods, and that all of them,
+        await.
+        """
         template = self._only_pool(smallest)
         if template is None or template is not self._only_pool(largest):
             return 0, 0
         return _usable_reservations(template, smallest), _usable_reservations(template, largest)
 
     def _only_pool(self, pod_reqs: PodRequirements) -> NodeClaimTemplate | None:
-        """The first pool with room for the wish, if no other of its weight has any."""
+        """The first pool with a fitting type, if no other pool of its weight has one."""
         compatibility = pod_reqs.scheduling.compatibility
         for _, templates in self._tiers:
             compatible = [
@@ -267,7 +281,9 @@ class NodePoolSelector:
         return None
 
     def is_limited_for_now(self, pod_reqs: PodRequirements) -> bool:
-        """Whether some pool refuses only because its drafts count at their worst, or are many."""
+        """Whether some pool only refuses because the drafts of this round count as their largest
+        type.
+        """
         return any(
             self._evaluate(template, pod_reqs).kind is OptionKind.LIMIT_REACHED
             for _, templates in self._tiers
@@ -275,7 +291,8 @@ class NodePoolSelector:
         )
 
     def _find_reserved_weight(self, level: RelaxationLevel) -> int:
-        for template in self._with_reservations:  # in descending weight
+        # in descending weight, so that the first match is the highest
+        for template in self._with_reservations:
             if any(
                 self._has_reserved_capacity(template, pod_reqs) for pod_reqs in level.alternatives
             ):
@@ -292,7 +309,9 @@ class NodePoolSelector:
     def _reserved(
         self, level: RelaxationLevel, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
-        """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""
+        """Reserved capacity for any of the alternatives: order does not matter, as idle capacity is
+        paid.
+        """
         if not self.reservation_manager.available:
             return None
         waiting: NewNodeCandidate | None = None
@@ -318,7 +337,7 @@ class NodePoolSelector:
         return None
 
     def _evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
-        """The answer, asked for again only when something has changed."""
+        """The option of the template, evaluated again only if the state version has changed."""
         if pod_reqs.scheduling.compatibility[template.number] is None:
             return INCOMPATIBLE
         known, version = (
@@ -328,6 +347,7 @@ class NodePoolSelector:
         if known is not None and known[0] == version:
             return known[1]
         option = self._evaluator.evaluate(template, pod_reqs)
+        # A copy, as the empty mapping is shared by all requirements.
         pod_reqs.options_by_pool = {**pod_reqs.options_by_pool, template.number: (version, option)}
         return option
 

@@ -29,11 +29,11 @@ from wainwright.model.snapshot import Pool
 from wainwright.model.taints import find_untolerated_taint
 
 ThresholdCache: TypeAlias = dict[object, ResourceIndex]
-"""By catalogue and what daemonsets take: the same for most pools, and long in the making."""
+"""By catalogue and daemonset overhead: equal for most pools, and slow to compute."""
 
 
 class NodeClaimTemplate:
-    """A pool with its catalogue: what every node of it starts from."""
+    """A NodePool with its catalogue: the starting point of every node of the pool."""
 
     __slots__ = (
         "_daemonsets",
@@ -68,19 +68,21 @@ class NodeClaimTemplate:
         self.well_known = WELL_KNOWN_LABELS | index.keys
         self.limits = PoolLimits(pool, index)
         self.pool_reservations = PoolReservations(index, 0, {})
-        """The reservations that it may use, once somebody has counted them."""
+        """The reservations that the pool may use; set when the reservation manager is created."""
         self._daemonsets = daemonsets
         self._disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
-        """Where nobody buys: reservations, while their feature gate is closed."""
+        """The offering groups of reservations while their feature gate is off; nothing launches
+        there.
+        """
         self.overhead: DaemonSetOverhead = daemonset_overhead(
             pool, index, daemonsets, self._disabled_groups
         )
         self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
             index, self.overhead, {} if threshold_cache is None else threshold_cache
         )
-        """What the types have once daemonsets took their share."""
+        """Allocatable resources of the types after daemonset overhead."""
         self.allocatable_tables: list[AmountTable] = []
-        """The same by number of the resource."""
+        """The same by resource number."""
         self.min_values_checker = MinValuesChecker(index)
         context = CompilationContext(
             index, self.allocatable.non_negative, reserved_offerings(index), self.well_known
@@ -89,7 +91,7 @@ class NodeClaimTemplate:
         self.min_values: MinValues = min_values_of(self.base.requirements)
 
     def copy(self) -> "NodeClaimTemplate":
-        """The same pool for another plan that starts where this one has come to."""
+        """The same template for another plan that starts from this state: limits are copied."""
         clone = copy(self)
         clone.limits = self.limits.copy()
         return clone
@@ -98,7 +100,7 @@ class NodeClaimTemplate:
         self.allocatable_tables = [self.allocatable.sizes(name) for name in names]
 
     def compatibility(self, scheduling: SchedulingRequirements) -> PoolCompatibility | None:
-        """How the pool takes such pods; None if it cannot, be it by taint or by label."""
+        """How the pool can satisfy the requirements; None if taints or labels are incompatible."""
         if find_untolerated_taint(self.pool.taints, scheduling.tolerations) is not None:
             return None
         base = self.base
@@ -114,7 +116,7 @@ class NodeClaimTemplate:
         return PoolCompatibility(known, compiled, types, is_implied=compiled is base)
 
     def types_with_port_conflict(self, ports: tuple[HostPort, ...]) -> BitSet:
-        """The types on which a daemonset takes one of the ports."""
+        """The types on which a daemonset uses one of the ports."""
         return union(
             types_running(self.pool, self.index, daemonset, self._disabled_groups)
             for daemonset in self._daemonsets
@@ -122,10 +124,11 @@ class NodeClaimTemplate:
         )
 
     def known_requirements(self, requirements: Requirements) -> Requirements:
-        """What is asked of labels that the pool or the catalogue knows.
+        """The requirements on labels that the pool or the catalogue defines.
 
-        Not having a label that nobody defines satisfies whoever can do without it. To remember
-        the wish would make it look as if nodes of this pool had the label after all.
+        A pod that accepts the absence of a label (NotIn, DoesNotExist) is satisfied if neither
+        defines it. Adding such a requirement to the node would look as if nodes of this pool had
+        the label.
         """
         defined = self.base.requirements
         unknown = {key for key in requirements if key not in defined and key not in self.well_known}
@@ -139,9 +142,9 @@ def compile_templates(
     *,
     gate: bool = True,
 ) -> list[NodeClaimTemplate]:
-    """The pools that may launch something, highest weight first; `catalogs` is by pool.
+    """The pools that can launch nodes, highest weight first; `catalogs` is by pool name.
 
-    With the gate closed reservations are as if they were not there.
+    With `gate` off, capacity reservations are ignored.
     """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
     threshold_cache: ThresholdCache = {}
@@ -159,7 +162,7 @@ def compile_templates(
 
 
 def pool_order(pool: Pool) -> tuple[int, str, str]:
-    """Descending weight; among equals a hash of the name, so that no name is always first."""
+    """Descending weight; at equal weight a hash of the name, so that no name is always first."""
     return -pool.weight, sha256(pool.name.encode()).hexdigest(), pool.name
 
 

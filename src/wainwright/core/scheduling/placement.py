@@ -1,9 +1,9 @@
 """Placement: one pod, tried on existing nodes, on in-flight nodes, on drafts, and on a new node.
 
-Pods with topology constraints are tried within the domains that other pods leave them. A draft that
+Pods with topology constraints are tried within the domains that the constraints allow. A draft that
 could still be in several zones decides on one when such a pod joins it, and a new node is opened in
-one: where the fewest pods are that it is spread with, and of domains that are equal in that, where
-the node costs least.
+one: in the domain with the fewest pods of the same spread, and among equal domains where the node
+costs least.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,13 +42,13 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements, parse_r
 
 
 def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
-    """USD per hour with fees; `free` tells how many slots a reservation has left."""
+    """USD per hour with fees; `available_count` returns a reservation's available instances."""
     choice = choose_offering(options, available_count)
     return hourly_cost(options.index, choice.type_number, choice.offering)
 
 
 def options_of_candidate(candidate: NewNodeCandidate) -> LaunchOptions:
-    """What a node that is opened so may be."""
+    """What a node opened for the candidate could be launched as."""
     template, option = candidate.template, candidate.option
     assert option.compiled is not None
     return LaunchOptions(
@@ -63,7 +63,7 @@ def options_of_candidate(candidate: NewNodeCandidate) -> LaunchOptions:
 
 
 def options_after(draft: Draft, change: DraftChange) -> LaunchOptions:
-    """What the draft may be when it has changed."""
+    """What the draft could be launched as after the change."""
     return msgspec.structs.replace(
         draft.launch_options,
         types=change.types,
@@ -81,7 +81,7 @@ class PlacementResult(Enum):
 
 
 class PlacementState:
-    """Nodes, drafts and stock, and the only ways in which they change."""
+    """Nodes, drafts and reservations, and the only operations that change them."""
 
     def __init__(
         self,
@@ -98,9 +98,10 @@ class PlacementState:
         self.reservation_manager: ReservationManager = pool_selector.reservation_manager
         self.reservation_wait = ReservationWait(pool_selector, table)
         self.deferred_kinds = ANTI_AFFINITY_KINDS
-        """Groups of these kinds do not make drafts settle before their round is over."""
+        """Topology groups of these kinds do not make drafts decide on a domain within their round.
+        """
         self.skip_inflight = False
-        """Whether the machines under way are too full for whoever is tried now."""
+        """Whether all in-flight nodes are too full for the pods that are tried now."""
         self.round = 0
         self.topology = topology
         if topology is not None:
@@ -134,7 +135,7 @@ class PlacementState:
         self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
 
     def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
-        """A draft that nobody is on, and that no limit has counted yet."""
+        """A draft without pods that no limit has counted yet."""
         draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
         self.table.add(draft)
         if draft.held:
@@ -170,7 +171,7 @@ class PlacementState:
         self._add_to_draft(pod, pod_class, pod_reqs, draft, narrowed=narrowed)
 
     def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
-        """Leaves the draft what the change leaves; says whether it lost types."""
+        """Narrows the draft as the change says; returns whether it lost types."""
         if change.held != draft.held:
             self._release_reservations(draft, change)
         lost_types, compiled_before = change.types != draft.types, draft.compiled
@@ -181,8 +182,9 @@ class PlacementState:
         return lost_types
 
     def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
-        """Gives back the reservations that the draft can no longer use."""
-        if not draft.pinned_type:  # else all but the one that it is launched with were given back
+        """Releases the reservations that the draft can no longer use."""
+        # once pinned, it has released all but the one it is launched with
+        if not draft.pinned_type:
             pool_reservations = draft.template.pool_reservations
             before, after = (
                 pool_reservations.reservations_in(draft.held),
@@ -193,7 +195,9 @@ class PlacementState:
         draft.held = change.held
 
     def _decide(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
-        """Has the draft settle on what it would be launched with, as somebody must know."""
+        """Makes the draft decide on the domain it would be launched in, as a constraint depends on
+        it.
+        """
         if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
         key = group.key
@@ -213,11 +217,12 @@ class PlacementState:
     def _forbidden(
         self, levels: Sequence[RelaxationLevel], candidate: NewNodeCandidate | None
     ) -> BitSet:
-        """The drafts that the pod must not join, although it might fit."""
+        """The drafts that the pod must not join even if it fits."""
         forbidden = 0
         if self.reservation_manager.available and self.table.unreserved:
             reserved_weight = -1
-            for level in levels:  # spelt out, as nearly every pod comes by
+            # a plain loop: runs for nearly every pod, and max() over a generator is slower
+            for level in levels:
                 reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
             if reserved_weight >= 0:
                 forbidden = self._drafts_below(reserved_weight + 1) & self.table.unreserved
@@ -234,11 +239,11 @@ class PlacementState:
 EvaluatePools: TypeAlias = Callable[[SchedulingRequirements], None]
 FitFunction: TypeAlias = Callable[[Draft, PodRequirements], DraftChange | None]
 RankedOptions: TypeAlias = tuple[tuple[PodRequirements, DomainCounts], ...]
-"""What may be asked of one place, and how crowded each is."""
+"""The requirements in each allowed domain, with the pod counts of the domain."""
 
 
 class TopologyPlacement(PlacementState):
-    """Tries pods with constraints to others."""
+    """Places pods with topology constraints."""
 
     def __init__(
         self,
@@ -252,7 +257,7 @@ class TopologyPlacement(PlacementState):
         super().__init__(templates, nodes, table, pool_selector, topology)
         self.strict_weights = False
         self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
-        """Pods that found a place only after they had given up what they would have liked."""
+        """Pods that were placed only after preferences were given up."""
         self.evaluate_pools: EvaluatePools = _not_evaluated
         self._classes = classes
         self._fit: FitFunction = try_fit
@@ -268,7 +273,7 @@ class TopologyPlacement(PlacementState):
                 pod_reqs.scheduling.is_satisfiable(self.nodes.remaining)
                 for pod_reqs in level.alternatives
             ):
-                return None  # nobody is to settle for that
+                return None  # no draft is made to decide on a domain for a pod that fits nowhere
             near = self.topology.drafts_with_affinity_pods(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, near):
                 return PlacementResult.PLACED
@@ -311,7 +316,7 @@ class TopologyPlacement(PlacementState):
     def _join_existing(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> bool:
-        """Joins a draft that is left to the pod, but opens none."""
+        """Joins an allowed draft, but opens none."""
         if allowed is None:
             return False
         for number in range(len(level.alternatives)):
@@ -326,7 +331,7 @@ class TopologyPlacement(PlacementState):
     def _alternative_of(
         self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate
     ) -> int:
-        """Which of the alternatives the step is for: a slot may be one for another."""
+        """Which alternative the candidate is for: a reservation may be usable for another one."""
         options = self._options(level, allowed)
         return next(
             each.alternatives.index(candidate.pod_reqs)
@@ -340,7 +345,7 @@ class TopologyPlacement(PlacementState):
     def _new_node_options(
         self, level: RelaxationLevel, allowed: AllowedDomains
     ) -> list[RelaxationLevel]:
-        """As what the pod may ask for a node of its own."""
+        """The requirements of a new node for the pod, one level for each allowed domain."""
         return [] if allowed.existing_only else self._options(level, allowed)
 
     def _forbidden_within(
@@ -353,15 +358,16 @@ class TopologyPlacement(PlacementState):
     def _best_candidate(
         self, level: RelaxationLevel, allowed: AllowedDomains, number: int
     ) -> NewNodeCandidate | None:
-        """The step with the highest weight; at one weight a slot goes before anything else.
+        """The candidate with the highest weight; at equal weight reserved capacity comes first.
 
-        Then comes where the fewest pods are, and then the price.
+        Then the domain with the fewest pods, then the price.
         """
         equal: list[NewNodeCandidate] = []
         best_counts: DomainCounts = ()
         for option, counts in zip(
             self._new_node_options(level, allowed), allowed.domain_counts, strict=False
         ):
+            # Options are sorted by counts: the rest need not be evaluated.
             if equal and counts != best_counts and self._is_best(equal[0]):
                 break
             candidate = self.pool_selector.select(option, option.alternatives[number])
@@ -378,7 +384,7 @@ class TopologyPlacement(PlacementState):
         return self._cheapest(equal) if equal else None
 
     def _is_best(self, candidate: NewNodeCandidate) -> bool:
-        """Whether nothing that comes later can be better."""
+        """Whether no later candidate can be better."""
         return (
             not self.reservation_manager.available
             and candidate.weight == self.pool_selector.highest_weight
@@ -402,7 +408,7 @@ class TopologyPlacement(PlacementState):
         allowed: AllowedDomains,
         forbidden: BitSet,
     ) -> bool:
-        """As above, where drafts that have not settled have to for the sake of the pod."""
+        """Joins a draft; one that has not decided on a domain decides on one that is allowed."""
         table, (level, number) = self.table, alternative
         pod_reqs = level.alternatives[number]
         for drafts, choose in ((table.inflight, table.first), (table.current, table.emptiest)):
@@ -439,7 +445,7 @@ class TopologyPlacement(PlacementState):
     def _ranked(
         self, level: RelaxationLevel, number: int, allowed: AllowedDomains
     ) -> RankedOptions:
-        """One of the alternatives in all places where it may be, the emptiest first."""
+        """One of the alternatives in all allowed domains, the emptiest first."""
         options = self._options(level, allowed)
         requirements = [option.alternatives[number] for option in options]
         return tuple(zip(requirements, allowed.domain_counts, strict=True))
@@ -447,7 +453,9 @@ class TopologyPlacement(PlacementState):
     def _join_undecided(
         self, pod: Pod, pod_class: PodClass, draft: Draft, options: RankedOptions
     ) -> bool:
-        """Joins the draft in the first way, or in the cheapest of those that are equal to it."""
+        """Joins the draft in the first domain that fits, or the cheapest of those with equal
+        counts.
+        """
         ways: list[tuple[PodRequirements, DraftChange]] = []
         best_counts: DomainCounts = ()
         for pod_reqs, counts in options:
@@ -470,6 +478,8 @@ class TopologyPlacement(PlacementState):
             return launch_price(
                 options_after(draft, change), self.reservation_manager.available_count
             )
+        # Without held reservations the price depends on these alone: drafts of one pool repeat
+        # them.
         key = (change.compiled, change.types, draft.min_values)
         price = self._prices.get(key)
         if price is None:
@@ -490,7 +500,7 @@ class TopologyPlacement(PlacementState):
         return self._fit(draft, pod_reqs)
 
     def _narrowed_level(self, level: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
-        """The same stage where more is required of nodes."""
+        """The same level with further requirements on the node."""
         if not extra:
             return level
         narrowed = level.narrowed_levels.get(extra)
@@ -502,7 +512,7 @@ class TopologyPlacement(PlacementState):
         return narrowed
 
     def _impossible_requirements(self) -> SchedulingRequirements:
-        """What nobody can give."""
+        """Requirements that no pool and no node satisfies."""
         scheduling = SchedulingRequirements(NO_REQUIREMENTS, ())
         scheduling.compatibility = [None] * len(self.templates)
         scheduling.incompatible_pools = tuple(range(len(self.templates)))
@@ -531,21 +541,21 @@ def _candidate_order(candidate: NewNodeCandidate) -> tuple[int, int]:
 
 
 def _not_evaluated(_: SchedulingRequirements) -> None:
-    raise AssertionError("nobody introduced new asks to the pools")
+    raise AssertionError("evaluate_pools is not set")
 
 
 class PodPlacement(TopologyPlacement):
-    """Tries one pod after the other."""
+    """Places one pod after the other."""
 
     def place_together(self, _: Sequence[QueueSegment]) -> int:
-        """Puts pods somewhere together before a round tries them one by one; says how many.
+        """Places pods as a set before a round tries them one by one; returns how many.
 
-        First-fit does not: there is nothing to gain but the cost.
+        First-fit places none this way: packing saves cost only.
         """
         return 0
 
     def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
-        """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
+        """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
         for level in pod_class.levels:
             if level.topology_constraints is None:
                 result = self._place_without_topology(pod, pod_class, level)
@@ -559,7 +569,8 @@ class PodPlacement(TopologyPlacement):
 
     def _no_place(self, pod_class: PodClass) -> PlacementResult:
         if pod_class.has_topology:
-            return PlacementResult.NOT_YET  # others may move, or have to
+            # may become possible when other pods are placed or drafts decide
+            return PlacementResult.NOT_YET
         limited = any(
             self.pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
         )
@@ -575,7 +586,8 @@ class PodPlacement(TopologyPlacement):
             if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
                 return PlacementResult.PLACED
             if self.reservation_wait.is_waiting(pod_class):
-                return PlacementResult.NOT_YET  # as the pools would say, and a slot will come
+                # what evaluating the pools would return; saves doing so for every waiting pod
+                return PlacementResult.NOT_YET
             candidate = candidate or self.pool_selector.select(level, pod_reqs)
             if candidate is not None:
                 return self._join_alternative(
@@ -591,7 +603,7 @@ class PodPlacement(TopologyPlacement):
         candidate: NewNodeCandidate,
         pod_reqs: PodRequirements,
     ) -> PlacementResult | None:
-        """With a slot for another alternative, that one may find room opened already."""
+        """If the candidate is for another alternative, tries that one on open drafts first."""
         if candidate.pod_reqs is pod_reqs:
             return None
         best = self.pool_selector.select(level, candidate.pod_reqs) if self.strict_weights else None
@@ -618,5 +630,6 @@ class PodPlacement(TopologyPlacement):
                     return True
                 candidates ^= draft.bit
             if among is inflight and not forbidden:
-                pod_reqs.inflight_full_round = self.round  # what is under way only gets fuller
+                # in-flight nodes only get fuller: saves trying them again in this round
+                pod_reqs.inflight_full_round = self.round
         return False

@@ -1,4 +1,4 @@
-"""Pod classes: pods that cannot be told apart by where they fit are evaluated once."""
+"""Pod classes: pods that are equal in everything that decides where they fit are evaluated once."""
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -45,13 +45,13 @@ SchedulingKey: TypeAlias = tuple[Requirements, tuple[Toleration, ...], tuple[Hos
 
 
 class ClassificationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides, besides the pods themselves, how they come apart into classes."""
+    """Properties of the cluster and the options that decide which pods share a class."""
 
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
     has_soft_taints: bool = False
-    """Whether any pool or node has a taint that does not bind."""
+    """Whether any pool or node has a PreferNoSchedule taint."""
     has_attach_limits: bool = False
-    """Whether any node takes only so many volumes."""
+    """Whether any node limits its volume attachments."""
 
 
 _Level: TypeAlias = tuple[
@@ -60,7 +60,7 @@ _Level: TypeAlias = tuple[
 
 
 class _ClassTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What classes have in common that differ only in the room they need."""
+    """What classes have in common that differ only in their resource requests."""
 
     number: int
     levels: tuple[_Level, ...]
@@ -69,7 +69,7 @@ class _ClassTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodClasses:
-    """Sorts pods into classes."""
+    """Groups pods into classes."""
 
     def __init__(
         self,
@@ -88,12 +88,13 @@ class PodClasses:
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
-        self._by_identity.clear()  # with all pods different these are as large as the rest together
+        # if all pods differ, these caches are as large as everything else together
+        self._by_identity.clear()
         self._by_value.clear()
 
     @property
     def resources(self) -> list[str]:
-        """The resources that anybody asks for; a resource goes by its place in this list."""
+        """All requested resources; the number of a resource is its position in this list."""
         return list(self._numbers)
 
     @property
@@ -120,7 +121,8 @@ class PodClasses:
         return scheduling
 
     def _class_of(self, pod: Pod) -> PodClass:
-        # Most pods share the very tuples of their workload, which saves looking into them.
+        # Most pods of a workload share the same tuple objects: comparing identities instead of
+        # values saves hashing the constraints of every pod.
         matching = (
             self.registry.matching_groups(pod) if self.registry.groups else NO_MATCHING_GROUPS
         )
@@ -167,7 +169,7 @@ class PodClasses:
         return template
 
     def _constraints(self, pod: Pod) -> PodConstraints:
-        """Volumes set pods apart only where somebody counts them."""
+        """Volume attachments distinguish pods only if some node limits them."""
         if self._context.has_attach_limits or not pod.constraints.attachments:
             return pod.constraints
         bare = msgspec.structs.replace(pod.constraints, attachments=())
@@ -215,7 +217,7 @@ class PodClasses:
                 )
 
     def _amounts(self, pod: Pod) -> Amounts:
-        """What the pod asks for, a slot included, in the order of the resources' names."""
+        """The pod's requests with one pod slot (resource `pods`), sorted by resource name."""
         wanted, numbers = {**pod.requests, PODS: 1}, self._numbers
         return tuple(
             [
@@ -231,7 +233,7 @@ def _combinations(
     volumes: tuple[Requirements, ...],
     relaxed: RelaxedConstraints,
 ) -> Iterable[Requirements]:
-    """Each alternative with each place of the volumes, and with the nodes that it would like."""
+    """Each alternative with each volume topology term and the first preferred node term."""
     preferred = relaxed.preferred_nodes[0].requirements if relaxed.preferred_nodes else None
     combined: dict[Requirements, None] = {}
     for alternative in alternatives:

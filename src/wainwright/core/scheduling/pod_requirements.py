@@ -1,9 +1,9 @@
-"""What pods of one class require of a node, and what NodePools and nodes were found to say to it.
+"""What pods of one class require of a node, with cached results of checking NodePools and nodes.
 
 SchedulingRequirements are node requirements, tolerations and host ports; PodRequirements add the
 resource requests; a RelaxationLevel has one of them for each alternative (OR-ed node selector
-term), and a PodClass has a level for each number of preferences given up. Answers are kept on
-these objects because pods of one class ask the same question thousands of times.
+term), and a PodClass has a level for each number of preferences given up. Results are cached on
+these objects because the pods of one class repeat the same checks thousands of times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from wainwright.model.taints import Toleration
 
 
 class PoolCompatibility:
-    """What a pool would make of a pod's requirements."""
+    """How a NodePool can satisfy a pod's scheduling requirements."""
 
     __slots__ = ("compiled", "is_implied", "requirements", "types")
 
@@ -37,25 +37,31 @@ class PoolCompatibility:
         is_implied: bool,
     ) -> None:
         self.requirements = requirements
-        """Only what the pool or the catalogue decides; the rest its nodes satisfy anyway."""
+        """Only the keys that the pool or the catalogue defines; its nodes satisfy the others
+        anyway.
+        """
         self.compiled = compiled
-        """Of a node that nobody else uses."""
+        """Pool and pod requirements combined: what a node for this pod alone may be."""
         self.types: BitSet = types
-        """The types with the labels, but for those where a daemonset has taken its ports."""
+        """Types with the labels, without those where a daemonset uses one of the pod's host ports.
+        """
         self.is_implied = is_implied
-        """Whether the pod asks nothing that the pool does not promise."""
+        """Whether the pool's own requirements imply the pod's, so that combining changes nothing.
+        """
 
 
 class OptionKind(IntEnum):
-    """How good an answer is, best first."""
+    """How good a new-node option is, best first."""
 
     RESERVED = 0
-    """A node that holds slots of reservations."""
+    """A node that holds instances of capacity reservations."""
     WAIT_FOR_RESERVATION = 1
-    """A slot would do, but for now it is held by a draft, or hidden behind a limit at its worst."""
+    """A reservation is usable, but all its instances are held by drafts or excluded by a limit that
+    counts each draft of the round as its largest type.
+    """
     UNRESERVED = 2
     LIMIT_REACHED = 3
-    """Not now, but perhaps when this round's drafts count as what they would be launched with."""
+    """Not possible now, but maybe once the drafts of this round count as the type they launch."""
     INCOMPATIBLE = 4
 
 
@@ -76,15 +82,16 @@ LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMIT_REACHED)
 INCOMPATIBLE: Final = NewNodeOption(OptionKind.INCOMPATIBLE)
 
 
-EMPTY: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
+# shared by all: most requirements never fill their caches, and a dict each costs memory
+EMPTY: Final[Mapping[int, Any]] = {}
 NO_GROUPS: Final[tuple[AnyGroup, ...]] = ()
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
-"""Number of the resource and how much of it; only what is more than nothing."""
+"""Resource number and amount; amounts of zero are left out."""
 
 
 class SchedulingRequirements:
-    """Requirements, tolerations and ports of some pods, and what was found out about them."""
+    """Node requirements, tolerations and host ports of some pods, with cached results of checks."""
 
     __slots__ = (
         "compatibility",
@@ -106,22 +113,24 @@ class SchedulingRequirements:
         self.tolerations = tolerations
         self.ports = ports
         self.compatibility: list[PoolCompatibility | None] = []
-        """For each pool under which terms it takes such pods; None where it does not."""
+        """By template number; None if the pool is incompatible."""
         self.incompatible_pools: tuple[int, ...] = ()
         self.compatible_nodes: BitSet = 0
-        """The nodes of the cluster whose labels and taints are fine."""
+        """Existing nodes with compatible labels and taints."""
         self.rejected_by: BitSet = 0
-        """The drafts whose requirements or types are not."""
+        """Drafts whose requirements or types are incompatible; drafts only narrow, so it stays
+        true.
+        """
 
     def is_satisfiable(self, nodes: BitSet) -> bool:
-        """Whether any of the nodes, or a pool, has the labels and no taint against it."""
+        """Whether any of the nodes, or any pool, has compatible labels and taints."""
         return bool(self.compatible_nodes & nodes) or any(
             compatible is not None for compatible in self.compatibility
         )
 
 
 class PodRequirements:
-    """An ask that needs so much room."""
+    """SchedulingRequirements with resource requests."""
 
     __slots__ = (
         "amounts",
@@ -143,22 +152,24 @@ class PodRequirements:
         self.amounts = amounts
         self.columns = columns
         self.rejected_by: BitSet = 0
-        """The drafts that have refused it; they only ever get fuller."""
+        """Drafts that cannot take such a pod; drafts only get fuller, so it stays true."""
         self.full_nodes: BitSet = 0
-        """The same for nodes."""
+        """Existing nodes without room for such a pod; nodes only get fuller, so it stays true."""
         self.inflight_full_round = 0
-        """The last round in which no machine under way could take it."""
+        """The last round in which no in-flight node could take such a pod."""
         self.too_full_drafts: Sequence[tuple[list[BitSet], int]] = ()
-        """Where the slack index lists the drafts that are too full."""
+        """Where the capacity index has the drafts that are too full."""
         self.too_full_nodes: Sequence[tuple[list[BitSet], int]] = ()
         self.types_by_pool: Mapping[int, BitSet] = EMPTY
-        """By pool: the types with the labels and the room."""
+        """By template number: the types with the labels and enough allocatable resources."""
         self.options_by_pool: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
-        """By pool: what it last said to a new node, and at which stamp."""
+        """By template number: the last new-node option, with the version of the state it is valid
+        for.
+        """
 
 
 class RelaxationLevel:
-    """The alternatives of a class, after so many preferences were given up."""
+    """The alternatives of a class after a number of preferences were given up."""
 
     __slots__ = (
         "alternatives",
@@ -180,13 +191,13 @@ class RelaxationLevel:
         self.given_up = given_up
         self.reserved_weight_version = -1
         self.reserved_weight = -1
-        """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""
+        """The highest weight of a pool with reserved capacity for these pods now or maybe later."""
         self.narrowed_levels: dict[Requirements, RelaxationLevel] = {}
-        """The same on nodes of which more is required."""
+        """The same level with further requirements on the node."""
 
 
 class PodClass:
-    """Pods that cannot be told apart by where they fit."""
+    """Pods that are equal in everything that decides where they fit."""
 
     __slots__ = (
         "attachments",
@@ -206,23 +217,24 @@ class PodClass:
         self.levels = levels
         self.pods: list[Pod] = []
         self.counted_by: tuple[AnyGroup, ...] = NO_GROUPS
-        """The groups that count its pods, wherever they are."""
+        """The topology groups that count its pods."""
         self.attachments: tuple[VolumeAttachment, ...] = ()
         self.only_requirements = _only_requirements(levels)
-        """What its pods ask for, if they have no alternatives, preferences or constraints."""
+        """The requirements, if the pods have no alternatives, preferences or topology constraints.
+        """
         self.has_topology = not self.only_requirements and any(
             level.topology_constraints is not None for level in levels
         )
         self.failed_version = -1
-        """When it was last found that nothing takes its pods; nothing has changed until then."""
+        """The state version at which no place was found; no retry before the version changes."""
         self.failed_topology_version = 0
-        """What others did until then, where its pods are tied to them."""
+        """The topology version at that time, if the pods have topology constraints."""
         self.awaited_reservations: ReservationSet | None = None
-        """The reservations of which any slot would do, once it waits for nothing else."""
+        """The reservations any of which would do, once the pods wait for nothing else."""
 
     @property
     def alternatives(self) -> tuple[PodRequirements, ...]:
-        """Of all stages."""
+        """The alternatives of all relaxation levels."""
         return tuple(pod_reqs for level in self.levels for pod_reqs in level.alternatives)
 
     @property
@@ -231,7 +243,7 @@ class PodClass:
 
     @property
     def topology_version(self) -> int:
-        """Changes whenever something does that keeps its pods from some place."""
+        """Changes whenever a topology group that constrains these pods changes."""
         return sum(
             level.topology_constraints.version
             for level in self.levels
@@ -251,7 +263,7 @@ def _only_requirements(levels: tuple[RelaxationLevel, ...]) -> PodRequirements |
 
 
 def combine_requirements(one: Requirements, other: Requirements) -> Requirements | None:
-    """Both at once; None where no node can be that."""
+    """Both requirements at once; None if no node can satisfy both."""
     for key in other:
         if key in one and not one.allowed(key).is_compatible_with(other.allowed(key)):
             return None

@@ -1,7 +1,7 @@
-"""The pod queue: large pods first, as small ones fit into what they leave.
+"""The pod queue: large pods first, as small pods fit into the room that large ones leave.
 
-Neighbours of one class are a PodBatch; neighbours that may be skipped together because all of them
-wait for capacity reservations are a QueueSegment.
+Consecutive pods of one class are a PodBatch. Consecutive batches that may be skipped together
+because all of them wait for capacity reservations are a QueueSegment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +31,14 @@ Queue: TypeAlias = list[PodBatch]
 
 
 def build_queue(classes: Iterable[PodClass]) -> Queue:
-    """By cpu and memory, descending; then the older, then UID, namespace and name."""
+    """Sorts by CPU and memory, descending; then oldest first, then by UID, namespace and name."""
     ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
     for pod_class in classes:
-        requests = pod_class.pods[0].requests  # all of them ask for the same
+        requests = pod_class.pods[0].requests  # equal for all pods of a class
         cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
         for pod in pod_class.pods:
             age = inf if pod.created is None else pod.created
-            # The number only keeps the sort from comparing pods.
+            # The running number makes every tuple unique, so that the sort never compares pods.
             ranked_pod = (
                 cpu,
                 memory,
@@ -59,7 +59,10 @@ def build_queue(classes: Iterable[PodClass]) -> Queue:
 
 
 class QueueSegment:
-    """Neighbours in the queue, and what can be said of all of them even if some have left."""
+    """Consecutive batches of the queue, with facts that hold for all of them.
+
+    The facts remain true when batches leave the segment.
+    """
 
     __slots__ = (
         "awaited_by_all",
@@ -74,14 +77,14 @@ class QueueSegment:
     def __init__(self, batches: Queue, children: "Sequence[QueueSegment]" = ()) -> None:
         self.batches = batches
         self.children: list[QueueSegment] = list(children)
-        """Shorter stretches that have the runs instead."""
+        """Shorter segments that hold the batches instead of this one."""
         self.awaited_by_any: ReservationSet = 0
         self.awaited_by_all: ReservationSet = 0
-        """Where this is nothing, nothing is known, and each is looked at by himself."""
+        """0 if nothing is known about all of the batches; then each batch is checked by itself."""
         self.smallest: PodRequirements | None = None
-        """The least that any of them asks for, where they differ in nothing but size."""
+        """The smallest requests among the batches, if they differ in nothing but their requests."""
         self.drafts_with_room: BitSet = 0
-        """The drafts that had room for it, among those seen at the last look."""
+        """The drafts with room for `smallest`, among `checked_drafts`."""
         self.checked_drafts: BitSet = 0
 
     def remaining_batches(self) -> Iterator[PodBatch]:

@@ -28,7 +28,7 @@ from wainwright.model.reasons import (
 
 
 class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod still asks for after it has given up so much."""
+    """The constraints that are left of a pod after some of its preferences were given up."""
 
     spreads: tuple[TopologySpread, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
@@ -36,13 +36,13 @@ class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
     preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     preferred_nodes: tuple[PreferredNodeTerm, ...] = ()
-    """Only the first of these counts; the next does when it is given up."""
+    """Only the first of these applies; when it is given up the next one does."""
     tolerates_preferences: bool = False
-    """Whether it goes where a taint asks it not to, if it must."""
+    """Whether the pod tolerates PreferNoSchedule taints by now."""
     given_up: tuple[RelaxedPreference, ...] = ()
 
     def relax(self) -> "RelaxedConstraints | None":
-        """The same with the next preference given up; None where there is none left."""
+        """The same with the next preference given up; None if there is no preference left."""
         replace, given = msgspec.structs.replace, self.given_up
         if self.preferred_affinity:
             dropped = PreferredPodAffinity(
@@ -83,9 +83,9 @@ class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
 def relaxation_steps(
     constraints: PodConstraints, policy: PreferencePolicy, *, has_soft_taints: bool
 ) -> Iterator[RelaxedConstraints]:
-    """From all that the pod would like to what it must have.
+    """The constraints with all preferences, then with one less each, down to the required ones.
 
-    `tainted` tells whether any pool or node asks pods not to come by a taint that does not bind.
+    `has_soft_taints` says whether any pool or node has a PreferNoSchedule taint.
     """
     current: RelaxedConstraints | None = (
         _with_preferences(constraints)

@@ -1,8 +1,8 @@
-"""Capacity reservations: exact counts of free instances by reservation id, whichever NodePools
-share them and whichever drafts hold them.
+"""Capacity reservations: exact counts of available instances by reservation id, shared by all
+NodePools and drafts that can use them.
 
 A draft holds one instance of every reservation that it might use, and releases what it can no
-longer use. When a round ends each draft takes the one that it would be launched with and gives back
+longer use. When a round ends each draft takes the one that it would be launched with and releases
 the others. In-flight NodeClaims that are not launched yet take theirs beforehand: EC2 does not
 count those yet.
 """
@@ -22,9 +22,11 @@ ReservationSet: TypeAlias = int
 
 
 class BitPlaneCounters:
-    """A small number for every reservation, bit by bit across all of them.
+    """A counter for every reservation, stored as bit planes.
 
-    Plane i holds the i-th binary digits, so that a whole set is counted up or down at once.
+    Plane i has the i-th binary digit of all counters, so that a whole set is counted up or down
+    with a few integer operations. Without it, holding hundreds of reservations would take a loop
+    over them for every draft.
     """
 
     __slots__ = ("_planes",)
@@ -47,7 +49,7 @@ class BitPlaneCounters:
             planes.append(ids)
 
     def subtract(self, ids: ReservationSet) -> None:
-        """One less for each; none of them may be at zero."""
+        """Subtracts one from each; none of them may be at zero."""
         planes = self._planes
         for place, plane in enumerate(planes):
             planes[place] = plane ^ ids
@@ -64,7 +66,7 @@ class BitPlaneCounters:
 
 
 class ReservationManager:
-    """How many slots of each reservation are free, and how many of those nobody holds."""
+    """Counts available instances of each reservation, and which of them no draft holds."""
 
     __slots__ = ("_counts", "_unheld_counts", "available", "numbers", "round", "unheld", "version")
 
@@ -75,16 +77,16 @@ class ReservationManager:
         self.available: ReservationSet = union(
             1 << number for number, count in self._counts.items() if count > 0
         )
-        """Reservations with slots that no launch has taken."""
+        """Reservations with instances that no launch has taken."""
         self.unheld: ReservationSet = self.available
-        """Those among them where a slot is not even held."""
+        """Those of them with an instance that no draft holds."""
         self.round = 0
-        """Goes up with every round: only then are slots taken."""
+        """Increases with every round: instances are taken only when a round ends."""
         self.version = 0
-        """Goes up whenever something changes that a pool may answer differently for."""
+        """Increases whenever something changes that may change a new-node option."""
 
     def available_count(self, name: str) -> int:
-        """Slots that no launch has taken, held or not."""
+        """Instances that no launch has taken, held or not."""
         return self._counts[self.numbers[name]]
 
     def hold(self, ids: ReservationSet) -> None:
@@ -96,7 +98,7 @@ class ReservationManager:
         self._update_unheld()
 
     def commit(self, held: ReservationSet, name: str) -> None:
-        """A launch takes one of the slots that were held for it; the others are given back."""
+        """A launch takes one of the instances held for it; the others are released."""
         number = self.numbers[name]
         self._unheld_counts.add(held ^ (held & 1 << number))
         self._counts[number] -= 1
@@ -110,18 +112,20 @@ class ReservationManager:
         self.bump_version()
 
     def bump_version(self) -> None:
-        """Something else has changed, such as that a draft was opened."""
+        """Call this if something else has changed, such as a new draft."""
         self.version += 1
 
     def _update_unheld(self) -> None:
         unheld = self._unheld_counts.positive
+        # Options depend on the set only, not on the counts: without this check every hold and
+        # release would invalidate all cached options.
         if unheld != self.unheld:
             self.unheld = unheld
             self.bump_version()
 
 
 class PoolReservations:
-    """The reserved markets of a pool, or of several that may use the same ones."""
+    """The reserved offering groups of a pool, or of several pools that may use the same ones."""
 
     __slots__ = (
         "_groups_by_type",
@@ -142,13 +146,13 @@ class PoolReservations:
         self._index = index
         self.offering_groups: OfferingGroupSet = 0
         self.types: BitSet = 0
-        """The types that have slots in them."""
+        """The types with reservations in these groups."""
         self.ids_by_group: dict[int, ReservationSet] = {}
         self._types_by_group: dict[OfferingGroupSet, BitSet] = {}
         self._groups_by_type: dict[int, OfferingGroupSet] = {}
         self._groups_cache: dict[BitSet, OfferingGroupSet] = {}
         self._last_query: tuple[OfferingGroupSet, BitSet] = (0, 0)
-        """The last question about what is sold somewhere, and the answer."""
+        """The last argument and result of `_types_in`."""
         for offering_group in iter_bits(admitted):
             name = index.offering_groups[offering_group].reservation_id
             if name is not None and index.offering_groups[offering_group].available_types:
@@ -172,7 +176,7 @@ class PoolReservations:
             )
 
     def reservations_in(self, offering_groups: OfferingGroupSet) -> ReservationSet:
-        """The reservations behind the markets."""
+        """The reservations of these offering groups."""
         if self.ids_are_groups:
             return offering_groups
         return union(
@@ -180,7 +184,7 @@ class PoolReservations:
         )
 
     def groups_of(self, ids: ReservationSet) -> OfferingGroupSet:
-        """The markets where slots of these reservations are sold."""
+        """The offering groups of these reservations."""
         if self.ids_are_groups:
             return ids & self.offering_groups
         return union(
@@ -190,7 +194,7 @@ class PoolReservations:
         )
 
     def groups_offering(self, types: BitSet) -> OfferingGroupSet:
-        """The markets that sell slots of any of the types."""
+        """The offering groups that have any of the types."""
         types &= self.types
         groups = self._groups_cache.get(types)
         if groups is None:
@@ -202,10 +206,11 @@ class PoolReservations:
     def groups_still_offering(
         self, offering_groups: OfferingGroupSet, before: BitSet, now: BitSet
     ) -> OfferingGroupSet:
-        """Those of the markets that sold some of the types before and still do so now."""
+        """Those of the groups, which all offered types of `before`, that offer types of `now`."""
         lost = before ^ now
         if self._one_type_per_group and lost.bit_count() < now.bit_count():
-            # Whatever sold what is lost sells nothing else.
+            # A group that offered a lost type offers no other type. There are fewer lost types than
+            # kept ones, so that finding their groups takes less time.
             return offering_groups ^ (offering_groups & self.groups_offering(lost))
         return offering_groups & self.groups_offering(now)
 
@@ -218,12 +223,12 @@ class PoolReservations:
         return groups
 
     def available_in(self, offering_groups: OfferingGroupSet, types: BitSet) -> BitSet:
-        """Those of the types that have a slot in one of the markets."""
+        """Those of the types that are available in one of the offering groups."""
         types &= self.types
         return types & self._types_in(offering_groups) if types and offering_groups else 0
 
     def _types_in(self, offering_groups: OfferingGroupSet) -> BitSet:
-        """What is sold there; mostly little has changed since the last question."""
+        """The types in these groups; computed from the last result, as mostly few groups differ."""
         before, types = self._last_query
         removed, added = (
             before ^ (before & offering_groups),
@@ -238,7 +243,7 @@ class PoolReservations:
         return types
 
     def _types_in_none_of(self, types: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
-        """Those of the types that none of the markets sells."""
+        """Those of the types that none of the groups offers."""
         missing, groups_by_type = types, self._groups_by_type
         while types:
             lowest = types & -types
@@ -248,7 +253,8 @@ class PoolReservations:
         return missing
 
     def _collect_types(self, offering_groups: OfferingGroupSet) -> BitSet:
-        # Spelt out, as this is asked for every draft that holds a slot.
+        # A plain loop over bits: runs for every draft that holds reservations, and a generator with
+        # union() is much slower.
         types, types_by_group = 0, self._types_by_group
         while offering_groups:
             lowest = offering_groups & -offering_groups
@@ -266,10 +272,11 @@ def reserved_offerings(index: InstanceTypeIndex) -> OfferingGroupSet:
 
 
 def number_reservations(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
-    """A number for every reservation on offer.
+    """A number for every reservation in the catalogues.
 
-    Where it can be, a reservation has the number of its market in the first catalogue that sells
-    it: mostly there is one catalogue, and then a set of markets is a set of reservations.
+    If possible a reservation has the number of its offering group in the first catalogue that has
+    it: mostly there is one catalogue, and then a set of groups is a set of reservations without
+    conversion.
     """
     numbers: dict[str, int] = {}
     used: set[int] = set()
@@ -288,9 +295,9 @@ def number_reservations(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
 
 
 def available_counts(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
-    """The slots of every reservation that is on offer; where catalogues differ, the fewest."""
+    """Available instances of every reservation; the smallest count if catalogues differ."""
     counts: dict[str, int] = {}
-    for index in dict.fromkeys(indexes):  # pools mostly share theirs
+    for index in dict.fromkeys(indexes):  # pools mostly share one catalogue
         for offering_group in index.offering_groups:
             if offering_group.reservation_id is not None and offering_group.available_types:
                 known = counts.get(offering_group.reservation_id, offering_group.available)
@@ -299,7 +306,7 @@ def available_counts(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
 
 
 def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
-    """The slots that claims under way will take: the cloud does not know of those yet."""
+    """Instances that in-flight NodeClaims will use: EC2 does not count them before the launch."""
     return Counter(
         node.reservation_id
         for node in nodes
@@ -308,7 +315,7 @@ def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
 
 
 def without_in_flight(counts: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
-    """Less the slots that claims under way will take."""
+    """The counts without the instances that in-flight NodeClaims will use."""
     taken = in_flight_usage(nodes)
     return {name: max(0, count - taken[name]) for name, count in counts.items()}
 
@@ -319,7 +326,7 @@ def reservation_usage(
     claims: Iterable[PlannedNodeClaim],
     in_flight: Mapping[str, int],
 ) -> tuple[ReservationUsage, ...]:
-    """Every reservation that is listed or on offer, with what the claims take of it."""
+    """Every reservation that is listed or in a catalogue, with the instances the claims use."""
     used = Counter(claim.launch.reservation_id for claim in claims)
     known = {
         name: ReservationState(id=name, total=n, available=n) for name, n in catalog_counts.items()

@@ -1,9 +1,9 @@
-"""Pods that wait for a capacity reservation whose free instances are held by other drafts.
+"""Pods that wait for a capacity reservation whose available instances are held by other drafts.
 
-Such a pod is woken by two things only: an instance that it could use is released, or a draft that
-holds one has room for it; on any other draft it would leave the reservation idle. With many
-reservations nearly all pods wait most of the time, so that whole segments of the queue are skipped
-without looking at each pod: without that, planning time grows with pods times reservations.
+Such a pod can be placed only after one of two events: an instance that it could use is released, or
+a draft that holds one has room for it; on any other draft it would leave the reservation idle. With
+many reservations nearly all pods wait most of the time, so that whole segments of the queue are
+skipped without looking at each pod: without that, planning time grows with pods times reservations.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from wainwright.model.bitset import BitSet, iter_bits, union
 
 _T = TypeVar("_T")
 
-BATCHES_PER_SEGMENT: Final = 64  # runs of a stretch
-SEGMENTS_PER_GROUP: Final = 8  # stretches that are looked at together first
-FEW_DRAFTS: Final = 4  # drafts that are quicker looked at one by one
+BATCHES_PER_SEGMENT: Final = 64  # batches in a segment
+SEGMENTS_PER_GROUP: Final = 8  # segments that are checked together first
+FEW_DRAFTS: Final = 4  # up to so many drafts, checking each one directly is faster than the index
 
 
 class ReservationWait:
-    """Who sleeps on, and whether those who do have missed something in this pass."""
+    """Which pods can be skipped, and whether one may have missed an event in this pass."""
 
     __slots__ = (
         "_awaited_this_pass",
@@ -44,11 +44,11 @@ class ReservationWait:
         self._table = table
         self._awaited_this_pass: ReservationSet = 0
         self._segment = QueueSegment([])
-        """Where those who are asked now stand in the queue."""
+        """The segment whose pods are tried now."""
         self.can_wait_untried = False
-        """Whether pods may wait before they are asked the first time, as no nodes stand."""
+        """Whether pods may wait before their first try, as there are no existing nodes to try."""
         self.needs_another_pass = False
-        """Whether another pass may help somebody who was asked in vain."""
+        """Whether another pass may place a pod that could not be placed in this one."""
 
     def build_segments(self, queue: Queue) -> list[QueueSegment]:
         if not (self.can_wait_untried and self._reservation_manager.available):
@@ -59,14 +59,16 @@ class ReservationWait:
         ]
 
     def begin_round(self) -> None:
-        """Until the first pass anybody may be asked."""
+        """Before the first pass no segment is current."""
         self._segment = QueueSegment([])
 
     def begin_pass(self) -> None:
         self._awaited_this_pass, self.needs_another_pass = 0, False
 
     def record_unplaced(self, batch: PodBatch) -> None:
-        """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
+        """A pod could not be placed; unless it waits for reservations, any event may make it
+        placeable.
+        """
         awaited = batch.pod_class.awaited_reservations
         if awaited is None:
             awaited = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
@@ -74,27 +76,27 @@ class ReservationWait:
         self.needs_another_pass = self.needs_another_pass or not awaited
 
     def draft_opened(self) -> None:
-        """A draft was opened that somebody asked before may have room on."""
+        """A draft was opened that may have room for a pod tried earlier in this pass."""
         self.needs_another_pass = self.needs_another_pass or bool(self._awaited_this_pass)
 
     def reservations_released(self, ids: ReservationSet) -> None:
-        """Slots were given back that somebody before may have wanted."""
+        """Reservations were released that a pod tried earlier in this pass may await."""
         self.needs_another_pass = self.needs_another_pass or bool(ids & self._awaited_this_pass)
 
     def can_skip(self, segment: QueueSegment) -> bool:
         self._segment = segment
         if not self._all_waiting(segment):
             return False
-        segment.checked_drafts = 0  # those seen then may have become too full
+        segment.checked_drafts = 0  # the drafts checked then may have become too full
         if self._reserved_drafts_with_room(segment):
             return False
         self._awaited_this_pass |= segment.awaited_by_any
         return True
 
     def count_skippable(self, segment: QueueSegment, start: int) -> int:
-        """How many runs of the stretch, from there on, can only go on waiting."""
+        """How many batches of the segment, from `start` on, can only continue to wait."""
         if segment.awaited_by_all & self._reservation_manager.unheld:
-            return 0  # there is a slot for any of them
+            return 0  # there is an unheld instance for any of them
         if self._all_waiting(segment):
             end = self._first_with_room(segment, start)
             self._awaited_this_pass |= segment.awaited_by_any if end > start else 0
@@ -103,7 +105,7 @@ class ReservationWait:
         return end - start
 
     def _first_with_room(self, segment: QueueSegment, start: int) -> int:
-        """The first run that a draft with a slot seems to have room for."""
+        """The first batch that a draft with reservations seems to have room for."""
         table, open_drafts, batches = (
             self._table,
             self._reserved_drafts_with_room(segment),
@@ -127,7 +129,9 @@ class ReservationWait:
         return start
 
     def _has_room(self, pod_class: PodClass, segment: QueueSegment) -> bool:
-        assert pod_class.only_requirements is not None, "who waits for slots has one wish"
+        assert pod_class.only_requirements is not None, (
+            "pods that wait for reservations have no alternatives"
+        )
         return bool(
             self._table.candidates(
                 pod_class.only_requirements, self._reserved_drafts_with_room(segment)
@@ -140,9 +144,9 @@ class ReservationWait:
         return not holdable and segment.awaited_by_all & reservation_manager.available != 0
 
     def _reserved_drafts_with_room(self, segment: QueueSegment) -> BitSet:
-        """The drafts with a slot that have, or had a moment ago, room for the least of them.
+        """Drafts with reservations that have, or recently had, room for the smallest requests.
 
-        They only get fuller, so that it is looked up again when there is a new one.
+        Drafts only get fuller, so that the cached set is updated only if there is a new draft.
         """
         reserved, smallest = self._table.reserved, segment.smallest
         if segment.checked_drafts != reserved:
@@ -153,14 +157,14 @@ class ReservationWait:
         return segment.drafts_with_room if reserved else 0
 
     def can_skip_inflight(self, segment: QueueSegment) -> bool:
-        """Whether no machine under way has room even for the least of them."""
+        """Whether no in-flight node has room even for the smallest requests of the segment."""
         inflight, smallest = self._table.inflight, segment.smallest
         if not inflight or smallest is None:
             return False
         return not self._table.with_room(inflight, smallest.too_full_drafts)
 
     def is_waiting(self, pod_class: PodClass) -> bool:
-        """Whether there is a slot for its pods and each is held, so that they open no node."""
+        """Whether the pods open no node because every instance they could use is held."""
         reservation_manager, awaited = self._reservation_manager, pod_class.awaited_reservations
         if awaited is None and self.can_wait_untried and reservation_manager.available:
             if self._all_waiting(self._segment):
@@ -175,7 +179,7 @@ class ReservationWait:
         )
 
     def _build_segment(self, batches: Queue) -> QueueSegment:
-        """Of neighbours who differ but in size, the least and the most speak for the others."""
+        """If the batches differ only in their requests, the smallest and largest decide for all."""
         segment, extremes = (
             QueueSegment(batches),
             _extremes([batch.pod_class.only_requirements for batch in batches]),
@@ -188,7 +192,7 @@ class ReservationWait:
         return segment
 
     def _merge_segments(self, children: list[QueueSegment]) -> QueueSegment:
-        """Several that are neighbours; what is known of each is known of all of them."""
+        """A segment of consecutive segments; what holds for each of them holds for all."""
         whole, requirements = QueueSegment([], children), [child.smallest for child in children]
         extremes = _extremes(requirements)
         if extremes is not None:
@@ -207,11 +211,11 @@ def _chunks(count: int, things: list[_T]) -> list[list[_T]]:
 
 
 def _first_fitting(batches: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
-    """The first run whose pods ask for no more of each resource than some space has."""
-    # Spelt out, as it is asked of nearly every run whenever anything happens.
+    """The first batch whose requests fit into one of the spaces."""
+    # A plain loop: runs over nearly all batches after every event; generators are much slower.
     for number in range(start, len(batches) if spaces else start):
         pod_reqs = batches[number].pod_class.only_requirements
-        assert pod_reqs is not None, "those of one stretch have one wish each"
+        assert pod_reqs is not None, "pods of a segment have no alternatives"
         for space in spaces:
             for column, amount in pod_reqs.amounts:
                 if amount > space[column]:
@@ -224,7 +228,9 @@ def _first_fitting(batches: Queue, start: int, spaces: Sequence[Sequence[int]]) 
 def _extremes(
     requirements: Sequence[PodRequirements | None],
 ) -> tuple[PodRequirements, PodRequirements] | None:
-    """A wish for the least of these and one for the most; None if they differ in more than size."""
+    """Requirements with the smallest and the largest requests; None if they differ in anything
+    else.
+    """
     first = requirements[0]
     if first is None:
         return None

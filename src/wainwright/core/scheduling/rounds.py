@@ -1,8 +1,8 @@
 """Rounds: pods are placed until no further pod can be.
 
 A round is a single provisioning loop: passes over the pending pods until one pass changes nothing.
-When it is over its drafts become in-flight nodes, pinned to what they would be launched as; that
-gives back reservations and limits, and the next round sees what comes of it.
+When it is over its drafts become in-flight nodes, pinned to the offering they would be launched
+with. That releases reservations and limits, which the next round can use.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from wainwright.model.bitset import iter_bits
 
 
 class Rounds:
-    """The state of a plan in the making."""
+    """Runs rounds over a queue and keeps the state between them."""
 
     def __init__(self, placement: PodPlacement) -> None:
         self.placement = placement
@@ -25,7 +25,7 @@ class Rounds:
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
-        """Places what can be placed; the rest is in `failed`."""
+        """Places every pod that can be placed; the others end up in `failed`."""
         self._reservation_wait.can_wait_untried = not self.placement.nodes.nodes
         segments = self._reservation_wait.build_segments(queue)
         while segments:
@@ -51,7 +51,7 @@ class Rounds:
                 return segments
 
     def _pass(self, segment: QueueSegment) -> bool:
-        """Tries each pod once; leaves in the stretch those that may still find a place later."""
+        """Tries each pod of the segment once; keeps those that may be placed later."""
         if self._reservation_wait.can_skip(segment):
             return True
         if segment.children:
@@ -69,7 +69,9 @@ class Rounds:
         return bool(remaining)
 
     def _not_skipped(self, segment: QueueSegment, remaining: Queue) -> Iterator[PodBatch]:
-        """Those who may find something; the others are left, in the order of the queue."""
+        """The batches that may be placed now; skipped ones go to `remaining` in the order of the
+        queue.
+        """
         batches, number = segment.batches, 0
         while number < len(batches):
             next_tried = number + self._reservation_wait.count_skippable(segment, number)
@@ -79,7 +81,9 @@ class Rounds:
             number = next_tried + 1
 
     def _try(self, batch: PodBatch, remaining: Queue) -> None:
-        """Places as many pods of the run as there is room for; if one fails, so do the others."""
+        """Places the pods of the batch until one cannot be placed; then the others cannot be
+        either.
+        """
         pod_class, pods, reservation_manager, place = (
             batch.pod_class,
             batch.pods,
@@ -92,9 +96,8 @@ class Rounds:
                 and pod_class.failed_topology_version
                 == (pod_class.has_topology and pod_class.topology_version)
             ):
-                result = (
-                    PlacementResult.NOT_YET
-                )  # one of its kind has just failed, and nothing changed
+                # A pod of this class failed and nothing has changed since: saves trying again.
+                result = PlacementResult.NOT_YET
             else:
                 result = place(pod, pod_class)
             if result is not PlacementResult.PLACED:
@@ -118,7 +121,7 @@ class Rounds:
         remaining.append(batch)
 
     def _end_round(self) -> None:
-        """Ends the round: every draft of it is pinned to what would be launched."""
+        """Ends the round: every draft of it is pinned to the offering it would be launched with."""
         for number in iter_bits(self.table.current):
             draft = self.table.drafts[number]
             choice = choose_offering(draft.launch_options, self.reservation_manager.available_count)

@@ -38,42 +38,42 @@ PlacementFactory: TypeAlias = Callable[
     ],
     PodPlacement,
 ]
-"""A way of placing pods, made of what it works with."""
+"""Creates the placement algorithm from the tables that it works on."""
 
 
 class Strategy(NamedTuple):
-    """How pods are placed."""
+    """Which placement algorithm is used, and when drafts decide on a topology domain."""
 
     placement_factory: PlacementFactory = PodPlacement
     deferred_kinds: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
-    """Groups of these kinds do not make drafts settle before their round is over."""
+    """Topology groups of these kinds do not make drafts decide on a domain within their round."""
 
 
 FIRST_FIT: Final = Strategy()
 
 
 class Solution:
-    """Where every pod went, and what is left to those that found no place."""
+    """The result of a solve: the state of all nodes and drafts, and the pods that are unplaced."""
 
     __slots__ = ("catalog_counts", "classes", "free_counts", "placement", "rounds")
 
     def __init__(self, classes: PodClasses, rounds: Rounds, free_counts: Mapping[str, int]) -> None:
         self.classes = classes
         self.free_counts = free_counts
-        """Slots of each reservation before anything was planned."""
+        """Available instances of each reservation before anything was planned."""
         self.catalog_counts: Mapping[str, int] = free_counts
-        """The same with those that claims under way will take."""
+        """The same, including the instances that in-flight NodeClaims will use."""
         self.rounds = rounds
         self.placement = rounds.placement
 
     @property
     def unplaced_count(self) -> int:
-        """How many pods found no place."""
+        """How many pods are unplaced."""
         return sum(len(batch.pods) for batch in self.rounds.failed)
 
     @property
     def is_blocked_by_topology(self) -> bool:
-        """Whether any of them might have found one, had others gone elsewhere."""
+        """Whether any unplaced pod could have been placed if other pods had gone elsewhere."""
         return any(
             batch.pod_class.has_topology and self._is_servable(batch.pod_class)
             for batch in self.rounds.failed
@@ -81,11 +81,11 @@ class Solution:
 
     @property
     def all_unplaced_impossible(self) -> bool:
-        """Whether all without a place would have none whatever became of the others."""
+        """Whether no unplaced pod fits on any node or instance type, wherever other pods go."""
         return all(self._is_impossible(batch.pod_class) for batch in self.rounds.failed)
 
     def _is_impossible(self, pod_class: PodClass) -> bool:
-        """Whether no node that stands and no type of any pool would do, be it for taint or size."""
+        """Whether taints, labels or size exclude every existing node and every instance type."""
         return not any(
             pod_reqs.scheduling.compatible_nodes
             or any(fitting_types(template, pod_reqs) for template in self.placement.templates)
@@ -93,7 +93,7 @@ class Solution:
         )
 
     def _is_servable(self, pod_class: PodClass) -> bool:
-        """Whether a pool would launch a node for its pods if nobody else was there."""
+        """Whether a pool would launch a node for the pods if there were no other pods."""
         select = self.placement.pool_selector.select
         return any(
             select(level, pod_reqs) for level in pod_class.levels for pod_reqs in level.alternatives
@@ -108,7 +108,7 @@ def solve(
     options: PlanOptions,
     strategy: Strategy = FIRST_FIT,
 ) -> Solution:
-    """Places the pods; `free` says how many slots each reservation has."""
+    """Places the pods; `free_counts` has the available instances of each reservation by its id."""
     registry = TopologyRegistry()
     registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
     classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
@@ -142,7 +142,7 @@ def solve(
 def evaluate_pools(
     scheduling: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
 ) -> None:
-    """Lets the pools say under which terms they take such pods."""
+    """Stores on the requirements how compatible each pool is with them."""
     scheduling.compatibility = [template.compatibility(scheduling) for template in templates]
     scheduling.incompatible_pools = tuple(
         n for n, compatible in enumerate(scheduling.compatibility) if compatible is None
@@ -152,7 +152,7 @@ def evaluate_pools(
 def classification_context(
     templates: Sequence[NodeClaimTemplate], nodes: ExistingNodes, options: PlanOptions
 ) -> ClassificationContext:
-    """What the cluster and the options say about how pods come apart."""
+    """The properties of the cluster and the options that decide which pods share a class."""
     taints = [template.pool.taints for template in templates]
     taints += [node.effective_taints for node in nodes.nodes]
     return ClassificationContext(
@@ -169,7 +169,11 @@ def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:
 def create_reservation_manager(
     templates: Sequence[NodeClaimTemplate], free_counts: Mapping[str, int], *, gate: bool
 ) -> ReservationManager:
-    """The slots of reservations, made known to the pools that may use them."""
+    """Creates the manager of reservation counts, and gives each template the reservations it may
+    use.
+
+    Templates that share a catalogue and admit the same offering groups share one PoolReservations.
+    """
     numbers = number_reservations(template.index for template in templates) if gate else {}
     shared: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
     for template in templates if gate else ():
@@ -186,7 +190,7 @@ def prepare_tables(
     nodes: ExistingNodes,
     capacity_index: CapacityIndex | None,
 ) -> None:
-    """Lets pools, nodes and the slack index of drafts know what will be asked of them."""
+    """Prepares templates, nodes and capacity indexes for the requirements of all pod classes."""
     resources = classes.resources
     for template in templates:
         template.number_resources(resources)

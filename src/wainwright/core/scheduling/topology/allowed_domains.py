@@ -1,9 +1,9 @@
-"""Allowed domains: what topology constraints leave to one more pod right now.
+"""Allowed domains: where topology constraints allow one more pod right now.
 
-Of drafts that have decided on a value, a set says which are allowed. Those that have not, and new
-nodes, must be narrowed: there are as many options as combinations of values that keep every spread
-within its skew, the emptiest first. Affinity and anti-affinity need no combinations, they narrow
-the options.
+For drafts that have decided on a value, a set says which are allowed. Undecided drafts and new
+nodes must be narrowed: there are as many options as combinations of values that keep every spread
+within its skew, the emptiest first. Affinity and anti-affinity need no combinations, they only
+narrow the options.
 """
 
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ from wainwright.model.requirements import (
 MAX_OPTIONS: Final = 64  # combinations of values that are tried at most
 
 DomainCounts: TypeAlias = tuple[int, ...]
-"""How full a place is in the eyes of each spread; places of which it is the same are equal."""
+"""Pod count, or rank by it, for each spread; options with equal ones are equally good."""
 
 
 class AllowedDomains:
-    """Where one more pod of the bound may go."""
+    """Where one more pod with these constraints may go."""
 
     __slots__ = ("_ranked", "_values", "drafts", "existing_only", "nodes", "undecided_drafts")
 
@@ -42,14 +42,14 @@ class AllowedDomains:
         self._ranked: tuple[list[Requirements], list[DomainCounts]] | None = None
         self.nodes: BitSet = -1
         self.drafts: BitSet = -1
-        """Of the drafts that have settled on all labels in question."""
+        """Allowed drafts, of those that have decided on all labels in question."""
         self.undecided_drafts: BitSet = 0
-        """Those that have not, and might do."""
+        """Drafts that have not decided, and could decide on an allowed value."""
         self.existing_only = False
-        """Whether only a node or draft that is there already will do."""
+        """Whether only an existing node or draft is allowed, not a new one."""
 
     def among(self, drafts: BitSet) -> "AllowedDomains":
-        """What it leaves of these."""
+        """Restricts it to these drafts."""
         self.nodes, self.drafts, self.undecided_drafts = (
             0,
             self.drafts & drafts,
@@ -59,12 +59,12 @@ class AllowedDomains:
 
     @property
     def options(self) -> list[Requirements]:
-        """What undecided drafts, and new nodes, have to be narrowed to: any of these."""
+        """The requirements, any of which undecided drafts and new nodes must be narrowed to."""
         return self._in_order[0]
 
     @property
     def domain_counts(self) -> list[DomainCounts]:
-        """Of each option."""
+        """The pod counts of each option."""
         return self._in_order[1]
 
     @property
@@ -79,7 +79,7 @@ class AllowedDomains:
 
 
 def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
-    """None where no place will do, whatever is there."""
+    """None if no place is allowed."""
     values = _AllowedValues(domains)
     allowed = AllowedDomains(values)
     for key in constraints.required_labels:
@@ -100,7 +100,7 @@ def _apply_affinity(
 ) -> None:
     for groups, itself in constraints.affinity:
         if itself and not any(map(_has_pods, groups)):
-            # The first of its kind may go anywhere, as long as there is a label to stick to.
+            # The first pod of its own affinity group may go anywhere with the topology label.
             for group in groups:
                 if isinstance(group, LabelGroup):
                     values.require_label(group.key)
@@ -123,15 +123,16 @@ def _has_pods(group: LabelGroup | HostGroup) -> bool:
 
 
 class _AllowedValues:
-    """What is allowed of each label, put together."""
+    """The allowed values of each label, over all constraints."""
 
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
         self._allowed: dict[str, ValueSet] = {}
         self._spread: dict[str, dict[str, int]] = {}
-        """By label the values that keep every spread even, the emptiest first, and how full."""
+        """By label the values within the skew of every spread, the emptiest first, with pod counts.
+        """
         self._optional: dict[str, bool] = {}
-        """Whether a node without the label will do as well."""
+        """Whether a node without the label is allowed as well."""
 
     def require_label(self, key: str) -> None:
         self._narrow(key, ANY_VALUE, optional=False)
@@ -143,7 +144,7 @@ class _AllowedValues:
     def apply_anti_affinity(self, group: LabelGroup) -> None:
         occupied = [value for value, count in group.counts.items() if count]
         if occupied or group.deferred_drafts:
-            # Where a draft cannot settle in this round its pods might be anywhere.
+            # The pods of a draft that cannot decide in this round might be in any domain.
             free = one_of(()) if group.deferred_drafts else none_of(occupied)
             self._narrow(group.key, free, optional=True)
 
@@ -162,7 +163,7 @@ class _AllowedValues:
         self._optional[key] = self._optional.get(key, True) and optional
 
     def apply_to(self, result: AllowedDomains) -> bool:
-        """Whether anything is left."""
+        """Restricts nodes and drafts to the allowed values; returns whether anything is left."""
         undecided, has_values = 0, True
         for key, allowed in self._allowed.items():
             optional = self._optional[key]
@@ -189,7 +190,7 @@ class _AllowedValues:
         return decided, 0 if allowed.empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
-        """All combinations that keep every spread even, the emptiest places first."""
+        """All combinations of values within the skew of every spread, the emptiest first."""
         keys = list(self._allowed)
         choices = [self._choices(key) for key in keys]
         for values, counts in _emptiest_first(choices):
@@ -200,11 +201,11 @@ class _AllowedValues:
             yield _requirements_of(stated), counts
 
     def _must_state(self, key: str, allowed: ValueSet) -> bool:
-        """That a node has some zone goes without saying; that it has some label does not."""
+        """Whether requirements must state the key: every node has a zone, but not every label."""
         return allowed != ANY_VALUE or not (self._optional[key] or key in WELL_KNOWN_LABELS)
 
     def _choices(self, key: str) -> list[tuple[ValueSet, int]]:
-        """The values, and how full each is."""
+        """The values, with their pod counts."""
         allowed = self._allowed[key]
         if key not in self._spread:
             return [(allowed, 0)] if not allowed.empty or self._optional[key] else []
@@ -212,6 +213,8 @@ class _AllowedValues:
         return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 
 
+# Cached because the same combinations come up for every pod; equal results are one object, which
+# makes their use as dict keys (`narrowed_levels`) cheap.
 @lru_cache(maxsize=65536)
 def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
     if not pairs:
@@ -222,7 +225,7 @@ def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
 def _emptiest_first(
     choices: list[list[tuple[ValueSet, int]]],
 ) -> Iterator[tuple[tuple[ValueSet, ...], DomainCounts]]:
-    """All combinations, those with the best places in every list first."""
+    """All combinations, those with the lowest ranks first."""
     if len(choices) == 1:
         return (((values,), (count,)) for values, count in choices[0])
     ranked = product(*map(_ranks, choices))
@@ -231,7 +234,7 @@ def _emptiest_first(
 
 
 def _ranks(choices: list[tuple[ValueSet, int]]) -> list[tuple[int, ValueSet]]:
-    """Each with its rank among the others: 0 for the emptiest."""
+    """Each value with its rank by pod count: 0 for the emptiest."""
     counts = sorted({count for _, count in choices})
     return [(counts.index(count), values) for values, count in choices]
 

@@ -9,11 +9,11 @@ from wainwright.core.scheduling.topology.registry import MatchingGroups, Topolog
 from wainwright.model.pod import AffinityTerm, Pod
 
 AffinityGroups: TypeAlias = tuple[tuple[AnyGroup, ...], bool]
-"""Groups of pods to be near at once, and whether the pod itself would do as the first of them."""
+"""Groups of pods to be near, all at once, and whether the pod itself could be the first of them."""
 
 
 class TopologyConstraints:
-    """What others' places, and those of its own kind, leave to a pod."""
+    """The topology groups that constrain where a pod may go."""
 
     __slots__ = (
         "_without_affinity",
@@ -34,12 +34,12 @@ class TopologyConstraints:
         host_groups: Sequence[HostGroup],
     ) -> None:
         self.spreads = tuple(spreads)
-        """With each whether the pod itself is counted."""
+        """Each with whether the pod itself is counted."""
         self.affinity = tuple(affinity)
         self.anti_affinity = tuple(anti_affinity)
-        """Values of a label with any pod in these are out of bounds."""
+        """Label values with any pod of these groups are forbidden."""
         self.host_groups = tuple(host_groups)
-        """Nodes and drafts that are full in any of these are out of bounds."""
+        """Nodes and drafts that are full in any of these groups are forbidden."""
         self.groups: tuple[AnyGroup, ...] = tuple(
             dict.fromkeys(
                 [
@@ -52,11 +52,11 @@ class TopologyConstraints:
         )
         self.label_groups = tuple(each for each in self.groups if isinstance(each, LabelGroup))
         self.required_labels: tuple[str, ...] = ()
-        """Labels that the node must have, whatever their values."""
+        """Labels that the node must have, with any value."""
         self._without_affinity: dict[int, TopologyConstraints] = {}
 
     def with_forks(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
-        """The same with forks in the place of the groups that they came from."""
+        """The same with forked groups in place of the original ones."""
         if not any(group.number in forks for group in self.groups):
             return self
         return TopologyConstraints(
@@ -67,7 +67,7 @@ class TopologyConstraints:
         )
 
     def without_affinity(self, number: int) -> "TopologyConstraints":
-        """What is left of it on a node that has one of each whom the pod wants to be near."""
+        """The same without one affinity, for nodes that have the pods it asks for."""
         constraints = self._without_affinity.get(number)
         if constraints is None:
             affinity = self.affinity[:number] + self.affinity[number + 1 :]
@@ -82,7 +82,7 @@ class TopologyConstraints:
 
     @property
     def version(self) -> int:
-        """Changes whenever any of its groups does."""
+        """Changes whenever any of its groups changes."""
         return sum(group.version for group in self.groups)
 
 
@@ -101,7 +101,7 @@ def _host_group(forks: Mapping[int, AnyGroup], group: HostGroup) -> HostGroup:
 def topology_constraints(
     pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
 ) -> TopologyConstraints | None:
-    """None for a pod that may go anywhere, whoever is there."""
+    """The constraints at this relaxation level; None if the pod may go anywhere."""
     spreads: list[tuple[LabelGroup, bool]] = []
     anti_affinity: list[LabelGroup] = []
     host_groups: list[HostGroup] = []
@@ -142,7 +142,8 @@ def _anti_affinity_groups(
     own = relaxed.anti_affinity
     yield from (registry.anti_affinity_group(term) for term in own)
     yield from (registry.anti_affinity_group(each.term) for each in relaxed.preferred_anti_affinity)
-    # Those who shun their own kind are among those whom such a pod avoids already.
+    # Pods with anti-affinity to pods like themselves are among those that such a pod avoids
+    # already.
     yield from (
         each
         for each in matching.inverse_anti_affinity

@@ -25,14 +25,14 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, find_
 class NoValue(Enum):
     UNDECIDED = auto()
     LABEL_ABSENT = auto()
-    """Nodes of this kind do not have the label."""
+    """Nodes of this pool do not have the label."""
 
 
 DomainValue: TypeAlias = str | NoValue
 
 
 class Domains:
-    """For every label that anything is counted by."""
+    """Drafts and nodes by domain, for every topology label that is counted."""
 
     def __init__(self, keys: Sequence[str], nodes: Sequence[Node]) -> None:
         self.keys = tuple(keys)
@@ -49,7 +49,7 @@ class Domains:
         self._cache: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
 
     def fork(self) -> "Domains":
-        """The same nodes, and no drafts."""
+        """The same nodes, without drafts."""
         clone = copy(self)
         clone.drafts_by_value = {key: {} for key in self.keys}
         clone.undecided_drafts = dict.fromkeys(self.keys, 0)
@@ -58,14 +58,14 @@ class Domains:
         return clone
 
     def add_draft(self, draft: Draft) -> None:
-        """A draft was opened."""
+        """Call this when a draft is opened."""
         decided = self._decided(draft.template, draft.compiled)
         self._values[draft.number] = dict(zip(self.keys, decided, strict=True))
         for key, value in zip(self.keys, decided, strict=True):
             self._set_value(draft.bit, key, value)
 
     def draft_narrowed(self, draft: Draft) -> None:
-        """The draft was left fewer values."""
+        """Call this when the draft was left fewer values."""
         values = self._values[draft.number]
         decided = self._decided(draft.template, draft.compiled)
         for key, value in zip(self.keys, decided, strict=True):
@@ -114,7 +114,7 @@ def _decided_value(
 
 
 def launched_value(draft: Draft, choice: LaunchChoice, key: str) -> str | None:
-    """The value of the label on the machine that would be bought; None if it will have none."""
+    """The label's value on the node that would be launched; None if it has none."""
     options, instance_type = draft.launch_options, draft.template.index.types[choice.type_number]
     if key == ZONE:
         return zone_of(options, choice)
@@ -141,7 +141,7 @@ def _nodes_without(key: str, nodes: Iterable[Node]) -> BitSet:
 
 
 def union_of(by_value: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:
-    """Those with any of the values."""
+    """The nodes or drafts with any of the values."""
     result = 0
     for value in values:
         result |= by_value.get(value, 0)
@@ -169,7 +169,7 @@ def counts_draft(node_filter: NodeFilter, draft: Draft) -> bool:
 
 
 def _may_become(draft: Draft, node_term: Requirements) -> bool:
-    """Whether the draft can become such a node, or is one if it is settled what it becomes."""
+    """Whether the draft could become such a node; if it is pinned, whether it is one."""
     template = draft.template
     if not template.base.requirements.is_compatible(node_term, template.well_known):
         return False
@@ -192,7 +192,7 @@ def _tolerates_pool(template: NodeClaimTemplate, node_filter: NodeFilter) -> boo
 
 
 def tolerates_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether all taints that bind are tolerated."""
+    """Whether all taints but PreferNoSchedule are tolerated."""
     binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
     return find_untolerated_taint(binding, tolerations) is None
 
@@ -214,7 +214,7 @@ def launchable_values(
 def possible_values(
     template: NodeClaimTemplate, compiled: CompiledRequirements, key: str
 ) -> list[str]:
-    """The same, whatever limits and reservations say."""
+    """The same, leaving limits and reservation counts aside."""
     reserved = compiled.reserved & template.pool_reservations.offering_groups
     return _label_values(template, compiled, key, compiled.types, reserved)
 

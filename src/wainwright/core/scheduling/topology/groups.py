@@ -1,8 +1,8 @@
-"""Topology groups: the pods that one constraint selects, counted by the domains where they are.
+"""Topology groups: the pods that one constraint selects, counted by topology domain.
 
 A group of a label counts by the label's values. Pods on a draft that has not decided on a value are
-kept apart until somebody needs to know: then the draft is decided, and they are counted. A group of
-the hostname counts by node and draft, and only how many are full matters.
+kept apart until a count depends on it: then the draft decides, and they are counted. A group of the
+hostname counts by node and draft, and only which of them are full matters.
 """
 
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ NO_COUNTS: Final[Mapping[int, int]] = {}
 class ConstraintKind(Enum):
     SPREAD = auto()
     AFFINITY = auto()
-    """Affinity: counts the pods to be near."""
+    """Counts the pods to be near."""
     ANTI_AFFINITY = auto()
-    """Anti-affinity: counts the pods not to be near."""
+    """Counts the pods to avoid."""
     INVERSE_ANTI_AFFINITY = auto()
-    """Anti-affinity seen from the other side: counts those that do not want the pod near."""
+    """Counts the pods whose anti-affinity selects the pod."""
 
 
 ANTI_AFFINITY_KINDS: Final = frozenset(
@@ -33,7 +33,7 @@ ANTI_AFFINITY_KINDS: Final = frozenset(
 
 
 class NodeFilter:
-    """The nodes that count for a spread; None means that all do."""
+    """The nodes that count for a spread (node affinity and taints policies); None counts all."""
 
     __slots__ = ("alternatives", "counts_cache", "launchable", "reachable", "tolerations")
 
@@ -46,11 +46,11 @@ class NodeFilter:
         self.alternatives = alternatives
         self.tolerations = tolerations
         self.reachable = reachable
-        """Where the pod itself may go: new nodes elsewhere would never be made for it."""
+        """Where the pod itself may go: new nodes elsewhere would never be launched for it."""
         self.launchable: list[Any] | None = None
-        """What pools could launch that counts, once somebody has worked it out."""
+        """Cache: what pools could launch of the nodes that count."""
         self.counts_cache: dict[Any, bool] = {}
-        """Whether drafts count, by what they are narrowed to."""
+        """Cache: whether drafts count, by what they are narrowed to."""
 
     @property
     def is_trivial(self) -> bool:
@@ -61,7 +61,7 @@ AffinityTerms: TypeAlias = tuple[AffinityTerm, ...]
 
 
 class TopologyGroup:
-    """Common to both ways of counting."""
+    """Base of both ways of counting."""
 
     __slots__ = (
         "counts_unreachable",
@@ -80,18 +80,18 @@ class TopologyGroup:
         self.kind = kind
         self.key = key
         self.terms = terms
-        """The pods it speaks of: those that all of these mean."""
+        """The pods it counts: those that all terms select."""
         self.number = number
         self.has_unselected_owner = False
-        """Of the shunned: whether some who shun them are not such pods themselves."""
+        """For inverse anti-affinity: whether some pod with the term is not selected by it."""
         self.spread: TopologySpread | None = None
         self.filter: NodeFilter | None = None
         self.counts_unreachable = False
-        """Of a spread: whether it counts nodes where its pods cannot go."""
+        """For a spread: whether it counts nodes where its pods cannot go."""
         self.nodes: BitSet = -1
-        """The nodes of the cluster that count."""
+        """The existing nodes that count."""
         self.version = 0
-        """Goes up when the counts change."""
+        """Increases when the counts change."""
 
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:
         return all(term.means(namespace, labels) for term in self.terms)
@@ -120,23 +120,23 @@ class LabelGroup(TopologyGroup):
         super().__init__(kind, key, terms, number)
         self.counts: dict[str, int] = {}
         self.undecided_counts: dict[int, int] = {}
-        """Pods on drafts that have not settled on a value, by the number of the draft."""
+        """Pods on drafts that have not decided on a value, by draft number."""
         self.undecided_drafts: BitSet = 0
-        """Those drafts."""
+        """The drafts of `undecided_counts`."""
         self.provisional_counts: dict[int, int] = {}
-        """Pods on drafts that may yet become something else than the nodes that count."""
+        """Pods on drafts that count now but could become nodes that do not, by draft number."""
         self.deferred_drafts: BitSet = 0
-        """Those that cannot settle before their round is over."""
+        """Undecided drafts that cannot decide before their round is over."""
         self.domains: tuple[str, ...] = ()
         """The values over which pods are spread."""
         self.launchable: frozenset[str] = frozenset()
-        """Those among them that a new node could have."""
+        """Those of them that a new node could have."""
         self.outside_drafts: BitSet = 0
-        """Drafts with which there may be a further value soon, where nobody is."""
+        """Undecided drafts that could end up outside `domains`, as a further and empty domain."""
         self.domains_version: object = None
 
     def fork(self) -> "LabelGroup":
-        """A copy to play with; only for a group without drafts."""
+        """A copy for a simulation; only for a group without drafts."""
         clone = LabelGroup(self.kind, self.key, self.terms, self.number)
         self._copy_to(clone)
         clone.counts, clone.domains = dict(self.counts), self.domains
@@ -157,7 +157,7 @@ class LabelGroup(TopologyGroup):
         self.version += 1
 
     def decide(self, draft: int, value: str | None) -> None:
-        """The draft has its value now, or will never have one."""
+        """The draft has decided on a value, or will have none."""
         count = self.undecided_counts.pop(draft)
         self.undecided_drafts &= ~(1 << draft)
         self.deferred_drafts &= ~(1 << draft)
@@ -183,11 +183,11 @@ class HostGroup(TopologyGroup):
     ) -> None:
         super().__init__(kind, key, terms, number)
         self.limit = limit
-        """From so many on a node or draft is among the full ones."""
+        """With so many pods a node or draft is full."""
         self.draft_counts: dict[int, int] = {}
         self.node_counts: dict[int, int] = {}
         self._base_counts: Mapping[int, int] = NO_COUNTS
-        """Of a fork: what the group counted that it came from."""
+        """For a fork: the counts of the original group; saves copying them for every simulation."""
         self.full_drafts: BitSet = 0
         self.full_nodes: BitSet = 0
         self.total = 0
@@ -197,7 +197,7 @@ class HostGroup(TopologyGroup):
         return self.total > 0
 
     def fork(self) -> "HostGroup":
-        """A copy to play with; only for a group that is no fork itself and has no drafts."""
+        """A copy for a simulation; only for an original group without drafts."""
         clone = HostGroup(self.kind, self.key, self.terms, self.number, self.limit)
         self._copy_to(clone)
         clone._base_counts, clone.full_nodes, clone.total = (
@@ -208,7 +208,7 @@ class HostGroup(TopologyGroup):
         return clone
 
     def remove_one(self) -> None:
-        """One pod less, on a node that goes and will not be asked again."""
+        """Removes one pod of a removed node, whose own count is not read again."""
         self.total -= 1
 
     def add_draft(self, number: int) -> None:
@@ -235,9 +235,9 @@ AnyGroup: TypeAlias = LabelGroup | HostGroup
 
 
 def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
-    """The values where one more pod keeps the skew, the emptiest first.
+    """The values where one more pod keeps within the skew, the emptiest first.
 
-    `itself` tells whether the pod is one of those that are counted.
+    `itself` says whether the pod is one of those that are counted.
     """
     assert group.spread is not None
     counts = group.counts
@@ -247,7 +247,7 @@ def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
         min_domains is not None and len(counts_in_order) < min_domains
     )
     lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
-    # Pods on drafts that cannot settle yet might be anywhere.
+    # Pods on drafts that cannot decide yet might be in any domain.
     undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
     highest = lowest + group.spread.max_skew - itself - undecided_pods
     pairs = zip(counts_in_order, group.domains, strict=True)
@@ -255,5 +255,5 @@ def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
 
 
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:
-    """For explanations: every domain with its count."""
+    """Every domain with its pod count; for explanations."""
     return {value: group.counts.get(value, 0) for value in group.domains} | group.counts

@@ -24,11 +24,11 @@ from wainwright.model.requirements import Requirements, parse_requirement
 from wainwright.model.taints import Toleration
 
 PodIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
-"""Namespace and labels: all that selectors see of a pod."""
+"""Namespace and labels: all that selectors depend on."""
 
 
 class MatchingGroups:
-    """What others' constraints have to do with pods of one look."""
+    """The groups that concern pods of one namespace and labels."""
 
     __slots__ = ("counting", "inverse_anti_affinity")
 
@@ -38,14 +38,14 @@ class MatchingGroups:
         self.counting = counting
         """The groups that count such a pod."""
         self.inverse_anti_affinity = inverse_anti_affinity
-        """Pods that do not want it near."""
+        """The groups of pods whose anti-affinity selects it."""
 
 
 NO_MATCHING_GROUPS = MatchingGroups((), ())
 
 
 class TopologyRegistry:
-    """Finds groups by what they mean; equal constraints share one."""
+    """Finds groups by constraint; equal constraints share one group."""
 
     def __init__(self) -> None:
         self.groups: dict[object, AnyGroup] = {}
@@ -57,7 +57,7 @@ class TopologyRegistry:
 
     @property
     def keys(self) -> list[str]:
-        """The labels over which anything is counted, but for the hostname."""
+        """The topology labels of all groups, except the hostname."""
         found = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
         return list(dict.fromkeys(found))
 
@@ -86,7 +86,7 @@ class TopologyRegistry:
         if group is None:
             namespaces = frozenset({pod.namespace})
             term = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=namespaces)
-            # A new node is always possible, so that the emptiest counts as empty.
+            # A new node is always possible, so that the global minimum is 0.
             limit = spread.max_skew + (not itself)
             group = self._add_group(key, ConstraintKind.SPREAD, (term,), limit)
             group.spread, group.filter = spread, self._filter(alternatives, tolerations, reachable)
@@ -106,7 +106,7 @@ class TopologyRegistry:
         return node_filter
 
     def affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
-        """One for each term; every one of them counts the pods that all terms mean."""
+        """One group for each topology key; each counts the pods that all terms select."""
         groups = []
         for key in dict.fromkeys(term.key for term in terms):
             group_key = (ConstraintKind.AFFINITY, key, terms)
@@ -129,13 +129,12 @@ class TopologyRegistry:
         )
 
     def register(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
-        """Registers every constraint; only then can pods be told where they stand."""
+        """Registers all constraints; must be done before groups are looked up for a pod."""
         seen: set[tuple[object, ...]] = set()
         for pod in pods:
             if pod.constraints is not NO_CONSTRAINTS:
-                identity = _registration_key(
-                    pod
-                )  # most pods share the very constraints of their workload
+                # Most pods share the constraints of their workload: each is registered once.
+                identity = _registration_key(pod)
                 if identity not in seen:
                     seen.add(identity)
                     self._register_constraints(pod, pod.constraints)
@@ -187,6 +186,8 @@ class TopologyRegistry:
         else:
             group = LabelGroup(kind, key, terms, number)
         self.groups[group_key] = group
+        # A selector that requires a label is checked only for pods with this label: saves checking
+        # every group for every pod.
         anchor = terms[0].selector.anchor
         same_label = (
             self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
@@ -216,13 +217,13 @@ class TopologyRegistry:
 
 
 def _registration_key(pod: Pod) -> tuple[object, ...]:
-    """All that the groups of a pod depend on, by identity where that is quicker to compare."""
+    """All that the groups of a pod depend on, by identity where that is faster to compare."""
     own = id(pod.constraints), id(pod.alternatives), id(pod.tolerations)
     return (*own, pod.namespace, tuple(pod.labels.items()))
 
 
 def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
-    """Labels that a node must have to count: those of all spreads that bind the pod."""
+    """Labels that a node must have to count: those of all required spreads of the pod."""
     if not spread.required:
         return ()
     keys = {each.key for each in pod.constraints.spreads if each.required}
@@ -233,7 +234,7 @@ def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
 def _reachable(
     node_terms: tuple[Requirements, ...] | None, volume_terms: tuple[Requirements, ...]
 ) -> tuple[Requirements, ...] | None:
-    """Where pods may go that ask for this and have their volumes in these places."""
+    """The node terms combined with the volume topology terms: where pods may go."""
     if volume_terms == ANY_NODE_TERMS:
         return node_terms
     pairs = [(one, volume) for one in node_terms or ANY_NODE_TERMS for volume in volume_terms]

@@ -1,4 +1,4 @@
-"""Topology: all groups of a plan being made, kept up to date as pods are placed."""
+"""Topology: all topology groups of a plan, kept up to date as pods are placed."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -32,11 +32,12 @@ from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import ANY_NODE_TERMS, Pod
 
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
-"""Makes a draft settle on the group's label; UNDECIDED where that must wait for its launch."""
+"""Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
+"""
 
 
 class Topology:
-    """Answers where pods may go, and is told where they went."""
+    """Computes where pods may go, and counts them where they were placed."""
 
     def __init__(
         self,
@@ -54,15 +55,15 @@ class Topology:
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: DecideDomain = _stays_undecided
         self._waiting_groups: dict[int, set[LabelGroup]] = {}
-        """By draft: groups that would like to know what it settles on, and cannot yet."""
+        """By draft: groups whose counts depend on a decision that the draft cannot make yet."""
         self._pinned_cache: dict[str, tuple[BitSet, dict[str, BitSet]]] = {}
         self._values_round = -1
         self._values: dict[tuple[CompiledRequirements, str], list[str]] = {}
-        """What new nodes could have, worked out once a round."""
+        """Cache, valid for one round: the values that new nodes could have."""
         self._prepare()
 
     def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
-        """What is left to one more pod of the bound; None where nothing is."""
+        """Where one more pod with these constraints may go; None if nowhere."""
         for group in constraints.label_groups:
             if group.provisional_counts:
                 self._remove_uncounted(group)
@@ -79,23 +80,22 @@ class Topology:
         return allowed_domains(constraints, self.domains)
 
     def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
-        """What is left to a pod of drafts with those whom it wants to be near.
+        """The drafts on which all pods are that the pod wants to be near.
 
-        None unless all of them are on drafts of this round that have not settled: on the same
-        node it is near them, wherever that will be.
+        None unless they are all on undecided drafts of this round: on the same node the pod is near
+        them, whatever domain that will be.
         """
         for number, (groups, _) in enumerate(constraints.affinity):
             for group in groups:
                 if isinstance(group, LabelGroup) and self._is_only_on_undecided(group):
-                    drafts = (
-                        group.undecided_drafts
-                    )  # what comes next may have them settle after all
+                    # Read before the next call, which may make these drafts decide after all.
+                    drafts = group.undecided_drafts
                     allowed = self.allowed_domains(constraints.without_affinity(number))
                     return allowed if allowed is None else allowed.among(drafts)
         return None
 
     def _is_only_on_undecided(self, group: LabelGroup) -> bool:
-        """Whether the group is somewhere, and it is quite open where."""
+        """Whether all pods of the group are on undecided drafts of this round."""
         undecided = self.domains.undecided_drafts[group.key] & self._table.current
         return (
             bool(group.undecided_drafts)
@@ -104,9 +104,10 @@ class Topology:
         )
 
     def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
-        """What would be left to a pod of the one draft that keeps it off by where it may end.
+        """The one draft that keeps the pod away because it could end up outside the spread's
+        domains.
 
-        With the pod on it that cannot be; asked for after everything else.
+        With the pod on it that is no longer possible. Tried after everything else.
         """
         groups = [group for group, _ in constraints.spreads if group.outside_drafts]
         outside = union(group.outside_drafts for group in groups)
@@ -118,7 +119,7 @@ class Topology:
         return allowed if allowed is None else allowed.among(outside)
 
     def _outside_drafts(self, group: LabelGroup) -> BitSet:
-        """Drafts that may become nodes where the group's pods cannot go, yet that count."""
+        """Undecided drafts that count, but could become nodes where the group's pods cannot go."""
         drafts = 0
         for number in iter_bits(self.domains.undecided_drafts[group.key] & self._table.current):
             draft = self._table.drafts[number]
@@ -129,7 +130,7 @@ class Topology:
         return drafts
 
     def refresh_all(self) -> None:
-        """Works out beforehand over which values pods are spread."""
+        """Computes the domains of all spreads beforehand."""
         for group in self._label_groups():
             if group.spread is not None:
                 self.refresh(group)
@@ -151,11 +152,11 @@ class Topology:
             self._count_on_node(each, number)
 
     def end_round(self) -> None:
-        """What could not settle has been pinned by now."""
+        """All undecided drafts are pinned by now."""
         self._waiting_groups.clear()
         for group in self._label_groups():
             group.deferred_drafts = 0
-            group.version += 1  # domains may have come or gone with the limits
+            group.version += 1  # limits may have added or removed domains
 
     def _label_groups(self) -> Iterator[LabelGroup]:
         for group in self.registry.groups.values():
@@ -204,7 +205,7 @@ class Topology:
             group.add_undecided(draft.number)
 
     def _remove_uncounted(self, group: LabelGroup) -> None:
-        """Pods on drafts that have become something else than the nodes that count."""
+        """Removes pods on drafts that have become nodes that do not count."""
         drafts = self._table.drafts
         for number in [
             n for n in group.provisional_counts if not self._counts_draft(group, drafts[n])
@@ -217,7 +218,7 @@ class Topology:
                 group.add(value, -count)
 
     def _counts_draft(self, group: AnyGroup, draft: Draft) -> bool:
-        """Whether nodes like the draft are among those that count."""
+        """Whether nodes like the draft count for the group."""
         node_filter = group.filter
         if node_filter is None or node_filter.is_trivial:
             return True
@@ -228,7 +229,7 @@ class Topology:
         return counts
 
     def _decide_drafts(self, group: LabelGroup) -> None:
-        """Has every draft with pods of the group settle on a value, so that they can be counted."""
+        """Makes every draft with pods of the group decide on a value, so that pods are counted."""
         deferred = group.deferred_drafts & self.domains.undecided_drafts[group.key]
         for number in iter_bits(group.undecided_drafts ^ deferred):
             draft = self._table.drafts[number]
@@ -244,7 +245,9 @@ class Topology:
             group.decide(number, value if isinstance(value, str) else None)
 
     def refresh(self, group: LabelGroup) -> None:
-        """The values that count for a spread: of standing nodes, and of what could be launched."""
+        """Updates the domains of a spread: those of existing nodes and those that could be
+        launched.
+        """
         drafts = self.domains.drafts_by_value[group.key]
         version = (self._reservation_manager.round, len(drafts))
         if group.domains_version == version:
@@ -281,7 +284,7 @@ class Topology:
         return node_filter.launchable
 
     def _pinned_drafts(self, key: str) -> dict[str, BitSet]:
-        """Machines under way by the value they will have, where nobody made them settle on it."""
+        """In-flight drafts that no group made decide, by the value they will be launched with."""
         done, by_value = self._pinned_cache.setdefault(key, (0, {}))
         new = self.domains.undecided_drafts[key] & self._table.inflight & ~done
         for number in iter_bits(new):
@@ -297,7 +300,9 @@ class Topology:
         return by_value
 
     def _has_counted_draft(self, group: LabelGroup, value: str, drafts: BitSet) -> bool:
-        """Whether a draft that counts has the value, although nothing more can be launched."""
+        """Whether a draft that counts has the value, although no further node could be launched
+        there.
+        """
         node_terms = group.filter.alternatives if group.filter is not None else None
         if node_terms and not any(each.allowed(group.key).admits(value) for each in node_terms):
             return False
