@@ -42,8 +42,7 @@ def plan(
     *,
     advise: bool = True,
 ) -> Plan:
-    """Plans which nodes to launch for which pods; `catalogs` has each pool's instance types by pool
-    name.
+    """Plans which nodes to launch for which pods; `catalogs` is by pool name.
 
     With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
     long as the plan itself, or a fraction of a second if that is longer.

@@ -53,7 +53,7 @@ class TypeNames:
         ]
         self._names = [index.types[type_number].name for type_number in ordered]
         self._marker: BitSet = 1 << len(index.types)
-        # itemgetter with one key returns no tuple, so that the marker is read twice as well. One
+        # An itemgetter with one key returns no tuple, so that the marker is read twice as well. One
         # itemgetter and one compress convert a set of hundreds of types without a Python loop.
         self._flags_of = itemgetter(*[~type_number for type_number in ordered], 0, 0)
 

@@ -89,7 +89,7 @@ class SimulatedNodes(ExistingNodes):
                 self._add(pod, pod_class, pod_reqs, number)
                 return number
             if number not in self._changed:
-                # the unchanged node has no room either: valid for later simulations too
+                # Valid for later simulations too: the unchanged node has no room either.
                 pod_reqs.full_nodes |= lowest
             candidates ^= lowest
         return None
@@ -162,7 +162,9 @@ class SimulatedTopology(Topology):
             return
         group.domains_version = self
         nodes_by_value = self.domains.nodes_by_value[group.key].items()
-        remaining = {value for value, rows in nodes_by_value if rows & group.nodes & ~self._removed}
+        remaining = {
+            value for value, nodes in nodes_by_value if nodes & group.nodes & ~self._removed
+        }
         group.domains = tuple(sorted(remaining | group.launchable))
 
     def refresh_lost_domains(self) -> None:
@@ -172,8 +174,8 @@ class SimulatedTopology(Topology):
                 self.refresh(self._label_fork(group))
 
     def _has_lost_domain(self, group: LabelGroup) -> bool:
-        for value, rows in self.domains.nodes_by_value[group.key].items():
-            here = rows & group.nodes
+        for value, nodes in self.domains.nodes_by_value[group.key].items():
+            here = nodes & group.nodes
             gone = here & self._removed
             if gone and gone == here and value not in group.launchable:
                 return True

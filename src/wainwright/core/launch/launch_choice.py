@@ -90,9 +90,7 @@ def choose_offering(options: LaunchOptions, available_count: Callable[[str], int
 
 
 def options_of_claim(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> LaunchOptions:
-    """What a planned NodeClaim could be launched as, from the catalogue that its pool was planned
-    with.
-    """
+    """What a planned NodeClaim could be launched as, from its pool's catalogue at planning."""
     names, held_ids = set(claim.choices.instance_types), set(claim.choices.reservation_ids)
     admitted = index.compatible_groups(claim.requirements)
     held = reserved = 0

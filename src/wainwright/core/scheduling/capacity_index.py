@@ -48,9 +48,7 @@ class CapacityIndex:
         )
 
     def update(self, bit: BitSet, column: int, free: int, before: int) -> int:
-        """Records that the draft has only `free` left; returns the new level, the lowest size too
-        large.
-        """
+        """Records that only `free` is left; returns the new level: the lowest size too large."""
         sizes = self._sizes[column]
         # Most placements make the draft too full for no further size.
         if before == 0 or sizes[before - 1] <= free:

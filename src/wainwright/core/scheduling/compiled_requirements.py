@@ -13,8 +13,7 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
-# compiled requirements cached for one pool; the cache is cleared when it is full
-MAX_CACHED: Final = 16384
+MAX_CACHED: Final = 16384  # per pool; the cache is cleared when it is full
 
 
 class CompilationContext:

@@ -1,5 +1,8 @@
 """Drafts: new nodes being planned, in a table where a set of drafts is an integer, and whether a
 draft can take a pod.
+
+Sets are subtracted as `a ^ (a & b)`: `a & ~b` would create a negative integer as long as b, which
+takes longer for sets of thousands of bits.
 """
 
 from bisect import bisect_left

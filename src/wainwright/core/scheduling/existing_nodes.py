@@ -62,8 +62,8 @@ class ExistingNodes:
 
     def with_tolerated_taints(self, tolerations: tuple[Toleration, ...]) -> BitSet:
         return union(
-            rows
-            for taints, rows in self.by_taints.items()
+            nodes
+            for taints, nodes in self.by_taints.items()
             if find_untolerated_taint(taints, tolerations) is None
         )
 
@@ -148,8 +148,8 @@ class ExistingNodes:
         requests: list[Resources] = [{} for _ in self.nodes]
         for daemonset in daemonsets:
             tolerated = union(
-                rows
-                for taints, rows in self.by_taints.items()
+                nodes
+                for taints, nodes in self.by_taints.items()
                 if not is_repelled_by_taints(daemonset, taints)
             )
             matching = union(self.matching_labels(each) for each in daemon_alternatives(daemonset))

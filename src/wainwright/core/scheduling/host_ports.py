@@ -14,16 +14,16 @@ class HostPortUsage:
     def __init__(self) -> None:
         self._used: dict[tuple[int, str], dict[HostPort, BitSet]] = {}
 
-    def add(self, rows: BitSet, ports: Iterable[HostPort]) -> None:
+    def add(self, hosts: BitSet, ports: Iterable[HostPort]) -> None:
         for port in ports:
             same = self._used.setdefault((port.port, port.protocol), {})
-            same[port] = same.get(port, 0) | rows
+            same[port] = same.get(port, 0) | hosts
 
     def with_conflict(self, ports: Iterable[HostPort]) -> BitSet:
         """The nodes or drafts on which any of the ports conflicts with one in use."""
         conflicting = 0
         for port in ports:
-            for other, rows in self._used.get((port.port, port.protocol), {}).items():
+            for other, hosts in self._used.get((port.port, port.protocol), {}).items():
                 if port.conflicts_with(other):
-                    conflicting |= rows
+                    conflicting |= hosts
         return conflicting

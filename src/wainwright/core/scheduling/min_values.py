@@ -23,16 +23,14 @@ Witnesses: TypeAlias = tuple[BitSet, ...]
 
 def min_values_of(requirements: Requirements) -> MinValues:
     return tuple(
-        (key, found.min_values)
-        for key, found in requirements.items()
-        if found.min_values is not None
+        (key, requirement.min_values)
+        for key, requirement in requirements.items()
+        if requirement.min_values is not None
     )
 
 
 class MinValuesChecker:
-    """Checks minValues against one catalogue; caches the checks of offering groups, which cost
-    most.
-    """
+    """Checks minValues against one catalogue; caches checks of offering groups, the slowest."""
 
     __slots__ = ("_cache", "_index")
 

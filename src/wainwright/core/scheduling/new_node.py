@@ -54,9 +54,7 @@ class NewNodeEvaluator:
         return reserved or self._unreserved(template, compatibility.compiled, types)
 
     def has_reserved_capacity(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> bool:
-        """Whether there is reserved capacity for the pod now or maybe later, leaving minValues
-        aside.
-        """
+        """Whether there is reserved capacity for the pod now or maybe later, minValues aside."""
         compatibility = pod_reqs.scheduling.compatibility[template.number]
         if compatibility is None:
             return False
@@ -73,9 +71,7 @@ class NewNodeEvaluator:
         types: BitSet,
         available: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; None if there is
-        none.
-        """
+        """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; else None."""
         pool_reservations, limits = template.pool_reservations, template.limits
         at_best = types & limits.allowed_at_start
         usable = available & pool_reservations.groups_offering(at_best)
@@ -154,9 +150,7 @@ class NewNodeEvaluator:
 
 
 def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> BitSet:
-    """The pool's types with the labels and enough allocatable resources; cached on the
-    requirements.
-    """
+    """The pool's types with the labels and enough allocatable resources; cached."""
     types = pod_reqs.types_by_pool.get(template.number)
     if types is None:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
@@ -222,9 +216,7 @@ class NodePoolSelector:
         return level.reserved_weight
 
     def select(self, level: RelaxationLevel, pod_reqs: PodRequirements) -> NewNodeCandidate | None:
-        """The candidate of the first pool that launches a node or makes the pod wait; None if none
-        does.
-        """
+        """The candidate of the first pool that launches a node or makes the pod wait, if any."""
         for _, templates in self._tiers:
             candidate = self._reserved(level, templates) or self._unreserved(pod_reqs, templates)
             if candidate is not None:
@@ -259,9 +251,7 @@ class NodePoolSelector:
     def awaited_between(
         self, smallest: PodRequirements, largest: PodRequirements
     ) -> tuple[ReservationSet, ReservationSet]:
-        """For requests between these: the reservations that any of the pods, and that all of them,
-        await.
-        """
+        """The reservations that any, and that all, of the pods with requests in between await."""
         template = self._only_pool(smallest)
         if template is None or template is not self._only_pool(largest):
             return 0, 0
@@ -281,9 +271,7 @@ class NodePoolSelector:
         return None
 
     def is_limited_for_now(self, pod_reqs: PodRequirements) -> bool:
-        """Whether some pool only refuses because the drafts of this round count as their largest
-        type.
-        """
+        """Whether a pool refuses only because this round's drafts count as their largest type."""
         return any(
             self._evaluate(template, pod_reqs).kind is OptionKind.LIMIT_REACHED
             for _, templates in self._tiers
@@ -291,7 +279,7 @@ class NodePoolSelector:
         )
 
     def _find_reserved_weight(self, level: RelaxationLevel) -> int:
-        # in descending weight, so that the first match is the highest
+        # In descending weight, so that the first match is the highest.
         for template in self._with_reservations:
             if any(
                 self._has_reserved_capacity(template, pod_reqs) for pod_reqs in level.alternatives
@@ -309,9 +297,7 @@ class NodePoolSelector:
     def _reserved(
         self, level: RelaxationLevel, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
-        """Reserved capacity for any of the alternatives: order does not matter, as idle capacity is
-        paid.
-        """
+        """Reserved capacity for any of the alternatives, in any order: it must not stay idle."""
         if not self.reservation_manager.available:
             return None
         waiting: NewNodeCandidate | None = None
@@ -340,10 +326,8 @@ class NodePoolSelector:
         """The option of the template, evaluated again only if the state version has changed."""
         if pod_reqs.scheduling.compatibility[template.number] is None:
             return INCOMPATIBLE
-        known, version = (
-            pod_reqs.options_by_pool.get(template.number),
-            self.reservation_manager.version,
-        )
+        known = pod_reqs.options_by_pool.get(template.number)
+        version = self.reservation_manager.version
         if known is not None and known[0] == version:
             return known[1]
         option = self._evaluator.evaluate(template, pod_reqs)

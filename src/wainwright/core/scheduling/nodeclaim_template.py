@@ -71,9 +71,7 @@ class NodeClaimTemplate:
         """The reservations that the pool may use; set when the reservation manager is created."""
         self._daemonsets = daemonsets
         self._disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
-        """The offering groups of reservations while their feature gate is off; nothing launches
-        there.
-        """
+        """Offering groups of reservations while their feature gate is off: not launched in."""
         self.overhead: DaemonSetOverhead = daemonset_overhead(
             pool, index, daemonsets, self._disabled_groups
         )

@@ -98,8 +98,7 @@ class PlacementState:
         self.reservation_manager: ReservationManager = pool_selector.reservation_manager
         self.reservation_wait = ReservationWait(pool_selector, table)
         self.deferred_kinds = ANTI_AFFINITY_KINDS
-        """Topology groups of these kinds do not make drafts decide on a domain within their round.
-        """
+        """Groups of these kinds do not make drafts decide on a domain within their round."""
         self.skip_inflight = False
         """Whether all in-flight nodes are too full for the pods that are tried now."""
         self.round = 0
@@ -183,21 +182,17 @@ class PlacementState:
 
     def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
         """Releases the reservations that the draft can no longer use."""
-        # once pinned, it has released all but the one it is launched with
+        # Once pinned, it has released all but the one it is launched with.
         if not draft.pinned_type:
             pool_reservations = draft.template.pool_reservations
-            before, after = (
-                pool_reservations.reservations_in(draft.held),
-                pool_reservations.reservations_in(change.held),
-            )
-            self.reservation_manager.release(before ^ (before & after))
-            self.reservation_wait.reservations_released(before ^ (before & after))
+            before = pool_reservations.reservations_in(draft.held)
+            released = before ^ (before & pool_reservations.reservations_in(change.held))
+            self.reservation_manager.release(released)
+            self.reservation_wait.reservations_released(released)
         draft.held = change.held
 
     def _decide(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
-        """Makes the draft decide on the domain it would be launched in, as a constraint depends on
-        it.
-        """
+        """Makes the draft decide on the domain it would be launched in."""
         if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
         key = group.key
@@ -221,7 +216,7 @@ class PlacementState:
         forbidden = 0
         if self.reservation_manager.available and self.table.unreserved:
             reserved_weight = -1
-            # a plain loop: runs for nearly every pod, and max() over a generator is slower
+            # A plain loop: runs for nearly every pod, and max() over a generator is slower.
             for level in levels:
                 reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
             if reserved_weight >= 0:
@@ -282,11 +277,8 @@ class TopologyPlacement(PlacementState):
         )
         if result is None and level.topology_constraints.spreads:
             outside = self.topology.drafts_outside_spread(level.topology_constraints)
-            return (
-                PlacementResult.PLACED
-                if self._join_existing(pod, pod_class, level, outside)
-                else None
-            )
+            if self._join_existing(pod, pod_class, level, outside):
+                return PlacementResult.PLACED
         return result
 
     def _place_within(
@@ -453,9 +445,7 @@ class TopologyPlacement(PlacementState):
     def _join_undecided(
         self, pod: Pod, pod_class: PodClass, draft: Draft, options: RankedOptions
     ) -> bool:
-        """Joins the draft in the first domain that fits, or the cheapest of those with equal
-        counts.
-        """
+        """Joins the draft in the first domain that fits, or the cheapest of equal ones."""
         ways: list[tuple[PodRequirements, DraftChange]] = []
         best_counts: DomainCounts = ()
         for pod_reqs, counts in options:
@@ -569,7 +559,7 @@ class PodPlacement(TopologyPlacement):
 
     def _no_place(self, pod_class: PodClass) -> PlacementResult:
         if pod_class.has_topology:
-            # may become possible when other pods are placed or drafts decide
+            # May become possible when other pods are placed or drafts decide.
             return PlacementResult.NOT_YET
         limited = any(
             self.pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
@@ -586,7 +576,7 @@ class PodPlacement(TopologyPlacement):
             if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
                 return PlacementResult.PLACED
             if self.reservation_wait.is_waiting(pod_class):
-                # what evaluating the pools would return; saves doing so for every waiting pod
+                # What evaluating the pools would return; saves doing so for every waiting pod.
                 return PlacementResult.NOT_YET
             candidate = candidate or self.pool_selector.select(level, pod_reqs)
             if candidate is not None:
@@ -630,6 +620,6 @@ class PodPlacement(TopologyPlacement):
                     return True
                 candidates ^= draft.bit
             if among is inflight and not forbidden:
-                # in-flight nodes only get fuller: saves trying them again in this round
+                # In-flight nodes only get fuller: saves trying them again in this round.
                 pod_reqs.inflight_full_round = self.round
         return False

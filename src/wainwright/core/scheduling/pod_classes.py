@@ -88,7 +88,7 @@ class PodClasses:
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
-        # if all pods differ, these caches are as large as everything else together
+        # If all pods differ, these caches are as large as everything else together.
         self._by_identity.clear()
         self._by_value.clear()
 

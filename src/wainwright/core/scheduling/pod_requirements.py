@@ -37,9 +37,7 @@ class PoolCompatibility:
         is_implied: bool,
     ) -> None:
         self.requirements = requirements
-        """Only the keys that the pool or the catalogue defines; its nodes satisfy the others
-        anyway.
-        """
+        """Only keys that the pool or the catalogue defines; its nodes satisfy the others anyway."""
         self.compiled = compiled
         """Pool and pod requirements combined: what a node for this pod alone may be."""
         self.types: BitSet = types
@@ -56,8 +54,10 @@ class OptionKind(IntEnum):
     RESERVED = 0
     """A node that holds instances of capacity reservations."""
     WAIT_FOR_RESERVATION = 1
-    """A reservation is usable, but all its instances are held by drafts or excluded by a limit that
-    counts each draft of the round as its largest type.
+    """A reservation is usable, but not now.
+
+    All its instances are held by drafts, or a limit that counts each draft of the round as its
+    largest type excludes it.
     """
     UNRESERVED = 2
     LIMIT_REACHED = 3
@@ -82,7 +82,7 @@ LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMIT_REACHED)
 INCOMPATIBLE: Final = NewNodeOption(OptionKind.INCOMPATIBLE)
 
 
-# shared by all: most requirements never fill their caches, and a dict each costs memory
+# Shared by all: most requirements never fill their caches, and a dict for each costs memory.
 EMPTY: Final[Mapping[int, Any]] = {}
 NO_GROUPS: Final[tuple[AnyGroup, ...]] = ()
 
@@ -118,9 +118,7 @@ class SchedulingRequirements:
         self.compatible_nodes: BitSet = 0
         """Existing nodes with compatible labels and taints."""
         self.rejected_by: BitSet = 0
-        """Drafts whose requirements or types are incompatible; drafts only narrow, so it stays
-        true.
-        """
+        """Drafts with incompatible requirements or types; drafts only narrow, so it stays true."""
 
     def is_satisfiable(self, nodes: BitSet) -> bool:
         """Whether any of the nodes, or any pool, has compatible labels and taints."""
@@ -163,9 +161,7 @@ class PodRequirements:
         self.types_by_pool: Mapping[int, BitSet] = EMPTY
         """By template number: the types with the labels and enough allocatable resources."""
         self.options_by_pool: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
-        """By template number: the last new-node option, with the version of the state it is valid
-        for.
-        """
+        """By template number: the last new-node option, and the state version it is valid for."""
 
 
 class RelaxationLevel:

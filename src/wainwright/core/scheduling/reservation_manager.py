@@ -230,10 +230,8 @@ class PoolReservations:
     def _types_in(self, offering_groups: OfferingGroupSet) -> BitSet:
         """The types in these groups; computed from the last result, as mostly few groups differ."""
         before, types = self._last_query
-        removed, added = (
-            before ^ (before & offering_groups),
-            offering_groups ^ (offering_groups & before),
-        )
+        removed = before ^ (before & offering_groups)
+        added = offering_groups ^ (offering_groups & before)
         if (removed | added).bit_count() < offering_groups.bit_count():
             types |= self._collect_types(added)
             types ^= self._types_in_none_of(self._collect_types(removed), offering_groups)

@@ -66,9 +66,7 @@ class ReservationWait:
         self._awaited_this_pass, self.needs_another_pass = 0, False
 
     def record_unplaced(self, batch: PodBatch) -> None:
-        """A pod could not be placed; unless it waits for reservations, any event may make it
-        placeable.
-        """
+        """A pod is unplaced; unless it waits for reservations, any event may make it placeable."""
         awaited = batch.pod_class.awaited_reservations
         if awaited is None:
             awaited = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
@@ -106,11 +104,8 @@ class ReservationWait:
 
     def _first_with_room(self, segment: QueueSegment, start: int) -> int:
         """The first batch that a draft with reservations seems to have room for."""
-        table, open_drafts, batches = (
-            self._table,
-            self._reserved_drafts_with_room(segment),
-            segment.batches,
-        )
+        table, batches = self._table, segment.batches
+        open_drafts = self._reserved_drafts_with_room(segment)
         if open_drafts.bit_count() <= FEW_DRAFTS:
             drafts = [table.drafts[number] for number in iter_bits(open_drafts)]
             return _first_fitting(batches, start, [table.free_resources(draft) for draft in drafts])
@@ -180,10 +175,8 @@ class ReservationWait:
 
     def _build_segment(self, batches: Queue) -> QueueSegment:
         """If the batches differ only in their requests, the smallest and largest decide for all."""
-        segment, extremes = (
-            QueueSegment(batches),
-            _extremes([batch.pod_class.only_requirements for batch in batches]),
-        )
+        segment = QueueSegment(batches)
+        extremes = _extremes([batch.pod_class.only_requirements for batch in batches])
         if extremes is not None:
             segment.awaited_by_any, segment.awaited_by_all = self._pool_selector.awaited_between(
                 *extremes
@@ -228,9 +221,7 @@ def _first_fitting(batches: Queue, start: int, spaces: Sequence[Sequence[int]]) 
 def _extremes(
     requirements: Sequence[PodRequirements | None],
 ) -> tuple[PodRequirements, PodRequirements] | None:
-    """Requirements with the smallest and the largest requests; None if they differ in anything
-    else.
-    """
+    """Requirements with the smallest and the largest requests; None if anything else differs."""
     first = requirements[0]
     if first is None:
         return None

@@ -5,7 +5,7 @@ When it is over its drafts become in-flight nodes, pinned to the offering they w
 with. That releases reservations and limits, which the next round can use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wainwright.core.launch.launch_choice import choose_offering
 from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
@@ -59,19 +59,16 @@ class Rounds:
             return bool(segment.children)
         self.placement.skip_inflight = self._reservation_wait.can_skip_inflight(segment)
         remaining: Queue = []
-        for batch in (
-            self._not_skipped(segment, remaining)
-            if self.reservation_manager.available
-            else segment.batches
-        ):
+        batches: Iterable[PodBatch] = segment.batches
+        if self.reservation_manager.available:  # without any, no pod waits for a reservation
+            batches = self._not_skipped(segment, remaining)
+        for batch in batches:
             self._try(batch, remaining)
         segment.batches = remaining
         return bool(remaining)
 
     def _not_skipped(self, segment: QueueSegment, remaining: Queue) -> Iterator[PodBatch]:
-        """The batches that may be placed now; skipped ones go to `remaining` in the order of the
-        queue.
-        """
+        """The batches that may be placed now; skipped ones go to `remaining`, in queue order."""
         batches, number = segment.batches, 0
         while number < len(batches):
             next_tried = number + self._reservation_wait.count_skippable(segment, number)
@@ -81,9 +78,7 @@ class Rounds:
             number = next_tried + 1
 
     def _try(self, batch: PodBatch, remaining: Queue) -> None:
-        """Places the pods of the batch until one cannot be placed; then the others cannot be
-        either.
-        """
+        """Places pods of the batch until one cannot be placed; the others cannot be either."""
         pod_class, pods, reservation_manager, place = (
             batch.pod_class,
             batch.pods,

@@ -169,8 +169,7 @@ def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:
 def create_reservation_manager(
     templates: Sequence[NodeClaimTemplate], free_counts: Mapping[str, int], *, gate: bool
 ) -> ReservationManager:
-    """Creates the manager of reservation counts, and gives each template the reservations it may
-    use.
+    """Creates the reservation manager, and gives each template the reservations it may use.
 
     Templates that share a catalogue and admit the same offering groups share one PoolReservations.
     """

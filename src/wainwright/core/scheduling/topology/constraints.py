@@ -67,7 +67,7 @@ class TopologyConstraints:
         )
 
     def without_affinity(self, number: int) -> "TopologyConstraints":
-        """The same without one affinity, for nodes that have the pods it asks for."""
+        """The same without one affinity, for nodes that already satisfy it."""
         constraints = self._without_affinity.get(number)
         if constraints is None:
             affinity = self.affinity[:number] + self.affinity[number + 1 :]

@@ -58,8 +58,8 @@ class TopologyRegistry:
     @property
     def keys(self) -> list[str]:
         """The topology labels of all groups, except the hostname."""
-        found = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
-        return list(dict.fromkeys(found))
+        keys = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
+        return list(dict.fromkeys(keys))
 
     def spread_group(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
         node_terms = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None

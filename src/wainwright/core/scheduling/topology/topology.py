@@ -104,8 +104,7 @@ class Topology:
         )
 
     def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
-        """The one draft that keeps the pod away because it could end up outside the spread's
-        domains.
+        """The one draft that excludes the pod because it could end up outside the domains.
 
         With the pod on it that is no longer possible. Tried after everything else.
         """
@@ -245,9 +244,7 @@ class Topology:
             group.decide(number, value if isinstance(value, str) else None)
 
     def refresh(self, group: LabelGroup) -> None:
-        """Updates the domains of a spread: those of existing nodes and those that could be
-        launched.
-        """
+        """Updates the domains of a spread: those of existing nodes and those of possible launches."""
         drafts = self.domains.drafts_by_value[group.key]
         version = (self._reservation_manager.round, len(drafts))
         if group.domains_version == version:
@@ -255,7 +252,9 @@ class Topology:
         group.domains_version = version
         nodes_by_value = self.domains.nodes_by_value[group.key].items()
         group.launchable = self._launchable_values(group)
-        values = {value for value, rows in nodes_by_value if rows & group.nodes} | group.launchable
+        values = {
+            value for value, nodes in nodes_by_value if nodes & group.nodes
+        } | group.launchable
         pinned = self._pinned_drafts(group.key)
         for value in {*drafts, *pinned} - values:
             if self._has_counted_draft(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
@@ -300,9 +299,7 @@ class Topology:
         return by_value
 
     def _has_counted_draft(self, group: LabelGroup, value: str, drafts: BitSet) -> bool:
-        """Whether a draft that counts has the value, although no further node could be launched
-        there.
-        """
+        """Whether a draft that counts has the value, though no further node can launch there."""
         node_terms = group.filter.alternatives if group.filter is not None else None
         if node_terms and not any(each.allowed(group.key).admits(value) for each in node_terms):
             return False
@@ -316,8 +313,8 @@ class Topology:
             matching |= self._nodes.matching_labels(each)
         if node_filter.tolerations is not None:
             matching &= union(
-                rows
-                for taints, rows in self._nodes.by_taints.items()
+                nodes
+                for taints, nodes in self._nodes.by_taints.items()
                 if tolerates_taints(taints, node_filter.tolerations)
             )
         return matching
