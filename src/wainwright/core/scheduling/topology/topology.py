@@ -244,7 +244,7 @@ class Topology:
             group.decide(number, value if isinstance(value, str) else None)
 
     def refresh(self, group: LabelGroup) -> None:
-        """Updates the domains of a spread: those of existing nodes and those of possible launches."""
+        """Updates the domains of a spread: those of existing nodes and of possible launches."""
         drafts = self.domains.drafts_by_value[group.key]
         version = (self._reservation_manager.round, len(drafts))
         if group.domains_version == version:

@@ -1,4 +1,4 @@
-"""The registry: equal constraints are one, and pods know which of them concern them."""
+"""The registry: equal constraints share a group, and groups are found for each pod."""
 
 import msgspec
 from tests.support.model_builders import (
@@ -13,9 +13,9 @@ from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, Pod, PodConstraints
 
 
-def groups_of(*waiting: Pod) -> int:
+def groups_of(*pods: Pod) -> int:
     registry = TopologyRegistry()
-    registry.register(waiting, ())
+    registry.register(pods, ())
     return len(registry.groups)
 
 
@@ -30,7 +30,7 @@ def test_equal_constraints_share_a_group() -> None:
     )
 
 
-def test_constraints_that_differ_in_anything_do_not() -> None:
+def test_different_constraints_have_different_groups() -> None:
     (pod,) = labelled_pods(1, constraints=spread_constraint())
     for other in (
         spread_constraint(max_skew=2),
@@ -45,16 +45,16 @@ def test_constraints_that_differ_in_anything_do_not() -> None:
     assert groups_of(pod, msgspec.structs.replace(pod, namespace="data")) == 2
 
 
-def test_a_pod_is_counted_by_those_that_speak_of_it() -> None:
+def test_a_pod_is_counted_by_the_groups_that_select_it() -> None:
     registry = TopologyRegistry()
     web, db = (
         labelled_pods(1, constraints=spread_constraint()),
         labelled_pods(1, "db", constraints=PodConstraints(anti_affinity=(affinity_term(),))),
     )
     registry.register((*web, *db), ())
-    counted = registry.matching_groups(web[0])
-    assert {group.key for group in counted.counting} == {ZONE}
-    assert [group.terms[0] for group in counted.inverse_anti_affinity] == [affinity_term()]
+    matching = registry.matching_groups(web[0])
+    assert {group.key for group in matching.counting} == {ZONE}
+    assert [group.terms[0] for group in matching.inverse_anti_affinity] == [affinity_term()]
     assert (
         registry.matching_groups(db[0]).counting
         == registry.matching_groups(db[0]).inverse_anti_affinity
@@ -62,18 +62,18 @@ def test_a_pod_is_counted_by_those_that_speak_of_it() -> None:
     )
 
 
-def test_a_namespace_sets_pods_apart() -> None:
+def test_pods_of_other_namespaces_are_not_selected_unless_stated() -> None:
     registry = TopologyRegistry()
     registry.register(labelled_pods(1, constraints=spread_constraint()), ())
-    (stranger,) = labelled_pods(1, namespace="data")
-    assert registry.matching_groups(stranger).counting == ()
+    (other_pod,) = labelled_pods(1, namespace="data")
+    assert registry.matching_groups(other_pod).counting == ()
     everywhere = AffinityTerm(key=ZONE, selector=ALL_PODS)
     registry = TopologyRegistry()
     registry.register(labelled_pods(1, constraints=PodConstraints(anti_affinity=(everywhere,))), ())
-    assert registry.matching_groups(stranger).inverse_anti_affinity != ()
+    assert registry.matching_groups(other_pod).inverse_anti_affinity != ()
 
 
-def test_running_pods_keep_others_away_and_ask_for_nothing_else() -> None:
+def test_of_running_pods_only_anti_affinity_is_registered() -> None:
     constraints = PodConstraints(
         anti_affinity=(affinity_term(),), affinity=(affinity_term(app="db"),)
     )
@@ -83,7 +83,7 @@ def test_running_pods_keep_others_away_and_ask_for_nothing_else() -> None:
     assert registry.matching_groups(labelled_pods(1)[0]).inverse_anti_affinity != ()
 
 
-def test_terms_of_one_pod_are_counted_by_each_of_their_labels() -> None:
+def test_affinity_terms_have_one_group_for_each_topology_key() -> None:
     registry = TopologyRegistry()
     terms = (affinity_term(ZONE), affinity_term(HOSTNAME), affinity_term(ZONE))
     assert [group.key for group in registry.affinity_groups(terms)] == [ZONE, HOSTNAME]
