@@ -45,7 +45,7 @@ def plan(
     """Plans which nodes to launch for which pods; `catalogs` is by pool name.
 
     With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
-    long as the plan itself, or a fraction of a second if that is longer.
+    long as the plan itself, or a fraction of a second.
     """
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
@@ -54,7 +54,7 @@ def plan(
     placed = {pod for claim in claims for pod in claim.pods}
     placed |= {pod for assignment in assignments for pod in assignment.pods}
     unplaced_pods = [pod for pod in snapshot.pods if pod.key not in placed]
-    replanner = _replanning(catalogs, options) if advise else None
+    replanner = _create_replanner(catalogs, options) if advise else None
     explainer = (
         UnschedulableExplainer(snapshot, catalogs, options, solution, claims)
         if unplaced_pods
@@ -72,7 +72,7 @@ def plan(
     )
 
 
-def _replanning(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
+def _create_replanner(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
     def packed(snapshot: Snapshot) -> Solution:
         return _best_solution(snapshot, catalogs, options)[0]
 
@@ -99,7 +99,7 @@ def _first_fit_solution(
 ) -> Solution:
     """The best first-fit solution.
 
-    If pods are unplaced only because of where other pods went, other strategies are tried as well.
+    If pods may be unplaced because of where others went, the other strategies are tried too.
     """
     best = solve_snapshot(snapshot, catalogs, options)
     for strategy in FALLBACK_STRATEGIES:

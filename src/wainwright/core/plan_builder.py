@@ -185,7 +185,7 @@ def _claim(
         pool=draft.template.pool.name,
         round=draft.round,
         requirements=_claim_requirements(draft, lowered),
-        choices=_choices(draft, names),
+        choices=_cached_options(draft, names),
         launch=_launch(draft),
         fees=_fees(draft),
         requests=_requests(draft, resources),
@@ -194,20 +194,20 @@ def _claim(
     )
 
 
-def _choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
+def _cached_options(draft: Draft, names: CatalogNames) -> RemainingOptions:
     if draft.held:
-        return _spell_choices(draft, names)
+        return _remaining_options(draft, names)
     key = (draft.compiled, draft.types)
     options = names.options_cache.get(key)
     if options is None:  # in a large plan most drafts have the same options as another one
-        options = names.options_cache[key] = _spell_choices(draft, names)
+        options = names.options_cache[key] = _remaining_options(draft, names)
     return options
 
 
-def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
+def _remaining_options(draft: Draft, names: CatalogNames) -> RemainingOptions:
     types, offering_groups = draft.types, draft.compiled.offering_groups
     allowed = draft.compiled.requirements.allowed
-    zones, kinds = (
+    zones, capacity_types = (
         names.held(key, draft.held, allowed(key))
         if draft.held
         else names.values(key, types, offering_groups, allowed(key))
@@ -216,7 +216,7 @@ def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
     return RemainingOptions(
         instance_types=names.types(types, draft.template.base.types),
         zones=zones,
-        capacity_types=kinds,
+        capacity_types=capacity_types,
         reservation_ids=names.reservations(draft.held) if draft.held else (),
     )
 

@@ -175,9 +175,9 @@ class SimulatedTopology(Topology):
 
     def _has_lost_domain(self, group: LabelGroup) -> bool:
         for value, nodes in self.domains.nodes_by_value[group.key].items():
-            here = nodes & group.nodes
-            gone = here & self._removed
-            if gone and gone == here and value not in group.launchable:
+            counted = nodes & group.nodes
+            removed = counted & self._removed
+            if removed and removed == counted and value not in group.launchable:
                 return True
         return False
 
@@ -312,12 +312,12 @@ class ClusterSimulator:
 
     def replan_without(self, names: Collection[str]) -> Simulation:
         """The same by planning from scratch: slow; the simulation must give the same result."""
-        gone = set(names)
-        nodes = tuple(_marked_deleting(each, gone) for each in self._snapshot.nodes)
+        removed = set(names)
+        nodes = tuple(_marked_deleting(each, removed) for each in self._snapshot.nodes)
         pods = tuple(
             pod
             for node in self._snapshot.nodes
-            if node.name in gone
+            if node.name in removed
             for pod in node.pods
             if is_reschedulable(pod)
         )
@@ -430,5 +430,5 @@ def _awaits_reservation(node: Node) -> bool:
     return node.reservation_id is not None and not node.launched
 
 
-def _marked_deleting(node: Node, gone: Collection[str]) -> Node:
-    return msgspec.structs.replace(node, deleting=True) if node.name in gone else node
+def _marked_deleting(node: Node, removed: Collection[str]) -> Node:
+    return msgspec.structs.replace(node, deleting=True) if node.name in removed else node

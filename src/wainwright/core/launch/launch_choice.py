@@ -85,7 +85,7 @@ def choose_offering(options: LaunchOptions, available_count: Callable[[str], int
     assert best is not None, "a claim is left at least one offering"
     if spot and not spot >> best[1] & 1:
         other = index.find_cheapest(types, spot)
-        best = other if other is not None and _is_not_dearer(index, other, best) else best
+        best = other if other is not None and _costs_no_more(index, other, best) else best
     return LaunchChoice(*best)
 
 
@@ -193,19 +193,19 @@ def _of_one_capacity_type(options: LaunchOptions) -> LaunchOptions:
         types, offering_groups = options.types & index.available_in(on_demand), on_demand
     elif cheapest_other is None:
         types, offering_groups = options.types & index.available_in(spot), spot
-    elif _is_not_dearer(index, cheapest_spot, cheapest_other):
-        types, offering_groups = _types_not_dearer(options, spot, cheapest_other), spot
+    elif _costs_no_more(index, cheapest_spot, cheapest_other):
+        types, offering_groups = _types_costing_no_more(options, spot, cheapest_other), spot
     else:
         types, offering_groups = options.types & index.available_in(on_demand), on_demand
     return msgspec.structs.replace(options, types=types, offering_groups=offering_groups)
 
 
-def _types_not_dearer(
+def _types_costing_no_more(
     options: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
     """The types that cost no more than the other offering, or all if minValues need them."""
     offers = options.index.offers(options.types, offering_groups)
-    types = _bit_set({each[0] for each in offers if _is_not_dearer(options.index, each, other)})
+    types = _bit_set({each[0] for each in offers if _costs_no_more(options.index, each, other)})
     return (
         types
         if options.meets_min_values(types, offering_groups)
@@ -213,7 +213,7 @@ def _types_not_dearer(
     )
 
 
-def _is_not_dearer(
+def _costs_no_more(
     index: InstanceTypeIndex, spot: tuple[int, int, Offering], other: tuple[int, int, Offering]
 ) -> bool:
     """Whether the spot offering costs no more than the other one."""

@@ -63,8 +63,7 @@ class Draft:
         self.compiled: CompiledRequirements = option.compiled
         self.types: BitSet = option.types
         self.held: OfferingGroupSet = option.held
-        """Reserved groups of which it holds an instance; if it had any, it must keep one of them.
-        """
+        """Reserved groups of which it holds an instance; it must never lose the last one."""
         self.reserved_types: BitSet = template.pool_reservations.available_in(
             option.held, option.types
         )
@@ -236,10 +235,10 @@ class DraftTable:
 
     def _update_index(self, draft: Draft, columns: Sequence[int]) -> None:
         """Updates the capacity index for these resources."""
-        levels, enter = draft.index_levels, self.capacity_index.update
+        levels, update = draft.index_levels, self.capacity_index.update
         for column in columns:
             free = draft.largest[column] - draft.totals[column]
-            levels[column] = enter(draft.bit, column, free, levels[column])
+            levels[column] = update(draft.bit, column, free, levels[column])
 
     def end_round(self) -> None:
         """Ends the round: its drafts, pinned by now, become in-flight nodes."""
@@ -250,11 +249,11 @@ class DraftTable:
         self._by_pod_count = [0]
 
     def _raise_pod_count(self, draft: Draft) -> None:
-        levels, now = self._by_pod_count, len(draft.pods)
-        levels[now - 1] ^= draft.bit
-        if now == len(levels):
+        levels, count = self._by_pod_count, len(draft.pods)
+        levels[count - 1] ^= draft.bit
+        if count == len(levels):
             levels.append(0)
-        levels[now] |= draft.bit
+        levels[count] |= draft.bit
 
 
 def _pod_count_order(draft: Draft) -> tuple[int, int]:
@@ -284,9 +283,9 @@ def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
     compatibility = pod_reqs.scheduling.compatibility[template.number]
     assert compatibility is not None, "candidates are drafts of compatible pools"
     types = draft.types & compatibility.types
-    totals, sizes = draft.totals, template.allocatable_tables
+    totals, tables = draft.totals, template.allocatable_tables
     for column, amount in pod_reqs.amounts if types else ():
-        amounts, types_with_at_least = sizes[column]
+        amounts, types_with_at_least = tables[column]
         types &= types_with_at_least[bisect_left(amounts, totals[column] + amount)]
     change = _change_for(draft, compatibility, types) if types else None
     return change if change is not None and _meets_min_values(draft, change) else None

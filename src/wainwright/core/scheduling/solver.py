@@ -129,10 +129,8 @@ def solve(
     placement = strategy.placement_factory(
         templates, nodes, table, pool_selector, classes, topology
     )
-    placement.strict_weights, placement.deferred_kinds = (
-        options.strict_weights,
-        strategy.deferred_kinds,
-    )
+    placement.strict_weights = options.strict_weights
+    placement.deferred_kinds = strategy.deferred_kinds
     placement.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, templates)
     rounds = Rounds(placement)
     rounds.run(build_queue(classes.all))

@@ -88,8 +88,8 @@ def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> Allow
     for group in constraints.host_groups:
         allowed.nodes &= ~group.full_nodes
         allowed.drafts &= ~group.full_drafts
-    for away in constraints.anti_affinity:
-        values.apply_anti_affinity(away)
+    for avoided in constraints.anti_affinity:
+        values.apply_anti_affinity(avoided)
     for spread, itself in constraints.spreads:
         values.apply_spread(spread, itself=itself)
     return allowed if values.apply_to(allowed) else None
@@ -129,8 +129,7 @@ class _AllowedValues:
         self._domains = domains
         self._allowed: dict[str, ValueSet] = {}
         self._spread: dict[str, dict[str, int]] = {}
-        """By label the values within the skew of every spread, the emptiest first, with pod counts.
-        """
+        """By label the values within the skew of every spread with pod counts, emptiest first."""
         self._optional: dict[str, bool] = {}
         """Whether a node without the label is allowed as well."""
 
@@ -168,9 +167,9 @@ class _AllowedValues:
         for key, allowed in self._allowed.items():
             optional = self._optional[key]
             result.nodes &= self._nodes(key, allowed, optional=optional)
-            decided, maybe = self._drafts(key, allowed, optional=optional)
-            result.drafts &= decided | maybe
-            undecided |= maybe
+            decided, possible = self._drafts(key, allowed, optional=optional)
+            result.drafts &= decided | possible
+            undecided |= possible
             has_values = has_values and (optional or not allowed.empty)
         result.undecided_drafts = undecided & result.drafts
         result.drafts &= ~undecided
@@ -213,8 +212,8 @@ class _AllowedValues:
         return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 
 
-# Cached because the same combinations come up for every pod; equal results are one object, which
-# makes their use as dict keys (`narrowed_levels`) cheap.
+# Cached because the same combinations come up for every pod: saves building them, and finding
+# them in `narrowed_levels` is quick as equal ones are one object.
 @lru_cache(maxsize=65536)
 def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
     if not pairs:
