@@ -193,9 +193,9 @@ def test_what_comes_and_goes_between_two_pages_moves_no_other_row() -> None:
 def test_without_a_size_all_comes_at_once_or_as_much_as_there_ever_is() -> None:
     rows = list(range(25))
     assert paginate(rows, {}, maximum=10) == (rows, {})
-    found, token = paginate(rows, {}, maximum=10, whole=False)
+    found, token = paginate(rows, {}, maximum=10, all_by_default=False)
     assert found == rows[:10]
-    assert paginate(rows, token, maximum=10, whole=False)[0] == rows[10:20]
+    assert paginate(rows, token, maximum=10, all_by_default=False)[0] == rows[10:20]
 
 
 def test_an_empty_token_is_none() -> None:

@@ -42,7 +42,7 @@ def faults(*given: dict[str, Any], seed: int = 1, clock: ManualTime | None = Non
 def strikes(
     made: FaultInjector, operation: str = "CreateFleet", params: Any = FLEET, service: str = "ec2"
 ) -> bool:
-    return made.strike(service, operation, params) is not None
+    return made.injected_error(service, operation, params) is not None
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_window_opens_at_its_start_and_is_closed_at_its_end() -> None:
 
 def test_a_reply_is_lost_only_after_the_deed() -> None:
     made = faults({"when": "after"})
-    assert made.strike("ec2", "CreateFleet", {}) is None
-    error = made.strike("ec2", "CreateFleet", {}, FaultTiming.AFTER)
+    assert made.injected_error("ec2", "CreateFleet", {}) is None
+    error = made.injected_error("ec2", "CreateFleet", {}, FaultTiming.AFTER)
     assert error is not None
     assert error.status == 0
 
@@ -118,14 +118,14 @@ def test_a_reply_is_lost_only_after_the_deed() -> None:
 def test_the_error_is_the_one_that_the_rule_says(
     rule: dict[str, Any], code: str, status: int
 ) -> None:
-    error = faults(rule | {"message": "as told"}).strike("ec2", "CreateFleet", {})
+    error = faults(rule | {"message": "as told"}).injected_error("ec2", "CreateFleet", {})
     assert error is not None
     assert (error.code, error.status, error.text) == (code, status, "as told")
 
 
 def test_the_first_rule_that_strikes_counts() -> None:
     made = faults({"code": "A", "times": 1}, {"code": "B"})
-    codes = [made.strike("ec2", "X", {}) for _ in range(2)]
+    codes = [made.injected_error("ec2", "X", {}) for _ in range(2)]
     assert [each and each.code for each in codes] == ["A", "B"]
 
 

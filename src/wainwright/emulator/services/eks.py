@@ -21,12 +21,12 @@ INVALID_PARAMETER: Final = "InvalidParameterException"
 CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 SERVICE_CIDR: Final = "10.100.0.0/16"
 CLUSTER_PAGINATION: Final = ServicePagination(
-    size="maxResults",
-    token="nextToken",
-    maximum=100,
-    otherwise=100,
-    bad_size=INVALID_PARAMETER,
-    bad_token=INVALID_PARAMETER,
+    size_param="maxResults",
+    token_param="nextToken",
+    max_size=100,
+    default_size=100,
+    invalid_size_code=INVALID_PARAMETER,
+    invalid_token_code=INVALID_PARAMETER,
 )
 
 
@@ -100,7 +100,7 @@ class Eks:
         return cluster
 
     def create_cluster(self, params: Params) -> Response:
-        name = require_text(params, "name", refused=INVALID_PARAMETER)
+        name = require_text(params, "name", error_code=INVALID_PARAMETER)
         if not CLUSTER_NAME.fullmatch(name):
             raise AwsError(INVALID_PARAMETER, f"{name!r} is no name for a cluster.")
         if name in self.state.clusters:
@@ -117,7 +117,7 @@ class Eks:
         return {"cluster": self._view(cluster)}
 
     def _made(self, name: str, params: Params, network: Mapping[str, Any]) -> EksCluster:
-        role = require_text(params, "roleArn", refused=INVALID_PARAMETER)
+        role = require_text(params, "roleArn", error_code=INVALID_PARAMETER)
         version = _check_version(params.get("version") or KUBERNETES_VERSIONS[-1])
         family, cidr = _service_network(params.get("kubernetesNetworkConfig") or {})
         subnets = list(network.get("subnetIds") or ())
@@ -142,7 +142,7 @@ class Eks:
         return {"cluster": self._view(self._named(params))}
 
     def list_clusters(self, params: Params) -> Response:
-        rows, token = CLUSTER_PAGINATION.cut(sorted(self.state.clusters), params)
+        rows, token = CLUSTER_PAGINATION.paginate(sorted(self.state.clusters), params)
         answer: Response = {"clusters": rows}
         return answer if token is None else answer | {"nextToken": token}
 
@@ -154,7 +154,7 @@ class Eks:
     def update_cluster_version(self, params: Params) -> Response:
         """One minor version at a time, and done at once."""
         cluster = self._named(params)
-        version = _check_version(require_text(params, "version", refused=INVALID_PARAMETER))
+        version = _check_version(require_text(params, "version", error_code=INVALID_PARAMETER))
         if KUBERNETES_VERSIONS.index(version) != KUBERNETES_VERSIONS.index(cluster.version) + 1:
             raise AwsError(
                 INVALID_PARAMETER,
@@ -173,7 +173,7 @@ class Eks:
         }
 
     def _named(self, params: Params) -> EksCluster:
-        name = require_text(params, "name", refused=INVALID_PARAMETER)
+        name = require_text(params, "name", error_code=INVALID_PARAMETER)
         known = self.state.clusters.get(name)
         if known is None:
             raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.", 404)
@@ -215,7 +215,7 @@ class Eks:
 
     def _iam_arn(self, resource: str) -> str:
         return make_arn(
-            "iam", self._context.region, self._context.account, resource, everywhere=True
+            "iam", self._context.region, self._context.account, resource, global_service=True
         )
 
 

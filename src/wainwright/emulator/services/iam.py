@@ -58,13 +58,13 @@ def new_iam_id(context: AccountContext, prefix: str) -> str:
 
 def role_arn(context: AccountContext, role: IamRole) -> str:
     return make_arn(
-        "iam", context.region, context.account, f"role{role.path}{role.name}", everywhere=True
+        "iam", context.region, context.account, f"role{role.path}{role.name}", global_service=True
     )
 
 
 def profile_arn(context: AccountContext, profile: InstanceProfile) -> str:
     resource = f"instance-profile{profile.path}{profile.name}"
-    return make_arn("iam", context.region, context.account, resource, everywhere=True)
+    return make_arn("iam", context.region, context.account, resource, global_service=True)
 
 
 def role_view(context: AccountContext, role: IamRole) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def entity_already_exists(what: str, name: str) -> AwsError:
 
 
 def parse_name(params: Mapping[str, Any], field: str, longest: int) -> str:
-    given = require_text(params, field, refused=VALIDATION_ERROR)
+    given = require_text(params, field, error_code=VALIDATION_ERROR)
     if len(given) > longest or not IAM_NAME.fullmatch(given):
         raise AwsError(
             VALIDATION_ERROR,
@@ -158,7 +158,7 @@ def merge_tags(given: Any, already: Mapping[str, str]) -> dict[str, str]:
     """Those that are there with those that are given, which win."""
     joined = dict(already)
     for pair in given or ():
-        key = require_text(pair, "Key", refused=VALIDATION_ERROR)
+        key = require_text(pair, "Key", error_code=VALIDATION_ERROR)
         if len(key) > 128 or len(pair.get("Value") or "") > 256 or key.lower().startswith("aws:"):
             raise AwsError("InvalidInput", f"The tag {key!r} is too long or of a reserved kind.")
         joined[key] = pair.get("Value") or ""
@@ -174,12 +174,12 @@ def merge_tags(given: Any, already: Mapping[str, str]) -> dict[str, str]:
 ProfilePredicate: TypeAlias = Callable[[InstanceProfile], bool]
 
 PROFILE_PAGINATION: Final = ServicePagination(
-    size="MaxItems",
-    token="Marker",
-    maximum=1000,
-    otherwise=100,
-    bad_size=VALIDATION_ERROR,
-    bad_token=VALIDATION_ERROR,
+    size_param="MaxItems",
+    token_param="Marker",
+    max_size=1000,
+    default_size=100,
+    invalid_size_code=VALIDATION_ERROR,
+    invalid_token_code=VALIDATION_ERROR,
 )
 
 
@@ -243,7 +243,7 @@ class InstanceProfiles:
     def _page(self, params: Params, wanted: ProfilePredicate) -> Response:
         profiles = self._iam.state.profiles
         found = [profiles[name] for name in sorted(profiles) if wanted(profiles[name])]
-        rows, token = PROFILE_PAGINATION.cut(found, params)
+        rows, token = PROFILE_PAGINATION.paginate(found, params)
         answer: Response = {
             "InstanceProfiles": [self._view(profile) for profile in rows],
             "IsTruncated": token is not None,
@@ -356,7 +356,7 @@ class Iam:
 
     def create_role(self, params: Params) -> Response:
         name = parse_role_name(params)
-        policy = require_text(params, "AssumeRolePolicyDocument", refused=VALIDATION_ERROR)
+        policy = require_text(params, "AssumeRolePolicyDocument", error_code=VALIDATION_ERROR)
         if not _is_json_object(policy):
             raise AwsError("MalformedPolicyDocument", "This policy contains invalid Json")
         return self._add(
@@ -405,7 +405,7 @@ class Iam:
         return {}
 
     def create_service_linked_role(self, params: Params) -> Response:
-        service = require_text(params, "AWSServiceName", refused=VALIDATION_ERROR)
+        service = require_text(params, "AWSServiceName", error_code=VALIDATION_ERROR)
         name = SERVICE_LINKED_ROLES.get(service)
         if name is None:
             raise AwsError("InvalidInput", f"Service role not found for {service}.")

@@ -26,12 +26,12 @@ INVALID_PARAMETER: Final = "InvalidParameterException"
 SERVICE_CODE: Final = "AmazonEC2"
 ON_DEMAND_TERM, HOURLY_RATE = "JRTCKXETXF", "6YS6EN2CT7"  # how the price list names term and rate
 PRODUCT_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=100,
-    otherwise=100,
-    bad_size=INVALID_PARAMETER,
-    bad_token="InvalidNextTokenException",
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=100,
+    default_size=100,
+    invalid_size_code=INVALID_PARAMETER,
+    invalid_token_code="InvalidNextTokenException",
 )
 COMMON_ATTRIBUTES: Final = {
     "servicecode": SERVICE_CODE,
@@ -93,7 +93,7 @@ class Pricing:
         return {"GetProducts": self.get_products}
 
     def get_products(self, params: Params) -> Response:
-        if require_text(params, "ServiceCode", refused=INVALID_PARAMETER) != SERVICE_CODE:
+        if require_text(params, "ServiceCode", error_code=INVALID_PARAMETER) != SERVICE_CODE:
             raise AwsError("NotFoundException", "Only the prices of AmazonEC2 are known here.")
         filters = [_parse_filter(each) for each in params.get("Filters") or ()]
         region = self._region(filters)
@@ -104,7 +104,7 @@ class Pricing:
             for product in list_products(kind, region)
             if all(wanted.admits(product) for wanted in filters)
         ]
-        rows, token = PRODUCT_PAGINATION.cut(found, params)
+        rows, token = PRODUCT_PAGINATION.paginate(found, params)
         answer: Response = {
             "FormatVersion": "aws_v1",
             "PriceList": [
@@ -183,15 +183,15 @@ FILTER_FIELDS: Final = frozenset(
 
 
 def _parse_filter(given: Mapping[str, Any]) -> ProductFilter:
-    kind = require_text(given, "Type", refused=INVALID_PARAMETER)
-    field = require_text(given, "Field", refused=INVALID_PARAMETER).lower()
+    kind = require_text(given, "Type", error_code=INVALID_PARAMETER)
+    field = require_text(given, "Field", error_code=INVALID_PARAMETER).lower()
     if kind not in FILTER_MATCHERS:
         raise AwsError(
             INVALID_PARAMETER, f"Filter type {kind!r} is none of {', '.join(FILTER_MATCHERS)}."
         )
     if field not in FILTER_FIELDS:
         raise AwsError(INVALID_PARAMETER, f"The field {given['Field']!r} cannot be filtered by.")
-    return ProductFilter(field, require_text(given, "Value", refused=INVALID_PARAMETER), kind)
+    return ProductFilter(field, require_text(given, "Value", error_code=INVALID_PARAMETER), kind)
 
 
 @lru_cache(maxsize=8192)

@@ -260,7 +260,7 @@ class Sqs:
 
     def send_message(self, params: Params) -> Response:
         queue = self._queues.at(params)
-        body = require_text(params, "MessageBody", refused=MISSING_PARAMETER)
+        body = require_text(params, "MessageBody", error_code=MISSING_PARAMETER)
         maximum = queue.number("MaximumMessageSize")
         if len(body.encode()) > maximum:
             raise _invalid_parameter(f"Message must be shorter than {maximum} bytes.")
@@ -337,7 +337,7 @@ class Sqs:
         """The message that the receipt is for, unless it is gone or was received again since."""
         queue = self._queues.at(params)
         identity, count = parse_receipt_handle(
-            require_text(params, "ReceiptHandle", refused=MISSING_PARAMETER)
+            require_text(params, "ReceiptHandle", error_code=MISSING_PARAMETER)
         )
         message = queue.messages.get(identity)
         return queue, message if message is not None and message.received == count else None
@@ -348,7 +348,7 @@ def _parse_bounded_int(
 ) -> int:
     if otherwise is None and params.get(name) is None:
         raise AwsError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")
-    value = parse_int(params, name, otherwise=otherwise or 0, refused=INVALID_VALUE)
+    value = parse_int(params, name, default=otherwise or 0, error_code=INVALID_VALUE)
     minimum, maximum = bounds
     if not minimum <= value <= maximum:
         raise AwsError(

@@ -47,10 +47,10 @@ class SqsMessage(msgspec.Struct, kw_only=True):
     id: str
     body: str
     sent: float
-    visible: float
+    visible_from: float = msgspec.field(name="visible")
     """From when on it can be received."""
     attributes: dict[str, MessageAttribute] = {}
-    received: int = 0
+    receive_count: int = msgspec.field(default=0, name="received")
     first_received: float | None = None
 
 
@@ -58,7 +58,7 @@ class SqsQueue(msgspec.Struct, kw_only=True):
     name: str
     created: float
     modified: float
-    settings: dict[str, str] = {}
+    attributes: dict[str, str] = msgspec.field(default_factory=dict, name="settings")
     """Only those that somebody set."""
     tags: dict[str, str] = {}
     messages: dict[str, SqsMessage] = {}
@@ -118,12 +118,12 @@ def _parse_number_attribute(name: str, value: Any) -> int:
 MISSING_PARAMETER: Final = "MissingParameter"
 QUEUE_NOT_FOUND: Final = "AWS.SimpleQueueService.NonExistentQueue"
 QUEUE_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=1000,
-    otherwise=1000,
-    bad_size=INVALID_VALUE,
-    bad_token=INVALID_VALUE,
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=1000,
+    default_size=1000,
+    invalid_size_code=INVALID_VALUE,
+    invalid_token_code=INVALID_VALUE,
 )
 
 
@@ -154,7 +154,7 @@ class SqsQueues:
 
     def create(self, params: Params) -> Response:
         """The same queue again is no error, unless it should be another."""
-        name = check_queue_name(require_text(params, "QueueName", refused=MISSING_PARAMETER))
+        name = check_queue_name(require_text(params, "QueueName", error_code=MISSING_PARAMETER))
         wanted, now = parse_queue_attributes(params.get("Attributes")), self._context.now()
         known = self._owner.state.queues.get(name)
         if known is None:
@@ -175,14 +175,14 @@ class SqsQueues:
     def url(self, params: Params) -> Response:
         return {
             "QueueUrl": self._url(
-                self.named(require_text(params, "QueueName", refused=MISSING_PARAMETER)).name
+                self.named(require_text(params, "QueueName", error_code=MISSING_PARAMETER)).name
             )
         }
 
     def listed(self, params: Params) -> Response:
         prefix = params.get("QueueNamePrefix") or ""
         names = sorted(name for name in self._owner.state.queues if name.startswith(prefix))
-        rows, token = QUEUE_PAGINATION.cut(names, params)
+        rows, token = QUEUE_PAGINATION.paginate(names, params)
         answer: Response = {"QueueUrls": [self._url(name) for name in rows]} if rows else {}
         return answer if token is None else answer | {"NextToken": token}
 
@@ -239,7 +239,7 @@ class SqsQueues:
     def at(self, params: Params) -> SqsQueue:
         """The queue of an address. Only the end of it counts: whoever asks has found us already."""
         return self.named(
-            require_text(params, "QueueUrl", refused=MISSING_PARAMETER).rpartition("/")[2]
+            require_text(params, "QueueUrl", error_code=MISSING_PARAMETER).rpartition("/")[2]
         )
 
     def named(self, name: str) -> SqsQueue:

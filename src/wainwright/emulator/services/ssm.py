@@ -21,12 +21,12 @@ VALIDATION_EXCEPTION: Final = "ValidationException"
 PARAMETER_TYPES: Final = ("String", "StringList", "SecureString")
 MAX_NAMES: Final = 10
 PARAMETER_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=10,
-    otherwise=10,
-    bad_size=VALIDATION_EXCEPTION,
-    bad_token="InvalidNextToken",
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=10,
+    default_size=10,
+    invalid_size_code=VALIDATION_EXCEPTION,
+    invalid_token_code="InvalidNextToken",
 )
 
 
@@ -39,9 +39,9 @@ class SsmParameter(msgspec.Struct, kw_only=True):
 
 
 class SsmState(msgspec.Struct, kw_only=True):
-    put: dict[str, SsmParameter] = {}
+    put_parameters: dict[str, SsmParameter] = msgspec.field(default_factory=dict, name="put")
     """What somebody put; goes before the public one of the same name."""
-    gone: set[str] = set()
+    deleted_public: set[str] = msgspec.field(default_factory=set, name="gone")
     """Public ones that somebody deleted."""
 
 
@@ -66,7 +66,7 @@ class Ssm:
         return public_images.list_public_images(self._context.region)
 
     def get_parameter(self, params: Params) -> Response:
-        asked = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
+        asked = require_text(params, "Name", error_code=VALIDATION_EXCEPTION)
         view = self._view(asked)
         if view is None:
             raise parameter_not_found(asked)
@@ -85,12 +85,12 @@ class Ssm:
         }
 
     def get_parameters_by_path(self, params: Params) -> Response:
-        path = require_text(params, "Path", refused=VALIDATION_EXCEPTION).rstrip("/") + "/"
+        path = require_text(params, "Path", error_code=VALIDATION_EXCEPTION).rstrip("/") + "/"
         if not path.startswith("/"):
             raise AwsError(VALIDATION_EXCEPTION, "The parameter path must begin with /.")
         if params.get("ParameterFilters"):
             raise AwsError("InvalidFilterKey", "Parameters by path cannot be filtered here.")
-        rows, token = PARAMETER_PAGINATION.cut(
+        rows, token = PARAMETER_PAGINATION.paginate(
             self._below(path, bool(params.get("Recursive"))), params
         )
         answer: Response = {"Parameters": [self._view(name) for name in rows]}
@@ -108,7 +108,8 @@ class Ssm:
 
     def put_parameter(self, params: Params) -> Response:
         name, value = (
-            require_text(params, field, refused=VALIDATION_EXCEPTION) for field in ("Name", "Value")
+            require_text(params, field, error_code=VALIDATION_EXCEPTION)
+            for field in ("Name", "Value")
         )
         known = self._find(name)
         if known is not None and not params.get("Overwrite"):
@@ -133,7 +134,7 @@ class Ssm:
         return {"Version": self.state.put[name].version, "Tier": "Standard"}
 
     def delete_parameter(self, params: Params) -> Response:
-        name = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
+        name = require_text(params, "Name", error_code=VALIDATION_EXCEPTION)
         if self._find(name) is None:
             raise parameter_not_found(name)
         self.state.put.pop(name, None)

@@ -352,17 +352,17 @@ def test_a_message_that_becomes_visible_again_is_noticed(waiting: Waiting) -> No
 
 
 def test_an_appointment_that_sends_a_message_is_kept(waiting: Waiting) -> None:
-    waiting.context.on("news", lambda about: waiting.sqs.send("q", about["body"]))
-    waiting.context.at(EPOCH + 4, "news", body="planned")
+    waiting.context.register_handler("news", lambda about: waiting.sqs.send("q", about["body"]))
+    waiting.context.schedule_event(EPOCH + 4, "news", body="planned")
     assert waiting.clock.run(waiting.receive()) == (4, ["planned"])
 
 
 def test_an_appointment_made_while_waiting_is_kept_after_a_stir(waiting: Waiting) -> None:
-    waiting.context.on("news", lambda about: waiting.sqs.send("q", about["body"]))
+    waiting.context.register_handler("news", lambda about: waiting.sqs.send("q", about["body"]))
 
     async def appoint() -> None:
         await waiting.clock.sleep(2)
-        waiting.context.at(EPOCH + 4, "news", body="planned")
+        waiting.context.schedule_event(EPOCH + 4, "news", body="planned")
         waiting.sqs.wake_waiters()
 
     async def both() -> tuple[float, list[str]]:

@@ -93,7 +93,7 @@ def test_boot_takes_its_time_and_the_same_with_the_same_seed() -> None:
         pace = InstanceTimings(boot=DelayDistribution(median=60.0, spread=0.5))
         yard = LaunchAccount(settings=EmulatorSettings(pace=pace), seed=seed)
         yard.launch(count=20)
-        known = yard.cloud.context.appointments
+        known = yard.cloud.context.pending_events
         return [each.due - yard.clock.now() for each in known if "running" in each.kind]
 
     first = when(1)
@@ -207,7 +207,7 @@ def test_a_saved_account_goes_on_where_it_was() -> None:
 
 def test_whoever_watches_is_told_of_every_step(yard: LaunchAccount) -> None:
     steps: list[tuple[str, str]] = []
-    yard.cloud.services.instances.watch(
+    yard.cloud.services.instances.add_listener(
         lambda instance, before: steps.append((before, instance.state))
     )
     (found,) = yard.launch()

@@ -438,7 +438,7 @@ def test_who_waits_at_the_queue_hears_of_it_at_once() -> None:
                 if SPOT in each["Body"]:
                     return clock.now() - EPOCH, json.loads(each["Body"])["detail"]["instance-id"]
 
-    async def strike() -> tuple[float, str]:
+    async def injected_error() -> tuple[float, str]:
         listening = asyncio.create_task(listen())
         await clock.sleep(47)
         cloud.change({"interruptions": [{"instance": machine, "kind": "spot"}]})
