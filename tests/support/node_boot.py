@@ -19,7 +19,7 @@ CLUSTERS = {"prod": CLUSTER}
 
 def boot_facts(kind: str = "m5.xlarge", **more: Any) -> InstanceFacts:
     given: dict[str, Any] = {
-        "machine": instance_type_info.built_in_instance_types()[kind],
+        "type_info": instance_type_info.built_in_instance_types()[kind],
         "instance_id": "i-0123456789abcdef0",
         "region": "us-west-2",
         "zone": "us-west-2a",

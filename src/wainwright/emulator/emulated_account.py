@@ -87,7 +87,7 @@ class EmulatedAwsAccount:
         """Warnings about the Cloud; none of them prevents its use."""
         return self._region_offerings.remarks
 
-    def response(self, service: str, operation: str, params: Params) -> Response:
+    def answer(self, service: str, operation: str, params: Params) -> Response:
         """The response of the operation, without waiting; its AwsError where it fails."""
         with self._log_call(service, operation, params):
             handler = self._admit(service, operation, params)

@@ -72,7 +72,7 @@ def test_quota_and_pace(account: CheckedAccount) -> None:
         {"quota": {"onDemand": {"standard": 8}}, "pace": {"boot": {"median": 30.0}}}
     )
     assert account.cloud.services.quota.state.limits.onDemand == {"standard": 8}
-    assert account.cloud.services.instances.state.pace.boot.median == 30
+    assert account.cloud.services.instances.state.timings.boot.median == 30
 
 
 def machine(account: CheckedAccount) -> str:

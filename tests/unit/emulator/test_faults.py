@@ -85,7 +85,7 @@ def test_only_what_struck_is_counted() -> None:
     made = faults({"times": 1, "operation": "RunInstances"})
     assert not strikes(made)
     assert strikes(made, "RunInstances")
-    assert made.state.struck == [1]
+    assert made.state.hits == [1]
 
 
 def test_a_window_opens_at_its_start_and_is_closed_at_its_end() -> None:

@@ -38,7 +38,7 @@ def test_everything_comes_out_of_the_call() -> None:
         ),
         "m5d.xlarge",
     )
-    assert node.family is BootstrapMethod.SHELL
+    assert node.method is BootstrapMethod.SHELL
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "c": "d"}
     assert [str(taint) for taint in node.taints] == ["team=web:NoSchedule", "new:NoExecute"]
@@ -50,7 +50,7 @@ def test_everything_comes_out_of_the_call() -> None:
     assert node.dns == ("10.100.0.10",)
     assert node.local_disks
     assert node.capacity["ephemeral-storage"] == 150 * 10**9
-    assert node.rest == {"cpu-cfs-quota": "false"}
+    assert node.other_config == {"cpu-cfs-quota": "false"}
 
 
 def test_what_is_not_said_is_the_images_own() -> None:
@@ -77,7 +77,7 @@ def test_flags_with_a_blank_and_flags_given_twice() -> None:
     )
     assert node.max_pods == 6
     assert node.labels == {"a": "2", "b": "3"}
-    assert node.rest == {"quiet": "true"}
+    assert node.other_config == {"quiet": "true"}
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ enabled = true
         ),
         "m5d.xlarge",
     )
-    assert node.family is BootstrapMethod.BOTTLEROCKET
+    assert node.method is BootstrapMethod.BOTTLEROCKET
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"example.com/a": "b"}
     assert [str(taint) for taint in node.taints] == ["team=web:NoSchedule", "team:NoExecute"]
@@ -236,7 +236,7 @@ enabled = true
     assert node.eviction_hard["memory.available"] == "5%"
     assert node.dns == ("10.100.0.10",)
     assert node.local_disks
-    assert node.rest == {"image-gc-high-threshold-percent": "80"}
+    assert node.other_config == {"image-gc-high-threshold-percent": "80"}
 
 
 def test_reserved_memory_goes_by_the_pods_it_was_told() -> None:
@@ -287,7 +287,7 @@ def test_everything_comes_out_of_the_arguments() -> None:
             """--register-with-taints="os=windows:NoSchedule" --max-pods=50'"""
         )
     )
-    assert node.family is BootstrapMethod.WINDOWS
+    assert node.method is BootstrapMethod.WINDOWS
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "c": "its"}
     assert [str(taint) for taint in node.taints] == ["os=windows:NoSchedule"]
@@ -298,7 +298,7 @@ def test_everything_comes_out_of_the_arguments() -> None:
 
 def test_a_quote_within_quotes_is_written_twice() -> None:
     node = boot_node(windows('-KubeletExtraArgs "--x=""a b"" --max-pods=9"'))
-    assert (node.max_pods, node.rest) == (9, {"x": "a b"})
+    assert (node.max_pods, node.other_config) == (9, {"x": "a b"})
 
 
 def test_windows_takes_110_pods_on_a_larger_disk() -> None:

@@ -41,7 +41,7 @@ def nursery(account: CheckedAccount) -> NodeBooter:
     parts = account.cloud.services
     return NodeBooter(
         region=parts.context.region,
-        machines=instance_type_info.built_in_instance_types(),
+        instance_types=instance_type_info.built_in_instance_types(),
         instances=parts.instances,
         images=parts.images,
         eks=parts.eks,
@@ -197,10 +197,10 @@ def test_a_machine_without_user_data_and_one_with_the_wrong_image() -> None:
 
 
 def test_a_dud_never_joins_whatever_it_was_told() -> None:
-    account = CheckedAccount(settings=EmulatorSettings(pace=InstanceTimings(duds=1.0)))
+    account = CheckedAccount(settings=EmulatorSettings(timings=InstanceTimings(never_join_rate=1.0)))
     outcome = nursery(account).outcome(launched(account, config(account)))
     assert isinstance(outcome, BootFailure)
-    assert outcome.reason is BootFailureReason.DUD
+    assert outcome.reason is BootFailureReason.NEVER_JOINS
 
 
 CONFIG = """\

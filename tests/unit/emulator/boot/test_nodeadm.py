@@ -50,7 +50,7 @@ def test_everything_comes_out_of_the_user_data() -> None:
         ['--node-labels="a=b,example.com/c=d"'],
     )
     node = boot_node(node_config_message(text))
-    assert node.family is BootstrapMethod.NODEADM
+    assert node.method is BootstrapMethod.NODEADM
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "example.com/c": "d"}
     assert [str(taint) for taint in node.taints] == [
@@ -64,7 +64,7 @@ def test_everything_comes_out_of_the_user_data() -> None:
     assert node.eviction_hard["memory.available"] == "5%"
     assert node.eviction_hard["nodefs.available"] == "10%"
     assert node.eviction_soft == {"memory.available": "10%"}
-    assert node.rest == {"imageGCHighThresholdPercent": 80}
+    assert node.other_config == {"imageGCHighThresholdPercent": 80}
 
 
 def test_what_is_not_said_is_the_images_own() -> None:
@@ -192,7 +192,7 @@ def test_the_cluster_must_be_the_one_that_is_there() -> None:
 def test_an_image_reads_its_own_language_only() -> None:
     text = node_config_message(node_config())
     for name in ("amazon-eks-node-al2023-x86_64-standard-1.36-v20251218", "somebodys-own-image"):
-        assert boot_node(text, image_name=name).family is BootstrapMethod.NODEADM
+        assert boot_node(text, image_name=name).method is BootstrapMethod.NODEADM
     for name in ("bottlerocket-aws-k8s-1.36", "amazon-eks-node-1.32-v20251120"):
         assert boot_failure(text, image_name=name) is BootFailureReason.WRONG_IMAGE
 

@@ -35,12 +35,12 @@ class Asking:
         return self.send(HttpRequest("POST", "/", "", headers, body))
 
     def send(self, incoming: HttpRequest) -> HttpResponse | None:
-        return asyncio.run(self.door.answer(incoming))
+        return asyncio.run(self.door.handle(incoming))
 
     def own(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         name, _, query = path.partition("?")
-        reply = self._own.answer(HttpRequest(method, f"/_wain/{name}", query, headers, sent))
+        reply = self._own.handle(HttpRequest(method, f"/_wain/{name}", query, headers, sent))
         return reply.status, json.loads(reply.body)
 
 
@@ -62,12 +62,12 @@ def values(shape: Any, *, whole: bool = False, depth: int = 0) -> st.SearchStrat
     """`whole`: texts and lists are never empty, as not every protocol can say that."""
     match shape.type_name:
         case "structure":
-            return structures(shape, all_by_default=whole, depth=depth)
+            return structures(shape, whole=whole, depth=depth)
         case "list":
-            one = values(shape.member, all_by_default=whole, depth=depth + 1)
+            one = values(shape.member, whole=whole, depth=depth + 1)
             return st.lists(one, min_size=int(whole), max_size=2)
         case "map":
-            one = values(shape.value, all_by_default=whole, depth=depth + 1)
+            one = values(shape.value, whole=whole, depth=depth + 1)
             keys = st.sampled_from(shape.key.enum) if shape.key.enum else KEYS
             return st.dictionaries(keys, one, min_size=int(whole), max_size=2)
         case "string" if shape.serialization.get("location") == "uri":
@@ -79,7 +79,7 @@ def values(shape: Any, *, whole: bool = False, depth: int = 0) -> st.SearchStrat
 def structures(shape: Any, *, whole: bool, depth: int = 0) -> st.SearchStrategy[dict[str, Any]]:
     """Some of the members; all that are required. Deep down no further structures."""
     members = {
-        name: values(member, all_by_default=whole, depth=depth + 1)
+        name: values(member, whole=whole, depth=depth + 1)
         for name, member in shape.members.items()
         if depth < DEEPEST
         or name in shape.required_members

@@ -165,7 +165,7 @@ def test_flags_become_rules(running: EmulatorServer) -> None:
     assert [(each.instanceType, each.price) for each in capacity_market.prices] == [
         ("m5.large", 0.01)
     ]
-    assert [(each.instanceType, each.free) for each in capacity_market.stock.rules] == [
+    assert [(each.instanceType, each.free) for each in capacity_market.capacity.rules] == [
         ("c5.*", 3),
         ("c5.large", 1),
     ]
@@ -177,22 +177,22 @@ def test_flags_become_rules(running: EmulatorServer) -> None:
 def test_a_list_can_be_emptied(running: EmulatorServer) -> None:
     change(running, "--unavailable", "instanceType=p5.*")
     assert change(running, "--clear", "unavailable").exit_code == 0
-    assert running.cloud.services.capacity_market.state.stock.unavailable == []
+    assert running.cloud.services.capacity_market.state.capacity.unavailable == []
 
 
 def test_a_file_and_flags_together(running: EmulatorServer, tmp_path: Path) -> None:
     file = tmp_path / "patch.yaml"
     file.write_text("stock: [{instanceType: r5.*, free: 2}]\npace: {boot: {median: 0}}\n")
     assert change(running, str(file), "--stock", "instanceType=r6i.*,free=1").exit_code == 0
-    rules = running.cloud.services.capacity_market.state.stock.rules
+    rules = running.cloud.services.capacity_market.state.capacity.rules
     assert [each.instanceType for each in rules] == ["r5.*", "r6i.*"]
-    assert running.cloud.services.instances.state.pace.boot.median == 0
+    assert running.cloud.services.instances.state.timings.boot.median == 0
 
 
 def test_a_patch_from_standard_input(running: EmulatorServer) -> None:
     patch = {"unavailable": [{"instanceType": "x1.*"}]}
     assert change(running, "-", text=json.dumps(patch)).exit_code == 0
-    (only,) = running.cloud.services.capacity_market.state.stock.unavailable
+    (only,) = running.cloud.services.capacity_market.state.capacity.unavailable
     assert only.instanceType == "x1.*"
     change(running, "--clear", "unavailable")
 

@@ -31,7 +31,7 @@ def operations() -> list[tuple[str, str]]:
 @cache
 def params(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
     shape = service_model(service).operation_model(operation).input_shape
-    return None if shape is None else values(shape, all_by_default=True)
+    return None if shape is None else values(shape, whole=True)
 
 
 @cache

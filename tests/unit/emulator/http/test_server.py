@@ -65,7 +65,7 @@ def entry(operation: str, size: int = 0) -> RequestLogEntry:
 def test_the_journal_keeps_the_latest_that_fit() -> None:
     journal = RequestLog()
     for number in range(5):
-        journal.note(entry(str(number), MAX_LOG_BYTES // 4))
+        journal.add(entry(str(number), MAX_LOG_BYTES // 4))
     assert [b'"operation":"4"' in bytes(each) for each in journal.latest()][-1]
     assert len(list(journal.latest())) == 3
     assert len(list(journal.latest(1))) == 1
@@ -75,8 +75,8 @@ def test_the_journal_keeps_the_latest_that_fit() -> None:
 def test_questions_change_nothing() -> None:
     reads = ["DescribeInstances", "GetParameter", "ListQueues", ""]
     writes = ["CreateFleet", "ReceiveMessage", "TerminateInstances"]
-    assert not any(entry(name).changes for name in reads)
-    assert all(entry(name).changes for name in writes)
+    assert not any(entry(name).may_change_state for name in reads)
+    assert all(entry(name).may_change_state for name in writes)
 
 
 CLOUD = EmulatedAwsAccount(clock=ManualClock())
@@ -139,12 +139,12 @@ def test_changes_are_written_together_after_a_pause(tmp_path: Path) -> None:
 
     async def story() -> list[bool]:
         state = StateFile(file, cloud)
-        keeping = asyncio.create_task(state.keep())
+        keeping = asyncio.create_task(state.write_changes())
         there = []
         await clock.sleep(10)
         there.append(file.exists())
         for _ in range(3):
-            state.touch()
+            state.mark_changed()
             await clock.sleep(0.2)
         there.append(file.exists())
         await clock.sleep(1)

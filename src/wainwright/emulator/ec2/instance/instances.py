@@ -380,7 +380,7 @@ class Instances:
         """Adds instances of one launch, which share a specification."""
         if launched:
             self.state.specifications.setdefault(launched[0].specification_key, specification)
-            self._lifecycle.add_launched(launched)
+            self._lifecycle.begin(launched)
 
     def terminate(self, ids: Iterable[str], reason: str = USER_INITIATED_SHUTDOWN) -> None:
         """Shuts down those that exist and are pending or running."""
@@ -417,7 +417,7 @@ class Instances:
         return [each for each in instances if each.visible_from <= now]
 
     def list_alive(self) -> list[Instance]:
-        return [each for each in self.state.instances.values() if each.list_alive]
+        return [each for each in self.state.instances.values() if each.alive]
 
     def invalidate_listing(self) -> None:
         """Drops the cached listing; every change of an instance must call it."""

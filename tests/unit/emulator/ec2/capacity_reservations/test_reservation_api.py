@@ -371,7 +371,7 @@ def test_a_running_machine_can_look_for_an_open_one() -> None:
 
 def test_who_leaves_needs_capacity_elsewhere() -> None:
     yard = LaunchAccount(
-        cloud_reservation(1), settings=EmulatorSettings(stock=(capacity_stock(1, "m5.large", A),))
+        cloud_reservation(1), settings=EmulatorSettings(capacity_rules=(capacity_stock(1, "m5.large", A),))
     )
     first, second = aimed(yard, ONE, 2)
     yard.wait(10)
@@ -409,7 +409,7 @@ def test_who_cannot_enter_at_all() -> None:
 
 
 def test_reserving_takes_from_the_stock_and_ending_gives_back() -> None:
-    yard = LaunchAccount(settings=EmulatorSettings(stock=(capacity_stock(3, "m5.large", A),)))
+    yard = LaunchAccount(settings=EmulatorSettings(capacity_rules=(capacity_stock(3, "m5.large", A),)))
     made = created(yard, InstanceCount=2, InstanceMatchCriteria="targeted")
     with pytest.raises(Exception, match="InsufficientInstanceCapacity"):
         created(yard, InstanceCount=2)

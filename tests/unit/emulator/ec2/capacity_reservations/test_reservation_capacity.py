@@ -66,7 +66,7 @@ class Life(RuleBasedStateMachine):
         self.yard = LaunchAccount(
             cloud_reservation(1, total=3, available=2, instanceMatchCriteria="open"),
             cloud_reservation(2, "c5.large", B, total=2, endTime=iso_timestamp(EPOCH + 5000)),
-            settings=EmulatorSettings(stock=rules),
+            settings=EmulatorSettings(capacity_rules=rules),
         )
         self.templates = 0
 
@@ -170,12 +170,12 @@ class Life(RuleBasedStateMachine):
         self.yard.describe()  # lets everything happen that is due
         parts = self.yard.cloud.services
         inside: dict[str, int] = {}
-        for each in parts.instances.alive():
+        for each in parts.instances.list_alive():
             if each.reservation is not None:
                 inside[each.reservation] = inside.get(each.reservation, 0) + 1
         for held in parts.reservations.state.reservations.values():
             assert held.used == inside.pop(held.id, 0)
-            assert 0 <= held.used + held.others <= held.total
+            assert 0 <= held.used + held.used_by_others <= held.total
             assert held.active or not held.used
         assert not inside
 
@@ -188,10 +188,10 @@ class Life(RuleBasedStateMachine):
                 outside = sum(
                     (each.type, each.zone, each.lifecycle, each.reservation)
                     == (kind, zone, "on-demand", None)
-                    for each in parts.instances.alive()
+                    for each in parts.instances.list_alive()
                 )
                 held = sum(
-                    each.total - each.others
+                    each.total - each.used_by_others
                     for each in parts.reservations.state.reservations.values()
                     if each.active and (each.type, each.zone) == (kind, zone)
                 )

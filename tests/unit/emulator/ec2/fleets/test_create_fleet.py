@@ -125,7 +125,7 @@ def yard() -> LaunchAccount:
 
 
 def with_stock(*rules: Any) -> LaunchAccount:
-    return LaunchAccount(settings=EmulatorSettings(stock=rules))
+    return LaunchAccount(settings=EmulatorSettings(capacity_rules=rules))
 
 
 def test_the_cheapest_pool_is_used_and_shown_in_full(yard: LaunchAccount) -> None:
@@ -203,7 +203,7 @@ def test_priorities_decide_where_the_strategy_says_so(yard: LaunchAccount) -> No
 def test_spot_strategies(strategy: str, expected: tuple[str, str]) -> None:
     prices = [spot_price(price, "m5.large", zone) for price, zone in ((1, A), (3, B), (2, C))]
     depths = (capacity_stock(1, zone=A), capacity_stock(20, zone=B), capacity_stock(10, zone=C))
-    yard = LaunchAccount(prices=prices, settings=EmulatorSettings(stock=depths))
+    yard = LaunchAccount(prices=prices, settings=EmulatorSettings(capacity_rules=depths))
     overrides = [
         yard.override("m5.large", zone, Priority=rank) for rank, zone in ((1.0, A), (2.0, B))
     ]

@@ -188,7 +188,7 @@ def test_a_reserved_machine_says_so_in_both_places() -> None:
 def test_reserved_capacity_is_there_when_the_stock_is_empty() -> None:
     rules = (capacity_stock(0, "m5.large", A, "on-demand"),)
     yard = LaunchAccount(
-        cloud_reservation(1, *DEAR, **OPEN_RESERVATION), settings=EmulatorSettings(stock=rules)
+        cloud_reservation(1, *DEAR, **OPEN_RESERVATION), settings=EmulatorSettings(capacity_rules=rules)
     )
     answer = yard.fleet(yard.config(DEAR), count=3)
     assert launched_pools(answer) == [(*DEAR, 2)]

@@ -82,7 +82,7 @@ def test_scheduled_events_are_found_by_their_code(yard: LaunchAccount) -> None:
     plain, struck = yard.launch(count=2)
     yard.wait(10)
     starts = yard.clock.now() + 3600
-    yard.cloud.services.interruptions.schedule(
+    yard.cloud.services.interruptions.schedule_change(
         struck, ScheduledEventCode.SYSTEM_REBOOT, starts=starts
     )
     codes = [each.value for each in ScheduledEventCode]

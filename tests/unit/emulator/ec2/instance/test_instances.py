@@ -33,7 +33,7 @@ def yard() -> LaunchAccount:
 
 
 def paced(**pace: Any) -> LaunchAccount:
-    return LaunchAccount(settings=EmulatorSettings(pace=InstanceTimings(**pace)))
+    return LaunchAccount(settings=EmulatorSettings(timings=InstanceTimings(**pace)))
 
 
 def test_a_machine_lives_and_ends_and_is_forgotten() -> None:
@@ -59,7 +59,7 @@ def test_a_machine_lives_and_ends_and_is_forgotten() -> None:
         400,
     )
     assert yard.describe() == []
-    assert yard.cloud.services.instances.state.builds == {}
+    assert yard.cloud.services.instances.state.specifications == {}
 
 
 def test_a_machine_that_is_ended_early_never_runs() -> None:
@@ -91,7 +91,7 @@ def test_a_terminated_machine_has_lost_its_place_in_the_network(yard: LaunchAcco
 def test_boot_takes_its_time_and_the_same_with_the_same_seed() -> None:
     def when(seed: int) -> list[float]:
         pace = InstanceTimings(boot=DelayDistribution(median=60.0, spread=0.5))
-        yard = LaunchAccount(settings=EmulatorSettings(pace=pace), seed=seed)
+        yard = LaunchAccount(settings=EmulatorSettings(timings=pace), seed=seed)
         yard.launch(count=20)
         known = yard.cloud.context.pending_events
         return [each.due - yard.clock.now() for each in known if "running" in each.kind]
@@ -106,7 +106,7 @@ def test_some_machines_never_join() -> None:
     yard = paced(duds=0.25)
     yard.launch(count=200)
     machines = yard.cloud.services.instances.state.instances.values()
-    assert 25 < sum(not each.joins for each in machines) < 80
+    assert 25 < sum(not each.joins_cluster for each in machines) < 80
 
 
 def test_a_new_machine_may_not_be_seen_yet() -> None:

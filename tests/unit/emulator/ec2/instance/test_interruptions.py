@@ -80,7 +80,7 @@ def scene() -> Scene:
 
 
 def test_every_message_says_where_and_when(scene: Scene) -> None:
-    scene.interruptions.rebalance("i-1")
+    scene.interruptions.recommend_rebalance("i-1")
     (body,) = scene.messages()
     assert body["version"] == "0"
     assert body["account"] == "111122223333"
@@ -94,7 +94,7 @@ def test_every_message_says_where_and_when(scene: Scene) -> None:
 
 
 def test_a_spot_machine_is_warned_two_minutes_ahead(scene: Scene) -> None:
-    scene.interruptions.spot("i-1")
+    scene.interruptions.interrupt_spot("i-1")
     (body,) = scene.messages()
     assert (body["source"], body["detail-type"]) == (
         "aws.ec2",
@@ -109,7 +109,7 @@ def test_a_spot_machine_is_warned_two_minutes_ahead(scene: Scene) -> None:
 
 
 def test_a_recommendation_ends_nothing(scene: Scene) -> None:
-    scene.interruptions.rebalance("i-1")
+    scene.interruptions.recommend_rebalance("i-1")
     (body,) = scene.messages()
     assert body["detail-type"] == "EC2 Instance Rebalance Recommendation"
     assert body["detail"] == {"instance-id": "i-1"}
@@ -119,7 +119,7 @@ def test_a_recommendation_ends_nothing(scene: Scene) -> None:
 
 def test_lent_capacity_is_taken_back_with_its_own_message(scene: Scene) -> None:
     scene.machines.add("i-2", "capacity-block")
-    scene.interruptions.reservation("i-2", notice=600)
+    scene.interruptions.interrupt_reserved("i-2", notice_seconds=600)
     (body,) = scene.messages()
     assert body["detail-type"] == "EC2 Capacity Reservation Instance Interruption Warning"
     assert body["detail"] == {
@@ -135,7 +135,7 @@ def test_lent_capacity_is_taken_back_with_its_own_message(scene: Scene) -> None:
 
 @pytest.mark.parametrize("code", list(ScheduledEventCode))
 def test_a_scheduled_change_is_told_shown_and_done(scene: Scene, code: ScheduledEventCode) -> None:
-    event = scene.interruptions.schedule("i-1", code, starts=EPOCH + 3600, lasts=60)
+    event = scene.interruptions.schedule_change("i-1", code, starts=EPOCH + 3600, duration=60)
     (body,) = scene.messages()
     assert (body["source"], body["detail-type"]) == ("aws.health", "AWS Health Event")
     detail = body["detail"]
@@ -145,7 +145,7 @@ def test_a_scheduled_change_is_told_shown_and_done(scene: Scene, code: Scheduled
     assert scene.interruptions.state.events == {"i-1": [event]}
     assert (event.not_before, event.not_after) == (EPOCH + 3600, EPOCH + 3660)
     scene.later(3600)
-    assert [each[:2] for each in scene.machines.ended] == [(3600, "i-1")] * code.final
+    assert [each[:2] for each in scene.machines.ended] == [(3600, "i-1")] * code.terminates
 
 
 def test_state_changes_are_told_once_each(scene: Scene) -> None:
@@ -177,7 +177,7 @@ def test_checks_fail_since_the_first_time_until_mended(scene: Scene) -> None:
 
 
 def test_a_dead_machine_has_no_events_left(scene: Scene) -> None:
-    scene.interruptions.schedule("i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10)
+    scene.interruptions.schedule_change("i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10)
     scene.interruptions.impair("i-1", StatusCheck.EBS)
     machine = scene.machines.known["i-1"]
     machine.state = "terminated"
@@ -187,13 +187,13 @@ def test_a_dead_machine_has_no_events_left(scene: Scene) -> None:
 
 def test_without_a_queue_it_happens_all_the_same(scene: Scene) -> None:
     scene.sqs.operations()["DeleteQueue"]({"QueueUrl": scene.url})
-    scene.interruptions.spot("i-1")
+    scene.interruptions.interrupt_spot("i-1")
     scene.later(120)
     assert len(scene.machines.ended) == 1
 
 
 def test_a_machine_that_nobody_knows_cannot_be_interrupted(scene: Scene) -> None:
-    for act in (scene.interruptions.spot, scene.interruptions.rebalance):
+    for act in (scene.interruptions.interrupt_spot, scene.interruptions.recommend_rebalance):
         with pytest.raises(InvalidInputError, match="i-9"):
             act("i-9")
 
@@ -206,7 +206,7 @@ def born(scene: Scene, count: int, lifecycle: str) -> None:
 
 def test_spot_machines_are_taken_back_as_often_as_said_and_no_others() -> None:
     scene = Scene(seed=3)
-    scene.interruptions.state.spot_share = 0.2
+    scene.interruptions.state.monthly_spot_interruption_rate = 0.2
     born(scene, 1000, "spot")
     born(scene, 1000, "on-demand")
     scene.later(30 * 86_400)
@@ -214,7 +214,7 @@ def test_spot_machines_are_taken_back_as_often_as_said_and_no_others() -> None:
     assert 130 < len(ended) < 240  # 1 - exp(-0.2) is 18 %
     assert all(name.startswith("i-spot") for name in ended)
     again = Scene(seed=3)
-    again.interruptions.state.spot_share = 0.2
+    again.interruptions.state.monthly_spot_interruption_rate = 0.2
     born(again, 1000, "spot")
     born(again, 1000, "on-demand")
     again.later(30 * 86_400)
@@ -438,13 +438,13 @@ def test_who_waits_at_the_queue_hears_of_it_at_once() -> None:
                 if SPOT in each["Body"]:
                     return clock.now() - EPOCH, json.loads(each["Body"])["detail"]["instance-id"]
 
-    async def injected_error() -> tuple[float, str]:
+    async def interrupt() -> tuple[float, str]:
         listening = asyncio.create_task(listen())
         await clock.sleep(47)
         cloud.change({"interruptions": [{"instance": machine, "kind": "spot"}]})
         return await listening
 
     try:
-        assert clock.run(strike()) == (47, machine)
+        assert clock.run(interrupt()) == (47, machine)
     finally:
         clock.close()

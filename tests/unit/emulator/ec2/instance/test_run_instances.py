@@ -112,7 +112,7 @@ def test_open_reservations_take_it_in() -> None:
 
 
 def test_it_gets_what_there_is_between_least_and_most() -> None:
-    yard = LaunchAccount(settings=EmulatorSettings(stock=(capacity_stock(3, "m5.large", A),)))
+    yard = LaunchAccount(settings=EmulatorSettings(capacity_rules=(capacity_stock(3, "m5.large", A),)))
     refused = yard.refused("RunInstances", **asked(yard, MinCount=4, MaxCount=9))
     assert refused == ("InsufficientInstanceCapacity", 400)
     (subnet,) = yard.ask("DescribeSubnets", SubnetIds=[yard.subnets[A]])["Subnets"]

@@ -139,23 +139,23 @@ def test_addresses_fall_and_rise_and_run_out(account: CheckedAccount) -> None:
         (row,) = account.ask("DescribeSubnets", SubnetIds=[identity])["Subnets"]
         return int(row["AvailableIpAddressCount"])
 
-    network.take(identity)
-    network.take(identity, 10)
+    network.take_addresses(identity)
+    network.take_addresses(identity, 10)
     assert free() == 0
-    none_left = expect_error(lambda: network.take(identity))
+    none_left = expect_error(lambda: network.take_addresses(identity))
     assert none_left == ("InsufficientFreeAddressesInSubnet", 400)
-    network.release(identity, 2)
+    network.release_addresses(identity, 2)
     assert free() == 2
-    assert expect_error(lambda: network.take(identity, 3))[0] == "InsufficientFreeAddressesInSubnet"
+    assert expect_error(lambda: network.take_addresses(identity, 3))[0] == "InsufficientFreeAddressesInSubnet"
     assert free() == 2
 
 
 def test_what_is_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
     made = vpc(account)
     identity = subnet(account, made, "10.0.0.0/28")["SubnetId"]
-    account.cloud.services.network.take(identity)
+    account.cloud.services.network.take_addresses(identity)
     assert account.refused("DeleteSubnet", SubnetId=identity) == ("DependencyViolation", 400)
-    account.cloud.services.network.release(identity)
+    account.cloud.services.network.release_addresses(identity)
     assert account.refused("DeleteVpc", VpcId=made) == ("DependencyViolation", 400)
     account.ask("DeleteSubnet", SubnetId=identity)
     account.ask("DeleteVpc", VpcId=made)
