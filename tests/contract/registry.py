@@ -1,5 +1,5 @@
-"""Contract cases, which must have the same outcome with every client, and checks of what a demanding
-client needs of EC2, call by call; both are registered by name.
+"""Contract cases, which must have the same outcome with every client, and checks of what a
+demanding client needs of EC2, call by call; both are registered by name.
 """
 
 from collections.abc import Callable

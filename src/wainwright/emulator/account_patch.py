@@ -11,8 +11,8 @@
      "interruptions": [{"instance": "i-0…", "kind": "spot"}]}
 
 Interruptions are carried out at once. Any other list replaces the previous one, except capacity
-reservations: one whose id is known is changed, any other is added, and those that are not named stay
-as they are.
+reservations: one whose id is known is changed, any other is added, and those that are not named
+stay as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,14 +30,19 @@ from wainwright.api.catalog_documents import (
 from wainwright.api.field_error import did_you_mean, format_field_path
 from wainwright.api.kinds import known_kinds
 from wainwright.api.validation.object_validation import validate_object
-from wainwright.emulator import faults
-from wainwright.emulator import faults as throttle
 from wainwright.emulator.account_services import AccountServices
 from wainwright.emulator.ec2.capacity_market import CapacityRule
 from wainwright.emulator.ec2.instance.interruptions import ScheduledEventCode, StatusCheck
 from wainwright.emulator.ec2.instance.lifecycle import InstanceTimings
 from wainwright.emulator.ec2.instance.quotas import QuotaLimits
-from wainwright.emulator.faults import FaultInjector, FaultRule, RateLimit, Throttler
+from wainwright.emulator.faults import (
+    FaultInjector,
+    FaultRule,
+    RateLimit,
+    Throttler,
+    parse_fault_rules,
+    parse_rate_limits,
+)
 from wainwright.errors import InvalidInputError
 
 
@@ -135,8 +140,8 @@ def parse_patch(patch: Mapping[str, Any], region: str) -> AccountPatch:
         unavailable=spec.unavailable,
         reservations=spec.capacityReservations,
         capacity_rules=_convert_field(patch, "stock", list[CapacityRule]),
-        faults=faults.parse_fault_rules(patch["faults"]) if "faults" in patch else None,
-        throttling=(throttle.parse_rate_limits(patch["throttling"]) or [])
+        faults=parse_fault_rules(patch["faults"]) if "faults" in patch else None,
+        throttling=(parse_rate_limits(patch["throttling"]) or [])
         if "throttling" in patch
         else None,
         quota=_convert_field(patch, "quota", QuotaLimits),

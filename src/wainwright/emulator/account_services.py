@@ -68,7 +68,7 @@ class RegisteredService(Protocol):
 
 
 class OnDemandPrices:
-    """On-demand prices: of the capacity market in the account's region, of the price list in others."""
+    """On-demand prices: of the capacity market here, of the price list in other regions."""
 
     def __init__(self, region_offerings: RegionOfferings, capacity_market: CapacityMarket) -> None:
         self._region_offerings = region_offerings
@@ -164,7 +164,7 @@ class AccountServices:
         return None if subnet is None else subnet.vpc_id
 
     def _register_taggable(self) -> None:
-        """By function and not by value: the state of a service is replaced when an account is loaded."""
+        """By function: the state of a service is replaced when an account is loaded."""
         register_resources, network = self.resource_tags.register_resources, self.network
         register_resources(VPC, lambda: network.state.vpcs)
         register_resources(SUBNET, lambda: network.state.subnets)

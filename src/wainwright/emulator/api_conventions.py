@@ -208,7 +208,7 @@ class IdempotentResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientTokens:
-    """The client tokens of one operation; `responses` is part of the state of the calling service."""
+    """The client tokens of one operation; `responses` belongs to the state of its service."""
 
     def __init__(self, context: AccountContext, responses: dict[str, IdempotentResponse]) -> None:
         self._context = context

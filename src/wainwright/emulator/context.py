@@ -31,7 +31,7 @@ class AwsService(Protocol):
     name: str
     """The service name in boto3."""
     state: msgspec.Struct
-    """Everything that the service keeps: encoded as JSON when the account is saved, and decoded again."""
+    """Everything that the service keeps; saved with the account as JSON."""
 
     def operations(self) -> Mapping[str, OperationHandler]:
         """Handlers by operation name; each takes and returns the shapes of boto3."""
@@ -63,7 +63,7 @@ class AccountContext:
         self._handlers: dict[str, EventHandler] = {}
 
     def now(self) -> float:
-        """Seconds since 1970; while a timed event is handled, the time that it was scheduled for."""
+        """Seconds since 1970; while a timed event is handled, its scheduled time."""
         return self._now() if self._event_time is None else self._event_time
 
     def register_handler(self, kind: str, handler: EventHandler) -> None:

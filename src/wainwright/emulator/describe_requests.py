@@ -1,8 +1,8 @@
 """Filters and pages of Describe and List requests.
 
 Filter names are joined by AND, values by OR, with wildcards and tags. An unknown filter name is an
-error and never ignored: a client that filters would otherwise act on every resource. A page token is
-valid only for the request that returned it.
+error and never ignored: a client that filters would otherwise act on every resource. A page token
+is valid only for the request that returned it.
 """
 
 import binascii
@@ -43,7 +43,7 @@ def apply_filters(
     if not filters:
         return list(rows)
     tests = [_row_predicate(each, fields, tags) for each in filters]
-    # One filter is the usual case: without the inner generator large listings take half the time.
+    # One filter is the usual case: it saves a generator per row of large listings.
     if len(tests) == 1:
         only = tests[0]
         return [row for row in rows if only(row)]

@@ -143,7 +143,7 @@ class EmulatedAwsAccount:
         return (*self.services.all(), self._fault_injector, self._throttler)
 
     def _admit(self, service: str, operation: str, params: Params) -> OperationHandler:
-        """The handler of the operation; raises throttling, faults before the handler, and dry runs."""
+        """The handler; raises throttling errors, faults before the handler, and dry runs."""
         self.context.run_due_events()
         handler = self._handlers.get((service, operation))
         if handler is None:

@@ -1,4 +1,4 @@
-"""Patches of a running account: applied completely or not at all, in the fields of the Cloud kind."""
+"""Patches of a running account, in the fields of the Cloud kind: applied completely or not."""
 
 from typing import Any
 

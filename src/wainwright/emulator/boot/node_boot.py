@@ -79,8 +79,8 @@ def read_user_data(text: str, facts: InstanceFacts) -> BootstrapConfig:
 def _read_cached(
     text: str, image_method: BootstrapMethod | None, instance_type: str
 ) -> BootstrapConfig:
-    """Cached, as instances of one launch have the same user data: parsing MIME, YAML and TOML is most
-    of the cost of a boot. The result is shared and must not be changed."""
+    """Cached, as instances of one launch have the same user data: parsing MIME, YAML and TOML is
+    most of the cost of a boot. The result is shared and must not be changed."""
     method = _select_method(text, image_method)
     match method:
         case BootstrapMethod.WINDOWS:
@@ -292,7 +292,8 @@ def _allocatable(capacity: ResourceAmounts, *reservations: Mapping[str, int]) ->
         if allocatable[resource] < 0:
             raise BootError(
                 BootFailureReason.TOO_SMALL,
-                f"{amount - allocatable[resource]} of {resource} are reserved, and there are {amount}",
+                f"{amount - allocatable[resource]} of {resource} are reserved, and there are "
+                f"{amount}",
             )
     return allocatable
 

@@ -1,5 +1,5 @@
-"""User data: the facts of an instance before boot, decoding (base64, gzip, MIME parts), the resulting
-bootstrap configuration, and why an instance never becomes a node.
+"""User data: the facts of an instance before boot, decoding (base64, gzip, MIME parts), the
+resulting bootstrap configuration, and why an instance never becomes a node.
 
 Scripts may contain a table of max pods per instance type: lines `pattern=pods` between two markers;
 the first pattern that matches the type applies, `*` matches any text. A second `=` may follow, with

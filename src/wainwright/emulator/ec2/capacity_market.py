@@ -5,9 +5,9 @@ price of the Cloud takes precedence over both and is constant. Without a rule ca
 
 Moving spot prices follow slow trends, as measured, that depend on seed and offering alone. A target
 moves randomly around the model's price (standard deviation .26 of the logarithm, correlation time
-three weeks); the price follows it within days, a step every four hours. That gives changes of 1 % in
-seven hours, 2.4 % a day, 13 % a week and 29 % a month, like snapshots of real prices. Nothing of it
-is stored: the price of an offering at any time can be computed again.
+three weeks); the price follows it within days, a step every four hours. That gives changes of 1 %
+in seven hours, 2.4 % a day, 13 % a week and 29 % a month, like snapshots of real prices. Nothing of
+it is stored: the price of an offering at any time can be computed again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -152,7 +152,7 @@ class SpotPriceModel:
     def history(
         self, offering: OfferingKey, start: float, end: float
     ) -> Iterator[tuple[float, float]]:
-        """Price changes as (time, factor), the latest first, back to the one in force at `start`."""
+        """Changes as (time, factor), the latest first, back to the one in force at `start`."""
         log_drifts = list(islice(self._log_drifts(offering), self._step(offering, end) + 1))
         for step in range(len(log_drifts) - 1, -1, -1):
             since = self._since(offering, step)
@@ -313,7 +313,7 @@ class CapacityMarket:
         self._capacity.set_rules(rules)
 
     def _fixed_prices_by_offering(self, prices: Iterable[CloudPrice]) -> dict[OfferingKey, float]:
-        """A price for a zone overrides one for all zones, and of the same scope the last applies."""
+        """A price for a zone overrides one for all zones; of equal scope the last applies."""
         ordered = sorted(prices, key=lambda price: price.zone is not None)
         return {
             offering: price.price

@@ -1,11 +1,11 @@
 """Instance types as EC2 describes them, where they are offered, and the zones.
 
 The rows of the catalogue do not hold everything that DescribeInstanceTypes returns. Left out: boot
-modes, enclaves, single local disks (only their total size is known), peak versus baseline bandwidth,
-memory of Neuron devices, FPGAs. Derived: threads per core from manufacturer and generation, network
-cards from their number and interfaces, their bandwidth as equal shares of the total, EBS throughput
-from bandwidth. Where EC2 describes network performance in words it is Moderate here; EBS that is not
-optimized by default counts as not optimized.
+modes, enclaves, single local disks (only their total size is known), peak versus baseline
+bandwidth, memory of Neuron devices, FPGAs. Derived: threads per core from manufacturer and
+generation, network cards from their number and interfaces, their bandwidth as equal shares of the
+total, EBS throughput from bandwidth. Where EC2 describes network performance in words it is
+Moderate here; EBS that is not optimized by default counts as not optimized.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -348,8 +348,8 @@ class InstanceTypes:
         rows, token = paginate(
             names, params, maximum=100, all_by_default=bool(params.get("InstanceTypes"))
         )
-        # Each response needs its own dicts, as callers may change them: decoding cached JSON is much
-        # faster than deepcopy.
+        # Each response needs its own dicts, as callers may change them: decoding cached JSON is
+        # much faster than deepcopy.
         entries = b"[" + b",".join(self._encoded_descriptions[name] for name in rows) + b"]"
         return {"InstanceTypes": msgspec.json.decode(entries), **token}
 

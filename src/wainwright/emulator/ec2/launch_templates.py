@@ -111,7 +111,8 @@ def template_name_not_found(name: str | None) -> AwsError:
 def template_version_not_found(requested: str, identity: str) -> AwsError:
     return AwsError(
         "InvalidLaunchTemplateId.VersionNotFound",
-        f"Could not find the specified version {requested} for the launch template with ID {identity}.",
+        f"Could not find the specified version {requested} for the launch template with ID "
+        f"{identity}.",
     )
 
 
@@ -158,7 +159,7 @@ class LaunchTemplates:
         }
 
     def template(self, params: Params) -> LaunchTemplate:
-        """The template of `LaunchTemplateId` or `LaunchTemplateName`, exactly one of which is set."""
+        """The template of `LaunchTemplateId` or `LaunchTemplateName`; exactly one must be set."""
         identity, name = parse_template_reference(params)
         if identity is None:
             identity = self.state.names.get(name or "")

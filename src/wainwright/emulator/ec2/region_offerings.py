@@ -64,7 +64,7 @@ class RegionOfferings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
-    """The region that the Cloud describes, by default us-east-1; InvalidInputError if contradictory."""
+    """The region of the Cloud, by default us-east-1; InvalidInputError if contradictory."""
     catalog = load_region_catalog(CatalogInputs(now=ANY_TIME, cloud=cloud))
     built_in = instance_type_info.built_in_instance_types()
     return RegionOfferings(
@@ -99,7 +99,7 @@ def _unmatched_entries(cloud: Cloud | None, catalog: RegionCatalog) -> list[Obje
 def _reservations_outside_zones(
     cloud: Cloud | None, catalog: RegionCatalog
 ) -> Iterator[ObjectDiagnostic]:
-    """Warnings about reservations in zones that the Cloud leaves out; an unknown zone is an error."""
+    """Warnings about reservations in excluded zones; an unknown zone is an error."""
     entries = [] if cloud is None else cloud.spec.capacityReservations or []
     for index, entry in enumerate(entries):
         zone = entry.availabilityZone

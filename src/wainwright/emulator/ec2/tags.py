@@ -173,7 +173,7 @@ class ResourceTags:
         return {}
 
     def delete(self, params: Params) -> Response:
-        """A tag with a value is deleted only where it has that value; without tags all are deleted."""
+        """A tag with a value is deleted only if it has that value; without tags all are."""
         tags = params.get("Tags")
         resources = self._requested_resources(params)
         for resource in resources.values():

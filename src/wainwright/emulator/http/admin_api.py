@@ -117,7 +117,7 @@ JSON_CONTENT_TYPE: Final = "application/json"
 
 
 class AdminApi:
-    """Handles admin requests. Requests with an Origin are rejected: any web page could send them."""
+    """Handles admin requests; rejects those with an Origin, which any web page could send."""
 
     def __init__(
         self,

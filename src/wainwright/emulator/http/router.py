@@ -54,8 +54,7 @@ class RequestLogEntry(msgspec.Struct, frozen=True, kw_only=True):
 class RequestLog:
     """The latest requests, up to a total size; calls listeners for each.
 
-    Entries are stored as JSON: parameters of a fleet take far less memory than as objects, and their
-    size is known.
+    Entries are stored as JSON: that is smaller than the parameter objects, and its size is known.
     """
 
     def __init__(self) -> None:

@@ -140,7 +140,8 @@ class EmulatorHttpServer:
             self._file.write()
         server = web.Server(
             self._handle,
-            handler_cancellation=True,  # a long poll whose client has disconnected must not receive messages
+            # A long poll whose client has disconnected must not receive messages.
+            handler_cancellation=True,
             request_factory=_make_request,
             access_log=None,
             max_line_size=MAX_LINE_BYTES,

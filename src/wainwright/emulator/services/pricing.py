@@ -1,9 +1,9 @@
 """Pricing: GetProducts for on-demand instances, in the format of the price list.
 
 Every instance type of the region is one product with shared tenancy; bare metal is also one with
-dedicated tenancy at the same price, where some clients look for it. The region comes from the filter
-`regionCode`, as one endpoint serves all regions. The list has only Linux without software, used and
-on demand: filters for anything else match nothing.
+dedicated tenancy at the same price, where some clients look for it. The region comes from the
+filter `regionCode`, as one endpoint serves all regions. The list has only Linux without software,
+used and on demand: filters for anything else match nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -200,7 +200,7 @@ def _parse_filter(raw: Mapping[str, Any]) -> ProductFilter:
 
 @lru_cache(maxsize=8192)
 def list_products(instance_type: str, region: str) -> tuple[PriceListProduct, ...]:
-    """The products of the instance type in the region; cached, as every request reads all of them."""
+    """The products of the instance type; cached, as every request reads all of them."""
     type_info = instance_type_info.built_in_instance_types().get(instance_type)
     if type_info is not None and type_info.bare_metal:
         family = "Compute Instance (bare metal)"

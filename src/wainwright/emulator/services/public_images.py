@@ -1,7 +1,7 @@
 """Public images: the EKS images of every AMI family, and the SSM parameters that reference them.
 
-Three releases of each, of which the newest is the recommended one, so that pinned versions and drift
-to a new image can be tested. Names, paths and owners are those of AWS; ids are made from the
+Three releases of each, of which the newest is the recommended one, so that pinned versions and
+drift to a new image can be tested. Names, paths and owners are those of AWS; ids are made from the
 name and the region, so that they differ between regions and never between two runs.
 """
 

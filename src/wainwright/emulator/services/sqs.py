@@ -2,13 +2,13 @@
 
 Two ways to receive. `operations()["ReceiveMessage"]` returns at once what is visible now, as every
 handler does. `receive(params, clock)` waits as long as the request (or the queue) says, and wakes
-when a message is sent or becomes visible again: asynchronous callers use it in place of the handler,
-after throttling and faults. It handles due timed events itself, also those that send messages. A
-timed event that is scheduled during a wait is noticed if the account calls `wake_waiters()` after
-each response.
+when a message is sent or becomes visible again: asynchronous callers use it in place of the
+handler, after throttling and faults. It handles due timed events itself, also those that send
+messages. A timed event that is scheduled during a wait is noticed if the account calls
+`wake_waiters()` after each response.
 
-Error codes are those of the query protocol, which boto3 shows to its callers; `JSON_ERROR_NAMES` has
-the names of `__type` on the wire where they differ.
+Error codes are those of the query protocol, which boto3 shows to its callers; `JSON_ERROR_NAMES`
+has the names of `__type` on the wire where they differ.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ class QueueWaiters:
                 wake_event.set()
 
     def wake_before(self, due: float | None) -> None:
-        """Wakes receivers that would wait beyond a newly scheduled event, which may send messages."""
+        """Wakes receivers that would wait beyond a new timed event, which may send messages."""
         if due is None:
             return
         for wake_event, (_, until) in self._waiting.items():
@@ -255,7 +255,7 @@ class Sqs:
         return _parse_bounded_int(params, "WaitTimeSeconds", default, (0, 20))
 
     def _seconds_until_change(self, queue: SqsQueue) -> float:
-        """Seconds until a change that wakes no receiver: a message becomes visible, or an event is due."""
+        """Seconds until a message becomes visible or an event is due: neither wakes receivers."""
         now = self._context.now()
         moments = [message.visible_from for message in queue.messages.values()]
         due = self._context.next_due()

@@ -242,7 +242,7 @@ class SqsQueues:
         return {}
 
     def find_by_url(self, params: Params) -> SqsQueue:
-        """The queue of a URL. Only its last segment is used: the host may differ between clients."""
+        """The queue of a URL, by its last segment: the host may differ between clients."""
         return self.get(
             require_text(params, "QueueUrl", error_code=MISSING_PARAMETER).rpartition("/")[2]
         )

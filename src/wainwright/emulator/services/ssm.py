@@ -1,8 +1,8 @@
 """SSM parameters, mainly the public ones that name the recommended images.
 
-The public ones need no seeding: they exist for every version of Kubernetes, and `images` lists their
-images for EC2. Unlike in AWS they can be put and deleted, so that a new or missing recommended image
-can be tested.
+The public ones need no seeding: they exist for every version of Kubernetes, and `images` lists
+their images for EC2. Unlike in AWS they can be put and deleted, so that a new or missing
+recommended image can be tested.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """The capacity of instances, from the capacity market or from a reservation, and the lifecycle of
 capacity reservations: the instances in them, when they begin and end, and what happens then.
 
-Reserved capacity is held: the market does not have it, and instances in a reservation take none from
-the market. When a reservation ends, its unused capacity goes back to the market, and its instances
-continue as if they had been launched from there; those of a capacity block or of interruptible
-capacity are terminated with it.
+Reserved capacity is held: the market does not have it, and instances in a reservation take none
+from the market. When a reservation ends, its unused capacity goes back to the market, and its
+instances continue as if they had been launched from there; those of a capacity block or of
+interruptible capacity are terminated with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -143,7 +143,7 @@ class CapacitySource:
         return None
 
     def has_open_capacity(self, instance_type: str, zone: str) -> bool:
-        """Whether an open reservation has free capacity: a cheap test before a full request is built."""
+        """A cheap test that saves building a request: whether open reservations have capacity."""
         reservations = self._by_type_and_zone.get((instance_type, zone), ())
         return any(each.criteria == OPEN and each.active and each.free for each in reservations)
 
@@ -350,7 +350,7 @@ class ReservationLifecycle:
         reservation.total = total
 
     def replace(self, reservation: CapacityReservation, described: CapacityReservation) -> None:
-        """Applies what the Cloud now says; instances beyond the new total continue outside of it."""
+        """Applies a changed entry of the Cloud; instances beyond the total move outside."""
         for each in self.instances_in(reservation)[described.total :]:
             each.reservation = None
             reservation.used -= 1
@@ -450,6 +450,6 @@ class ReservationLifecycle:
                 [each.id for each in self.instances_in(reservation)], RESERVATION_ENDED_REASON
             )
 
-    def _on_state_change(self, instance: Instance, before: str) -> None:
-        if before in ALIVE_STATES and not instance.alive:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
+        if previous_state in ALIVE_STATES and not instance.alive:
             self.capacity_source.release(instance)

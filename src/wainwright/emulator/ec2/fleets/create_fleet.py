@@ -270,7 +270,7 @@ class FleetFulfillment:
     def _launch_in_order(
         self, option: PurchaseOption, ordered: Sequence[FleetOverride], remaining: float
     ) -> float:
-        """Even shares of the first capacity pools, if the strategy diversifies; then all in order."""
+        """Even shares of the first overrides, if the strategy diversifies; then all in order."""
         parts = (
             diversification_count(option.strategy, option.instance_pools_to_use, len(ordered))
             if option.lifecycle == SPOT

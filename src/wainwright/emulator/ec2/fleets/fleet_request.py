@@ -1,6 +1,6 @@
-"""The content of a CreateFleet request: target capacity by purchase option, the allocation strategy of
-each (the order in which overrides are tried, and the share of each), and every override resolved to
-an instance type, a zone and a launch template.
+"""The content of a CreateFleet request: target capacity by purchase option, the allocation strategy
+of each (the order in which overrides are tried, and the share of each), and every override resolved
+to an instance type, a zone and a launch template.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -20,8 +20,8 @@ from wainwright.emulator.describe_requests import (
 )
 from wainwright.emulator.ec2 import tags
 from wainwright.emulator.ec2.instance.lifecycle import (
-    FORGOTTEN,
     ON_DEMAND,
+    REMOVED,
     STATE_CODES,
     TERMINATED,
     USER_INITIATED_SHUTDOWN,
@@ -441,6 +441,7 @@ class Instances:
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             )
         rows, token = paginate(self._find(params), params, maximum=MAX_RESULTS, key=_page_key)
+        # A page is thousands of new dicts, all in use: garbage collections would find nothing.
         with gc_paused():
             return {"Reservations": self.group_views(rows), **token}
 
@@ -508,15 +509,15 @@ class Instances:
     def _matching(self, rows: Iterable[Instance], params: Params) -> list[Instance]:
         return apply_filters(rows, params.get("Filters"), self._fields, _instance_tags)
 
-    def _on_state_change(self, instance: Instance, before: str) -> None:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
         """Updates derived data; a specification is dropped with its last instance."""
         self._listing = None
-        if not before:
+        if not previous_state:
             self._all_visible_from = max(self._all_visible_from, instance.visible_from)
             self._specification_users[instance.specification_key] = (
                 self._specification_users.get(instance.specification_key, 0) + 1
             )
-        elif instance.state == FORGOTTEN:
+        elif instance.state == REMOVED:
             self._specification_users[instance.specification_key] -= 1
             if not self._specification_users[instance.specification_key]:
                 del (
@@ -530,4 +531,5 @@ def _instance_tags(instance: Instance) -> Mapping[str, str]:
 
 
 def _page_key(instance: Instance) -> str:
+    # Padded, so that page tokens compare as strings in numeric order.
     return f"{instance.number:012}"

@@ -1,4 +1,4 @@
-"""Interruptions of instances by EC2, and the events that EventBridge puts into the queue about them.
+"""Interruptions of instances by EC2, and the EventBridge events about them in the queue.
 
 A warning comes first and the termination two minutes later, as a timed event. `state` holds what
 DescribeInstanceStatus shows in addition to the instance state: `events` (scheduled by EC2) and
@@ -292,7 +292,7 @@ class Interruptions:
         ends: float,
         reclaimed: float,
     ) -> None:
-        """Sends the warnings of a capacity block that ends; the reservation lifecycle terminates."""
+        """Warns of the end of a block; the reservation lifecycle terminates the instances."""
         self._send_event(block_expiration_event(self._context, reservation, ends))
         for each in instances:
             arguments = (each.id, each.zone_id, each.lifecycle, reclaimed)
@@ -328,15 +328,15 @@ class Interruptions:
         """All checks pass again."""
         self.state.impaired.pop(instance_id, None)
 
-    def on_state_change(self, instance: InterruptibleInstance, before: str) -> None:
+    def on_state_change(self, instance: InterruptibleInstance, previous_state: str) -> None:
         """Listener of the instances: sends the state change, and drops data of terminated ones."""
-        if instance.state in NOTIFIED_STATES and instance.state != before:
+        if instance.state in NOTIFIED_STATES and instance.state != previous_state:
             self._send_event(state_change_event(self._context, instance.id, instance.state))
         if instance.state in FINAL_STATES:
             self.state.events.pop(instance.id, None)
             self.state.impaired.pop(instance.id, None)
         if (
-            not before
+            not previous_state
             and instance.lifecycle == "spot"
             and self.state.monthly_spot_interruption_rate
         ):

@@ -95,7 +95,7 @@ class SpecificationBuilder:
         )
 
     def _interfaces(self, data: LaunchData, vpc: str) -> list[NetworkInterface]:
-        """Security groups are named with the interfaces or, without interfaces, with the instance."""
+        """Security groups are set on the interfaces or, without any, on the instance."""
         requested = data.get("NetworkInterfaces") or ()
         instance_groups = data.get("SecurityGroupIds") or data.get("SecurityGroups")
         if requested and instance_groups:
@@ -356,7 +356,7 @@ class InstanceLauncher:
             raise launch_errors.spot_max_price_too_low(request.max_price, price)
 
     def _launch_instance(self, batch: LaunchBatch, index: int) -> Instance:
-        """The next instance, with its capacity and addresses taken; on an error nothing is taken."""
+        """The next instance, with capacity and addresses taken; on an error none are."""
         deps, request = self.deps, batch.request
         deps.quota.check_fleet(request.tags.get(FLEET_ID_TAG, ""))
         capacity_request = self.capacity_request(request, batch.specification)
@@ -402,9 +402,9 @@ class InstanceLauncher:
             tags=dict(request.tags),
         )
 
-    def _on_state_change(self, instance: Instance, before: str) -> None:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
         """Releases the addresses of a terminated instance."""
-        if before and instance.state == TERMINATED:
+        if previous_state and instance.state == TERMINATED:
             self._release_addresses(instance, self.deps.instances.specification_of(instance))
 
     def _release_addresses(

@@ -15,7 +15,7 @@ PENDING: Final = "pending"
 RUNNING: Final = "running"
 SHUTTING_DOWN: Final = "shutting-down"
 TERMINATED: Final = "terminated"
-FORGOTTEN: Final = "gone"  # removed; seen only by listeners, never in a response
+REMOVED: Final = "gone"  # removed; seen only by listeners, never in a response
 STATE_CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48}
 ALIVE_STATES: Final = (PENDING, RUNNING)
 
@@ -39,7 +39,7 @@ class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchSpecification(msgspec.Struct, frozen=True, kw_only=True):
-    """Launch parameters apart from instance type and subnet: shared by all instances of a launch."""
+    """Launch parameters without instance type and subnet: shared by the instances of a launch."""
 
     image: str
     architecture: str
@@ -112,7 +112,7 @@ class Instance(msgspec.Struct, kw_only=True):
 
 RUNNING_EVENT: Final = "ec2.instance.running"
 TERMINATED_EVENT: Final = "ec2.instance.terminated"
-FORGOTTEN_EVENT: Final = "ec2.instance.forgotten"
+REMOVED_EVENT: Final = "ec2.instance.forgotten"
 USER_INITIATED_SHUTDOWN: Final = "Client.UserInitiatedShutdown"
 
 StateChangeListener: TypeAlias = Callable[[Instance, str], None]
@@ -168,7 +168,7 @@ class InstanceLifecycle:
         self.instances_state = InstancesState()
         context.register_handler(RUNNING_EVENT, self._mark_running)
         context.register_handler(TERMINATED_EVENT, self._terminate)
-        context.register_handler(FORGOTTEN_EVENT, self._forget)
+        context.register_handler(REMOVED_EVENT, self._remove)
 
     def add_listener(self, listener: StateChangeListener) -> None:
         """Listeners are called in the order in which they were added."""
@@ -205,24 +205,24 @@ class InstanceLifecycle:
         for instance in self._instances_of(payload):
             self._set_state(instance, TERMINATED)
         due = self._context.now() + self.instances_state.timings.retention_seconds
-        self._context.schedule_event(due, FORGOTTEN_EVENT, ids=list(payload["ids"]))
+        self._context.schedule_event(due, REMOVED_EVENT, ids=list(payload["ids"]))
 
-    def _forget(self, payload: Any) -> None:
+    def _remove(self, payload: Any) -> None:
         for instance in self._instances_of(payload):
             del self.instances_state.instances[instance.id]
-            self._set_state(instance, FORGOTTEN)
+            self._set_state(instance, REMOVED)
 
     def _instances_of(self, payload: Any) -> list[Instance]:
         instances = self.instances_state.instances
         return [instances[each] for each in payload["ids"] if each in instances]
 
     def _set_state(self, instance: Instance, state: str) -> None:
-        before, instance.state = instance.state, state
-        self._notify(instance, before)
+        previous_state, instance.state = instance.state, state
+        self._notify(instance, previous_state)
 
-    def _notify(self, instance: Instance, before: str) -> None:
+    def _notify(self, instance: Instance, previous_state: str) -> None:
         for listener in self._listeners:
-            listener(instance, before)
+            listener(instance, previous_state)
 
 
 class TimedEventBatches:

@@ -1,4 +1,4 @@
-"""Quotas: how many vCPUs the account may run, per group of instance families and purchase option."""
+"""vCPU quotas of the account, per group of instance families and purchase option."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -147,12 +147,12 @@ class VcpuQuotas:
                 self._add(each, 1)
         return self._running_vcpus
 
-    def _on_state_change(self, instance: Instance, before: str) -> None:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
         if self._counted_state is not self._instances.state:
             return
-        if not before:
+        if not previous_state:
             self._add(instance, 1)
-        elif before in ALIVE_STATES and not instance.alive:
+        elif previous_state in ALIVE_STATES and not instance.alive:
             self._add(instance, -1)
 
     def _add(self, instance: Instance, sign: int) -> None:

@@ -1,4 +1,4 @@
-"""Capacity reservations: created, described, modified, ended; instances moved into and out of them."""
+"""Capacity reservations: created, described, modified, ended; and the instances in them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

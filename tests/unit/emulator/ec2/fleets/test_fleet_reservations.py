@@ -14,8 +14,8 @@ from tests.support.emulator_launches import (
     cloud_reservation,
     launch_error_codes,
     launch_errors,
-    launched_ids,
     launched_capacity_pools,
+    launched_ids,
 )
 
 from wainwright.clock import EPOCH
