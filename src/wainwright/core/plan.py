@@ -73,12 +73,12 @@ def plan(
 
 
 def _create_replanner(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
-    def packed(snapshot: Snapshot) -> Solution:
+    def by_cost(snapshot: Snapshot) -> Solution:
         return _best_solution(snapshot, catalogs, options)[0]
 
     return Replanner(
         first_fit=lambda snapshot: _first_fit_solution(snapshot, catalogs, options),
-        packed=packed if options.packing is PackingPolicy.COST else None,
+        by_cost=by_cost if options.packing is PackingPolicy.COST else None,
     )
 
 
