@@ -74,7 +74,7 @@ def _launch(executed: Executed, wanted: Callable[[str], bool]) -> None:
     async def launch(scene: ProviderScene) -> None:
         await scene.cloud.refresh()
         with record_files(every):
-            await scene.one(node_claim())
+            await scene.launch_one(node_claim())
 
     run_scene(launch)
     executed.update(filter(wanted, every))

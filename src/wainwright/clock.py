@@ -1,4 +1,4 @@
-"""Time as a value: the system's, or a virtual one that jumps from one appointment to the next."""
+"""Clocks: the system's, or a virtual one that jumps from one scheduled timer to the next."""
 
 import asyncio
 import selectors
@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
-EPOCH: Final = 1_767_225_600.0  # 2026-01-01: where virtual time begins unless somebody says so
+EPOCH: Final = 1_767_225_600.0  # 2026-01-01: the default start of virtual time
 
 
 class Clock(Protocol):
-    """What anything that waits may know of time."""
+    """The current time, and waiting."""
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -32,11 +32,11 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that passes only while every task waits for it; `run` is the only way to make it pass.
+    """Time that passes only while every task waits, inside `run`.
 
-    All of asyncio runs on it, timeouts included: an hour of sleeping takes no time at all, and the
-    same program gives the same moments every time. It stands still while a thread of
-    `asyncio.to_thread` works: how long that really takes must not decide what comes next.
+    All of asyncio runs on it, timeouts included: an hour of sleep takes no real time, and the same
+    program sees the same times in every run. It stands still while a thread of `asyncio.to_thread`
+    works: how long that really takes must not affect the order of events.
     """
 
     def __init__(self, start: float = EPOCH) -> None:
@@ -49,7 +49,7 @@ class VirtualClock:
         await asyncio.sleep(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for what reads the clock without waiting on it."""
+        """Moves the time forward for code that reads the clock without waiting on it."""
         self._loop.advance(seconds)
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
@@ -67,7 +67,8 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         self.running_threads = 0
         """Calls that were handed to a thread and have not come back."""
         super().__init__(_VirtualSelector(self))
-        # What is due counts as due from a microsecond before, as sums of floats fall short.
+        # Timers count as due a microsecond early: sums of floats fall short, and without this the
+        # selector would spin with timeouts too small to move the clock.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
@@ -110,7 +111,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class _VirtualSelector(selectors.DefaultSelector):
-    """Looks for real input, and where there is none moves the clock instead of waiting."""
+    """Polls for real I/O without blocking; if there is none, moves the clock instead of waiting."""
 
     def __init__(self, loop: _VirtualLoop) -> None:
         super().__init__()
@@ -120,9 +121,9 @@ class _VirtualSelector(selectors.DefaultSelector):
         if timeout and self._loop.running_threads:
             # A thread that ends wakes the loop through its own pipe. Until then the timers wait:
             # moving the clock here would let hours pass while a plan is computed.
-            found: list[tuple[selectors.SelectorKey, int]] = super().select(None)
-            return found
-        found = super().select(timeout if timeout is None else 0)
-        if not found and timeout:
+            events: list[tuple[selectors.SelectorKey, int]] = super().select(None)
+            return events
+        events = super().select(timeout if timeout is None else 0)
+        if not events and timeout:
             self._loop.advance(timeout)
-        return found
+        return events

@@ -1,11 +1,12 @@
-"""Cloud: what controllers need of a cloud, whichever it is.
+"""The cloud provider interface: what controllers need from any cloud.
 
-Assumed of a cloud: it is slow to show what it has done, answers get lost after something was done,
-and what could be had a minute ago may be gone. So everything here may be repeated: a launch is
-written down before it is asked for, and whoever repeats it gets the instance that was made first.
+Assumptions: the cloud is eventually consistent, a response can be lost after the request was
+carried out, and capacity that was available a minute ago may be gone. So every operation may be
+repeated: a launch is recorded before it is requested, and repeating it returns the instance that
+was launched first.
 
-Node classes and overrides are the cloud's own affair. Controllers hand them over as Kubernetes has
-them, and write back what they are given.
+Node classes and overrides are specific to each cloud. Controllers pass them on as Kubernetes
+objects, and write back the status and annotations that they get.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -22,16 +23,16 @@ Manifest: TypeAlias = Mapping[str, Any]
 
 
 class NodePoolScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a pool changes what it can buy."""
+    """The parts of a NodePool that affect its offerings."""
 
     name: str
     node_class: str
     labels: Mapping[str, str] = {}
-    """What its template puts on its nodes."""
+    """Labels that its template puts on its nodes."""
 
 
 class DeclaredObjects(msgspec.Struct, frozen=True, kw_only=True):
-    """What users have written down for the cloud, all of it."""
+    """All objects that users have written for the cloud."""
 
     node_classes: tuple[Manifest, ...] = ()
     instance_types: tuple[Manifest, ...] = ()
@@ -42,145 +43,146 @@ class DeclaredObjects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeClassState(msgspec.Struct, frozen=True, kw_only=True):
-    """A node class as the cloud has it now."""
+    """A node class as resolved in the cloud now."""
 
     name: str
     ready: bool
-    why: str
-    """Why it is not ready; empty where it is."""
+    not_ready_message: str
+    """Why it is not ready; empty if it is."""
     status: Manifest
     """To be written into the object."""
     annotations: Mapping[str, str]
     """To be written on the object, and on the claims launched from it."""
     requeue_after: float
-    """Seconds after which it is to be looked at again."""
+    """Seconds after which it is to be resolved again."""
 
 
 class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool can buy at this moment."""
+    """The instance types and offerings of a NodePool at this moment."""
 
     index: InstanceTypeIndex
     reservations: tuple[ReservationState, ...] = ()
     """Those that its class may use."""
     remarks: tuple[str, ...] = ()
-    """What is odd about overrides and classes, for whoever wrote them."""
+    """Warnings about overrides and classes, for their authors."""
 
 
 class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim in the ledger."""
+    """A claim in the launch log."""
 
     claim: str
     """Its uid."""
-    mark: LaunchRecord
+    launch_record: LaunchRecord
     instance: str = ""
-    """Its instance, once that has been written down."""
+    """Its instance, once that has been recorded."""
 
 
 class LaunchLog(Protocol):
-    """Where launches are written down; it outlives the process."""
+    """Durable storage for launch records; it outlives the process."""
 
-    async def record(self, claim: str, mark: LaunchRecord) -> None:
-        """Writes the mark on the claim with that uid, for good, before this returns.
+    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
+        """Stores the launch record on the claim with that uid durably before this returns.
 
-        Raises a WainError where that cannot be done, also where somebody else has changed the mark
-        since the claim was handed over: such a claim is not launched.
+        Raises a WainError if that fails, also if the record on the claim has been changed since
+        the caller read the claim: such a claim is not launched.
         """
         ...
 
-    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
-        """Every claim that has a mark of that batch."""
+    async def batch_entries(self, batch: str) -> Sequence[LaunchLogEntry]:
+        """Every claim that has a launch record of that batch."""
         ...
 
 
 class RecoveredLaunches(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of launches whose end nobody saw."""
+    """Outcomes of launches whose response was never received."""
 
-    found: Mapping[str, Instance]
-    """The instances of claims, by the uid of the claim."""
+    instances: Mapping[str, Instance]
+    """By the uid of their claim."""
     unclear: frozenset[str] = frozenset()
-    """Claims of which nothing can be said yet; all others may be launched."""
+    """Uids of claims whose outcome is not known yet; all others may be launched."""
 
 
 class CloudProvider(Protocol):
-    """Raises CloudProviderError: see `errors` for what each kind is followed by."""
+    """Raises CloudProviderError; `errors` states the consequence of each subclass."""
 
     def declare(self, declared: DeclaredObjects) -> None:
-        """Takes the place of what was declared before. Nothing is asked of the cloud."""
+        """Replaces all objects declared before. Makes no call to the cloud."""
         ...
 
     async def refresh(self) -> None:
-        """Looks at prices and types again where it is time to; what cannot be had stays as it was.
+        """Refreshes prices and instance types that are due; on failure the known ones stay.
 
         To be called every minute.
         """
         ...
 
     async def resolve(self, node_class: str) -> NodeClassState:
-        """Looks up everything that the class names."""
+        """Looks up everything that the class selects or names."""
         ...
 
     async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:
-        """Removes what was made for a class; what it waits for, or nothing where that is done."""
+        """Deletes what was created for a class; returns what it waits for, empty once done."""
         ...
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
-        """What the pool can buy now; NodeClassNotReadyError where nothing at all."""
+        """What the NodePool can launch now; NodeClassNotReadyError if its class is not ready."""
         ...
 
     async def launch(self, claim: NodeClaim) -> Instance:
-        """The instance of the claim: a new one, or the one that it has, known or not.
+        """The instance of the claim: a new one, or the one launched for it before.
 
-        InstanceNotFoundError where the claim had one that is gone.
+        InstanceNotFoundError if the claim had an instance that is gone.
         """
         ...
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
-        """Deals out the instances that an earlier process has launched; superfluous ones go."""
+        """Assigns the instances launched by an earlier process; terminates surplus ones."""
         ...
 
     async def terminate(self, instance: str) -> None:
-        """Ends the instance; InstanceNotFoundError once it is gone."""
+        """Terminates the instance; InstanceNotFoundError once it is gone."""
         ...
 
-    async def instance(self, identity: str) -> Instance:
-        """InstanceNotFoundError where there is none, or none any more."""
+    async def instance(self, instance_id: str) -> Instance:
+        """InstanceNotFoundError if it does not exist, or no longer exists."""
         ...
 
     async def instances(self) -> Sequence[Instance]:
-        """Every instance of this cluster that is still there."""
+        """Every instance of this cluster that still exists."""
         ...
 
     async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
-        """Instances that belong to no claim; `claims` are all that there are."""
+        """Instances that belong to no claim; `claims` must be all claims of the cluster."""
         ...
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
-        """Writes on the instance whose it is, once its node has joined."""
+        """Tags the instance with its node and claim, once the node has joined."""
         ...
 
     async def drift(self, claim: NodeClaim) -> str | None:
-        """Why the claim's instance is not what its class would launch today; None where it is."""
+        """Why the claim's instance differs from what its class would launch now, or None."""
         ...
 
     def record_discovered_capacity(self, instance: Instance, memory: int) -> None:
-        """A node of such an instance has so many bytes of memory, whatever was reckoned."""
+        """Records the bytes of memory that a node of such an instance really has."""
         ...
 
     def mark_unavailable(self, instance_type: str, zone: str, capacity_type: str) -> None:
-        """Nothing is bought there for a while: it was just taken away from us."""
+        """Excludes the offering from launches for a while: its capacity was just reclaimed."""
         ...
 
     def interruptions(self) -> AsyncIterator[Interruption]:
-        """Announcements as they come, for ever.
+        """Interruptions as they arrive; never ends.
 
-        One counts as dealt with when the next one is asked for; one that is not comes again.
+        Fetching the next one acknowledges the one before; one that was not acknowledged is
+        delivered again.
         """
         ...
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:
-        """Instances that fail, or are to be worked on, as it is now. To be called every minute."""
+        """Instances that now fail checks or have scheduled events. To be called every minute."""
         ...
 
     async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:
-        """Removes what nobody has used for long. To be called every half an hour."""
+        """Deletes cloud resources that are no longer used. To be called every 30 minutes."""
         ...

@@ -1,16 +1,16 @@
-"""Everything this package raises on purpose.
+"""Every error that this package raises on purpose.
 
 WainError
-├── InvalidInputError                something the user wrote must change; never retried
+├── InvalidInputError                the user's input must change; never retried
 │   └── UsageError                   the command line itself is wrong
-├── StaleFileError                   a generated file is not what the code makes today
-├── AwsError                         what AWS answered instead of what was asked for
-└── CloudProviderError               what a cloud could not do; each kind has its own consequence
-    ├── InsufficientCapacityError    not to be had now: the claim goes, its pods are planned anew
-    ├── RequestRejectedError         will be rejected every time: the claim waits for a mended cause
-    ├── TemporarilyUnavailableError  not just now, or not clear yet: the same is asked again later
-    ├── NodeClassNotReadyError       cannot be launched from: the claim goes, its pods wait for it
-    └── InstanceNotFoundError        no such instance any more: what was to be done to it is done
+├── StaleFileError                   a generated file differs from what the code generates now
+├── AwsError                         an error response of AWS, or no response
+└── CloudProviderError               a failed operation of a cloud; each subclass has a consequence
+    ├── InsufficientCapacityError    no capacity now: the claim is deleted, its pods planned again
+    ├── RequestRejectedError         rejected every time: the claim waits until the cause is fixed
+    ├── TemporarilyUnavailableError  failed for now, or outcome unknown: the same is retried later
+    ├── NodeClassNotReadyError       class cannot be launched from: claim deleted, its pods wait
+    └── InstanceNotFoundError        the instance is gone: operations on it count as done
 
 A pod that fits nowhere is not an error: it is a reason in the plan.
 """
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class WainError(Exception):
-    """What the command line prints without a traceback; `hint` says what to do."""
+    """Printed by the command line without a traceback; `hint` says what to do."""
 
     exit_code = 2
 
@@ -30,7 +30,7 @@ class WainError(Exception):
 
 
 class InvalidInputError(WainError):
-    """The input cannot be used as it stands. In a notebook, too, the reader sees what to do."""
+    """The input cannot be used as it stands. The text includes the hint, for use in notebooks."""
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
@@ -45,9 +45,9 @@ class StaleFileError(WainError):
 
 
 class AwsError(WainError):
-    """An answer of AWS that is none: its code, its message, its HTTP status.
+    """An error of an AWS call: its code, its message, its HTTP status.
 
-    Status 0 means that no answer came: whatever was asked may or may not have happened.
+    Status 0 means that no response came: the request may or may not have been carried out.
     """
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
@@ -58,10 +58,10 @@ class AwsError(WainError):
 
 
 class CloudProviderError(WainError):
-    """What a cloud could not do. `reason` is one word for conditions and metrics."""
+    """A failed operation of a cloud. `reason` is one word for conditions and metrics."""
 
-    what_next: ClassVar[str]
-    """What whoever catches it does, as the rest of a sentence."""
+    consequence: ClassVar[str]
+    """What a controller that catches it does, as the rest of a sentence."""
 
     def __init__(self, message: str, hint: str = "", *, reason: str = "") -> None:
         super().__init__(message, hint)
@@ -69,39 +69,39 @@ class CloudProviderError(WainError):
 
 
 class InsufficientCapacityError(CloudProviderError):
-    """Nothing of what the claim may buy can be had now."""
+    """No offering that the claim allows has capacity now."""
 
-    what_next = "the claim is deleted, and its pods are planned anew with what is left"
+    consequence = "the claim is deleted, and its pods are planned anew with what is left"
 
 
 class RequestRejectedError(CloudProviderError):
-    """The cloud will not do it, however often it is asked."""
+    """The cloud rejects the request, however often it is retried."""
 
-    what_next = "the claim says why, and is tried again only after a long while"
+    consequence = "the claim says why, and is tried again only after a long while"
 
 
 class TemporarilyUnavailableError(CloudProviderError):
-    """The cloud cannot do it now, or has not said yet whether it did.
+    """The request failed for now, or its outcome is not known yet.
 
-    `after` is how many seconds to wait before asking again; 0 leaves it to the caller.
+    `retry_after` is how many seconds to wait before retrying; 0 leaves it to the caller.
     """
 
-    what_next = "the same is tried again later"
+    consequence = "the same is tried again later"
 
     def __init__(
-        self, message: str, hint: str = "", *, reason: str = "", after: float = 0.0
+        self, message: str, hint: str = "", *, reason: str = "", retry_after: float = 0.0
     ) -> None:
         super().__init__(message, hint, reason=reason)
-        self.after = after
+        self.retry_after = retry_after
 
 
 class NodeClassNotReadyError(CloudProviderError):
-    """The node class cannot be launched from, at least not as it stands."""
+    """The node class cannot be launched from in its current state."""
 
-    what_next = "the claim is deleted, and its pods wait until the class is ready"
+    consequence = "the claim is deleted, and its pods wait until the class is ready"
 
 
 class InstanceNotFoundError(CloudProviderError):
-    """There is no such instance, or there is none any more."""
+    """The instance does not exist, or no longer exists."""
 
-    what_next = "whatever was to be done to it counts as done"
+    consequence = "whatever was to be done to it counts as done"

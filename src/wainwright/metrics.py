@@ -1,7 +1,7 @@
-"""Metrics: counters, gauges and histograms by name and labels, and the text that Prometheus reads.
+"""Metrics: counters, gauges and histograms by name and labels, and their Prometheus text format.
 
-A registry is a value that is handed around; there is none that belongs to everybody. Every metric
-is declared once, here, so that its name and labels can be looked up, and a slip in either is an
+A registry is a value that callers pass on; there is no global one. Every metric of the product is
+declared once, here, so that its name and labels can be looked up, and a misspelt label is an
 error.
 """
 
@@ -46,7 +46,7 @@ SIZE_BUCKETS: Final = (
 
 
 class MetricKind(Enum):
-    """As Prometheus calls them."""
+    """The metric types of Prometheus."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -54,10 +54,10 @@ class MetricKind(Enum):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What is measured; the declaration alone measures nothing."""
+    """A declaration of a metric; it holds no values."""
 
     name: str
-    about: str
+    help: str
     kind: MetricKind
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
@@ -65,26 +65,26 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What a histogram has seen."""
+    """The observations of a histogram."""
 
     count: int = 0
     total: float = 0.0
     buckets: tuple[int, ...] = ()
-    """How many fell into each bucket, the one without an upper bound last."""
+    """Observations in each bucket (not cumulative), the one without an upper bound last."""
 
 
 MetricLabelValues = tuple[str, ...]
 
 
 class MetricsRegistry:
-    """Everything that one process has measured."""
+    """The values of all metrics of one process."""
 
     def __init__(self) -> None:
         self._values: dict[Metric, dict[MetricLabelValues, float]] = {}
         self._distributions: dict[Metric, dict[MetricLabelValues, Distribution]] = {}
 
     def add(self, metric: Metric, amount: float = 1.0, /, **labels: str) -> None:
-        """Counts up."""
+        """Increases a counter."""
         key = _key(metric, labels, MetricKind.COUNTER)
         if amount < 0:
             raise ValueError(f"{metric.name} is a counter and cannot go down by {-amount}")
@@ -92,44 +92,46 @@ class MetricsRegistry:
         values[key] = values.get(key, 0.0) + amount
 
     def set(self, metric: Metric, value: float, /, **labels: str) -> None:
-        """States what a gauge stands at."""
+        """Sets a gauge."""
         self._values.setdefault(metric, {})[_key(metric, labels, MetricKind.GAUGE)] = value
 
-    def forget(self, metric: Metric, /, **labels: str) -> None:
-        """Takes away a gauge whose object is gone."""
+    def remove(self, metric: Metric, /, **labels: str) -> None:
+        """Removes a gauge whose object is gone."""
         self._values.get(metric, {}).pop(_key(metric, labels, MetricKind.GAUGE), None)
 
     def observe(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Adds one observation to a histogram."""
         key = _key(metric, labels, MetricKind.HISTOGRAM)
-        known = self._distributions.setdefault(metric, {})
-        seen = known.get(key) or Distribution(buckets=(0,) * (len(metric.buckets) + 1))
-        place = bisect_left(metric.buckets, value)
-        buckets = (*seen.buckets[:place], seen.buckets[place] + 1, *seen.buckets[place + 1 :])
-        known[key] = Distribution(count=seen.count + 1, total=seen.total + value, buckets=buckets)
+        distributions = self._distributions.setdefault(metric, {})
+        old = distributions.get(key) or Distribution(buckets=(0,) * (len(metric.buckets) + 1))
+        bucket = bisect_left(metric.buckets, value)
+        buckets = (*old.buckets[:bucket], old.buckets[bucket] + 1, *old.buckets[bucket + 1 :])
+        distributions[key] = Distribution(
+            count=old.count + 1, total=old.total + value, buckets=buckets
+        )
 
     def value(self, metric: Metric, /, **labels: str) -> float:
-        """What a counter or gauge stands at; nothing counted yet is zero."""
+        """The value of a counter or gauge; zero if it was never set."""
         return self._values.get(metric, {}).get(_key(metric, labels, metric.kind), 0.0)
 
     def distribution(self, metric: Metric, /, **labels: str) -> Distribution:
-        known = self._distributions.get(metric, {})
-        return known.get(_key(metric, labels, MetricKind.HISTOGRAM), Distribution())
+        distributions = self._distributions.get(metric, {})
+        return distributions.get(_key(metric, labels, MetricKind.HISTOGRAM), Distribution())
 
     def exposition(self) -> str:
-        """All of it in the text format of Prometheus, in the order of names and labels."""
+        """All values in the Prometheus text format, sorted by name and labels."""
         metrics = sorted({*self._values, *self._distributions}, key=lambda metric: metric.name)
         return "".join(f"{line}\n" for metric in metrics for line in self._lines(metric))
 
     def _lines(self, metric: Metric) -> Iterator[str]:
-        yield f"# HELP {metric.name} {_escaped(metric.about)}"
+        yield f"# HELP {metric.name} {_escape(metric.help)}"
         yield f"# TYPE {metric.name} {metric.kind.value}"
         for labels, value in sorted(self._values.get(metric, {}).items()):
-            yield f"{metric.name}{_braces(metric, labels)} {_number(value)}"
-        for labels, seen in sorted(
+            yield f"{metric.name}{_format_labels(metric, labels)} {_format_number(value)}"
+        for labels, distribution in sorted(
             self._distributions.get(metric, {}).items(), key=lambda item: item[0]
         ):
-            yield from _histogram(metric, labels, seen)
+            yield from _histogram_lines(metric, labels, distribution)
 
 
 def _key(metric: Metric, labels: dict[str, str], kind: MetricKind) -> MetricLabelValues:
@@ -140,65 +142,67 @@ def _key(metric: Metric, labels: dict[str, str], kind: MetricKind) -> MetricLabe
     return tuple(labels[name] for name in metric.labels)
 
 
-def _histogram(metric: Metric, labels: MetricLabelValues, seen: Distribution) -> Iterator[str]:
-    bounds = [*map(_number, metric.buckets), "+Inf"]
-    for bound, count in zip(bounds, accumulate(seen.buckets), strict=True):
-        yield f"{metric.name}_bucket{_braces(metric, labels, le=bound)} {count}"
-    yield f"{metric.name}_sum{_braces(metric, labels)} {_number(seen.total)}"
-    yield f"{metric.name}_count{_braces(metric, labels)} {seen.count}"
+def _histogram_lines(
+    metric: Metric, labels: MetricLabelValues, distribution: Distribution
+) -> Iterator[str]:
+    bounds = [*map(_format_number, metric.buckets), "+Inf"]
+    for bound, count in zip(bounds, accumulate(distribution.buckets), strict=True):
+        yield f"{metric.name}_bucket{_format_labels(metric, labels, le=bound)} {count}"
+    yield f"{metric.name}_sum{_format_labels(metric, labels)} {_format_number(distribution.total)}"
+    yield f"{metric.name}_count{_format_labels(metric, labels)} {distribution.count}"
 
 
-def _braces(metric: Metric, labels: MetricLabelValues, **more: str) -> str:
+def _format_labels(metric: Metric, labels: MetricLabelValues, **more: str) -> str:
     pairs = [*zip(metric.labels, labels, strict=True), *more.items()]
-    inside = ",".join(f'{name}="{_escaped(value, quotes=True)}"' for name, value in pairs)
+    inside = ",".join(f'{name}="{_escape(value, quotes=True)}"' for name, value in pairs)
     return f"{{{inside}}}" if inside else ""
 
 
-def _escaped(text: str, *, quotes: bool = False) -> str:
+def _escape(text: str, *, quotes: bool = False) -> str:
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
     return escaped.replace('"', '\\"') if quotes else escaped
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)
 
 
 CLOUD_DURATION: Final = Metric(
     name="karpenter_cloudprovider_duration_seconds",
-    about="How long a call to the cloud took, each attempt by itself.",
+    help="How long a call to the cloud took, each attempt by itself.",
     kind=MetricKind.HISTOGRAM,
     labels=("controller", "method", "provider"),
     buckets=DURATION_BUCKETS,
 )
 CLOUD_ERRORS: Final = Metric(
     name="karpenter_cloudprovider_errors_total",
-    about="Calls to the cloud that were answered with an error, or not at all.",
+    help="Calls to the cloud that were answered with an error, or not at all.",
     kind=MetricKind.COUNTER,
     labels=("controller", "method", "provider", "error"),
 )
 BATCH_SIZE: Final = Metric(
     name="karpenter_cloudprovider_batcher_batch_size",
-    about="How many requests went into one call.",
+    help="How many requests went into one call.",
     kind=MetricKind.HISTOGRAM,
     labels=("batcher_name",),
     buckets=SIZE_BUCKETS,
 )
 BATCH_TIME: Final = Metric(
     name="karpenter_cloudprovider_batcher_batch_time_seconds",
-    about="How long the first request of a batch waited for the others.",
+    help="How long the first request of a batch waited for the others.",
     kind=MetricKind.HISTOGRAM,
     labels=("batcher_name",),
     buckets=DURATION_BUCKETS,
 )
 CLOUD_RETRIES: Final = Metric(
     name="wainwright_cloudprovider_retries_total",
-    about="Calls that were repeated, by the error that made it necessary.",
+    help="Calls that were repeated, by the error that made it necessary.",
     kind=MetricKind.COUNTER,
     labels=("method", "error"),
 )
 CLOUD_RATE_LIMIT_WAIT: Final = Metric(
     name="wainwright_cloudprovider_paced_seconds",
-    about="How long calls waited so as to stay below the cloud's limits.",
+    help="How long calls waited so as to stay below the cloud's limits.",
     kind=MetricKind.HISTOGRAM,
     labels=("method",),
     buckets=DURATION_BUCKETS,
@@ -207,7 +211,7 @@ CLOUD_RATE_LIMIT_WAIT: Final = Metric(
 
 INSTANCE_LAUNCH_FAILURES: Final = Metric(
     name="karpenter_cloudprovider_instance_launch_failures_total",
-    about="Pools that EC2 could not launch from, by what it said.",
+    help="Pools that EC2 could not launch from, by what it said.",
     kind=MetricKind.COUNTER,
     labels=("zone", "zone_id", "capacity_type", "reason"),
 )
@@ -215,7 +219,7 @@ INSTANCE_LAUNCH_FAILURES: Final = Metric(
 
 INTERRUPTION_MESSAGES_RECEIVED: Final = Metric(
     name="karpenter_interruption_received_messages_total",
-    about="Messages of the interruption queue, by what they announce.",
+    help="Messages of the interruption queue, by what they announce.",
     kind=MetricKind.COUNTER,
     labels=("message_type",),
 )
@@ -223,14 +227,14 @@ INTERRUPTION_MESSAGES_RECEIVED: Final = Metric(
 
 INTERRUPTION_MESSAGES_DELETED: Final = Metric(
     name="karpenter_interruption_deleted_messages_total",
-    about="Messages that were dealt with and removed from the queue.",
+    help="Messages that were dealt with and removed from the queue.",
     kind=MetricKind.COUNTER,
 )
 
 
 INTERRUPTION_QUEUE_DURATION: Final = Metric(
     name="karpenter_interruption_message_queue_duration_seconds",
-    about="How long messages lay in the queue before they were read.",
+    help="How long messages lay in the queue before they were read.",
     kind=MetricKind.HISTOGRAM,
     buckets=DURATION_BUCKETS,
 )
@@ -238,7 +242,7 @@ INTERRUPTION_QUEUE_DURATION: Final = Metric(
 
 UNHEALTHY_INSTANCES: Final = Metric(
     name="karpenter_interruption_instance_status_unhealthy_total",
-    about="Machines that were found unhealthy or due for maintenance, once for each time.",
+    help="Machines that were found unhealthy or due for maintenance, once for each time.",
     kind=MetricKind.COUNTER,
     labels=("category",),
 )

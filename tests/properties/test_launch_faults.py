@@ -1,8 +1,9 @@
-"""Whatever fails, and wherever the process dies: nothing is lost, paid twice or over-committed.
+"""Whatever fails, and wherever the process dies: no instance is lost, duplicated or over-committed.
 
-A controller launches claims through a provider while calls are throttled, replies get lost, pools
-run dry, users delete claims, and the process crashes between any two calls; its successor knows
-only what was written down. Once all is quiet every machine has a claim, and each claim a machine.
+A controller launches claims through a provider while calls are throttled, responses get lost,
+offerings run out of capacity, users delete claims, and the process crashes between any two calls;
+its successor has only the recorded state. After the faults end every instance has a claim, and each
+claim an instance.
 """
 
 import asyncio
@@ -39,9 +40,9 @@ from wainwright.model.node_claim import LaunchRecord
 from wainwright.model.requirements import Requirements
 
 SEEDS = 100 if os.environ.get("HYPOTHESIS_PROFILE") == "ci" else 200
-TROUBLE = 120.0  # seconds for which calls fail
-PLACES = 3  # of the reservation
-WANTS = (
+FAULT_SECONDS = 120.0  # seconds for which calls fail
+RESERVED_INSTANCES = 3  # of the reservation
+REQUIREMENTS = (
     ONLY_RESERVED,
     claim_requirements(capacity=RESERVED, zone=A),
     claim_requirements(capacity=SPOT),
@@ -65,76 +66,82 @@ FAILURES: tuple[dict[str, Any], ...] = (
 
 
 class CrashPoint:
-    """A process that dies at its n-th step towards the outside."""
+    """A process that dies at its n-th external step."""
 
     def __init__(self, steps: int | None) -> None:
-        self._left = steps
+        self._remaining_steps = steps
         self.dead = asyncio.Event()
 
     async def step(self) -> None:
-        """Never comes back from the last one."""
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
+        """Never returns from the last one."""
+        if self._remaining_steps is not None:
+            self._remaining_steps -= 1
+            if self._remaining_steps <= 0:
                 self.dead.set()
         if self.dead.is_set():
             await asyncio.Event().wait()
 
 
 class FaultTrial:
-    """One world with its troubles; everything about it comes from the seed."""
+    """An account with faults; everything in it is derived from the seed."""
 
     def __init__(self, clock: VirtualClock, seed: int) -> None:
-        self.random = chance = Random(seed)
+        self.random = random = Random(seed)
         self.clock = clock
         self.waves = sorted(
             (
-                (EPOCH + chance.uniform(0, TROUBLE / 2), chance.randint(1, 4), chance.choice(WANTS))
-                for _ in range(chance.randint(1, 5))
+                (
+                    EPOCH + random.uniform(0, FAULT_SECONDS / 2),
+                    random.randint(1, 4),
+                    random.choice(REQUIREMENTS),
+                )
+                for _ in range(random.randint(1, 5))
             ),
             key=lambda wave: wave[0],
         )
-        settings = _settings(chance, [due for due, _, _ in self.waves])
+        settings = _settings(random, [due for due, _, _ in self.waves])
         self.scene = ProviderScene(
-            clock, reservation_object(1, PLACES), settings=settings, seed=seed
+            clock, reservation_object(1, RESERVED_INSTANCES), settings=settings, seed=seed
         )
-        cluster = msgspec.structs.replace(self.scene.setup.cluster, dry_runs=False)
-        self.scene.setup = msgspec.structs.replace(self.scene.setup, cluster=cluster)
+        cluster = msgspec.structs.replace(self.scene.options.cluster, dry_runs=False)
+        self.scene.options = msgspec.structs.replace(self.scene.options, cluster=cluster)
         self.scene.use(**RESERVATION_SELECTOR, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         self.claims = self.scene.store.claims
         self.number = 0
         self.codes: list[str] = []
 
-    def add(self, wanted: Requirements) -> None:
+    def add(self, requirements: Requirements) -> None:
         self.number += 1
-        self.scene.store.keep(node_claim(self.number, wanted))
+        self.scene.store.add(node_claim(self.number, requirements))
 
     async def wave(self) -> None:
-        """Pods come, and claims for them."""
-        due, count, wanted = self.waves[0]
+        """Adds the claims of the next wave when it is due."""
+        due, count, requirements = self.waves[0]
         await self.clock.sleep(max(0.0, due - self.clock.now()))
         del self.waves[0]
         for _ in range(count):
-            self.add(wanted)
+            self.add(requirements)
 
     def check(self) -> None:
-        """At every moment: every machine is the only one of some claim that asked for it."""
-        asked: dict[str, list[str]] = {}
-        for uid, mark in self.scene.store.recorded:
-            asked.setdefault(mark.batch, []).append(uid)
-        wanted = [asked.get(each.tags[BATCH_TAG], []) for each in self.scene.running()]
-        assert one_each(wanted), "paid twice"
+        """Invariant: every running instance can be matched to a claim of its own."""
+        claims_by_batch: dict[str, list[str]] = {}
+        for uid, record in self.scene.store.recorded:
+            claims_by_batch.setdefault(record.batch, []).append(uid)
+        requirements = [
+            claims_by_batch.get(each.tags[BATCH_TAG], []) for each in self.scene.running()
+        ]
+        assert has_perfect_matching(requirements), "paid twice"
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         for _ in range(self.random.randint(0, 3)):
-            await self.live(CrashPoint(self.random.randint(1, 80)))
-        await self.live(CrashPoint(None))
+            await self.run_process(CrashPoint(self.random.randint(1, 80)))
+        await self.run_process(CrashPoint(None))
 
-    async def live(self, fate: CrashPoint) -> None:
-        """One life of the process, to its end or to the end of its work."""
-        work = asyncio.ensure_future(Process(self, fate).run())
-        death = asyncio.ensure_future(fate.dead.wait())
-        await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+    async def run_process(self, crash_point: CrashPoint) -> None:
+        """Runs one process until it crashes or has finished."""
+        work = asyncio.ensure_future(Process(self, crash_point).run())
+        crash = asyncio.ensure_future(crash_point.dead.wait())
+        await asyncio.wait([work, crash], return_when=asyncio.FIRST_COMPLETED)
         if work.done():
             work.result()
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -146,15 +153,15 @@ class FaultTrial:
 class Process:
     """A provider and a controller that uses it; neither survives a crash."""
 
-    def __init__(self, trial: FaultTrial, fate: CrashPoint) -> None:
+    def __init__(self, trial: FaultTrial, crash_point: CrashPoint) -> None:
         self._trial = trial
-        self._fate = fate
+        self._crash_point = crash_point
         self._claims = trial.claims
         self._clock = trial.clock
         self._cloud: AwsCloudProvider = trial.scene.provider(seam=self, launch_log=self)
-        self._awake = False
+        self._refreshed = False
 
-    # What the provider sees of the outside
+    # The external interfaces of the provider
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
         await self._step()
@@ -168,37 +175,37 @@ class Process:
         return answer
 
     async def _step(self) -> None:
-        """To die while the catalogue is fetched would be too easy."""
-        if self._awake:
-            await self._fate.step()
+        """Crashes while the catalog is fetched are not interesting."""
+        if self._refreshed:
+            await self._crash_point.step()
 
-    async def record(self, claim: str, mark: LaunchRecord) -> None:
-        await self._fate.step()
-        await self._trial.scene.store.record(claim, mark)
-        await self._fate.step()
+    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
+        await self._crash_point.step()
+        await self._trial.scene.store.record(claim, launch_record)
+        await self._crash_point.step()
 
-    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
-        return await self._trial.scene.store.batch(identity)
+    async def batch_entries(self, batch: str) -> Sequence[LaunchLogEntry]:
+        return await self._trial.scene.store.batch_entries(batch)
 
-    # What a controller does
+    # The controller
 
     async def run(self) -> None:
         await self._cloud.refresh()
-        self._awake = True
-        found = await self._cloud.recover(list(self._claims.values()))
-        for uid, instance in found.found.items():
-            await self._written(uid, instance.id)
-        loops = [self._collect(), self._regret(), self._launch_all()]
+        self._refreshed = True
+        recovered = await self._cloud.recover(list(self._claims.values()))
+        for uid, instance in recovered.instances.items():
+            await self._store_instance(uid, instance.id)
+        loops = [self._collect_garbage(), self._delete_claims(), self._launch_all()]
         tasks = [asyncio.ensure_future(each) for each in loops]
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
         for task in others:
             task.cancel()
-        await self._quiet()
+        await self._wait_until_quiet()
 
     async def _launch_all(self) -> None:
-        """Each claim as it comes, all at the same time."""
+        """Launches each claim when it is added, all concurrently."""
         launches: dict[str, asyncio.Task[None]] = {}
         while self._trial.waves or not all(each.instance for each in self._claims.values()):
             for uid in sorted(self._claims.keys() - launches.keys()):
@@ -210,28 +217,28 @@ class Process:
         await asyncio.gather(*launches.values())
 
     async def _launch(self, uid: str) -> None:
-        seen = self._claims[uid]  # and never again: what controllers see lags behind
+        seen = self._claims[uid]  # read once: the controller's cache lags behind
         while uid in self._claims and not self._claims[uid].instance:
             try:
                 instance = await self._cloud.launch(seen)
             except TemporarilyUnavailableError as error:
-                await self._clock.sleep(error.after or 5.0)
+                await self._clock.sleep(error.retry_after or 5.0)
             except CloudProviderError:
                 self._replace(uid)
             else:
-                await self._written(uid, instance.id)
+                await self._store_instance(uid, instance.id)
 
     def _replace(self, uid: str) -> None:
-        """Not to be had: its pods are planned anew, and do with something else."""
+        """No capacity: the claim is deleted, and its pods may get an on-demand claim instead."""
         if self._claims.pop(uid, None) is not None and self._trial.random.random() < 0.5:
             self._trial.add(claim_requirements(capacity=ON_DEMAND))
 
-    async def _written(self, uid: str, instance: str) -> None:
-        await self._fate.step()
-        self._trial.scene.store.launched(uid, instance)
+    async def _store_instance(self, uid: str, instance: str) -> None:
+        await self._crash_point.step()
+        self._trial.scene.store.set_instance(uid, instance)
 
-    async def _regret(self) -> None:
-        """Users delete claims whenever they like."""
+    async def _delete_claims(self) -> None:
+        """Users delete claims at random times."""
         while True:
             await self._clock.sleep(self._trial.random.expovariate(1 / 20))
             if self._claims:
@@ -239,14 +246,14 @@ class Process:
                 if gone.instance:
                     await self._terminate(gone.instance)
 
-    async def _collect(self) -> None:
+    async def _collect_garbage(self) -> None:
         while True:
             await self._clock.sleep(10.0)
             try:
-                find_garbage = await self._cloud.find_garbage(list(self._claims.values()))
+                garbage = await self._cloud.find_garbage(list(self._claims.values()))
             except TemporarilyUnavailableError:
                 continue
-            await asyncio.gather(*(self._terminate(each.id) for each in find_garbage))
+            await asyncio.gather(*(self._terminate(each.id) for each in garbage))
 
     async def _terminate(self, instance: str) -> None:
         while True:
@@ -257,66 +264,66 @@ class Process:
             except TemporarilyUnavailableError:
                 await self._clock.sleep(5.0)
 
-    async def _quiet(self) -> None:
-        await self._clock.sleep(max(0.0, EPOCH + TROUBLE - self._clock.now()))
+    async def _wait_until_quiet(self) -> None:
+        await self._clock.sleep(max(0.0, EPOCH + FAULT_SECONDS - self._clock.now()))
         for _ in range(2):
             await self._clock.sleep(60.0)
             for each in await self._cloud.find_garbage(list(self._claims.values())):
                 await self._terminate(each.id)
 
 
-def one_each(wanted: Sequence[Sequence[str]]) -> bool:
-    """Whether everybody can have something of what they want, and nobody the same."""
-    given: dict[str, int] = {}
+def has_perfect_matching(requirements: Sequence[Sequence[str]]) -> bool:
+    """Whether there is a matching that gives every instance a claim of its own."""
+    owner: dict[str, int] = {}
 
-    def gets(who: int, refused: set[str]) -> bool:
-        for each in wanted[who]:
-            if each not in refused:
-                refused.add(each)
-                if each not in given or gets(given[each], refused):
-                    given[each] = who
+    def assign(instance_number: int, tried: set[str]) -> bool:
+        for each in requirements[instance_number]:
+            if each not in tried:
+                tried.add(each)
+                if each not in owner or assign(owner[each], tried):
+                    owner[each] = instance_number
                     return True
         return False
 
-    return all(gets(who, set()) for who in range(len(wanted)))
+    return all(assign(instance_number, set()) for instance_number in range(len(requirements)))
 
 
-def _settings(chance: Random, waves: Sequence[float]) -> EmulatorSettings:
-    """Troubles, each for a while, and most of them when they hurt."""
+def _settings(random: Random, waves: Sequence[float]) -> EmulatorSettings:
+    """Faults, each for a while, mostly around the waves of claims."""
     return EmulatorSettings(
-        latency=chance.choice([0.0, 0.02, 0.5]),
-        faults=tuple(_fault(chance, waves) for _ in range(chance.randint(0, 6))),
+        latency=random.choice([0.0, 0.02, 0.5]),
+        faults=tuple(_fault(random, waves) for _ in range(random.randint(0, 6))),
         throttling=(RateLimit(operation="CreateFleet", rate=0.5, burst=2),)
-        if chance.random() < 0.2
+        if random.random() < 0.2
         else (),
         capacity_rules=tuple(
-            CapacityRule(instanceType=kind, capacityType=offering_group, free=chance.randint(0, 3))
+            CapacityRule(instanceType=kind, capacityType=offering_group, free=random.randint(0, 3))
             for kind in ("m5.*", "c5.*", "m6g.*")
             for offering_group in (ON_DEMAND, SPOT)
-            if chance.random() < 0.4
+            if random.random() < 0.4
         ),
         timings=InstanceTimings(
-            visibility_delay=DelayDistribution(median=chance.choice([0.0, 0.0, 3.0, 20.0]))
+            visibility_delay=DelayDistribution(median=random.choice([0.0, 0.0, 3.0, 20.0]))
         ),
     )
 
 
-def _fault(chance: Random, waves: Sequence[float]) -> FaultRule:
-    start = chance.choice(waves) + chance.uniform(-3.0, 3.0)
+def _fault(random: Random, waves: Sequence[float]) -> FaultRule:
+    start = random.choice(waves) + random.uniform(-3.0, 3.0)
     return FaultRule(
-        operation=chance.choice(FAILING),
-        probability=chance.choice([0.3, 0.7, 1.0, 1.0]),
+        operation=random.choice(FAILING),
+        probability=random.choice([0.3, 0.7, 1.0, 1.0]),
         start=start,
-        end=start + chance.uniform(1, TROUBLE / 3),
-        **chance.choice(FAILURES),
+        end=start + random.uniform(1, FAULT_SECONDS / 3),
+        **random.choice(FAILURES),
     )
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_once_things_are_quiet_every_machine_has_its_claim(seed: int) -> None:
+def test_after_faults_end_every_instance_has_its_claim(seed: int) -> None:
     async def main(clock: VirtualClock) -> FaultTrial:
         trial = FaultTrial(clock, seed)
-        await trial.play()
+        await trial.run()
         return trial
 
     trial = run_in_virtual_time(main)

@@ -1,5 +1,5 @@
 """AWS for tests of the provider: scripted and checked APIs, and node classes resolved in an
-emulated account with a cluster in it.
+emulated account that has a cluster.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -12,13 +12,18 @@ from botocore.validate import ParamValidator
 
 from wainwright.api.catalog_documents import Cloud, CloudReservation, CloudSpec
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
-from wainwright.aws.api.seam import AwsResponse, Params, Seam
+from wainwright.aws.api.seam import AwsResponse, Params, Seam, tag_specifications
 from wainwright.aws.api.services import AwsServices
 from wainwright.aws.cluster_config import ClusterConfig
+from wainwright.aws.launchtemplate.template_data import LaunchTemplate
 from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
 from wainwright.aws.nodeclass.resolver import NodeClassResolver
 from wainwright.aws.nodeclass.status import ResolvedNodeClass, to_status
-from wainwright.aws.nodeclass.validation import MinimalDryRunTemplates
+from wainwright.aws.nodeclass.validation import (
+    DryRunTemplate,
+    dry_run_type,
+    standard_images_first,
+)
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.clock import Clock, VirtualClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -30,7 +35,7 @@ ScriptedReply = AwsResponse | AwsError | Callable[[Params], AwsResponse]
 
 
 def run_in_virtual_time(main: Callable[[VirtualClock], Coroutine[Any, Any, Result]]) -> Result:
-    """Runs a test in virtual time, and tidies up after it."""
+    """Runs a test in virtual time, and closes the clock after it."""
     clock = VirtualClock()
     try:
         return clock.run(main(clock))
@@ -39,7 +44,7 @@ def run_in_virtual_time(main: Callable[[VirtualClock], Coroutine[Any, Any, Resul
 
 
 class ScriptedApi:
-    """Answers each operation with its replies in order, the last one for ever."""
+    """Returns the replies of each operation in order, the last one for ever."""
 
     def __init__(self, replies: Mapping[str, Iterable[ScriptedReply] | ScriptedReply]) -> None:
         self._replies = {name: _as_list(given) for name, given in replies.items()}
@@ -54,12 +59,12 @@ class ScriptedApi:
             raise reply
         return reply(params) if callable(reply) else dict(reply)
 
-    def asked(self, operation: str) -> list[Params]:
+    def calls_to(self, operation: str) -> list[Params]:
         return [params for name, params in self.calls if name == operation]
 
 
 class CheckedApi:
-    """A seam whose requests are held to botocore's models and written down."""
+    """A seam whose requests are checked against botocore's models and recorded."""
 
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
@@ -70,12 +75,12 @@ class CheckedApi:
         self.calls.append((operation, params))
         return await self._seam.call(service, operation, params)
 
-    def asked(self, operation: str) -> list[Params]:
+    def calls_to(self, operation: str) -> list[Params]:
         return [params for name, params in self.calls if name == operation]
 
 
 def check_params(service: str, operation: str, params: Params) -> None:
-    """AssertionError where AWS's own description of the call does not allow these parameters."""
+    """AssertionError if AWS's API model does not allow these parameters."""
     shape = _model(service).operation_model(operation).input_shape
     report = ParamValidator().validate(params, shape)
     assert not report.has_errors(), report.generate_report()
@@ -100,7 +105,7 @@ SMALL_CLOUD = CloudSpec(region="us-east-1", instanceTypes=["m5.large", "m6g.larg
 def discovered_node_class(
     name: str = "default", *, uid: str = "", generation: int = 1, **spec: Any
 ) -> EC2NodeClass:
-    """A class that selects what the emulated account has by tag; None takes a field away."""
+    """A class that selects the emulated account's resources by tag; None removes a field."""
     stated = {
         "amiSelectorTerms": [{"alias": "al2023@latest"}],
         "subnetSelectorTerms": [{"tags": DISCOVERY}],
@@ -115,8 +120,32 @@ def discovered_node_class(
     return msgspec.convert(written, EC2NodeClass)
 
 
+class MinimalDryRunTemplates:
+    """Dry-run templates without a catalog: only image, profile and security groups."""
+
+    def __init__(self, templates: LaunchTemplateProvider, cluster: ClusterConfig) -> None:
+        self._templates = templates
+        self._cluster = cluster
+
+    async def ensure_template(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
+    ) -> DryRunTemplate:
+        tags = self._cluster.class_tags(node_class.metadata.name, node_class.spec.tags)
+        image = standard_images_first(resolved.images)[0]
+        data = {
+            "ImageId": image.id,
+            "IamInstanceProfile": {"Name": resolved.profile},
+            "NetworkInterfaces": [
+                {"DeviceIndex": 0, "Groups": [each.id for each in resolved.security_groups]}
+            ],
+            "TagSpecifications": tag_specifications(tags, "network-interface"),
+        }
+        name = await self._templates.ensure(LaunchTemplate(data=data, tags=tags))
+        return DryRunTemplate(name=name, image=image, instance_type=dry_run_type(image))
+
+
 class ResolverBench:
-    """A resolver at work in an account of its own."""
+    """A NodeClassResolver in an emulated account."""
 
     def __init__(
         self,
@@ -142,16 +171,16 @@ class ResolverBench:
     async def resolve(self, wanted: EC2NodeClass) -> ResolvedNodeClass:
         return await self.resolver.resolve(wanted)
 
-    def ask(self, service: str, operation: str, **params: Any) -> dict[str, Any]:
-        """What somebody else does in the account."""
+    def call_api(self, service: str, operation: str, **params: Any) -> dict[str, Any]:
+        """A call of another client of the account."""
         return self.cloud.answer(service, operation, params)
 
     def count(self, operation: str) -> int:
-        return len(self.seam.asked(operation))
+        return len(self.seam.calls_to(operation))
 
 
 def with_status(wanted: EC2NodeClass, resolved: ResolvedNodeClass) -> EC2NodeClass:
-    """The class as it is read back from the cluster."""
+    """The class as read back from the cluster."""
     return msgspec.structs.replace(wanted, status=to_status(resolved))
 
 

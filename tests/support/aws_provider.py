@@ -1,6 +1,4 @@
-"""A provider at work in an emulated account: claims that are kept, what is requested for them, and
-what becomes of them.
-"""
+"""A provider in an emulated account: stored claims, the requests for them, and their outcomes."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -34,22 +32,21 @@ from wainwright.errors import TemporarilyUnavailableError
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, ON_DEMAND, RESERVED, SPOT, ZONE
 from wainwright.model.node_claim import LaunchRecord, NodeClaim
-from wainwright.model.requirements import RequirementEntry as Asked
-from wainwright.model.requirements import Requirements
+from wainwright.model.requirements import RequirementEntry, Requirements
 
 
 def running_instance(identity: str = "i-1", **fields: Any) -> Ec2Instance:
-    """One that runs; with a reservation id it was launched into that reservation."""
+    """A running instance; with a reservation id it was launched into that reservation."""
     stated: dict[str, Any] = {
         "id": identity,
         "state": "running",
         "instance_type": "m5.large",
         "image_id": "ami-1",
         "zone": "us-east-1a",
-        "launched": EPOCH,
+        "launched_at": EPOCH,
         "subnet_id": "subnet-1",
         "security_groups": frozenset({"sg-1"}),
-        "preference": RESERVATIONS_ONLY if fields.get("reservation_id") else "",
+        "reservation_preference": RESERVATIONS_ONLY if fields.get("reservation_id") else "",
     }
     return Ec2Instance(**(stated | fields))
 
@@ -63,12 +60,12 @@ POOL_NAME = "web"
 
 
 def reservation_object(
-    number: int, total: int, kind: str = "m5.large", zone: str = A, **more: Any
+    number: int, total: int, instance_type: str = "m5.large", zone: str = A, **more: Any
 ) -> Any:
-    """A reservation that a class with `RESERVING` selects."""
+    """A reservation that a class with `RESERVATION_SELECTOR` selects."""
     return CloudReservation(
         id=f"cr-{number:08}",
-        instanceType=kind,
+        instanceType=instance_type,
         availabilityZone=zone,
         total=total,
         tags={"team": "web"},
@@ -77,8 +74,8 @@ def reservation_object(
     )
 
 
-def claim_requirements(*entries: Asked, **labels: str) -> Requirements:
-    """Requirements from entries, and labels that must have one value."""
+def claim_requirements(*entries: RequirementEntry, **labels: str) -> Requirements:
+    """Requirements from entries, and from labels with one allowed value."""
     names = {"zone": ZONE, "capacity": CAPACITY_TYPE}
     single = [(names[key], "In", (value,), None) for key, value in labels.items()]
     return Requirements.from_entries([*entries, *single])
@@ -87,49 +84,49 @@ def claim_requirements(*entries: Asked, **labels: str) -> Requirements:
 ONLY_RESERVED = claim_requirements(capacity=RESERVED)
 
 
-def node_claim(number: int = 1, wanted: Requirements | None = None, **more: Any) -> NodeClaim:
+def node_claim(number: int = 1, requirements: Requirements | None = None, **more: Any) -> NodeClaim:
     fields: dict[str, Any] = {
         "name": f"{POOL_NAME}-{number}",
         "uid": f"uid-{number}",
         "pool": POOL_NAME,
         "node_class": "default",
-        "requirements": wanted or Requirements(),
+        "requirements": requirements or Requirements(),
         "requests": {"cpu": 500, "memory": 1 << 30},
     }
     return NodeClaim(**(fields | more))
 
 
 class ClaimStore:
-    """Claims as the cluster keeps them; a ledger that reads what it has written."""
+    """Claims as stored in the cluster; a launch log that is immediately consistent."""
 
     def __init__(self, claims: Iterable[NodeClaim] = ()) -> None:
         self.claims = {each.uid: each for each in claims}
         self.recorded: list[tuple[str, LaunchRecord]] = []
 
-    async def record(self, claim: str, mark: LaunchRecord) -> None:
+    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
         if claim not in self.claims:
             raise TemporarilyUnavailableError(f"there is no claim {claim}", reason="Conflict")
-        self.recorded.append((claim, mark))
-        self.claims[claim] = msgspec.structs.replace(self.claims[claim], mark=mark)
+        self.recorded.append((claim, launch_record))
+        self.claims[claim] = msgspec.structs.replace(self.claims[claim], mark=launch_record)
 
-    async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
+    async def batch_entries(self, batch: str) -> Sequence[LaunchLogEntry]:
         return [
-            LaunchLogEntry(claim=each.uid, mark=each.mark, instance=each.instance)
+            LaunchLogEntry(claim=each.uid, launch_record=each.mark, instance=each.instance)
             for each in self.claims.values()
-            if each.mark is not None and each.mark.batch == identity
+            if each.mark is not None and each.mark.batch == batch
         ]
 
-    def keep(self, claim: NodeClaim) -> NodeClaim:
+    def add(self, claim: NodeClaim) -> NodeClaim:
         self.claims[claim.uid] = claim
         return claim
 
-    def launched(self, uid: str, instance: str) -> None:
+    def set_instance(self, uid: str, instance: str) -> None:
         if uid in self.claims:
             self.claims[uid] = msgspec.structs.replace(self.claims[uid], instance=instance)
 
 
 class ProviderScene:
-    """An account, a store that outlives the provider, and a provider."""
+    """An emulated account, a claim store that outlives the provider, and a provider."""
 
     def __init__(
         self,
@@ -154,7 +151,7 @@ class ProviderScene:
         self.seam = CheckedApi(self.emulated)
         self.store = ClaimStore()
         self.metrics = MetricsRegistry()
-        self.setup = ProviderOptions(
+        self.options = ProviderOptions(
             cluster=ClusterConfig(name="wain", region="us-east-1"), queue="wain"
         )
         self.classes: list[EC2NodeClass] = [discovered_node_class()]
@@ -164,14 +161,16 @@ class ProviderScene:
     def provider(
         self, seam: Seam | None = None, launch_log: LaunchLog | None = None
     ) -> AwsCloudProvider:
-        """Another process, which knows nothing but what is written down."""
-        layers = with_middleware(seam or self.seam, self.clock, Random(0), self.metrics)
-        world = ProviderEnvironment(
-            seam=layers, launch_log=launch_log or self.store, clock=self.clock, metrics=self.metrics
+        """A provider as after a restart: it shares only the account and the store."""
+        environment = ProviderEnvironment(
+            seam=with_middleware(seam or self.seam, self.clock, Random(0), self.metrics),
+            launch_log=launch_log or self.store,
+            clock=self.clock,
+            metrics=self.metrics,
         )
-        made = AwsCloudProvider(world, self.setup)
-        self.declare(made)
-        return made
+        provider = AwsCloudProvider(environment, self.options)
+        self.declare(provider)
+        return provider
 
     def declare(self, cloud: CloudProvider | None = None) -> None:
         (cloud or self.cloud).declare(
@@ -183,34 +182,34 @@ class ProviderScene:
         )
 
     def use(self, **spec: Any) -> None:
-        """Another class in place of the one there was."""
+        """Replaces the class."""
         self.classes = [discovered_node_class(**spec)]
         self.declare()
 
     async def launch(self, *claims: NodeClaim) -> list[Any]:
-        """What came of each: an instance, which is written down, or an error."""
+        """The outcome of each: an instance, which is stored on the claim, or an error."""
         for each in claims:
             self.store.claims.setdefault(each.uid, each)
-        asked = (self.cloud.launch(self.store.claims[each.uid]) for each in claims)
-        results = await asyncio.gather(*asked, return_exceptions=True)
+        launches = (self.cloud.launch(self.store.claims[each.uid]) for each in claims)
+        results = await asyncio.gather(*launches, return_exceptions=True)
         for each, result in zip(claims, results, strict=True):
             if not isinstance(result, BaseException):
-                self.store.launched(each.uid, result.id)
+                self.store.set_instance(each.uid, result.id)
         return results
 
-    async def one(self, wanted: NodeClaim) -> Any:
-        """The instance of a claim; its error is raised."""
-        (found,) = await self.launch(wanted)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+    async def launch_one(self, claim: NodeClaim) -> Any:
+        """The instance of a claim; raises its error."""
+        (outcome,) = await self.launch(claim)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     def fleets(self) -> list[Any]:
-        """The requests that bought something, or tried to."""
-        return [each for each in self.seam.asked("CreateFleet") if not each.get("DryRun")]
+        """The CreateFleet requests, without dry runs."""
+        return [each for each in self.seam.calls_to("CreateFleet") if not each.get("DryRun")]
 
     def running(self) -> list[Any]:
-        """Machines that are paid for."""
+        """Instances that are billed."""
         return self.emulated.services.instances.list_alive()
 
 
@@ -228,7 +227,7 @@ def run_scene(
 def run_refreshed_scene(
     test: Callable[[ProviderScene], Coroutine[Any, Any, None]], *entries: Any, **more: Any
 ) -> None:
-    """In an account whose types and prices are known, as they are after a minute."""
+    """In an account whose instance types and prices were refreshed a second time."""
 
     async def run(scene: ProviderScene) -> None:
         await scene.cloud.refresh()
@@ -247,15 +246,15 @@ M5_LARGE_ONLY = in_requirement(INSTANCE_TYPE, "m5.large")
 
 
 def unavailable_offering(
-    kind: str, zone: str | None = None, capacity_type: str | None = None
+    instance_type: str, zone: str | None = None, capacity_type: str | None = None
 ) -> dict[str, Any]:
-    """What is unavailable, as a Cloud has it."""
-    said = {"instanceType": kind, "zone": zone, "capacityType": capacity_type}
-    return {name: value for name, value in said.items() if value is not None}
+    """An entry of `unavailable` of a Cloud."""
+    entry = {"instanceType": instance_type, "zone": zone, "capacityType": capacity_type}
+    return {name: value for name, value in entry.items() if value is not None}
 
 
 def requested_overrides(fleet: Any) -> list[tuple[str, str]]:
-    """Types and zones of a request, in order."""
+    """Instance types and zones of a CreateFleet request, sorted."""
     return sorted(
         (each["InstanceType"], each["AvailabilityZone"])
         for config in fleet["LaunchTemplateConfigs"]
@@ -264,13 +263,13 @@ def requested_overrides(fleet: Any) -> list[tuple[str, str]]:
 
 
 def requested_types(fleet: Any) -> set[str]:
-    return {kind for kind, _ in requested_overrides(fleet)}
+    return {instance_type for instance_type, _ in requested_overrides(fleet)}
 
 
 def launch_template_data(scene: ProviderScene, fleet: Any) -> list[Any]:
-    """The LaunchTemplateData that a request is launched from."""
-    known = scene.emulated.services.templates.state.templates.values()
-    by_name = {each.name: each for each in known}
+    """The LaunchTemplateData of the templates of a CreateFleet request."""
+    templates = scene.emulated.services.templates.state.templates.values()
+    by_name = {each.name: each for each in templates}
     names = [
         config["LaunchTemplateSpecification"]["LaunchTemplateName"]
         for config in fleet["LaunchTemplateConfigs"]
@@ -285,7 +284,7 @@ def declare_overrides(
     overlays: tuple[Any, ...] = (),
     **labels: str,
 ) -> None:
-    """Overrides beside the class that there is."""
+    """Declares overrides, with the classes unchanged."""
     scene.cloud.declare(
         DeclaredObjects(
             node_classes=tuple(msgspec.to_builtins(each) for each in scene.classes),
@@ -306,27 +305,27 @@ def instance_type_document(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def overlay_document(name: str, key: str, *values: str, **spec: Any) -> dict[str, Any]:
-    wanted = [{"key": key, "operator": "In", "values": list(values)}]
+    requirements = [{"key": key, "operator": "In", "values": list(values)}]
     return {
         "apiVersion": "karpenter.sh/v1alpha1",
         "kind": "NodeOverlay",
         "metadata": {"name": name},
-        "spec": {"requirements": wanted, **spec},
+        "spec": {"requirements": requirements, **spec},
     }
 
 
-def boot_instance(scene: ProviderScene, instance: str) -> BootedNode:
-    """The node that becomes of a machine."""
-    parts = scene.emulated.services
-    nursery = NodeBooter(
-        region=parts.context.region,
+def boot_instance(scene: ProviderScene, instance_id: str) -> BootedNode:
+    """The node that an instance becomes."""
+    services = scene.emulated.services
+    booter = NodeBooter(
+        region=services.context.region,
         instance_types=instance_type_info.built_in_instance_types(),
-        instances=parts.instances,
-        images=parts.images,
-        eks=parts.eks,
+        instances=services.instances,
+        images=services.images,
+        eks=services.eks,
     )
-    machine = parts.instances.get(instance)
-    assert machine is not None
-    outcome = nursery.outcome(machine)
+    instance = services.instances.get(instance_id)
+    assert instance is not None
+    outcome = booter.outcome(instance)
     assert isinstance(outcome, BootedNode), outcome
     return outcome

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from wainwright.metrics import Metric, MetricKind, MetricsRegistry
 
 CALLS = Metric(
-    name="calls_total", about="Calls.", kind=MetricKind.COUNTER, labels=("method", "error")
+    name="calls_total", help="Calls.", kind=MetricKind.COUNTER, labels=("method", "error")
 )
-NODES = Metric(name="nodes", about="Nodes\nof a pool.", kind=MetricKind.GAUGE, labels=("pool",))
+NODES = Metric(name="nodes", help="Nodes\nof a pool.", kind=MetricKind.GAUGE, labels=("pool",))
 TIMES = Metric(
     name="seconds",
-    about="Seconds.",
+    help="Seconds.",
     kind=MetricKind.HISTOGRAM,
     labels=("method",),
     buckets=(0.1, 1.0),
@@ -29,12 +29,12 @@ def test_counters_add_up_by_labels() -> None:
     assert registry.value(CALLS, method="c", error="x") == 0
 
 
-def test_a_gauge_stands_where_it_was_set_until_its_object_is_gone() -> None:
+def test_a_gauge_keeps_its_value_until_it_is_removed() -> None:
     registry = MetricsRegistry()
     registry.set(NODES, 4, pool="general")
     registry.set(NODES, 2, pool="general")
     assert registry.value(NODES, pool="general") == 2
-    registry.forget(NODES, pool="general")
+    registry.remove(NODES, pool="general")
     assert 'pool="general"' not in registry.exposition()
 
 
@@ -44,12 +44,12 @@ def test_a_counter_cannot_go_down() -> None:
 
 
 @pytest.mark.parametrize("labels", [{}, {"method": "a"}, {"method": "a", "error": "x", "b": "c"}])
-def test_labels_are_those_that_were_declared(labels: dict[str, str]) -> None:
+def test_labels_must_be_those_of_the_declaration(labels: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="has the labels"):
         MetricsRegistry().add(CALLS, **labels)
 
 
-def test_a_metric_is_used_as_what_it_is() -> None:
+def test_a_metric_can_only_be_used_as_its_type() -> None:
     with pytest.raises(ValueError, match="is a gauge, not a counter"):
         MetricsRegistry().add(NODES, pool="a")
 
@@ -67,7 +67,7 @@ def test_a_histogram_counts_every_observation_in_one_bucket(values: list[float])
         assert seen.buckets[-1] == sum(value > 1.0 for value in values)
 
 
-def test_the_exposition_is_what_prometheus_reads() -> None:
+def test_the_exposition_is_prometheus_text_format() -> None:
     registry = MetricsRegistry()
     registry.observe(TIMES, 0.05, method="a")
     registry.observe(TIMES, 0.5, method="a")

@@ -1,1 +1,1 @@
-"""AWS: the cloud provider for EC2, on a narrow seam with the real API or the emulator below it."""
+"""AWS: the EC2 cloud provider, over a narrow seam to the real API or the emulator."""

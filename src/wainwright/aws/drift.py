@@ -1,14 +1,14 @@
 """Drift: whether an instance is still what its class would launch, and if not, why.
 
-Static fields are compared by hash: one number for everything about a class that its nodes got at
-their launch. The hash is ours: the first 16 hex digits of SHA-256 over the JSON of the static
-fields, keys sorted, what is empty or at its default left out, lists as sets, together with the
-image family in force and the cluster's CA. Its version is written beside it, and hashes of
-different versions say nothing about each other: a claim that another controller hashed, or an older
-one of ours, is given the new hash instead of being replaced.
+Static fields are compared by hash: one value for all settings of a class that nodes get at launch.
+It is a hash of our own: the first 16 hex digits of SHA-256 over the JSON of the static fields, with
+sorted keys, without empty and default values, lists as sets, together with the AMI family in force
+and the cluster's CA. Its version is a second annotation, and hashes of different versions are not
+comparable: a claim that was hashed by another controller, or by an older version of this one, gets
+the new hash instead of being replaced.
 
-Not in it is what selects (subnets, security groups, images, reservations, the placement group):
-what these find is compared with the instance itself.
+Selectors (subnets, security groups, images, reservations, the placement group) are not in the hash:
+the resources that they select are compared with the instance itself.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -41,16 +41,16 @@ SELECTOR_FIELDS: Final = frozenset(
 
 
 def node_class_hash(node_class: EC2NodeClass, ca_bundle: str = "") -> str:
-    """Equal for classes that make equal nodes."""
+    """Equal for classes whose static fields give equal nodes."""
     spec: dict[str, Any] = msgspec.to_builtins(node_class.spec)
     static = {key: value for key, value in spec.items() if key not in SELECTOR_FIELDS}
-    counted = [_normalize(static), resolve_ami_family(node_class.spec).value, ca_bundle]
-    text = msgspec.json.encode(counted, order="sorted")
+    hashed = [_normalize(static), resolve_ami_family(node_class.spec).value, ca_bundle]
+    text = msgspec.json.encode(hashed, order="sorted")
     return sha256(text).hexdigest()[:16]
 
 
 def hash_annotations(node_class: EC2NodeClass, ca_bundle: str = "") -> dict[str, str]:
-    """What a claim is given at its launch."""
+    """The annotations that a claim gets at its launch."""
     return {
         NODE_CLASS_HASH: node_class_hash(node_class, ca_bundle),
         NODE_CLASS_HASH_VERSION: CURRENT_HASH_VERSION,
@@ -62,7 +62,7 @@ def migrated_hash_annotations(
 ) -> dict[str, str]:
     """The annotations to set on a claim whose hash is of another version; empty otherwise.
 
-    Not for claims that have drifted already: they keep theirs, and so their reason to go.
+    Not for claims that have drifted already: they keep theirs, and so stay drifted.
     """
     same = claim.get(NODE_CLASS_HASH_VERSION) == current[NODE_CLASS_HASH_VERSION]
     return {} if same else dict(current)
@@ -77,7 +77,7 @@ def _normalize(value: Any) -> Any:
 
 
 class DriftReason(StrEnum):
-    """In the order in which they are looked for; the first one found is given."""
+    """In the order in which they are checked; the first match is the reason."""
 
     NODE_CLASS = "NodeClassDrift"
     AMI = "AMIDrift"
@@ -88,78 +88,82 @@ class DriftReason(StrEnum):
 
 
 class DriftUnknown(msgspec.Struct, frozen=True, kw_only=True):
-    """It cannot be said; such a node is left alone."""
+    """Drift cannot be determined; such a node is left alone."""
 
     why: str
 
 
 class LaunchedClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim with what it was launched from."""
+    """A claim and the settings that it was launched with."""
 
     name: str
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
-    kind: Requirements
-    """The labels of its instance type."""
+    type_requirements: Requirements
+    """The labels of its instance type, as requirements; they select the image."""
 
 
 class CurrentNodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """The class as it is now."""
+    """The class in its current state."""
 
     annotations: Mapping[str, str]
-    """Its hash and the version of that."""
+    """Its hash and the hash version."""
     resolved: ResolvedNodeClass
 
 
 def detect_drift(
-    claim: LaunchedClaim, instance: Ec2Instance, today: CurrentNodeClass
+    claim: LaunchedClaim, instance: Ec2Instance, current: CurrentNodeClass
 ) -> DriftReason | DriftUnknown | None:
-    """The first reason; None where the instance is as it should be."""
+    """The first reason; None if the instance has not drifted."""
     if NODE_CLASS_HASH not in claim.annotations:
         return DriftUnknown(
             why=f"{claim.name} does not say which class settings it was launched from"
         )
-    if _hash_differs(claim.annotations, today.annotations):
+    if _hash_differs(claim.annotations, current.annotations):
         return DriftReason.NODE_CLASS
-    unclear = _unresolved_selectors(today.resolved)
-    if unclear is not None:
-        return unclear
-    image = _ami_drift(claim, instance, today.resolved)
+    unresolved = _unresolved_selectors(current.resolved)
+    if unresolved is not None:
+        return unresolved
+    image = _ami_drift(claim, instance, current.resolved)
     if image is not None:
         return image
-    return _placement_drift(claim, instance, today.resolved)
+    return _placement_drift(claim, instance, current.resolved)
 
 
 async def detect_current_drift(
     claim: LaunchedClaim,
     instance: Ec2Instance,
-    today: CurrentNodeClass,
-    fresh: Callable[[str], Awaitable[Ec2Instance | None]],
+    current: CurrentNodeClass,
+    describe: Callable[[str], Awaitable[Ec2Instance | None]],
 ) -> DriftReason | DriftUnknown | None:
-    """The same from an instance seen a while ago: a reservation that ended since is not drift."""
-    found = detect_drift(claim, instance, today)
-    if found is not DriftReason.CAPACITY_RESERVATION:
-        return found
-    again = await fresh(instance.id)
-    return None if again is None else detect_drift(claim, again, today)
+    """`detect_drift` for an instance from a cache.
+
+    Reservation drift is checked again with a fresh description: a reservation may have ended since,
+    and an instance that has left its reservation is not drifted.
+    """
+    reason = detect_drift(claim, instance, current)
+    if reason is not DriftReason.CAPACITY_RESERVATION:
+        return reason
+    refreshed = await describe(instance.id)
+    return None if refreshed is None else detect_drift(claim, refreshed, current)
 
 
-def _hash_differs(claim: Mapping[str, str], today: Mapping[str, str]) -> bool:
+def _hash_differs(claim: Mapping[str, str], current: Mapping[str, str]) -> bool:
     """Hashes of different versions cannot be compared."""
     return (
-        claim.get(NODE_CLASS_HASH_VERSION) == today[NODE_CLASS_HASH_VERSION]
-        and claim[NODE_CLASS_HASH] != today[NODE_CLASS_HASH]
+        claim.get(NODE_CLASS_HASH_VERSION) == current[NODE_CLASS_HASH_VERSION]
+        and claim[NODE_CLASS_HASH] != current[NODE_CLASS_HASH]
     )
 
 
 def _unresolved_selectors(resolved: ResolvedNodeClass) -> DriftUnknown | None:
-    """What the class does not have at all no instance can be missing."""
-    found = (
+    """Instances are not compared with selectors that have resolved to nothing."""
+    selected = (
         ("images", resolved.images),
         ("security groups", resolved.security_groups),
         ("subnets", resolved.subnets),
     )
-    missing = [what for what, values in found if not values]
+    missing = [what for what, values in selected if not values]
     if not missing:
         return None
     return DriftUnknown(
@@ -170,7 +174,7 @@ def _unresolved_selectors(resolved: ResolvedNodeClass) -> DriftUnknown | None:
 def _ami_drift(
     claim: LaunchedClaim, instance: Ec2Instance, resolved: ResolvedNodeClass
 ) -> DriftReason | DriftUnknown | None:
-    image = resolved.image_for(claim.kind)
+    image = resolved.image_for(claim.type_requirements)
     if image is None:
         return DriftUnknown(why=f"no image of {resolved.name} is for {instance.instance_type}")
     return None if image.id == instance.image_id else DriftReason.AMI
@@ -194,10 +198,10 @@ def _placement_drift(
 def _wrong_reservation(
     claim: LaunchedClaim, instance: Ec2Instance, resolved: ResolvedNodeClass
 ) -> bool:
-    """Counts only for claims launched as reserved whose instance still is in some reservation."""
-    if claim.labels.get(CAPACITY_TYPE) != RESERVED or not instance.reserved:
+    """Only for claims launched as reserved whose instance is still in some reservation."""
+    if claim.labels.get(CAPACITY_TYPE) != RESERVED or not instance.is_reserved:
         return False
-    return instance.reservation_id not in resolved.usable
+    return instance.reservation_id not in resolved.usable_reservations
 
 
 def _wrong_placement(instance: Ec2Instance, resolved: ResolvedNodeClass) -> bool:

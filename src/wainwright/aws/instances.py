@@ -1,9 +1,9 @@
 """Instances of this cluster: described, listed, tagged, terminated; garbage; demotion to on-demand.
 
-Questions about single instances are gathered into few calls. One id that EC2 does not know fails
-the whole call; the others are then asked about one by one. What is to be done about nodes whose
-instance has left its capacity reservation, or whose capacity block ends, is data: others relabel
-and drain.
+Requests for single instances are batched into few calls. One id that EC2 does not know fails the
+whole call; then every id is requested by itself. For nodes whose instance has left its capacity
+reservation, or whose capacity block ends, this module only computes the necessary changes; the
+controllers relabel and drain.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,11 +45,12 @@ BATCH_TAG: Final = "wainwright.dev/batch"
 
 
 def batch_id(tags: Mapping[str, str]) -> str:
-    """The batch that an instance came from; empty for those of somebody else."""
+    """The launch batch of an instance; empty for instances that we did not launch."""
     return tags.get(BATCH_TAG, "")
 
 
 RESERVATIONS_ONLY: Final = "capacity-reservations-only"
+"""CapacityReservationPreference of launches into a reservation."""
 
 
 class Ec2Instance(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,7 @@ class Ec2Instance(msgspec.Struct, frozen=True, kw_only=True):
     instance_type: str
     image_id: str
     zone: str
-    launched: float
+    launched_at: float
     """Seconds since 1970."""
     zone_id: str = ""
     subnet_id: str = ""
@@ -69,28 +70,29 @@ class Ec2Instance(msgspec.Struct, frozen=True, kw_only=True):
     partition: int = 0
     spot: bool = False
     reservation_id: str = ""
-    """The capacity reservation that it is in, wanted or not."""
-    preference: str = ""
+    """The capacity reservation that it is in, targeted or open."""
+    reservation_preference: str = ""
     efa: bool = False
     tags: Mapping[str, str] = {}
 
     @property
-    def reserved(self) -> bool:
-        """Launched into its reservation, and still there.
+    def is_reserved(self) -> bool:
+        """Whether it was launched into its reservation and is still in it.
 
-        What EC2 put into an open reservation by itself is on-demand: nobody here counts on it.
+        An instance that EC2 put into an open reservation by itself counts as on-demand, as it was
+        planned and priced as such.
         """
-        return bool(self.reservation_id) and self.preference == RESERVATIONS_ONLY
+        return bool(self.reservation_id) and self.reservation_preference == RESERVATIONS_ONLY
 
     @property
     def capacity_type(self) -> str:
-        if self.reserved:
+        if self.is_reserved:
             return RESERVED
         return SPOT if self.spot else ON_DEMAND
 
 
 def parse_instance(row: Row) -> Ec2Instance:
-    """From a row of the answer; what EC2 may leave out is allowed to be absent."""
+    """From a row of DescribeInstances; fields that EC2 may omit may be absent."""
     placement: Mapping[str, Any] = row.get("Placement") or {}
     specification = row.get("CapacityReservationSpecification") or {}
     interfaces: Iterable[Mapping[str, Any]] = row.get("NetworkInterfaces") or ()
@@ -101,7 +103,7 @@ def parse_instance(row: Row) -> Ec2Instance:
         image_id=row.get("ImageId", ""),
         zone=placement.get("AvailabilityZone", ""),
         zone_id=placement.get("AvailabilityZoneId", ""),
-        launched=row["LaunchTime"].timestamp(),
+        launched_at=row["LaunchTime"].timestamp(),
         subnet_id=row.get("SubnetId", ""),
         security_groups=frozenset(each["GroupId"] for each in row.get("SecurityGroups") or ()),
         tenancy=placement.get("Tenancy") or "default",
@@ -109,7 +111,7 @@ def parse_instance(row: Row) -> Ec2Instance:
         partition=placement.get("PartitionNumber") or 0,
         spot=bool(row.get("SpotInstanceRequestId")) or row.get("InstanceLifecycle") == "spot",
         reservation_id=row.get("CapacityReservationId") or "",
-        preference=specification.get("CapacityReservationPreference") or "",
+        reservation_preference=specification.get("CapacityReservationPreference") or "",
         efa=any(str(each.get("InterfaceType", "")).startswith("efa") for each in interfaces),
         tags=from_tag_list(row.get("Tags")),
     )
@@ -126,24 +128,24 @@ class InstanceBatcher:
             clock,
             INSTANCE_ID_WINDOW,
             self._describe,
-            alone=True,
-            watch=batch_metrics(metrics, "describe_instances"),
+            retry_individually=True,
+            on_executed=batch_metrics(metrics, "describe_instances"),
         )
         self._terminations: Batcher[str, bool] = Batcher(
             clock,
             INSTANCE_ID_WINDOW,
             self._terminate,
-            alone=True,
-            watch=batch_metrics(metrics, "terminate_instances"),
+            retry_individually=True,
+            on_executed=batch_metrics(metrics, "terminate_instances"),
         )
 
-    async def describe(self, identity: str) -> Ec2Instance | None:
-        """The instance; None where it is gone, or was never there."""
-        return await self._descriptions.add(identity)
+    async def describe(self, instance_id: str) -> Ec2Instance | None:
+        """The instance; None if it is gone or never existed."""
+        return await self._descriptions.add(instance_id)
 
-    async def terminate(self, identity: str) -> bool:
-        """Whether there was anything to terminate. To say it twice does no harm."""
-        return await self._terminations.add(identity)
+    async def terminate(self, instance_id: str) -> bool:
+        """Whether the instance existed. Idempotent."""
+        return await self._terminations.add(instance_id)
 
     async def _describe(self, ids: Sequence[str]) -> list[Ec2Instance | None]:
         try:
@@ -152,8 +154,8 @@ class InstanceBatcher:
             if len(ids) > 1 or error.code not in INSTANCE_NOT_FOUND_CODES:
                 raise
             return [None]
-        found = {row["InstanceId"]: parse_instance(row) for row in rows}
-        return [found.get(identity) for identity in ids]
+        instances = {row["InstanceId"]: parse_instance(row) for row in rows}
+        return [instances.get(instance_id) for instance_id in ids]
 
     async def _terminate(self, ids: Sequence[str]) -> list[bool | AwsError]:
         try:
@@ -163,27 +165,30 @@ class InstanceBatcher:
                 raise
             return [False]
         states = {row["InstanceId"]: row["CurrentState"]["Name"] for row in rows}
-        return [await self._ended(identity, states.get(identity, "")) for identity in ids]
+        return [
+            await self._terminate_again(instance_id, states.get(instance_id, ""))
+            for instance_id in ids
+        ]
 
-    async def _ended(self, identity: str, state: str) -> bool | AwsError:
-        """What the answer left out, or left running, is asked for once more by itself."""
+    async def _terminate_again(self, instance_id: str, state: str) -> bool | AwsError:
+        """Terminates once more by itself an instance that the response omits or shows running."""
         if state in TERMINATING_STATES:
             return True
         try:
-            rows = await self._ec2.terminate_instances([identity])
+            rows = await self._ec2.terminate_instances([instance_id])
         except AwsError as error:
             return False if error.code in INSTANCE_NOT_FOUND_CODES else error
         if any(row["CurrentState"]["Name"] in TERMINATING_STATES for row in rows):
             return True
-        return AwsError("IncorrectInstanceState", f"{identity} is not being terminated", 0)
+        return AwsError("IncorrectInstanceState", f"{instance_id} is not being terminated", 0)
 
 
 NAME_TAG: Final = "Name"
 CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 GARBAGE_MIN_AGE: Final = 30.0
-"""Seconds for which an instance without a claim is left alone: the claim may not be seen yet."""
+"""Seconds for which an instance without a claim is kept: its claim may not be visible yet."""
 TAGGING_RATE: Final = RateLimit(per_second=1, burst=1)
-"""Tags can wait; launches and terminations share the account's calls."""
+"""Tagging is not urgent; it must not use up the rate limit of launches and terminations."""
 
 
 class InstanceProvider:
@@ -202,59 +207,59 @@ class InstanceProvider:
         self._clock = clock
         self._tagging = TokenBucket(TAGGING_RATE, clock.now())
 
-    async def listed(self) -> list[Ec2Instance]:
-        """Everything that is marked as ours and still there, in the order of launch."""
-        ours = {CLUSTER_NAME_TAG: self._cluster.name, EC2NODECLASS: "*", NODEPOOL: "*"}
-        rows = await self._ec2.describe_instances(filters=tag_filters(ours))
-        return sorted(map(parse_instance, rows), key=lambda each: (each.launched, each.id))
+    async def list_instances(self) -> list[Ec2Instance]:
+        """All instances with the tags of this cluster that still exist, in the order of launch."""
+        tags = {CLUSTER_NAME_TAG: self._cluster.name, EC2NODECLASS: "*", NODEPOOL: "*"}
+        rows = await self._ec2.describe_instances(filters=tag_filters(tags))
+        return sorted(map(parse_instance, rows), key=lambda each: (each.launched_at, each.id))
 
-    async def get(self, identity: str) -> Ec2Instance:
-        found = await self._instance_batcher.describe(identity)
-        if found is None:
-            raise _not_found_error(identity)
-        return found
+    async def get(self, instance_id: str) -> Ec2Instance:
+        instance = await self._instance_batcher.describe(instance_id)
+        if instance is None:
+            raise _not_found_error(instance_id)
+        return instance
 
-    async def terminate(self, identity: str) -> None:
-        """To one that is going already nothing more is done; the place it had is free again."""
-        found = await self.get(identity)
-        if found.state in TERMINATING_STATES:
+    async def terminate(self, instance_id: str) -> None:
+        """Does nothing if it is terminating already; frees its capacity in its reservation."""
+        instance = await self.get(instance_id)
+        if instance.state in TERMINATING_STATES:
             return
-        if not await self._instance_batcher.terminate(identity):
-            raise _not_found_error(identity)
-        if found.reserved:
-            self._availability.terminated(found.reservation_id)
+        if not await self._instance_batcher.terminate(instance_id):
+            raise _not_found_error(instance_id)
+        if instance.is_reserved:
+            self._availability.record_termination(instance.reservation_id)
 
-    async def tag(self, identity: str, *, node: str, claim: str) -> None:
-        """What is still missing; a name that the class gives stays."""
-        found = await self.get(identity)
-        wanted = {NAME_TAG: node, CLAIM_TAG: claim, **self._cluster.owner_tags()}
-        missing = {key: value for key, value in wanted.items() if key not in found.tags}
+    async def tag(self, instance_id: str, *, node: str, claim: str) -> None:
+        """Adds the tags that are missing; a Name tag of the class stays."""
+        instance = await self.get(instance_id)
+        tags = {NAME_TAG: node, CLAIM_TAG: claim, **self._cluster.owner_tags()}
+        missing = {key: value for key, value in tags.items() if key not in instance.tags}
         if not missing:
             return
         wait = self._tagging.take(self._clock.now())
         if wait:
             await self._clock.sleep(wait)
         try:
-            await self._ec2.create_tags([identity], missing)
+            await self._ec2.create_tags([instance_id], missing)
         except AwsError as error:
             if error.code in INSTANCE_NOT_FOUND_CODES:
-                raise _not_found_error(identity) from error
+                raise _not_found_error(instance_id) from error
             raise
 
 
-def _not_found_error(identity: str) -> InstanceNotFoundError:
+def _not_found_error(instance_id: str) -> InstanceNotFoundError:
     return InstanceNotFoundError(
-        f"there is no instance {identity} any more", reason="InstanceNotFound"
+        f"there is no instance {instance_id} any more", reason="InstanceNotFound"
     )
 
 
 def provider_id(instance: Ec2Instance) -> str:
-    """As the cloud controller of Kubernetes names it on the node."""
+    """The spec.providerID that the AWS cloud controller sets on the node."""
     return f"aws:///{instance.zone}/{instance.id}"
 
 
 def parse_instance_id(provider_id: str) -> str:
-    """The other way round; empty where it names no instance of EC2."""
+    """The inverse of `provider_id`; empty if it is not an EC2 instance."""
     name = provider_id.rpartition("/")[2]
     return name if provider_id.startswith("aws:///") and name.startswith("i-") else ""
 
@@ -262,7 +267,7 @@ def parse_instance_id(provider_id: str) -> str:
 def to_model_instance(
     instance: Ec2Instance, labels: Mapping[str, str] | None = None
 ) -> model.Instance:
-    """As controllers see it, as far as EC2 says it."""
+    """As controllers see it, with the data that EC2 has."""
     return model.Instance(
         id=instance.id,
         provider_id=provider_id(instance),
@@ -271,9 +276,9 @@ def to_model_instance(
         zone_id=instance.zone_id,
         capacity_type=instance.capacity_type,
         image_id=instance.image_id,
-        launched=instance.launched,
+        launched=instance.launched_at,
         state=instance.state,
-        reservation_id=instance.reservation_id if instance.reserved else "",
+        reservation_id=instance.reservation_id if instance.is_reserved else "",
         labels={**(labels or {}), **placement_labels(instance)},
         pool=instance.tags.get(NODEPOOL, ""),
         node_class=instance.tags.get(EC2NODECLASS, ""),
@@ -283,44 +288,44 @@ def to_model_instance(
 
 
 def placement_labels(instance: Ec2Instance) -> dict[str, str]:
-    """Labels that say where the instance is and how it is paid for."""
-    found = {
+    """Labels for instance type, zone, capacity type and reservation."""
+    labels = {
         INSTANCE_TYPE: instance.instance_type,
         ZONE: instance.zone,
         ZONE_ID: instance.zone_id,
         CAPACITY_TYPE: instance.capacity_type,
-        RESERVATION_ID: instance.reservation_id if instance.reserved else "",
+        RESERVATION_ID: instance.reservation_id if instance.is_reserved else "",
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in labels.items() if value}
 
 
 def find_garbage(
     instances: Iterable[Ec2Instance],
     claims: Iterable[NodeClaim],
-    under_way: Collection[str],
+    in_flight: Collection[str],
     now: float,
 ) -> list[Ec2Instance]:
     """Instances that no claim has and none is waiting for.
 
-    `under_way` are batches whose answer is still to come. Instances of a batch of which some claim
-    has none yet are left to `recovery`, which knows whose they are.
+    `in_flight` are batches whose response is still to come. Instances of a batch in which some
+    claim has no instance yet are left to `recovery`, which assigns them.
     """
-    known = list(claims)
-    owned = {claim.instance for claim in known if claim.instance}
-    awaited = {claim.mark.batch for claim in known if claim.mark and not claim.instance}
-    awaited.update(under_way)
+    all_claims = list(claims)
+    owned = {claim.instance for claim in all_claims if claim.instance}
+    awaited = {claim.mark.batch for claim in all_claims if claim.mark and not claim.instance}
+    awaited.update(in_flight)
     return [
         each
         for each in instances
         if each.id not in owned
         and each.state not in TERMINATING_STATES
-        and now - each.launched > GARBAGE_MIN_AGE
+        and now - each.launched_at > GARBAGE_MIN_AGE
         and batch_id(each.tags) not in awaited
     ]
 
 
 class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodeClaim or Node, as far as its reservation is concerned."""
+    """The labels of a NodeClaim or Node that concern its reservation."""
 
     kind: str
     name: str
@@ -328,7 +333,7 @@ class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str]
 
     @property
-    def reserved(self) -> bool:
+    def is_reserved(self) -> bool:
         return self.labels.get(CAPACITY_TYPE) == RESERVED
 
 
@@ -342,31 +347,31 @@ class LabelChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_demotions(
-    marked: Iterable[ReservedNode], instances: Mapping[str, Ec2Instance]
+    nodes: Iterable[ReservedNode], instances: Mapping[str, Ec2Instance]
 ) -> list[LabelChange]:
-    """What to relabel so that the labels say what is paid.
+    """The label changes after which the labels match how the instances are billed.
 
-    An instance that is in no reservation any more is on-demand. Claims and nodes are looked at one
-    by one, as either may be left alone. Of an instance that is not known nothing is said: it may
-    merely not be visible yet.
+    An instance that is no longer in a reservation is on-demand. Claims and nodes are checked
+    separately, as one of them may have been relabelled already. An unknown instance is skipped: it
+    may merely not be visible yet.
     """
-    found: list[LabelChange] = []
-    for each in marked:
-        instance = instances.get(each.instance_id)
-        if each.reserved and instance is not None:
-            found += _demotion(each, instance)
-    return found
+    changes: list[LabelChange] = []
+    for node in nodes:
+        instance = instances.get(node.instance_id)
+        if node.is_reserved and instance is not None:
+            changes += _demotion(node, instance)
+    return changes
 
 
-def _demotion(marked: ReservedNode, instance: Ec2Instance) -> list[LabelChange]:
-    now = instance.reservation_id if instance.reserved else ""
-    if not now:
-        gone = tuple(sorted(RESERVATION_LABELS & set(marked.labels)))
+def _demotion(node: ReservedNode, instance: Ec2Instance) -> list[LabelChange]:
+    reservation = instance.reservation_id if instance.is_reserved else ""
+    if not reservation:
+        obsolete = tuple(sorted(RESERVATION_LABELS & set(node.labels)))
         change = {CAPACITY_TYPE: ON_DEMAND}
-        return [LabelChange(kind=marked.kind, name=marked.name, change=change, remove=gone)]
-    if now != marked.labels.get(RESERVATION_ID):
-        # Somebody has moved the instance to another reservation; drift decides whether it may stay.
-        return [LabelChange(kind=marked.kind, name=marked.name, change={RESERVATION_ID: now})]
+        return [LabelChange(kind=node.kind, name=node.name, change=change, remove=obsolete)]
+    if reservation != node.labels.get(RESERVATION_ID):
+        # The instance was moved to another reservation; drift decides whether it may stay there.
+        return [LabelChange(kind=node.kind, name=node.name, change={RESERVATION_ID: reservation})]
     return []
 
 
@@ -374,14 +379,16 @@ ENDING_STANDINGS: Final = (ReservationStanding.ENDING, ReservationStanding.ENDED
 
 
 def find_expiring_nodes(
-    marked: Iterable[ReservedNode], selected: Iterable[SelectedReservation]
+    nodes: Iterable[ReservedNode], selected: Iterable[SelectedReservation]
 ) -> list[str]:
-    """Names of what runs in a capacity block that ends within 40 minutes."""
+    """Names of the nodes and claims in a capacity block that ends within 40 minutes."""
     ending = {
         each.reservation.id
         for each in selected
         if each.standing in ENDING_STANDINGS and each.reservation.reservationType == CAPACITY_BLOCK
     }
     return sorted(
-        each.name for each in marked if each.reserved and each.labels.get(RESERVATION_ID) in ending
+        node.name
+        for node in nodes
+        if node.is_reserved and node.labels.get(RESERVATION_ID) in ending
     )

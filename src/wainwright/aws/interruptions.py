@@ -1,12 +1,12 @@
-"""Interruptions: messages of the EventBridge queue about instances, and failing status checks.
+"""Interruptions: EventBridge messages about instances from an SQS queue, and failed status checks.
 
-A message leaves the queue once whoever listens has dealt with it: if the process dies before, it
-comes again. Messages that nobody understands, or that announce nothing of interest, are counted and
-removed, as they would come for ever otherwise.
+A message is deleted from the queue only after the caller has handled it: if the process dies
+before, it is delivered again. Messages that cannot be parsed, or that announce nothing relevant,
+are counted and deleted, as they would be delivered for ever otherwise.
 
-Status checks are asked for besides the queue, as that may not be set up, and as a check that fails
-is announced nowhere: three calls a minute, each filtered by EC2. Without permission for them they
-are left out.
+Status checks are polled in addition to the queue, as the queue is optional and a failed check
+sends no event: three calls a minute, each filtered by EC2. Without the permission for them they are
+skipped.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from wainwright.metrics import (
 )
 from wainwright.model.node_claim import Interruption, InterruptionKind
 
-SPOT_NOTICE_SECONDS: Final = 120.0  # seconds that EC2 gives before it takes spot capacity back
-QUEUE_RETRY_SECONDS: Final = 5.0  # seconds before a queue that could not be read is asked again
+SPOT_NOTICE_SECONDS: Final = 120.0  # seconds between the warning and the spot interruption
+QUEUE_RETRY_SECONDS: Final = 5.0  # seconds before a failed read of the queue is retried
 NO_OP: Final = "no_op"
 UNPARSABLE: Final = "unparsable"
 
 
 class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of EventBridge, before anybody has looked into it."""
+    """The envelope of an EventBridge event."""
 
     source: str
-    kind: str = msgspec.field(name="detail-type")
+    detail_type: str = msgspec.field(name="detail-type")
     detail: dict[str, Any] = {}
     time: str = "1970-01-01T00:00:00Z"
 
@@ -55,16 +55,16 @@ STATE_CHANGES: Final = {
 
 
 def parse_interruptions(body: str) -> list[Interruption]:
-    """What a message announces, one for each instance; ValueError where it cannot be read.
+    """The interruptions in a message, one per instance; ValueError if it cannot be parsed.
 
-    Nothing for messages of other kinds, and for instances that are merely starting.
+    Empty for events of other types, and for instances that are merely starting.
     """
     try:
         event = msgspec.json.decode(body, type=InterruptionMessage)
     except msgspec.MsgspecError as error:
         raise ValueError(f"no event: {error}") from error
-    reader = EVENT_PARSERS.get((event.source, event.kind))
-    return [] if reader is None else reader(event, parse_reservation_time(event.time).timestamp())
+    parser = EVENT_PARSERS.get((event.source, event.detail_type))
+    return [] if parser is None else parser(event, parse_reservation_time(event.time).timestamp())
 
 
 def _spot_interruption(event: InterruptionMessage, at: float) -> list[Interruption]:
@@ -77,8 +77,8 @@ def _rebalance_recommendation(event: InterruptionMessage, at: float) -> list[Int
 
 def _state_change(event: InterruptionMessage, at: float) -> list[Interruption]:
     state = event.detail.get("state", "")
-    found = STATE_CHANGES.get(state)
-    return [] if found is None else [_interruption(event, found, at, detail=state)]
+    kind = STATE_CHANGES.get(state)
+    return [] if kind is None else [_interruption(event, kind, at, detail=state)]
 
 
 def _reservation_interruption(event: InterruptionMessage, at: float) -> list[Interruption]:
@@ -88,7 +88,7 @@ def _reservation_interruption(event: InterruptionMessage, at: float) -> list[Int
 
 
 def _health_event(event: InterruptionMessage, at: float) -> list[Interruption]:
-    """Of all that AWS Health reports only what will be done to instances."""
+    """Of the AWS Health events only scheduled changes of instances."""
     detail = event.detail
     if (detail.get("service"), detail.get("eventTypeCategory")) != ("EC2", "scheduledChange"):
         return []
@@ -114,8 +114,8 @@ def _interruption(
     ends_at: float | None = None,
 ) -> Interruption:
     instance = str(event.detail["instance-id"])
-    said = detail or event.detail.get("instance-action") or ""
-    return Interruption(kind=kind, instance=instance, at=at, detail=said, ends_at=ends_at)
+    action = detail or event.detail.get("instance-action") or ""
+    return Interruption(kind=kind, instance=instance, at=at, detail=action, ends_at=ends_at)
 
 
 EVENT_PARSERS: Final[
@@ -133,7 +133,7 @@ EVENT_PARSERS: Final[
 
 
 class InterruptionQueue:
-    """One queue, read for ever."""
+    """The interruption queue, polled for ever."""
 
     def __init__(self, sqs: Sqs, clock: Clock, metrics: MetricsRegistry) -> None:
         self._sqs = sqs
@@ -141,31 +141,31 @@ class InterruptionQueue:
         self._metrics = metrics
 
     async def events(self) -> AsyncIterator[Interruption]:
-        """Asking for the next one says that the last one has been dealt with."""
+        """Fetching the next interruption acknowledges the one before."""
         while True:
             for message in await self._receive():
-                for event in self._read(message):
+                for event in self._parse_message(message):
                     yield event
                 await self._delete(message)
 
     async def _receive(self) -> list[Row]:
-        """Nothing, after a while, where the queue cannot be read: it may be there later."""
+        """Empty, after a pause, if the queue cannot be read: it may be created later."""
         try:
-            return await self._sqs.receive()
+            return await self._sqs.receive_messages()
         except AwsError:
             await self._clock.sleep(QUEUE_RETRY_SECONDS)
             return []
 
-    def _read(self, message: Row) -> list[Interruption]:
+    def _parse_message(self, message: Row) -> list[Interruption]:
         self._observe(message)
         try:
-            found = parse_interruptions(message.get("Body", ""))
+            interruptions = parse_interruptions(message.get("Body", ""))
         except (ValueError, KeyError, TypeError):
             self._metrics.add(INTERRUPTION_MESSAGES_RECEIVED, message_type=UNPARSABLE)
             return []
-        word = found[0].kind.value if found else NO_OP
-        self._metrics.add(INTERRUPTION_MESSAGES_RECEIVED, message_type=word)
-        return found
+        message_type = interruptions[0].kind.value if interruptions else NO_OP
+        self._metrics.add(INTERRUPTION_MESSAGES_RECEIVED, message_type=message_type)
+        return interruptions
 
     def _observe(self, message: Row) -> None:
         sent = (message.get("Attributes") or {}).get("SentTimestamp")
@@ -175,9 +175,9 @@ class InterruptionQueue:
             )
 
     async def _delete(self, message: Row) -> None:
-        """One that stays comes again, which does no harm."""
+        """If this fails, the message is delivered again, which is harmless."""
         try:
-            await self._sqs.delete(message["ReceiptHandle"])
+            await self._sqs.delete_message(message["ReceiptHandle"])
         except AwsError:
             return
         self._metrics.add(INTERRUPTION_MESSAGES_DELETED)
@@ -195,7 +195,7 @@ SCHEDULED_EVENT_CODES: Final = (
     "instance-stop",
 )
 FINISHED_EVENT_PREFIXES: Final = ("[Completed]", "[Canceled]")
-"""What EC2 puts before the description of an event that will not happen any more."""
+"""Prefixes of the description of an event that is over or cancelled."""
 STATUS_FILTERS: Final[tuple[Filter, ...]] = (
     filter_equals("instance-status.status", "impaired"),
     filter_equals("system-status.status", "impaired"),
@@ -208,26 +208,26 @@ class InstanceStatusProvider:
         self._ec2 = ec2
         self._clock = clock
         self._metrics = metrics
-        self._known: set[tuple[InterruptionKind, str]] = set()
+        self._counted: set[tuple[InterruptionKind, str]] = set()
 
-    async def look(self) -> list[Interruption]:
-        """What is wrong now, each instance once for each kind. To be called every minute."""
-        rows = [
-            row for found in await asyncio.gather(*map(self._ask, STATUS_FILTERS)) for row in found
-        ]
+    async def list_unhealthy(self) -> list[Interruption]:
+        """Current problems, each instance once per kind. To be called every minute."""
+        responses = await asyncio.gather(*map(self._describe_status, STATUS_FILTERS))
+        rows = [row for response in responses for row in response]
         now = self._clock.now()
-        every = [
+        all_interruptions = [
             each for row in rows for each in (*failed_checks(row, now), *scheduled_events(row, now))
         ]
-        found = {(each.kind, each.instance): each for each in every}
-        for kind, _ in found.keys() - self._known:
+        unhealthy = {(each.kind, each.instance): each for each in all_interruptions}
+        # Counted once when a problem appears, not again at every poll.
+        for kind, _ in unhealthy.keys() - self._counted:
             self._metrics.add(UNHEALTHY_INSTANCES, category=kind.value)
-        self._known = set(found)
-        return [found[key] for key in sorted(found)]
+        self._counted = set(unhealthy)
+        return [unhealthy[key] for key in sorted(unhealthy)]
 
-    async def _ask(self, question: Filter) -> list[Row]:
+    async def _describe_status(self, status_filter: Filter) -> list[Row]:
         try:
-            return await self._ec2.describe_instance_status([question])
+            return await self._ec2.describe_instance_status([status_filter])
         except AwsError as error:
             if is_access_denied(error):
                 return []
@@ -235,7 +235,7 @@ class InstanceStatusProvider:
 
 
 def failed_checks(row: Row, now: float) -> Iterator[Interruption]:
-    """A check that has failed for long enough."""
+    """Checks that have failed for longer than the tolerance."""
     for check in STATUS_CHECKS:
         for detail in (row.get(check) or {}).get("Details") or ():
             since = detail.get("ImpairedSince")
@@ -246,15 +246,15 @@ def failed_checks(row: Row, now: float) -> Iterator[Interruption]:
 
 
 def scheduled_events(row: Row, now: float) -> Iterator[Interruption]:
-    """What EC2 will do to the instance, unless it has done so already."""
+    """Scheduled events of the instance that are still to come."""
     events: Iterable[dict[str, Any]] = row.get("Events") or ()
     for event in events:
         description = event.get("Description") or ""
         if event.get("Code") in SCHEDULED_EVENT_CODES and not description.startswith(
             FINISHED_EVENT_PREFIXES
         ):
-            begins = event.get("NotBefore")
-            ends_at = None if begins is None else begins.timestamp()
+            not_before = event.get("NotBefore")
+            ends_at = None if not_before is None else not_before.timestamp()
             yield _status_interruption(
                 row, InterruptionKind.SCHEDULED, now, str(event["Code"]), ends_at
             )

@@ -1,6 +1,6 @@
-"""The provider: EC2 as controllers know a cloud (`cloud.CloudProvider`), and how it is wired.
+"""The AWS implementation of `cloud.CloudProvider`, and the wiring of its components.
 
-Errors of AWS end here: what leaves is one of the few kinds in `errors`, with what happens next.
+Errors of AWS are converted here: only the subclasses of CloudProviderError in `errors` are raised.
 """
 
 import asyncio
@@ -85,33 +85,33 @@ def describe_instance(
     ca_bundle: str = "",
     notes: tuple[str, ...] = (),
 ) -> model.Instance:
-    """What EC2 says of it, and what the catalogue of its class knows about such instances."""
-    known = to_model_instance(instance)
-    kind = launch_context.built.by_name.get(instance.instance_type)
-    offering = None if kind is None else _launched_offering(kind, known)
+    """The instance with the labels, price and resources of its instance type in the catalog."""
+    described = to_model_instance(instance)
+    instance_type = launch_context.catalog.by_name.get(instance.instance_type)
+    offering = None if instance_type is None else _launched_offering(instance_type, described)
     labels = {
-        **_instance_type_labels(kind, offering),
-        **known.labels,
+        **_instance_type_labels(instance_type, offering),
+        **described.labels,
         **_class_labels(instance, launch_context),
     }
     return msgspec.structs.replace(
-        known,
+        described,
         price=None if offering is None else offering.price,
         labels=dict(sorted(labels.items())),
         annotations={
             **hash_annotations(launch_context.node_class, ca_bundle),
             INSTANCE_PROFILE_ANNOTATION: launch_context.resolved.profile,
         },
-        capacity={} if kind is None else kind.capacity,
-        allocatable={} if kind is None else kind.allocatable,
+        capacity={} if instance_type is None else instance_type.capacity,
+        allocatable={} if instance_type is None else instance_type.allocatable,
         notes=notes,
     )
 
 
-def _launched_offering(kind: InstanceType, instance: model.Instance) -> Offering | None:
-    """The one through which it was bought; the cheapest, where several could have been."""
+def _launched_offering(instance_type: InstanceType, instance: model.Instance) -> Offering | None:
+    """The offering that it was launched from; of several candidates the cheapest."""
     return min(
-        (each for each in kind.offerings if _matches_offering(each, instance)),
+        (each for each in instance_type.offerings if _matches_offering(each, instance)),
         key=lambda each: each.price,
         default=None,
     )
@@ -125,15 +125,20 @@ def _matches_offering(offering: Offering, instance: model.Instance) -> bool:
     )
 
 
-def _instance_type_labels(kind: InstanceType | None, offering: Offering | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for requirements in (kind and kind.requirements, offering and offering.requirements):
-        found |= _single_value_labels(requirements or {})
-    return found
+def _instance_type_labels(
+    instance_type: InstanceType | None, offering: Offering | None
+) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for requirements in (
+        instance_type and instance_type.requirements,
+        offering and offering.requirements,
+    ):
+        labels |= _single_value_labels(requirements or {})
+    return labels
 
 
 def _single_value_labels(requirements: Requirements | Mapping[str, object]) -> dict[str, str]:
-    """Labels that can have one value only."""
+    """Labels with a single allowed value."""
     if not isinstance(requirements, Requirements):
         return {}
     values = {key: requirements.single_value(key) for key in requirements}
@@ -141,30 +146,30 @@ def _single_value_labels(requirements: Requirements | Mapping[str, object]) -> d
 
 
 def _class_labels(instance: Ec2Instance, launch_context: LaunchContext) -> dict[str, str]:
-    found = {INSTANCE_TENANCY: instance.tenancy}
+    labels = {INSTANCE_TENANCY: instance.tenancy}
     group = launch_context.resolved.placement_group
     if group is not None:
-        found[PLACEMENT_GROUP_ID] = group.id
+        labels[PLACEMENT_GROUP_ID] = group.id
     if instance.partition:
-        found[PLACEMENT_GROUP_PARTITION] = str(instance.partition)
-    return found
+        labels[PLACEMENT_GROUP_PARTITION] = str(instance.partition)
+    return labels
 
 
 class ProviderOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user settles once for the whole provider."""
+    """The user's settings for the whole provider."""
 
     cluster: ClusterConfig
     queue: str = ""
-    """The name of the interruption queue; empty where there is none."""
+    """The name of the interruption queue; empty if there is none."""
     dns_ip: str = ""
-    """Of the cluster's DNS, for classes that name none."""
+    """Of the cluster's DNS, for classes without clusterDNS."""
     node_overlay: bool = True
-    """The gate of that name."""
-    rules: CatalogOptions = CatalogOptions()
+    """The feature gate of that name."""
+    catalog_options: CatalogOptions = CatalogOptions()
 
 
 class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """What is outside of the provider."""
+    """The external dependencies of the provider."""
 
     seam: Seam
     launch_log: LaunchLog
@@ -181,17 +186,17 @@ class ProviderComponents:
         self.reservation_holds = ReservationHolds(self.availability, environment.clock)
         self.addresses = SubnetAddresses(environment.clock, self.unavailable_offerings)
         self.discovered_capacity = DiscoveredCapacity(environment.clock)
-        self._add_account(environment, options)
-        self._add_classes(options)
-        self._add_launches(environment)
+        self._build_services(environment, options)
+        self._build_node_classes(options)
+        self._build_launcher(environment)
 
-    def _add_account(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
-        self._account = AwsServices(environment.seam)
-        self._ec2 = self._account.ec2
+    def _build_services(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
+        self._services = AwsServices(environment.seam)
+        self._ec2 = self._services.ec2
         self.instance_batcher = InstanceBatcher(self._ec2, environment.clock, environment.metrics)
         self.templates = LaunchTemplateProvider(self._ec2, environment.clock)
         self.offerings_provider = AccountOfferingsProvider(
-            self._account,
+            self._services,
             environment.clock,
             options.cluster.region,
             price_list=not options.cluster.isolated_vpc,
@@ -205,7 +210,7 @@ class ProviderComponents:
         queue = Sqs(environment.seam, options.queue)
         self.interruption_queue = InterruptionQueue(queue, environment.clock, environment.metrics)
 
-    def _add_classes(self, options: ProviderOptions) -> None:
+    def _build_node_classes(self, options: ProviderOptions) -> None:
         gates = FeatureGates(
             capacity_reservations=options.cluster.capacity_reservations,
             node_overlay=options.node_overlay,
@@ -218,19 +223,19 @@ class ProviderComponents:
             discovered_capacity=self.discovered_capacity,
             clock=self.clock,
             gates=gates,
-            rules=options.rules,
+            catalog_options=options.catalog_options,
         )
         launch_contexts = LaunchContextProvider(catalog_deps)
         dry_run_templates = LaunchDryRunTemplates(
-            self.templates, self.cluster_context, launch_contexts.trial
+            self.templates, self.cluster_context, launch_contexts.build_uncached
         )
         self.resolver = NodeClassResolver(
-            self._account, options.cluster, self.clock, self.availability, dry_run_templates
+            self._services, options.cluster, self.clock, self.availability, dry_run_templates
         )
         self.classes = NodeClassRegistry(launch_contexts, self.resolver, self.clock)
         self.finalizer = NodeClassFinalizer(self.templates, self.resolver.profiles, options.cluster)
 
-    def _add_launches(self, environment: ProviderEnvironment) -> None:
+    def _build_launcher(self, environment: ProviderEnvironment) -> None:
         self.recovery = LaunchRecovery(
             self._ec2, self.instance_batcher, environment.launch_log, environment.clock
         )
@@ -251,15 +256,15 @@ class ProviderComponents:
         )
 
     async def cluster_context(self) -> ClusterContext:
-        """The cluster that nodes are to join."""
-        facts = await self.resolver.facts.get()
+        """The cluster that nodes join."""
+        cluster_info = await self.resolver.cluster_info.get()
         return ClusterContext(
-            cluster=self._options.cluster, facts=facts, dns_ip=self._options.dns_ip
+            cluster=self._options.cluster, cluster_info=cluster_info, dns_ip=self._options.dns_ip
         )
 
 
 class AwsCloudProvider:
-    """Implements `cloud.CloudProvider`; one per process, as it remembers what AWS said."""
+    """Implements `cloud.CloudProvider`; one per process, as it caches responses of AWS."""
 
     def __init__(self, environment: ProviderEnvironment, options: ProviderOptions) -> None:
         self._options = options
@@ -267,7 +272,7 @@ class AwsCloudProvider:
         self._adopted = False
         self._launching: dict[str, asyncio.Task[Instance]] = {}
 
-    # Classes and what can be bought
+    # Node classes and catalogs
 
     def declare(self, declared: DeclaredObjects) -> None:
         self._components.classes.declare(declared)
@@ -277,35 +282,35 @@ class AwsCloudProvider:
 
     @property
     def failures(self) -> dict[str, str]:
-        """By part of the live catalogue, why it is not up to date."""
+        """By part of the live catalog, why it is not up to date."""
         return dict(self._components.offerings_provider.failures)
 
     async def resolve(self, node_class: str) -> NodeClassState:
         with _error_context(f"resolving the EC2NodeClass {node_class}"):
             resolved = await self._components.classes.resolve(node_class)
-        found = self._components.classes.declared(node_class)
+        declared = self._components.classes.declared(node_class)
         return NodeClassState(
             name=node_class,
-            ready=resolved.ready,
-            why=not_ready_message(resolved),
+            ready=resolved.is_ready,
+            not_ready_message=not_ready_message(resolved),
             status=msgspec.to_builtins(to_status(resolved)),
-            annotations=hash_annotations(found, self._options.cluster.ca_bundle),
+            annotations=hash_annotations(declared, self._options.cluster.ca_bundle),
             requeue_after=resolved.requeue_after,
         )
 
     async def finalize_node_class(self, node_class: str, claims: Sequence[str]) -> str:
-        found = self._components.classes.declared(node_class)
+        declared = self._components.classes.declared(node_class)
         with _error_context(f"removing what belongs to the EC2NodeClass {node_class}"):
-            done = await self._components.finalizer.finish(found, claims)
-        return str(done) if isinstance(done, AwaitingClaims) else ""
+            outcome = await self._components.finalizer.finalize(declared, claims)
+        return str(outcome) if isinstance(outcome, AwaitingClaims) else ""
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
         classes = self._components.classes
         with _error_context(f"looking up what the pool {pool} can buy"):
-            launch_context = await classes.launch_context(classes.class_of(pool), pool)
-        built = launch_context.built
+            launch_context = await classes.launch_context(classes.node_class_of(pool), pool)
+        catalog = launch_context.catalog
         return NodePoolCatalog(
-            index=built.index,
+            index=catalog.index,
             reservations=tuple(
                 ReservationState(
                     id=each.reservation.id,
@@ -314,76 +319,82 @@ class AwsCloudProvider:
                     instance_type=each.reservation.instanceType,
                     zone=each.reservation.availabilityZone,
                 )
-                for each in built.reservations
+                for each in catalog.reservations
                 if each.standing is ReservationStanding.OFFERED
             ),
-            remarks=tuple(map(str, built.remarks)),
+            remarks=tuple(map(str, catalog.remarks)),
         )
 
     # Instances
 
     async def launch(self, claim: NodeClaim) -> Instance:
-        """Whoever asks for the same claim meanwhile gets the same instance.
+        """Concurrent calls for the same claim get the same instance.
 
-        A launch goes on even if those who wait for it go away: they find the instance when they
-        come back.
+        A launch continues even if its callers are cancelled: their next call returns the instance.
         """
         task = self._launching.get(claim.uid)
         if task is None:
             task = self._launching[claim.uid] = asyncio.ensure_future(self._launch(claim))
-            task.add_done_callback(lambda done: self._launched(claim.uid, done))
+            task.add_done_callback(lambda done: self._on_launch_done(claim.uid, done))
         return await asyncio.shield(task)
 
-    def _launched(self, uid: str, done: "asyncio.Task[Instance]") -> None:
+    def _on_launch_done(self, uid: str, done: "asyncio.Task[Instance]") -> None:
         del self._launching[uid]
         if not done.cancelled():
-            done.exception()  # where nobody is left to be told, asyncio would complain
+            done.exception()  # marks it as seen: asyncio logs errors without a receiver
 
     async def _launch(self, claim: NodeClaim) -> Instance:
         with _error_context(f"launching {claim.name}"):
-            return await self._bought(self._components.recovery.known(claim))
+            return await self._launch_or_recover(
+                self._components.recovery.with_latest_record(claim)
+            )
 
-    async def _bought(self, claim: NodeClaim) -> Instance:
+    async def _launch_or_recover(self, claim: NodeClaim) -> Instance:
         components = self._components
         if claim.instance:
-            return await self._described(await components.instances.get(claim.instance), claim)
-        found = await components.recovery.find(claim)
-        components.reservation_holds.clear(claim.uid, found.reservation_id if found else "")
-        if found is not None:
-            return await self._described(found, claim)
+            return await self._describe(await components.instances.get(claim.instance), claim)
+        recovered = await components.recovery.find(claim)
+        components.reservation_holds.resolve_unclear(
+            claim.uid, recovered.reservation_id if recovered else ""
+        )
+        if recovered is not None:
+            return await self._describe(recovered, claim)
         launch_context = await components.classes.launch_context(claim.node_class, claim.pool)
-        choice = launch_context.chooser.choose(claim, components.reservation_holds.free)
-        order = LaunchRequest(
+        selection = launch_context.selector.select(
+            claim, components.reservation_holds.available_count
+        )
+        request = LaunchRequest(
             claim=claim,
-            choice=choice,
+            selection=selection,
             launch_context=launch_context,
             cluster_context=await components.cluster_context(),
         )
-        result = await components.launcher.buy(order)
-        ca_bundle, notes = self._options.cluster.ca_bundle, (*choice.notes, *result.notes)
+        result = await components.launcher.launch(request)
+        ca_bundle, notes = self._options.cluster.ca_bundle, (*selection.notes, *result.notes)
         return describe_instance(result.instance, launch_context, ca_bundle=ca_bundle, notes=notes)
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
-        lost = [claim for claim in map(self._components.recovery.known, claims) if claim.under_way]
-        found: dict[str, Instance] = {}
+        recorded = map(self._components.recovery.with_latest_record, claims)
+        pending = [claim for claim in recorded if claim.under_way]
+        instances: dict[str, Instance] = {}
         unclear: set[str] = set()
-        outcomes = await asyncio.gather(*map(self._recovered, lost), return_exceptions=True)
-        for claim, outcome in zip(lost, outcomes, strict=True):
+        outcomes = await asyncio.gather(*map(self._recover_claim, pending), return_exceptions=True)
+        for claim, outcome in zip(pending, outcomes, strict=True):
             if isinstance(outcome, Instance):
-                found[claim.uid] = outcome
+                instances[claim.uid] = outcome
             elif isinstance(outcome, CloudProviderError):
                 unclear.add(claim.uid)
             elif outcome is not None:
                 raise outcome
-        return RecoveredLaunches(found=found, unclear=frozenset(unclear))
+        return RecoveredLaunches(instances=instances, unclear=frozenset(unclear))
 
-    async def _recovered(self, claim: NodeClaim) -> Instance | None:
+    async def _recover_claim(self, claim: NodeClaim) -> Instance | None:
         with _error_context(f"looking for the machine of {claim.name}"):
             instance = await self._components.recovery.find(claim)
-            return None if instance is None else await self._described(instance, claim)
+            return None if instance is None else await self._describe(instance, claim)
 
-    async def _described(self, instance: Ec2Instance, claim: NodeClaim) -> Instance:
-        """With less where its class cannot be had now: the instance is there all the same."""
+    async def _describe(self, instance: Ec2Instance, claim: NodeClaim) -> Instance:
+        """With fewer fields if its class is not ready: the instance exists nevertheless."""
         try:
             launch_context = await self._components.classes.launch_context(
                 claim.node_class, claim.pool
@@ -398,54 +409,59 @@ class AwsCloudProvider:
         with _error_context(f"terminating {instance}"):
             await self._components.instances.terminate(instance)
 
-    async def instance(self, identity: str) -> Instance:
-        with _error_context(f"looking up {identity}"):
-            return to_model_instance(await self._components.instances.get(identity))
+    async def instance(self, instance_id: str) -> Instance:
+        with _error_context(f"looking up {instance_id}"):
+            return to_model_instance(await self._components.instances.get(instance_id))
 
     async def instances(self) -> Sequence[Instance]:
         with _error_context("listing instances"):
-            return [to_model_instance(each) for each in await self._components.instances.listed()]
+            return [
+                to_model_instance(each)
+                for each in await self._components.instances.list_instances()
+            ]
 
     async def find_garbage(self, claims: Iterable[NodeClaim]) -> Sequence[Instance]:
-        known = [self._components.recovery.known(claim) for claim in claims]
+        recorded = [self._components.recovery.with_latest_record(claim) for claim in claims]
         with _error_context("listing instances"):
-            found = await self._components.instances.listed()
-        self._components.recovery.keep(claim.uid for claim in known)
-        under_way = self._components.recovery.under_way()
-        left = find_garbage(found, known, under_way, self._components.clock.now())
-        return [to_model_instance(each) for each in left]
+            instances = await self._components.instances.list_instances()
+        self._components.recovery.prune(claim.uid for claim in recorded)
+        in_flight = self._components.recovery.in_flight_batches()
+        garbage = find_garbage(instances, recorded, in_flight, self._components.clock.now())
+        return [to_model_instance(each) for each in garbage]
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
         with _error_context(f"tagging {instance}"):
             await self._components.instances.tag(instance, node=node, claim=claim)
 
     async def drift(self, claim: NodeClaim) -> str | None:
-        """Nothing is said of an instance whose class is not there, or about which it is unclear."""
+        """None also if the class does not exist, or if drift cannot be determined."""
         classes = self._components.classes
         if classes.get(claim.node_class) is None:
             return None
         with _error_context(f"comparing {claim.name} with its class"):
             instance = await self._components.instances.get(claim.instance)
             node_class, resolved = await classes.current(claim.node_class)
-        kinds = self._components.offerings_provider.account_offerings().described(
-            resolve_ami_family(node_class.spec).traits
+        type_requirements = (
+            self._components.offerings_provider.account_offerings().type_requirements(
+                resolve_ami_family(node_class.spec).traits
+            )
         )
         launched = LaunchedClaim(
             name=claim.name,
             annotations=claim.annotations,
             labels=claim.labels,
-            kind=kinds.get(instance.instance_type, NO_REQUIREMENTS),
+            type_requirements=type_requirements.get(instance.instance_type, NO_REQUIREMENTS),
         )
-        hashed = hash_annotations(node_class, self._options.cluster.ca_bundle)
-        found = detect_drift(
-            launched, instance, CurrentNodeClass(annotations=hashed, resolved=resolved)
+        annotations = hash_annotations(node_class, self._options.cluster.ca_bundle)
+        reason = detect_drift(
+            launched, instance, CurrentNodeClass(annotations=annotations, resolved=resolved)
         )
-        return found.value if isinstance(found, DriftReason) else None
+        return reason.value if isinstance(reason, DriftReason) else None
 
-    # What else is heard of instances
+    # Events of instances
 
     def record_discovered_capacity(self, instance: Instance, memory: int) -> None:
-        self._components.discovered_capacity.record_discovered_capacity(
+        self._components.discovered_capacity.record(
             instance.instance_type, instance.image_id, memory
         )
 
@@ -457,19 +473,19 @@ class AwsCloudProvider:
 
     async def unhealthy_instances(self) -> Sequence[Interruption]:
         with _error_context("looking at the status of instances"):
-            return await self._components.instance_statuses.look()
+            return await self._components.instance_statuses.list_unhealthy()
 
-    # Housekeeping
+    # Garbage collection
 
     async def garbage_collect(self, claims: Iterable[NodeClaim]) -> None:
         profiles = {claim.annotations.get(INSTANCE_PROFILE_ANNOTATION, "") for claim in claims}
         in_use = profiles | self._components.classes.profiles()
         with _error_context("removing what is not used any more"):
-            await self._components.templates.sweep()
-            await self._components.resolver.profiles.collect(in_use)
+            await self._components.templates.delete_unused()
+            await self._components.resolver.profiles.garbage_collect(in_use)
 
     async def _adopt(self) -> None:
-        """Templates that an earlier process has left; without them these are never deleted."""
+        """Adopts the launch templates of an earlier process; otherwise they stay for ever."""
         if not self._adopted:
             try:
                 await self._components.templates.adopt(self._options.cluster.name)
@@ -480,7 +496,7 @@ class AwsCloudProvider:
 
 @contextmanager
 def _error_context(what: str) -> Iterator[None]:
-    """Errors of AWS and of what users wrote, as one of ours that says what was being done."""
+    """Converts errors of AWS and of user input to a CloudProviderError with the operation."""
     try:
         yield
     except (AwsError, InvalidInputError) as error:

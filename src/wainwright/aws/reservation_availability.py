@@ -1,11 +1,12 @@
 """Capacity reservations: which ones a class selects, and how many instances each has available.
 
-EC2 is asked once a minute. In between, what was launched and terminated is counted here, so that a
-reservation is not used twice and freed capacity is not left idle.
+EC2 is polled once a minute. In between, launches and terminations are counted here, so that
+reserved capacity is not used twice and freed capacity is not left idle.
 
-Between a request and its answer nobody knows which of its reservations the instances went into, so
-that each is held for all of them; `ReservationAvailability` is told once it is known. Where the
-answer got lost, every claim keeps its hold on each of them until it is clear what became of it.
+Until the response to a launch arrives it is unknown which of its reservations the instances went
+into, so the launch holds capacity for all its instances in each of them; the response then
+goes to `ReservationAvailability`. If the response is lost, every claim keeps its hold in each
+reservation until the outcome of its launch is known.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,89 +44,96 @@ COUNT_RETENTION: Final = 24 * 3600.0  # seconds
 
 class _ReservationCount(msgspec.Struct):
     total: int
-    free: int
-    asked: float
-    """When the question was asked that `free` answers."""
+    available_count: int
+    requested_at: float
+    """When the request was sent that returned `available_count`."""
     changes: list[tuple[float, int]] = msgspec.field(default_factory=list)
-    """What was launched (-1) and terminated (+1) since, and when."""
-    exhausted: float | None = None
-    """When EC2 last said that none is left."""
+    """Launches (-1) and terminations (+1) since, each with its time."""
+    exhausted_at: float | None = None
+    """When EC2 last returned ReservationCapacityExceeded."""
 
 
 class ReservationAvailability:
-    """How many instances each reservation has free, as far as anybody here can know."""
+    """The best known number of available instances of each reservation."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counts: dict[str, _ReservationCount] = {}
 
-    def record_counts(self, found: Iterable[CloudReservation], asked: float) -> None:
-        """What EC2 answered to a question asked at that moment.
+    def record_counts(self, reservations: Iterable[CloudReservation], requested_at: float) -> None:
+        """Records the counts that EC2 returned for a request sent at that time.
 
-        What happened while the answer was under way may or may not be in it. Launches are counted
-        on top, terminations are not: a place too few is used a minute later, a place too many would
-        be a launch that fails.
+        Launches and terminations since the request may or may not be included in the response.
+        Launches are subtracted in any case, terminations are not added: a reserved instance too few
+        is used a minute later, one too many would be a launch that fails.
         """
-        for each in found:
-            known = self._counts.get(each.id)
-            if known is not None and known.asked > asked:
+        for each in reservations:
+            old = self._counts.get(each.id)
+            if old is not None and old.requested_at > requested_at:
                 continue
-            free = each.total if each.available is None else each.available
-            count = _ReservationCount(total=each.total, free=free, asked=asked)
-            if known is not None:
-                count.changes = [change for change in known.changes if _launch_since(change, asked)]
-                count.exhausted = known.exhausted if (known.exhausted or 0) >= asked else None
+            available = each.total if each.available is None else each.available
+            count = _ReservationCount(
+                total=each.total, available_count=available, requested_at=requested_at
+            )
+            if old is not None:
+                count.changes = [
+                    change for change in old.changes if _launch_since(change, requested_at)
+                ]
+                exhausted_since = (old.exhausted_at or 0) >= requested_at
+                count.exhausted_at = old.exhausted_at if exhausted_since else None
             self._counts[each.id] = count
-        self._tidy()
+        self._drop_old_counts()
 
-    def launched(self, identity: str) -> None:
-        self._change(identity, -1)
+    def record_launch(self, reservation_id: str) -> None:
+        self._change(reservation_id, -1)
 
-    def terminated(self, identity: str) -> None:
-        self._change(identity, +1)
+    def record_termination(self, reservation_id: str) -> None:
+        self._change(reservation_id, +1)
 
-    def exceeded(self, identity: str) -> None:
-        """EC2 said ReservationCapacityExceeded: none is free until it is asked again."""
-        known = self._counts.setdefault(
-            identity, _ReservationCount(total=0, free=0, asked=self._clock.now())
+    def mark_exhausted(self, reservation_id: str) -> None:
+        """After ReservationCapacityExceeded: nothing is available until the next poll."""
+        count = self._counts.setdefault(
+            reservation_id,
+            _ReservationCount(total=0, available_count=0, requested_at=self._clock.now()),
         )
-        known.exhausted = self._clock.now()
-        known.changes.clear()
+        count.exhausted_at = self._clock.now()
+        count.changes.clear()
 
-    def free(self, identity: str) -> int:
-        """None is free of what nobody knows."""
-        known = self._counts.get(identity)
-        if known is None or self._clock.now() - known.asked > COUNT_RETENTION:
+    def available_count(self, reservation_id: str) -> int:
+        """Available instances; 0 for an unknown reservation."""
+        count = self._counts.get(reservation_id)
+        if count is None or self._clock.now() - count.requested_at > COUNT_RETENTION:
             return 0
-        base = known.free if known.exhausted is None else 0
-        return max(0, min(known.total, base + sum(delta for _, delta in known.changes)))
+        base = count.available_count if count.exhausted_at is None else 0
+        return max(0, min(count.total, base + sum(delta for _, delta in count.changes)))
 
-    def current(self, reservation: CloudReservation) -> CloudReservation:
-        """The reservation with the count of this moment."""
-        return msgspec.structs.replace(reservation, available=self.free(reservation.id))
+    def with_current_count(self, reservation: CloudReservation) -> CloudReservation:
+        """The reservation with its current count."""
+        return msgspec.structs.replace(reservation, available=self.available_count(reservation.id))
 
-    def _change(self, identity: str, delta: int) -> None:
-        known = self._counts.get(identity)
-        if known is not None:
-            known.changes.append((self._clock.now(), delta))
+    def _change(self, reservation_id: str, delta: int) -> None:
+        count = self._counts.get(reservation_id)
+        if count is not None:
+            count.changes.append((self._clock.now(), delta))
 
-    def _tidy(self) -> None:
+    def _drop_old_counts(self) -> None:
         oldest = self._clock.now() - COUNT_RETENTION
-        for identity in [key for key, count in self._counts.items() if count.asked < oldest]:
-            del self._counts[identity]
+        self._counts = {
+            key: count for key, count in self._counts.items() if count.requested_at >= oldest
+        }
 
 
-def _launch_since(change: tuple[float, int], asked: float) -> bool:
+def _launch_since(change: tuple[float, int], requested_at: float) -> bool:
     moment, delta = change
-    return delta < 0 and moment >= asked
+    return delta < 0 and moment >= requested_at
 
 
 UNCLEAR_TTL: Final = 120.0
-"""Seconds; by then EC2 has been asked twice what is free."""
+"""Seconds; by then two polls have returned counts that include such a launch."""
 
 
 class ReservationHold(msgspec.Struct, frozen=True, kw_only=True):
-    """Places that a launch holds while it is under way."""
+    """Reserved capacity that a launch holds while it is in flight."""
 
     number: int
     reservations: frozenset[str]
@@ -133,7 +141,7 @@ class ReservationHold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnclearLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim that may have got an instance."""
+    """The reservations in which a claim may have got an instance."""
 
     reservations: frozenset[str]
     until: float
@@ -143,44 +151,44 @@ class ReservationHolds:
     def __init__(self, availability: ReservationAvailability, clock: Clock) -> None:
         self._availability = availability
         self._clock = clock
-        self._held: dict[int, ReservationHold] = {}
+        self._holds: dict[int, ReservationHold] = {}
         self._unclear: dict[str, UnclearLaunch] = {}
         self._number = 0
 
-    def free(self, reservation: str) -> int:
+    def available_count(self, reservation: str) -> int:
         now = self._clock.now()
         self._unclear = {uid: each for uid, each in self._unclear.items() if each.until > now}
-        held = sum(each.count for each in self._held.values() if reservation in each.reservations)
+        held = sum(each.count for each in self._holds.values() if reservation in each.reservations)
         held += sum(reservation in each.reservations for each in self._unclear.values())
-        return max(0, self._availability.free(reservation) - held)
+        return max(0, self._availability.available_count(reservation) - held)
 
     def mark_unclear(self, claims: Iterable[str], reservations: Iterable[str]) -> None:
-        """Nobody knows whether these claims, by uid, have got a place in one of them."""
-        mark_unclear = UnclearLaunch(
+        """Each of these claims, by uid, may have got an instance in one of the reservations."""
+        unclear = UnclearLaunch(
             reservations=frozenset(reservations), until=self._clock.now() + UNCLEAR_TTL
         )
-        if mark_unclear.reservations:
-            self._unclear.update(dict.fromkeys(claims, mark_unclear))
+        if unclear.reservations:
+            self._unclear.update(dict.fromkeys(claims, unclear))
 
-    def clear(self, claim: str, reservation: str = "") -> None:
-        """It is known after all: the claim has a place in that one, or nowhere."""
+    def resolve_unclear(self, claim: str, reservation: str = "") -> None:
+        """The outcome is known: the claim has an instance in that reservation, or in none."""
         if self._unclear.pop(claim, None) is not None and reservation:
-            self._availability.launched(reservation)
+            self._availability.record_launch(reservation)
 
     def hold(self, reservations: Iterable[str], count: int) -> ReservationHold:
-        """`release` must follow, whatever happens."""
+        """Holds capacity for `count` instances in each; `release` must follow in any case."""
         self._number += 1
-        held = ReservationHold(
+        hold = ReservationHold(
             number=self._number, reservations=frozenset(reservations), count=count
         )
-        self._held[held.number] = held
-        return held
+        self._holds[hold.number] = hold
+        return hold
 
-    def release(self, held: ReservationHold, launched: Iterable[str] = ()) -> None:
-        """Lets go, and counts the instances that were launched, by the reservation of each."""
-        del self._held[held.number]
+    def release(self, hold: ReservationHold, launched: Iterable[str] = ()) -> None:
+        """Ends the hold, and records the launched instances, by the reservation of each."""
+        del self._holds[hold.number]
         for reservation in launched:
-            self._availability.launched(reservation)
+            self._availability.record_launch(reservation)
 
 
 RESERVATIONS_TTL: Final = 60.0  # seconds
@@ -189,7 +197,7 @@ INACTIVE: Final = (ReservationStanding.NOT_ACTIVE, ReservationStanding.ENDED)
 
 
 class CapacityReservationProvider:
-    """Asks EC2 once a minute for the same terms, and tells `availability` what is free."""
+    """Describes the selected reservations once a minute, and records their counts."""
 
     def __init__(
         self, ec2: Ec2, clock: Clock, availability: ReservationAvailability, *, enabled: bool = True
@@ -198,47 +206,47 @@ class CapacityReservationProvider:
         self._clock = clock
         self._availability = availability
         self._enabled = enabled
-        self._known: TtlCache[tuple[CloudReservation, ...]] = TtlCache(clock, RESERVATIONS_TTL)
+        self._cache: TtlCache[tuple[CloudReservation, ...]] = TtlCache(clock, RESERVATIONS_TTL)
 
     async def find(self, node_class: EC2NodeClass) -> ResolvedPart[tuple[SelectedReservation, ...]]:
-        """Ready with or without the gate, and also where nothing is selected: none is needed."""
+        """The condition is always true: a class needs no reservation, with or without the gate."""
         terms = node_class.spec.capacityReservationSelectorTerms or []
         if not self._enabled or not terms:
             return ResolvedPart(
                 value=(),
-                finding=condition_true(CAPACITY_RESERVATIONS_READY),
+                condition=condition_true(CAPACITY_RESERVATIONS_READY),
                 requeue_after=RESERVATIONS_TTL,
             )
         key = msgspec.json.encode(terms, order="deterministic")
-        rows = await self._known.get(key, lambda: self._ask(terms))
-        selected = self._standing(rows, resolve_ami_family(node_class.spec))
-        finding = condition_true(CAPACITY_RESERVATIONS_READY, reservations_message(selected))
-        return ResolvedPart(value=selected, finding=finding, requeue_after=RESERVATIONS_TTL)
+        rows = await self._cache.get(key, lambda: self._fetch(terms))
+        selected = self._with_standings(rows, resolve_ami_family(node_class.spec))
+        condition = condition_true(CAPACITY_RESERVATIONS_READY, reservations_message(selected))
+        return ResolvedPart(value=selected, condition=condition, requeue_after=RESERVATIONS_TTL)
 
-    def _standing(
+    def _with_standings(
         self, rows: Iterable[CloudReservation], family: AmiFamily
     ) -> tuple[SelectedReservation, ...]:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
-        every = (
+        all_reservations = (
             SelectedReservation(reservation=row, standing=reservation_standing(row, family, now))
             for row in rows
         )
-        return tuple(each for each in every if each.standing not in INACTIVE)
+        return tuple(each for each in all_reservations if each.standing not in INACTIVE)
 
-    async def _ask(
+    async def _fetch(
         self, terms: Sequence[CapacityReservationSelectorTerm]
     ) -> tuple[CloudReservation, ...]:
-        asked = self._clock.now()
-        found: dict[str, CloudReservation] = {}
+        requested_at = self._clock.now()
+        by_id: dict[str, CloudReservation] = {}
         for request in describe_reservation_requests(list(terms)):
             for row in await self._describe(request):
-                found[row["CapacityReservationId"]] = parse_reservation(row)
-        rows = tuple(found[key] for key in sorted(found))
-        self._availability.record_counts(rows, asked)
-        return rows
+                by_id[row["CapacityReservationId"]] = parse_reservation(row)
+        reservations = tuple(by_id[key] for key in sorted(by_id))
+        self._availability.record_counts(reservations, requested_at)
+        return reservations
 
     async def _describe(self, request: ReservationRequest) -> list[Row]:
-        """An id that EC2 does not know must not hide the others: then each is asked for alone."""
+        """An unknown id fails the whole call: then each id is requested by itself."""
         try:
             return await self._ec2.describe_capacity_reservations(request)
         except AwsError as error:
@@ -247,28 +255,28 @@ class CapacityReservationProvider:
         ids = request["CapacityReservationIds"]
         if len(ids) == 1:
             return []
-        alone = [{**request, "CapacityReservationIds": [each]} for each in ids]
-        return [row for each in alone for row in await self._describe(each)]
+        single_requests = [{**request, "CapacityReservationIds": [each]} for each in ids]
+        return [row for each in single_requests for row in await self._describe(each)]
 
 
 def reservation_standing(
     reservation: CloudReservation, family: AmiFamily, now: datetime
 ) -> ReservationStanding:
     """Whether instances of the family can be launched into it now."""
-    timed = standing_by_time(reservation, now)
-    if timed in INACTIVE:
-        return timed
+    standing = standing_by_time(reservation, now)
+    if standing in INACTIVE:
+        return standing
     if reservation.tenancy != "default":
         return ReservationStanding.OTHER_TENANCY
     return (
-        timed
+        standing
         if is_platform_compatible(reservation.platform, family)
         else ReservationStanding.OTHER_PLATFORM
     )
 
 
 def parse_reservation(row: Row) -> CloudReservation:
-    """One row of DescribeCapacityReservations as the catalogue wants it."""
+    """One row of DescribeCapacityReservations as the catalog's document type."""
     return CloudReservation(
         id=row["CapacityReservationId"],
         instanceType=row["InstanceType"],

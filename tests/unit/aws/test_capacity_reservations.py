@@ -125,7 +125,7 @@ def test_terms_select(terms: list[dict[str, Any]], expected: list[str]) -> None:
     assert condition_status(found, CAPACITY_RESERVATIONS_READY)[0] == "True"
 
 
-def test_the_status_says_of_a_reservation_what_the_api_has_fields_for() -> None:
+def test_the_status_of_a_reservation_has_all_fields_of_the_api() -> None:
     ends = format_timestamp(EPOCH + 7200)
     found = resolved(TEAM, reservation_row(endTime=ends, interruptible=True))
     (shown,) = to_status(found).capacityReservations or []
@@ -155,13 +155,13 @@ def test_the_status_says_of_a_reservation_what_the_api_has_fields_for() -> None:
         ({"tenancy": "dedicated"}, 0, None),
     ],
 )
-def test_only_those_that_can_be_used_are_listed(
+def test_only_usable_reservations_are_listed(
     fields: dict[str, Any], minutes: float, expected: str | None
 ) -> None:
     found = resolved(TEAM, reservation_row(**fields), wait=minutes * MINUTE)
     shown = to_status(found).capacityReservations or []
     assert [each.state for each in shown] == ([] if expected is None else [expected])
-    assert found.usable == (frozenset() if expected is None else {"cr-1"})
+    assert found.usable_reservations == (frozenset() if expected is None else {"cr-1"})
     assert condition_status(found, CAPACITY_RESERVATIONS_READY)[0] == "True"
 
 
@@ -176,15 +176,16 @@ def test_windows_reservations_are_for_windows() -> None:
     }
 
 
-def test_without_terms_or_with_the_gate_off_nothing_is_asked() -> None:
+def test_without_terms_or_with_the_gate_off_nothing_is_described() -> None:
     async def main(clock: VirtualClock) -> tuple[int, list[bool]]:
         on, off = (
             ResolverBench(clock, reservations=[reservation_row()]),
             ResolverBench(clock, capacity_reservations=False),
         )
+        selecting = discovered_node_class(capacityReservationSelectorTerms=TEAM)
         ready = [
-            (await on.resolve(discovered_node_class())).ready,
-            (await off.resolve(discovered_node_class(capacityReservationSelectorTerms=TEAM))).ready,
+            (await on.resolve(discovered_node_class())).is_ready,
+            (await off.resolve(selecting)).is_ready,
         ]
         asked = "DescribeCapacityReservations"
         return on.count(asked) + off.count(asked), ready
@@ -192,19 +193,19 @@ def test_without_terms_or_with_the_gate_off_nothing_is_asked() -> None:
     assert run_in_virtual_time(main) == (0, [True, True])
 
 
-def test_one_that_is_cancelled_is_gone_within_a_minute() -> None:
+def test_a_cancelled_reservation_is_gone_within_a_minute() -> None:
     async def main(clock: VirtualClock) -> list[list[str]]:
         bench = ResolverBench(clock, reservations=[reservation_row(), reservation_row("cr-2")])
         wanted = discovered_node_class(capacityReservationSelectorTerms=TEAM)
         seen = [ids(await bench.resolve(wanted))]
-        bench.ask("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
+        bench.call_api("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
         await clock.sleep(60)
         return [*seen, ids(await bench.resolve(wanted))]
 
     assert run_in_virtual_time(main) == [["cr-1", "cr-2"], ["cr-2"]]
 
 
-def test_a_poll_a_minute_whatever_the_number_of_classes() -> None:
+def test_classes_with_equal_terms_share_one_poll_per_minute() -> None:
     async def main(clock: VirtualClock) -> int:
         bench = ResolverBench(clock, reservations=[reservation_row()])
         for _ in range(5):
@@ -218,11 +219,11 @@ def test_a_poll_a_minute_whatever_the_number_of_classes() -> None:
     assert run_in_virtual_time(main) == 5
 
 
-def test_the_free_counts_are_told_to_those_who_keep_them() -> None:
+def test_available_counts_are_recorded() -> None:
     async def main(clock: VirtualClock) -> int:
         bench = ResolverBench(clock, reservations=[reservation_row(available=3)])
         await bench.resolve(discovered_node_class(capacityReservationSelectorTerms=TEAM))
-        return bench.availability.free("cr-1")
+        return bench.availability.available_count("cr-1")
 
     assert run_in_virtual_time(main) == 3
 
@@ -231,7 +232,7 @@ def test_very_many_reservations_do_not_bloat_the_status() -> None:
     rows = [reservation_row(f"cr-{number:05}") for number in range(2500)]
     found = resolved(TEAM, *rows)
     shown = to_status(found)
-    assert len(found.usable) == len(found.reservations) == 2500
+    assert len(found.usable_reservations) == len(found.reservations) == 2500
     assert [each.id for each in shown.capacityReservations or []] == ids(found)[
         :MAX_LISTED_RESERVATIONS
     ]
@@ -241,7 +242,7 @@ def test_very_many_reservations_do_not_bloat_the_status() -> None:
     assert len(msgspec.json.encode(shown)) < 200_000
 
 
-def test_unknown_ids_are_asked_for_one_by_one_and_other_errors_are_raised() -> None:
+def test_after_an_unknown_id_each_id_is_described_alone_and_other_errors_are_raised() -> None:
     known: dict[str, Any] = {
         "CapacityReservationId": "cr-2",
         "InstanceType": "m5.large",
@@ -265,7 +266,7 @@ def test_unknown_ids_are_asked_for_one_by_one_and_other_errors_are_raised() -> N
         return [each.reservation.id for each in found.value]
 
     assert run_in_virtual_time(main) == ["cr-2"]
-    asked = seam.asked("DescribeCapacityReservations")
+    asked = seam.calls_to("DescribeCapacityReservations")
     assert [params["CapacityReservationIds"] for params in asked] == [
         ["cr-1", "cr-2"],
         ["cr-1"],
@@ -274,7 +275,7 @@ def test_unknown_ids_are_asked_for_one_by_one_and_other_errors_are_raised() -> N
     assert not any("MaxResults" in params for params in asked)
 
 
-def test_a_row_may_leave_out_what_is_optional() -> None:
+def test_a_row_may_omit_optional_fields() -> None:
     found = parse_reservation(
         {
             "CapacityReservationId": "cr-1",
@@ -337,7 +338,7 @@ class ReservationScenario(ResolverBench):
             }
         )
         assert not answer.get("Errors"), answer["Errors"]
-        self.availability.launched("cr-1")
+        self.availability.record_launch("cr-1")
         return await self.look(answer["Instances"][0]["InstanceIds"][0])
 
     async def look(self, identity: str) -> Ec2Instance:
@@ -351,7 +352,9 @@ class ReservationScenario(ResolverBench):
         self, instance: Ec2Instance, resolved: ResolvedNodeClass, labels: dict[str, str]
     ) -> DriftReason | DriftUnknown | None:
         hashed = hash_annotations(self.wanted)
-        claim = LaunchedClaim(name="general-1", annotations=hashed, labels=labels, kind=AMD64)
+        claim = LaunchedClaim(
+            name="general-1", annotations=hashed, labels=labels, type_requirements=AMD64
+        )
         today = CurrentNodeClass(annotations=hashed, resolved=resolved)
         instance_batcher = InstanceBatcher(self.aws.ec2, self.clock, MetricsRegistry())
         return await detect_current_drift(claim, instance, today, instance_batcher.describe)
@@ -363,38 +366,38 @@ def claim(instance: Ec2Instance) -> ReservedNode:
 
 def test_launches_and_terminations_are_counted_until_the_next_poll_agrees() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        story = ReservationScenario(clock, reservations=[described_row()])
+        scenario = ReservationScenario(clock, reservations=[described_row()])
         await clock.sleep(1)
-        instance = await story.launch()
-        assert instance.reserved
+        instance = await scenario.launch()
+        assert instance.is_reserved
         assert instance.capacity_type == "reserved"
-        seen = [story.availability.free("cr-1")]
+        seen = [scenario.availability.available_count("cr-1")]
         await clock.sleep(61)
-        await story.resolve(story.wanted)
-        seen.append(story.availability.free("cr-1"))
-        await InstanceBatcher(story.aws.ec2, clock, MetricsRegistry()).terminate(instance.id)
-        story.availability.terminated("cr-1")
-        seen.append(story.availability.free("cr-1"))
+        await scenario.resolve(scenario.wanted)
+        seen.append(scenario.availability.available_count("cr-1"))
+        await InstanceBatcher(scenario.aws.ec2, clock, MetricsRegistry()).terminate(instance.id)
+        scenario.availability.record_termination("cr-1")
+        seen.append(scenario.availability.available_count("cr-1"))
         await clock.sleep(61)
-        await story.resolve(story.wanted)
-        return [*seen, story.availability.free("cr-1")]
+        await scenario.resolve(scenario.wanted)
+        return [*seen, scenario.availability.available_count("cr-1")]
 
     assert run_in_virtual_time(main) == [1, 1, 2, 2]
 
 
-def test_a_machine_whose_reservation_is_cancelled_is_relabelled_and_not_drifted() -> None:
+def test_an_instance_whose_reservation_is_cancelled_is_relabelled_and_not_drifted() -> None:
     async def main(clock: VirtualClock) -> None:
-        story = ReservationScenario(clock, reservations=[described_row()])
-        before = await story.launch()
-        resolved = await story.resolve(story.wanted)
-        assert await story.drift(before, resolved, LABELS) is None
+        scenario = ReservationScenario(clock, reservations=[described_row()])
+        before = await scenario.launch()
+        resolved = await scenario.resolve(scenario.wanted)
+        assert await scenario.drift(before, resolved, LABELS) is None
         assert find_demotions([claim(before)], {before.id: before}) == []
-        story.ask("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
+        scenario.call_api("ec2", "CancelCapacityReservation", CapacityReservationId="cr-1")
         await clock.sleep(61)
-        resolved = await story.resolve(story.wanted)
+        resolved = await scenario.resolve(scenario.wanted)
         assert resolved.reservations == ()
-        assert await story.drift(before, resolved, LABELS) is None
-        after = await story.look(before.id)
+        assert await scenario.drift(before, resolved, LABELS) is None
+        after = await scenario.look(before.id)
         assert (after.state, after.capacity_type) == ("running", "on-demand")
         (found,) = find_demotions([claim(before)], {after.id: after})
         assert found.change == {CAPACITY_TYPE: "on-demand"}
@@ -402,13 +405,15 @@ def test_a_machine_whose_reservation_is_cancelled_is_relabelled_and_not_drifted(
     run_in_virtual_time(main)
 
 
-def test_a_machine_whose_reservation_is_no_longer_selected_is_drifted() -> None:
+def test_an_instance_whose_reservation_is_no_longer_selected_is_drifted() -> None:
     async def main(clock: VirtualClock) -> DriftReason | DriftUnknown | None:
-        story = ReservationScenario(clock, reservations=[described_row()])
-        instance = await story.launch()
-        story.ask("ec2", "CreateTags", Resources=["cr-1"], Tags=[{"Key": "team", "Value": "db"}])
+        scenario = ReservationScenario(clock, reservations=[described_row()])
+        instance = await scenario.launch()
+        scenario.call_api(
+            "ec2", "CreateTags", Resources=["cr-1"], Tags=[{"Key": "team", "Value": "db"}]
+        )
         await clock.sleep(61)
-        return await story.drift(instance, await story.resolve(story.wanted), LABELS)
+        return await scenario.drift(instance, await scenario.resolve(scenario.wanted), LABELS)
 
     assert run_in_virtual_time(main) is DriftReason.CAPACITY_RESERVATION
 
@@ -417,14 +422,12 @@ def test_a_block_is_drained_in_its_last_forty_minutes() -> None:
     async def main(clock: VirtualClock) -> list[list[str]]:
         ends = format_timestamp(clock.now() + 7200)
         block = described_row(reservationType="capacity-block", endTime=ends)
-        story = ReservationScenario(clock, reservations=[block])
-        marked = [
-            ReservedNode(kind="NodeClaim", name="general-1", instance_id="i-1", labels=LABELS)
-        ]
+        scenario = ReservationScenario(clock, reservations=[block])
+        nodes = [ReservedNode(kind="NodeClaim", name="general-1", instance_id="i-1", labels=LABELS)]
         seen = []
         for _ in range(3):
-            resolved = await story.resolve(story.wanted)
-            seen.append(find_expiring_nodes(marked, resolved.reservations))
+            resolved = await scenario.resolve(scenario.wanted)
+            seen.append(find_expiring_nodes(nodes, resolved.reservations))
             await clock.sleep(41 * 60)
         return seen
 

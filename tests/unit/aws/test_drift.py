@@ -1,4 +1,4 @@
-"""Drift: the hash of a class, every reason, their order, and what is no drift."""
+"""Drift: the hash of a class, every reason, their order, and differences that are not drift."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ PLAIN = discovered_node_class(
         {"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
     ],
 )  # fmt: skip
-def test_what_a_node_got_at_its_launch_changes_the_hash(spec: dict[str, Any]) -> None:
+def test_static_fields_change_the_hash(spec: dict[str, Any]) -> None:
     before = discovered_node_class(tags={"a": "1", "b": "2"})
     stated: dict[str, Any] = {"tags": {"a": "1", "b": "2"}} | spec
     assert node_class_hash(discovered_node_class(**stated)) != node_class_hash(before)
@@ -93,13 +93,13 @@ def test_what_a_node_got_at_its_launch_changes_the_hash(spec: dict[str, Any]) ->
         {"metadataOptions": {"httpTokens": "required"}},
     ],
 )
-def test_what_selects_and_what_is_the_default_does_not(spec: dict[str, Any]) -> None:
+def test_selectors_and_defaults_do_not_change_the_hash(spec: dict[str, Any]) -> None:
     assert node_class_hash(discovered_node_class(**spec)) == node_class_hash(
         discovered_node_class()
     )
 
 
-def test_neither_does_the_order_nor_the_name_of_the_class() -> None:
+def test_order_and_class_name_do_not_change_the_hash() -> None:
     turned = discovered_node_class(
         "other",
         generation=9,
@@ -112,19 +112,19 @@ def test_neither_does_the_order_nor_the_name_of_the_class() -> None:
     assert node_class_hash(turned) == node_class_hash(PLAIN)
 
 
-def test_the_ca_of_the_cluster_is_part_of_it() -> None:
+def test_the_cluster_ca_changes_the_hash() -> None:
     assert node_class_hash(PLAIN, "one") != node_class_hash(PLAIN, "two")
 
 
-def test_it_is_the_same_on_every_machine_and_in_every_release() -> None:
-    """A change here replaces every node of everybody: then the version must change as well."""
+def test_the_hash_is_stable_across_processes_and_releases() -> None:
+    """A change here would replace every node: then the hash version must change as well."""
     assert hash_annotations(PLAIN, "ca") == {
         NODE_CLASS_HASH: "32501f715dc15991",
         NODE_CLASS_HASH_VERSION: "wain-1",
     }
 
 
-def test_claims_of_another_version_are_given_the_new_hash() -> None:
+def test_claims_of_another_hash_version_get_the_new_hash() -> None:
     current = hash_annotations(PLAIN)
     assert (
         migrated_hash_annotations({NODE_CLASS_HASH: "1234", NODE_CLASS_HASH_VERSION: "v6"}, current)
@@ -162,7 +162,9 @@ def selected(
 RESOLVED = ResolvedNodeClass(
     name="default",
     uid="uid",
-    subnets=(ResolvedSubnet(id="subnet-1", zone="us-east-1a", zone_id="use1-az1", free=10),),
+    subnets=(
+        ResolvedSubnet(id="subnet-1", zone="us-east-1a", zone_id="use1-az1", free_addresses=10),
+    ),
     security_groups=(ResolvedSecurityGroup(id="sg-1", name="nodes"),),
     images=(
         ResolvedImage(id="ami-1", name="new", requirements=WITHOUT_GPU),
@@ -182,7 +184,7 @@ def today(**changes: Any) -> CurrentNodeClass:
 
 def launched(
     *,
-    kind: Requirements = AMD64,
+    type_requirements: Requirements = AMD64,
     capacity_type: str = "on-demand",
     hashed: str = "a",
     version: str = CURRENT_HASH_VERSION,
@@ -191,7 +193,7 @@ def launched(
         name="general-1",
         annotations={NODE_CLASS_HASH: hashed, NODE_CLASS_HASH_VERSION: version},
         labels={CAPACITY_TYPE: capacity_type},
-        kind=kind,
+        type_requirements=type_requirements,
     )
 
 
@@ -199,7 +201,7 @@ RESERVED = launched(capacity_type="reserved")
 GROUP = ResolvedPlacementGroup(id="pg-1", name="rack", strategy="cluster")
 
 
-def test_what_is_as_it_should_be_is_not_drifted() -> None:
+def test_an_unchanged_instance_is_not_drifted() -> None:
     assert detect_drift(launched(), running_instance(), today()) is None
 
 
@@ -209,7 +211,7 @@ def test_what_is_as_it_should_be_is_not_drifted() -> None:
         (launched(hashed="b"), running_instance(), today(), DriftReason.NODE_CLASS),
         (launched(), running_instance(image_id="ami-0"), today(), DriftReason.AMI),
         (launched(), running_instance(image_id="ami-arm"), today(), DriftReason.AMI),
-        (launched(kind=GPU), running_instance(), today(), DriftReason.AMI),
+        (launched(type_requirements=GPU), running_instance(), today(), DriftReason.AMI),
         (
             launched(),
             running_instance(security_groups=frozenset({"sg-1", "sg-2"})),
@@ -253,29 +255,33 @@ def test_each_reason(
 @pytest.mark.parametrize(
     ("claim", "instance", "now"),
     [
-        # Hashes of different versions say nothing about each other.
+        # Hashes of different versions are not comparable.
         (launched(hashed="b", version="v6"), running_instance(), today()),
-        (launched(kind=GPU), running_instance(image_id="ami-gpu"), today()),
-        (launched(kind=ARM64), running_instance(image_id="ami-arm"), today()),
+        (launched(type_requirements=GPU), running_instance(image_id="ami-gpu"), today()),
+        (launched(type_requirements=ARM64), running_instance(image_id="ami-arm"), today()),
         (RESERVED, running_instance(reservation_id="cr-1"), today()),
         (RESERVED, running_instance(reservation_id="cr-ending"), today()),
-        # Fallen out of its reservation: it is relabelled, not replaced.
+        # No longer in its reservation: it is relabelled, not replaced.
         (RESERVED, running_instance(), today()),
         # Put into an open reservation by EC2 itself.
-        (launched(), running_instance(reservation_id="cr-2", preference="open"), today()),
+        (
+            launched(),
+            running_instance(reservation_id="cr-2", reservation_preference="open"),
+            today(),
+        ),
         (launched(), running_instance(reservation_id="cr-2"), today()),
         (launched(), running_instance(placement_group="pg-1"), today(placement_group=GROUP)),
         (launched(), running_instance(placement_group="rack"), today(placement_group=GROUP)),
     ],
 )
-def test_what_is_no_drift(
+def test_these_differences_are_not_drift(
     claim: LaunchedClaim, instance: Ec2Instance, now: CurrentNodeClass
 ) -> None:
     assert detect_drift(claim, instance, now) is None
 
 
 def test_the_first_reason_is_given() -> None:
-    """Everything is wrong at first, and is put right one after the other."""
+    """Every property differs at first, and is corrected one after the other."""
     instance = running_instance(
         image_id="ami-0",
         security_groups=frozenset(),
@@ -312,15 +318,13 @@ def test_the_first_reason_is_given() -> None:
             "has no security groups and no subnets",
         ),
         (
-            launched(kind=Requirements.from_labels({ARCH: "riscv"})),
+            launched(type_requirements=Requirements.from_labels({ARCH: "riscv"})),
             today(),
             "no image of default is for m5.large",
         ),
     ],
 )
-def test_what_cannot_be_said_is_not_drift(
-    claim: LaunchedClaim, now: CurrentNodeClass, why: str
-) -> None:
+def test_unknown_state_is_not_drift(claim: LaunchedClaim, now: CurrentNodeClass, why: str) -> None:
     found = detect_drift(claim, running_instance(), now)
     assert isinstance(found, DriftUnknown)
     assert why in found.why
@@ -335,35 +339,35 @@ def test_what_cannot_be_said_is_not_drift(
         (None, None),
     ],
 )
-def test_a_reservation_is_looked_at_afresh_before_it_counts(
+def test_reservation_drift_is_checked_again_with_a_fresh_description(
     fresh: Ec2Instance | None, expected: DriftReason | None
 ) -> None:
     asked: list[str] = []
 
-    async def ask(identity: str) -> Ec2Instance | None:
+    async def describe(identity: str) -> Ec2Instance | None:
         asked.append(identity)
         return fresh
 
     async def main(clock: VirtualClock) -> DriftReason | DriftUnknown | None:
         del clock
         return await detect_current_drift(
-            RESERVED, running_instance(reservation_id="cr-2"), today(), ask
+            RESERVED, running_instance(reservation_id="cr-2"), today(), describe
         )
 
     assert run_in_virtual_time(main) is expected
     assert asked == ["i-1"]
 
 
-def test_nothing_is_asked_for_any_other_reason() -> None:
-    async def ask(identity: str) -> Ec2Instance | None:
+def test_other_reasons_need_no_fresh_description() -> None:
+    async def describe(identity: str) -> Ec2Instance | None:
         raise AssertionError(identity)
 
     async def main(clock: VirtualClock) -> list[object]:
         del clock
         moved = running_instance(subnet_id="subnet-2")
         return [
-            await detect_current_drift(launched(), running_instance(), today(), ask),
-            await detect_current_drift(launched(), moved, today(), ask),
+            await detect_current_drift(launched(), running_instance(), today(), describe),
+            await detect_current_drift(launched(), moved, today(), describe),
         ]
 
     assert run_in_virtual_time(main) == [None, DriftReason.SUBNET]

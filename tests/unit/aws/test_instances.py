@@ -76,48 +76,48 @@ async def terminated(clock: VirtualClock, seam: ScriptedApi, *ids: str) -> list[
     return await asyncio.gather(*(instance_batcher.terminate(each) for each in ids))
 
 
-def test_many_are_asked_about_at_once_and_nobody_twice() -> None:
+def test_descriptions_are_batched_and_each_id_is_requested_once() -> None:
     seam = ScriptedApi({"DescribeInstances": describe})
     found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2", "i-1"))
     assert [each and each.id for each in found] == ["i-1", "i-2", "i-1"]
-    (asked,) = seam.asked("DescribeInstances")
+    (asked,) = seam.calls_to("DescribeInstances")
     assert asked["InstanceIds"] == ["i-1", "i-2"]
     assert asked["Filters"][0]["Name"] == "instance-state-name"
     assert "MaxResults" not in asked
 
 
-def test_an_unknown_id_does_not_hide_the_others() -> None:
+def test_an_unknown_id_does_not_fail_the_others() -> None:
     seam = ScriptedApi({"DescribeInstances": describe})
     found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-none", "i-2"))
     assert [each and each.id for each in found] == ["i-1", None, "i-2"]
     assert len(seam.calls) == 4
 
 
-def test_what_the_answer_leaves_out_is_gone() -> None:
+def test_an_instance_missing_in_the_response_is_gone() -> None:
     seam = ScriptedApi({"DescribeInstances": {"Reservations": [{"Instances": [row("i-1")]}]}})
     found = run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2"))
     assert [each and each.id for each in found] == ["i-1", None]
 
 
-def test_an_error_that_says_nothing_is_passed_on() -> None:
+def test_other_errors_are_raised() -> None:
     seam = ScriptedApi({"DescribeInstances": AwsError("InternalError", "broken", 500)})
     with pytest.raises(AwsError, match="InternalError"):
         run_in_virtual_time(lambda clock: described(clock, seam, "i-1", "i-2"))
 
 
-def test_many_are_terminated_at_once() -> None:
+def test_terminations_share_a_call() -> None:
     seam = ScriptedApi({"TerminateInstances": terminate})
     assert run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-2")) == [True, True]
     assert len(seam.calls) == 1
 
 
-def test_what_is_gone_is_no_error_to_terminate() -> None:
+def test_terminating_a_gone_instance_is_no_error() -> None:
     seam = ScriptedApi({"TerminateInstances": terminate})
     found = run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-none"))
     assert found == [True, False]
 
 
-def test_what_was_left_running_is_asked_for_again() -> None:
+def test_an_instance_left_running_is_terminated_again() -> None:
     running: AwsResponse = {
         "TerminatingInstances": [
             {"InstanceId": "i-1", "CurrentState": {"Name": "shutting-down"}},
@@ -126,13 +126,13 @@ def test_what_was_left_running_is_asked_for_again() -> None:
     }
     seam = ScriptedApi({"TerminateInstances": [running, terminate]})
     assert run_in_virtual_time(lambda clock: terminated(clock, seam, "i-1", "i-2")) == [True, True]
-    assert [params["InstanceIds"] for params in seam.asked("TerminateInstances")] == [
+    assert [params["InstanceIds"] for params in seam.calls_to("TerminateInstances")] == [
         ["i-1", "i-2"],
         ["i-2"],
     ]
 
 
-def test_what_will_not_end_is_an_error_for_its_own_caller() -> None:
+def test_an_instance_that_does_not_terminate_is_an_error_for_its_caller() -> None:
     running: AwsResponse = {
         "TerminatingInstances": [{"InstanceId": "i-1", "CurrentState": {"Name": "running"}}]
     }
@@ -145,11 +145,11 @@ ON_DEMAND = claim_requirements(capacity="on-demand")
 MARK = LaunchRecord(token="t", batch="b", index=0, attempt=1, at=EPOCH)
 
 
-def test_only_machines_of_this_cluster_are_listed() -> None:
+def test_only_instances_of_this_cluster_are_listed() -> None:
     async def test(scene: ProviderScene) -> None:
         ours = await scene.launch(node_claim(1, ON_DEMAND), node_claim(2, ON_DEMAND))
         row = {"Key": "eks:eks-cluster-name", "Value": "another"}
-        theirs = await scene.one(node_claim(3, ON_DEMAND))
+        theirs = await scene.launch_one(node_claim(3, ON_DEMAND))
         scene.emulated.answer("ec2", "CreateTags", {"Resources": [theirs.id], "Tags": [row]})
         listed = await scene.cloud.instances()
         assert {each.id for each in listed} == {each.id for each in ours}
@@ -159,12 +159,12 @@ def test_only_machines_of_this_cluster_are_listed() -> None:
     run_scene(test)
 
 
-def test_what_is_gone_is_not_found() -> None:
+def test_a_gone_instance_is_not_found() -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, ON_DEMAND))
+        found = await scene.launch_one(node_claim(1, ON_DEMAND))
         assert (await scene.cloud.instance(found.id)).instance_type == found.instance_type
         await scene.cloud.terminate(found.id)
-        await scene.cloud.terminate(found.id)  # is on its way already
+        await scene.cloud.terminate(found.id)  # it is terminating already
         await scene.clock.sleep(60)
         for gone in (found.id, "i-00000000000000000", "nonsense"):
             with pytest.raises(InstanceNotFoundError):
@@ -176,22 +176,22 @@ def test_what_is_gone_is_not_found() -> None:
     run_scene(test)
 
 
-def test_terminations_go_together() -> None:
+def test_terminations_are_batched() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch(*(node_claim(number, ON_DEMAND) for number in range(1, 6)))
         await asyncio.gather(*(scene.cloud.terminate(each.id) for each in found))
-        assert len(scene.seam.asked("TerminateInstances")) == 1
+        assert len(scene.seam.calls_to("TerminateInstances")) == 1
         assert not scene.running()
 
     run_scene(test)
 
 
-def test_a_machine_is_tagged_once_its_node_has_joined() -> None:
+def test_an_instance_is_tagged_once_its_node_has_joined() -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, ON_DEMAND))
+        found = await scene.launch_one(node_claim(1, ON_DEMAND))
         for _ in range(2):
             await scene.cloud.tag(found.id, node="ip-10-0-0-1", claim="web-1")
-        (request,) = scene.seam.asked("CreateTags")
+        (request,) = scene.seam.calls_to("CreateTags")
         assert {pair["Key"]: pair["Value"] for pair in request["Tags"]} == {
             "Name": "ip-10-0-0-1",
             "karpenter.sh/nodeclaim": "web-1",
@@ -201,18 +201,18 @@ def test_a_machine_is_tagged_once_its_node_has_joined() -> None:
     run_scene(test)
 
 
-def test_a_name_that_the_class_gives_stays() -> None:
+def test_a_name_tag_of_the_class_stays() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(tags={"Name": "ours"})
-        found = await scene.one(node_claim(1, ON_DEMAND))
+        found = await scene.launch_one(node_claim(1, ON_DEMAND))
         await scene.cloud.tag(found.id, node="ip-10-0-0-1", claim="web-1")
-        (request,) = scene.seam.asked("CreateTags")
+        (request,) = scene.seam.calls_to("CreateTags")
         assert [pair["Key"] for pair in request["Tags"]] == ["karpenter.sh/nodeclaim"]
 
     run_scene(test)
 
 
-def test_tags_come_at_one_a_second() -> None:
+def test_tagging_is_limited_to_one_per_second() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch(*(node_claim(number, ON_DEMAND) for number in range(1, 5)))
         begun = scene.clock.now()
@@ -222,7 +222,7 @@ def test_tags_come_at_one_a_second() -> None:
     run_scene(test)
 
 
-def test_a_machine_that_is_gone_cannot_be_tagged() -> None:
+def test_a_gone_instance_cannot_be_tagged() -> None:
     async def test(scene: ProviderScene) -> None:
         with pytest.raises(InstanceNotFoundError):
             await scene.cloud.tag("i-00000000000000000", node="n", claim="c")
@@ -230,7 +230,7 @@ def test_a_machine_that_is_gone_cannot_be_tagged() -> None:
     run_scene(test)
 
 
-def test_machines_without_a_claim_are_garbage_after_half_a_minute() -> None:
+def test_instances_without_a_claim_are_garbage_after_half_a_minute() -> None:
     async def test(scene: ProviderScene) -> None:
         kept, lost = await scene.launch(node_claim(1, ON_DEMAND), node_claim(2, ON_DEMAND))
         del scene.store.claims["uid-2"]
@@ -251,7 +251,7 @@ OURS = {BATCH_TAG: "b"}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
     ("nobody's", {}, {}, set(), True),
     ("owned", {}, {"instance": "i-1"}, set(), False),
-    ("young", {"launched": NOW - 30}, {}, set(), False),
+    ("young", {"launched_at": NOW - 30}, {}, set(), False),
     ("ending", {"state": "shutting-down"}, {}, set(), False),
     ("awaited by a claim", {"tags": OURS}, {"mark": MARK}, set(), False),
     ("the claim has another", {"tags": OURS}, {"mark": MARK, "instance": "i-2"}, set(), True),
@@ -265,14 +265,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
     [case[1:] for case in CASES],
     ids=[case[0] for case in CASES],
 )
-def test_who_is_garbage(
+def test_which_instances_are_garbage(
     fields: dict[str, Any], owner: dict[str, Any], flying: set[str], collected: bool
 ) -> None:
     found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying, NOW)
     assert bool(found) is collected
 
 
-def test_as_controllers_see_a_machine() -> None:
+def test_the_model_instance_has_the_data_of_ec2() -> None:
     plain = to_model_instance(
         running_instance(zone_id="use1-az1", tags={"karpenter.sh/nodepool": "web"})
     )
@@ -290,8 +290,10 @@ def test_as_controllers_see_a_machine() -> None:
     assert held.labels["karpenter.k8s.aws/capacity-reservation-id"] == "cr-1"
 
 
-def test_what_fell_into_an_open_reservation_is_on_demand() -> None:
-    found = to_model_instance(running_instance(reservation_id="cr-1", preference="open"))
+def test_an_instance_in_an_open_reservation_is_on_demand() -> None:
+    found = to_model_instance(
+        running_instance(reservation_id="cr-1", reservation_preference="open")
+    )
     assert (found.capacity_type, found.reservation_id) == ("on-demand", "")
 
 
@@ -310,10 +312,10 @@ def test_the_id_within_a_provider_id(text: str, identity: str) -> None:
         assert provider_id(running_instance(identity)) == text
 
 
-def test_a_reserved_machine_frees_its_place() -> None:
+def test_terminating_a_reserved_instance_frees_its_capacity() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        found = await scene.one(node_claim(1, ONLY_RESERVED))
+        found = await scene.launch_one(node_claim(1, ONLY_RESERVED))
         catalog = await scene.cloud.catalog("web")
         assert [each.available for each in catalog.reservations] == [1]
         await scene.cloud.terminate(found.id)

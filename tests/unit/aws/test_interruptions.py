@@ -1,4 +1,4 @@
-"""Interruptions: messages of the queue, removed once dealt with, and failing status checks."""
+"""Interruptions: messages of the queue, deleted once handled, and failing status checks."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -109,7 +109,7 @@ READ: list[tuple[str, str, list[tuple[InterruptionKind, str, float | None]]]] = 
 
 
 @pytest.mark.parametrize(("text", "found"), [case[1:] for case in READ], ids=[c[0] for c in READ])
-def test_what_a_message_announces(
+def test_each_event_type_is_parsed(
     text: str, found: list[tuple[InterruptionKind, str, float | None]]
 ) -> None:
     read = parse_interruptions(text)
@@ -128,14 +128,14 @@ UNREADABLE = [
 ]
 
 
-def test_only_advice_leaves_the_machine_where_it_is() -> None:
+def test_only_a_rebalance_recommendation_keeps_the_instance() -> None:
     assert [kind for kind in InterruptionKind if not kind.ends] == [InterruptionKind.REBALANCE]
 
 
-async def heard(
+async def next_events(
     seam: Any, clock: VirtualClock, metrics: MetricsRegistry, count: int
 ) -> list[Interruption]:
-    """So many announcements, each dealt with."""
+    """The next `count` interruptions, each acknowledged."""
     found: list[Interruption] = []
     async for event in InterruptionQueue(Sqs(seam, "wain"), clock, metrics).events():
         found.append(event)
@@ -162,15 +162,15 @@ def queue(*answers: Any) -> ScriptedApi:
 SPOT, MORE = READ[0][1], {"Messages": [message(READ[1][1], "last")]}
 
 
-def test_what_nobody_understands_is_counted_and_removed() -> None:
+def test_messages_that_cannot_be_parsed_are_counted_and_deleted() -> None:
     async def main(clock: VirtualClock) -> None:
         metrics = MetricsRegistry()
         odd = [message(text, f"odd-{n}") for n, text in enumerate(UNREADABLE)]
         dull = [message(READ[6][1], "dull")]
         seam = queue({"Messages": [*odd, *dull, message(SPOT, "spot")]}, MORE)
-        (event,) = await heard(seam, clock, metrics, 1)
+        (event,) = await next_events(seam, clock, metrics, 1)
         assert event.kind is InterruptionKind.SPOT
-        removed = [each["ReceiptHandle"] for each in seam.asked("DeleteMessage")]
+        removed = [each["ReceiptHandle"] for each in seam.calls_to("DeleteMessage")]
         assert removed == [*(f"odd-{n}" for n in range(len(UNREADABLE))), "dull", "spot"]
         count = {
             word: metrics.value(INTERRUPTION_MESSAGES_RECEIVED, message_type=word)
@@ -183,30 +183,30 @@ def test_what_nobody_understands_is_counted_and_removed() -> None:
     run_in_virtual_time(main)
 
 
-def test_a_message_stays_until_all_of_it_is_dealt_with() -> None:
+def test_a_message_stays_in_the_queue_until_all_its_interruptions_are_handled() -> None:
     async def main(clock: VirtualClock) -> None:
         seam = queue({"Messages": [message(READ[9][1], "both")]}, MORE)
         events = InterruptionQueue(Sqs(seam, "wain"), clock, MetricsRegistry()).events()
         for expected in ("i-1", "i-2"):
             assert (await anext(events)).instance == expected
-            assert not seam.asked("DeleteMessage")
+            assert not seam.calls_to("DeleteMessage")
         await anext(events)
-        assert [each["ReceiptHandle"] for each in seam.asked("DeleteMessage")] == ["both"]
+        assert [each["ReceiptHandle"] for each in seam.calls_to("DeleteMessage")] == ["both"]
 
     run_in_virtual_time(main)
 
 
-def test_a_queue_that_cannot_be_read_is_asked_again() -> None:
+def test_a_queue_that_cannot_be_read_is_retried() -> None:
     async def main(clock: VirtualClock) -> None:
         lost = AwsError("AWS.SimpleQueueService.NonExistentQueue", "no such queue")
         seam = queue(lost, lost, {"Messages": [message(SPOT, "spot")]}, MORE)
-        assert await heard(seam, clock, MetricsRegistry(), 1)
+        assert await next_events(seam, clock, MetricsRegistry(), 1)
         assert clock.now() - EPOCH >= 10
 
     run_in_virtual_time(main)
 
 
-def test_a_message_that_cannot_be_removed_is_no_failure() -> None:
+def test_a_message_that_cannot_be_deleted_is_no_failure() -> None:
     async def main(clock: VirtualClock) -> None:
         seam = ScriptedApi(
             {
@@ -216,15 +216,15 @@ def test_a_message_that_cannot_be_removed_is_no_failure() -> None:
             }
         )
         metrics = MetricsRegistry()
-        assert await heard(seam, clock, metrics, 1)
+        assert await next_events(seam, clock, metrics, 1)
         assert metrics.value(INTERRUPTION_MESSAGES_DELETED) == 0
 
     run_in_virtual_time(main)
 
 
-def test_what_the_account_announces_is_heard() -> None:
+def test_events_of_the_account_arrive() -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, claim_requirements(capacity="spot")))
+        found = await scene.launch_one(node_claim(1, claim_requirements(capacity="spot")))
         await scene.clock.sleep(5)
         mishap = {"instance": found.id, "kind": "spot"}
         scene.emulated.change({"interruptions": [mishap]})
@@ -239,16 +239,16 @@ def test_what_the_account_announces_is_heard() -> None:
     run_scene(test)
 
 
-def befallen(scene: ProviderScene, instance: str, kind: str, **more: Any) -> None:
+def interrupt(scene: ProviderScene, instance: str, kind: str, **more: Any) -> None:
     scene.emulated.change({"interruptions": [{"instance": instance, "kind": kind, **more}]})
 
 
 @pytest.mark.parametrize("check", ["instance-check", "system-check"])
 def test_a_check_may_fail_for_two_minutes(check: str) -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        found = await scene.launch_one(node_claim(1, claim_requirements(capacity="on-demand")))
         await scene.clock.sleep(5)
-        befallen(scene, found.id, check)
+        interrupt(scene, found.id, check)
         await scene.clock.sleep(118)
         assert not await scene.cloud.unhealthy_instances()
         await scene.clock.sleep(2)
@@ -258,9 +258,9 @@ def test_a_check_may_fail_for_two_minutes(check: str) -> None:
             assert event.kind.forceful
         count = {"category": InterruptionKind.UNHEALTHY.value}
         assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 1
-        befallen(scene, found.id, "mended")
+        interrupt(scene, found.id, "mended")
         assert not await scene.cloud.unhealthy_instances()
-        befallen(scene, found.id, check)
+        interrupt(scene, found.id, check)
         await scene.clock.sleep(120)
         assert await scene.cloud.unhealthy_instances()
         assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 2
@@ -268,11 +268,11 @@ def test_a_check_may_fail_for_two_minutes(check: str) -> None:
     run_scene(test)
 
 
-def test_a_volume_that_fails_is_no_reason() -> None:
+def test_a_failed_volume_check_is_ignored() -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        found = await scene.launch_one(node_claim(1, claim_requirements(capacity="on-demand")))
         await scene.clock.sleep(5)
-        befallen(scene, found.id, "attached-ebs-check")
+        interrupt(scene, found.id, "attached-ebs-check")
         await scene.clock.sleep(300)
         assert not await scene.cloud.unhealthy_instances()
 
@@ -280,11 +280,11 @@ def test_a_volume_that_fails_is_no_reason() -> None:
 
 
 @pytest.mark.parametrize("code", ["instance-retirement", "system-reboot"])
-def test_what_ec2_has_in_store_is_told_in_time(code: str) -> None:
+def test_scheduled_events_are_reported(code: str) -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        found = await scene.launch_one(node_claim(1, claim_requirements(capacity="on-demand")))
         await scene.clock.sleep(5)
-        befallen(scene, found.id, code, seconds=3600)
+        interrupt(scene, found.id, code, seconds=3600)
         (event,) = await scene.cloud.unhealthy_instances()
         assert (event.kind, event.detail) == (InterruptionKind.SCHEDULED, code)
         assert not event.kind.forceful
@@ -295,7 +295,7 @@ def test_what_ec2_has_in_store_is_told_in_time(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "reported"),
     [
         ({"Code": "instance-stop", "Description": "soon"}, True),
         ({"Code": "instance-stop", "NotBefore": datetime(2026, 1, 1, tzinfo=UTC)}, True),
@@ -304,20 +304,22 @@ def test_what_ec2_has_in_store_is_told_in_time(code: str) -> None:
         ({"Code": "something-else"}, False),
     ],
 )
-def test_what_is_over_is_not_told(event: dict[str, Any], told: bool) -> None:
-    assert bool(list(scheduled_events({"InstanceId": "i-1", "Events": [event]}, EPOCH))) is told
+def test_finished_events_are_not_reported(event: dict[str, Any], reported: bool) -> None:
+    assert bool(list(scheduled_events({"InstanceId": "i-1", "Events": [event]}, EPOCH))) is reported
 
 
-def test_who_may_not_ask_does_without() -> None:
+def test_without_permission_status_checks_are_skipped() -> None:
     async def main(clock: VirtualClock) -> None:
         denied = AwsError("UnauthorizedOperation", "no", 403)
         seam = ScriptedApi({"DescribeInstanceStatus": denied})
-        assert await InstanceStatusProvider(Ec2(seam), clock, MetricsRegistry()).look() == []
+        assert (
+            await InstanceStatusProvider(Ec2(seam), clock, MetricsRegistry()).list_unhealthy() == []
+        )
 
     run_in_virtual_time(main)
 
 
-def test_who_gets_no_answer_asks_again() -> None:
+def test_a_failed_status_call_is_raised() -> None:
     async def test(scene: ProviderScene) -> None:
         broken = {"operation": "DescribeInstanceStatus", "code": "InternalError", "status": 500}
         scene.emulated.change({"faults": [broken]})

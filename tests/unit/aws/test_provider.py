@@ -1,4 +1,4 @@
-"""EC2 as controllers know a cloud: classes, catalogues, launches and what becomes of them."""
+"""The AWS provider as controllers use it: classes, catalogs, launches and their outcomes."""
 
 from typing import Any
 
@@ -34,18 +34,18 @@ LARGE = claim_requirements((INSTANCE_TYPE, "In", ("m5.large",), None), capacity=
 
 
 async def launched(scene: ProviderScene, wanted: NodeClaim) -> tuple[NodeClaim, Instance]:
-    """A claim as it is once its instance is written down."""
-    found = await scene.one(wanted)
+    """A claim with its instance recorded."""
+    found = await scene.launch_one(wanted)
     made = msgspec.structs.replace(
         wanted, instance=found.id, labels=found.labels, annotations=found.annotations
     )
-    return scene.store.keep(made), found
+    return scene.store.add(made), found
 
 
 def test_a_class_is_resolved_into_its_status() -> None:
     async def test(scene: ProviderScene) -> None:
         state = await scene.cloud.resolve("default")
-        assert (state.ready, state.why) == (True, "")
+        assert (state.ready, state.not_ready_message) == (True, "")
         assert {each["zone"] for each in state.status["subnets"]} == {
             "us-east-1a",
             "us-east-1b",
@@ -58,12 +58,12 @@ def test_a_class_is_resolved_into_its_status() -> None:
     run_scene(test)
 
 
-def test_a_class_that_is_not_ready_says_why_and_launches_nothing() -> None:
+def test_a_class_that_is_not_ready_has_a_message_and_launches_nothing() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(subnetSelectorTerms=[{"tags": {"no": "such"}}])
         state = await scene.cloud.resolve("default")
         assert not state.ready
-        assert "SubnetsReady" in state.why
+        assert "SubnetsReady" in state.not_ready_message
         (found,) = await scene.launch(node_claim(1))
         assert isinstance(found, NodeClassNotReadyError)
         assert "SubnetsReady" in found.message
@@ -74,11 +74,11 @@ def test_a_class_that_is_not_ready_says_why_and_launches_nothing() -> None:
     run_scene(test)
 
 
-def test_a_class_that_has_changed_is_looked_up_before_the_launch() -> None:
+def test_a_changed_class_is_resolved_before_the_launch() -> None:
     async def test(scene: ProviderScene) -> None:
-        await scene.one(node_claim(1, ON_DEMAND))
+        await scene.launch_one(node_claim(1, ON_DEMAND))
         scene.use(tags={"team": "web"})
-        await scene.one(node_claim(2, ON_DEMAND))
+        await scene.launch_one(node_claim(2, ON_DEMAND))
         assert scene.running()[-1].tags["team"] == "web"
 
     run_scene(test)
@@ -100,7 +100,7 @@ def test_a_class_that_is_being_deleted_launches_nothing() -> None:
     run_scene(test)
 
 
-def test_without_its_class_a_claim_has_nothing_to_buy() -> None:
+def test_without_its_class_a_claim_has_no_offerings() -> None:
     async def test(scene: ProviderScene) -> None:
         (found,) = await scene.launch(node_claim(1, node_class="gone"))
         assert isinstance(found, InsufficientCapacityError)
@@ -110,31 +110,31 @@ def test_without_its_class_a_claim_has_nothing_to_buy() -> None:
     run_scene(test)
 
 
-def test_objects_that_cannot_be_read_change_nothing() -> None:
+def test_objects_that_cannot_be_parsed_change_nothing() -> None:
     async def test(scene: ProviderScene) -> None:
         with pytest.raises(InvalidInputError, match="EC2NodeClass"):
             scene.cloud.declare(DeclaredObjects(node_classes=({"spec": {"role": 7}},)))
-        assert await scene.one(node_claim(1))
+        assert await scene.launch_one(node_claim(1))
 
     run_scene(test)
 
 
-def test_a_rehearsal_shows_user_data_that_is_too_large() -> None:
+def test_a_dry_run_detects_user_data_that_is_too_large() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(userData="#" * 15_000)
         state = await scene.cloud.resolve("default")
         assert not state.ready
-        assert "user data would take" in state.why
+        assert "user data would take" in state.not_ready_message
 
     run_scene(test)
 
 
-def test_a_rehearsal_writes_what_launches_write() -> None:
+def test_a_dry_run_uses_the_template_of_launches() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.cloud.resolve("default")
-        await scene.one(node_claim(1, LARGE))
+        await scene.launch_one(node_claim(1, LARGE))
         rehearsed, real = (
-            each["LaunchTemplateData"] for each in scene.seam.asked("CreateLaunchTemplate")
+            each["LaunchTemplateData"] for each in scene.seam.calls_to("CreateLaunchTemplate")
         )
         assert rehearsed["UserData"] == real["UserData"]
         assert {key for key in real if real[key] != rehearsed[key]} == {"TagSpecifications"}
@@ -142,7 +142,7 @@ def test_a_rehearsal_writes_what_launches_write() -> None:
     run_scene(test)
 
 
-def test_a_catalog_is_what_can_be_bought_now() -> None:
+def test_a_catalog_has_the_offerings_that_can_be_launched_now() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         catalog = await scene.cloud.catalog("web")
@@ -154,22 +154,22 @@ def test_a_catalog_is_what_can_be_bought_now() -> None:
         }
         (one,) = catalog.reservations
         assert (one.id, one.total, one.available) == ("cr-00000001", 2, 2)
-        assert await scene.cloud.catalog("web") == catalog  # nothing is made anew for nothing
-        await scene.one(node_claim(1, ONLY_RESERVED))
+        assert await scene.cloud.catalog("web") == catalog  # not rebuilt without a change
+        await scene.launch_one(node_claim(1, ONLY_RESERVED))
         (after,) = (await scene.cloud.catalog("web")).reservations
         assert after.available == 1
 
     run_scene(test, reservation_object(1, 2))
 
 
-def test_what_a_launch_says_of_its_machine() -> None:
+def test_a_launch_describes_its_instance() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        found = await scene.one(node_claim(1, ONLY_RESERVED))
-        (machine,) = scene.running()
-        assert (found.id, found.instance_type, found.zone) == (machine.id, "m5.large", A)
-        assert found.provider_id == f"aws:///{A}/{machine.id}"
-        assert found.zone_id == machine.zone_id
+        found = await scene.launch_one(node_claim(1, ONLY_RESERVED))
+        (instance,) = scene.running()
+        assert (found.id, found.instance_type, found.zone) == (instance.id, "m5.large", A)
+        assert found.provider_id == f"aws:///{A}/{instance.id}"
+        assert found.zone_id == instance.zone_id
         assert (found.capacity_type, found.reservation_id) == ("reserved", "cr-00000001")
         assert found.image_id.startswith("ami-")
         assert found.price is not None
@@ -178,7 +178,7 @@ def test_what_a_launch_says_of_its_machine() -> None:
         assert labels["karpenter.k8s.aws/capacity-reservation-id"] == "cr-00000001"
         assert labels["karpenter.k8s.aws/capacity-reservation-type"] == "default"
         assert labels["karpenter.k8s.aws/instance-family"] == "m5"
-        assert labels["topology.k8s.aws/zone-id"] == machine.zone_id
+        assert labels["topology.k8s.aws/zone-id"] == instance.zone_id
         assert labels["karpenter.k8s.aws/instance-tenancy"] == "default"
         assert set(found.annotations) == {
             NODE_CLASS_HASH,
@@ -191,14 +191,14 @@ def test_what_a_launch_says_of_its_machine() -> None:
     run_scene(test, reservation_object(1, 1))
 
 
-def test_what_lists_say_is_what_launches_said() -> None:
+def test_listed_instances_match_launched_instances() -> None:
     async def test(scene: ProviderScene) -> None:
-        bought = await scene.launch(
+        launched = await scene.launch(
             node_claim(1, ON_DEMAND), node_claim(2, claim_requirements(capacity="spot"))
         )
         (listed, other) = await scene.cloud.instances()
         instance_batcher = {each.id: each for each in (listed, other)}
-        for each in bought:
+        for each in launched:
             again = instance_batcher[each.id]
             same = (
                 "provider_id",
@@ -216,7 +216,7 @@ def test_what_lists_say_is_what_launches_said() -> None:
     run_scene(test)
 
 
-def test_a_claim_that_has_its_machine_gets_no_other() -> None:
+def test_a_claim_with_an_instance_gets_no_other() -> None:
     async def test(scene: ProviderScene) -> None:
         made, found = await launched(scene, node_claim(1, LARGE))
         assert (await scene.cloud.launch(made)).id == found.id
@@ -229,30 +229,30 @@ def test_a_claim_that_has_its_machine_gets_no_other() -> None:
     run_scene(test)
 
 
-def test_with_the_gate_off_reservations_are_nobodys_business() -> None:
+def test_with_the_gate_off_reservations_are_ignored() -> None:
     async def test(scene: ProviderScene) -> None:
-        cluster = msgspec.structs.replace(scene.setup.cluster, capacity_reservations=False)
-        scene.setup = ProviderOptions(cluster=cluster)
+        cluster = msgspec.structs.replace(scene.options.cluster, capacity_reservations=False)
+        scene.options = ProviderOptions(cluster=cluster)
         scene.cloud = scene.provider()
         scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.refresh()
-        found = await scene.one(node_claim(1, LARGE))
-        assert not scene.seam.asked("DescribeCapacityReservations")
-        (machine,) = scene.running()
-        assert machine.reservation == "cr-00000001"  # by luck: it is open
+        found = await scene.launch_one(node_claim(1, LARGE))
+        assert not scene.seam.calls_to("DescribeCapacityReservations")
+        (instance,) = scene.running()
+        assert instance.reservation == "cr-00000001"  # EC2 puts it into an open reservation
         assert found.capacity_type == "on-demand"
         listed = await scene.cloud.instance(found.id)
         assert (listed.capacity_type, listed.reservation_id) == ("on-demand", "")
-        for template in scene.seam.asked("CreateLaunchTemplate"):
+        for template in scene.seam.calls_to("CreateLaunchTemplate"):
             assert "CapacityReservationSpecification" not in template["LaunchTemplateData"]
 
     open_to_all = reservation_object(1, 2, instanceMatchCriteria="open")
     run_scene(test, open_to_all, types=["m5.large"], zones=[A])
 
 
-def test_memory_that_a_node_has_is_planned_with() -> None:
+def test_discovered_memory_is_used_in_plans() -> None:
     async def test(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim(1, LARGE))
+        found = await scene.launch_one(node_claim(1, LARGE))
         scene.cloud.record_discovered_capacity(found, 7_777_777_777)
         index = (await scene.cloud.catalog("web")).index
         memory = {kind.name: kind.capacity["memory"] for kind in index.types}
@@ -262,11 +262,11 @@ def test_memory_that_a_node_has_is_planned_with() -> None:
     run_scene(test)
 
 
-def test_what_was_taken_away_is_not_bought_again_at_once() -> None:
+def test_an_interrupted_offering_is_not_launched_again_at_once() -> None:
     async def test(scene: ProviderScene) -> None:
-        first = await scene.one(node_claim(1, claim_requirements(capacity="spot")))
+        first = await scene.launch_one(node_claim(1, claim_requirements(capacity="spot")))
         scene.cloud.mark_unavailable(first.instance_type, first.zone, first.capacity_type)
-        second = await scene.one(node_claim(2, claim_requirements(capacity="spot")))
+        second = await scene.launch_one(node_claim(2, claim_requirements(capacity="spot")))
         assert (first.instance_type, first.zone) != (second.instance_type, second.zone)
 
     run_scene(test)
@@ -276,7 +276,7 @@ def test_what_was_taken_away_is_not_bought_again_at_once() -> None:
     ("changes", "reason"),
     [({}, None), ({"userData": "echo hello"}, "NodeClassDrift"), (None, "SubnetDrift")],
 )
-def test_a_machine_is_compared_with_its_class(
+def test_an_instance_is_compared_with_its_class(
     changes: dict[str, Any] | None, reason: str | None
 ) -> None:
     async def test(scene: ProviderScene) -> None:
@@ -289,7 +289,7 @@ def test_a_machine_is_compared_with_its_class(
     run_scene(test)
 
 
-def test_nothing_is_said_of_a_machine_without_class_or_hash() -> None:
+def test_an_instance_without_class_or_hash_is_not_drifted() -> None:
     async def test(scene: ProviderScene) -> None:
         made, _ = await launched(scene, node_claim(1, LARGE))
         nameless = msgspec.structs.replace(made, annotations={})
@@ -302,7 +302,7 @@ def test_nothing_is_said_of_a_machine_without_class_or_hash() -> None:
     run_scene(test)
 
 
-def test_a_permission_that_is_missing_is_refused_with_a_remedy() -> None:
+def test_a_missing_permission_is_rejected_with_a_remedy() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.cloud.resolve("default")
         denied = {"operation": "CreateFleet", "code": "UnauthorizedOperation", "status": 403}
@@ -315,9 +315,9 @@ def test_a_permission_that_is_missing_is_refused_with_a_remedy() -> None:
     run_scene(test)
 
 
-def test_what_an_earlier_process_left_is_tidied_up() -> None:
+def test_resources_of_an_earlier_process_are_garbage_collected() -> None:
     async def test(scene: ProviderScene) -> None:
-        await scene.one(node_claim(1, LARGE))
+        await scene.launch_one(node_claim(1, LARGE))
         left = len(scene.emulated.answer("ec2", "DescribeLaunchTemplates", {})["LaunchTemplates"])
         assert left
         scene.cloud = scene.provider()
@@ -329,7 +329,7 @@ def test_what_an_earlier_process_left_is_tidied_up() -> None:
     run_scene(test)
 
 
-def test_profiles_that_claims_still_use_stay() -> None:
+def test_profiles_in_use_by_claims_are_kept() -> None:
     async def test(scene: ProviderScene) -> None:
         made, found = await launched(scene, node_claim(1, LARGE))
         scene.cloud.declare(DeclaredObjects())
@@ -343,7 +343,7 @@ def test_profiles_that_claims_still_use_stay() -> None:
     run_scene(test)
 
 
-def test_two_classes_have_a_catalogue_each() -> None:
+def test_two_classes_have_separate_catalogs() -> None:
     async def test(scene: ProviderScene) -> None:
         few = discovered_node_class("few", kubelet={"maxPods": 5})
         scene.cloud.declare(

@@ -39,21 +39,21 @@ def test_aln_1_too_few_types_for_min_values_is_no_capacity() -> None:
         wanted = in_requirement(INSTANCE_TYPE, "m5.large", "c5.large", least=2).narrow(
             ON_DEMAND_ONLY
         )
-        assert kinds_of(scene, await scene.launch(node_claim(1, wanted))) == {
+        assert launched_types(scene, await scene.launch(node_claim(1, wanted))) == {
             "m5.large",
             "c5.large",
         }
         for zone in (A, B, C):
             scene.cloud.mark_unavailable("c5.large", zone, ON_DEMAND)
         with pytest.raises(InsufficientCapacityError) as raised:
-            await scene.one(node_claim(2, wanted))
+            await scene.launch_one(node_claim(2, wanted))
         assert raised.value.reason == "MinValues"
         assert len(scene.fleets()) == 1
 
     run_refreshed_scene(run)
 
 
-def kinds_of(scene: ProviderScene, outcomes: list[Any]) -> set[str]:
+def launched_types(scene: ProviderScene, outcomes: list[Any]) -> set[str]:
     assert not any(isinstance(each, BaseException) for each in outcomes), outcomes
     return requested_types(scene.fleets()[-1])
 
@@ -72,7 +72,7 @@ CAPACITY = (
 
 
 class Answering:
-    """A seam on which fleets get nothing but these errors."""
+    """A seam on which CreateFleet returns only these errors."""
 
     def __init__(self, scene: ProviderScene, *codes: str) -> None:
         self._seam = scene.seam
@@ -102,7 +102,7 @@ def test_aln_2_only_capacity_errors_are_no_capacity(code: str) -> None:
         scene.cloud = scene.provider(Answering(scene, code))
         await scene.cloud.refresh()
         with pytest.raises(InsufficientCapacityError) as raised:
-            await scene.one(node_claim(1, ON_DEMAND_ONLY))
+            await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         assert raised.value.reason == code
 
     run_refreshed_scene(run)
@@ -117,17 +117,19 @@ def test_aln_2_only_capacity_errors_are_no_capacity(code: str) -> None:
         ((), TemporarilyUnavailableError),
     ],
 )
-def test_aln_2_other_errors_are_not(codes: tuple[str, ...], error: type[Exception]) -> None:
+def test_aln_2_other_errors_are_not_insufficient_capacity(
+    codes: tuple[str, ...], error: type[Exception]
+) -> None:
     async def run(scene: ProviderScene) -> None:
         scene.cloud = scene.provider(Answering(scene, *codes))
         await scene.cloud.refresh()
         with pytest.raises(error):
-            await scene.one(node_claim(1, ON_DEMAND_ONLY))
+            await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
 
     run_refreshed_scene(run)
 
 
-def test_aln_2_without_the_role_for_spot_nothing_is_bought_as_spot_for_a_while() -> None:
+def test_aln_2_without_the_spot_role_no_spot_is_launched_for_a_while() -> None:
     async def run(scene: ProviderScene) -> None:
         gone = {"RoleName": "AWSServiceRoleForEC2Spot"}
         scene.emulated.answer("iam", "DeleteServiceLinkedRole", gone)
@@ -141,7 +143,7 @@ def test_aln_2_without_the_role_for_spot_nothing_is_bought_as_spot_for_a_while()
 
 
 def subnets(scene: ProviderScene, zone: str) -> str:
-    """Another subnet in the zone, with few addresses, found by the class."""
+    """Another subnet in the zone, with few addresses, selected by the class."""
     tags = [{"Key": "karpenter.sh/discovery", "Value": "wain"}]
     made = scene.emulated.answer(
         "ec2",
@@ -156,21 +158,21 @@ def subnets(scene: ProviderScene, zone: str) -> str:
     return str(made["Subnet"]["SubnetId"])
 
 
-def test_aln_3_the_subnet_with_most_addresses_counting_what_is_under_way() -> None:
+def test_aln_3_the_subnet_with_most_addresses_counting_launches_in_flight() -> None:
     async def run(scene: ProviderScene) -> None:
         small, large = subnets(scene, A), scene.emulated.account.subnets[A]
         wanted = M5_LARGE_ONLY.narrow(claim_requirements(zone=A, capacity=ON_DEMAND))
-        await scene.one(node_claim(1, wanted))
+        await scene.launch_one(node_claim(1, wanted))
         used = [each["SubnetId"] for each in _overrides(scene.fleets()[0])]
         assert used == [large]
         free = scene.emulated.services.network.state.subnets[large].free
         # 29 addresses for each instance: as many as leave fewer than the small subnet has.
         count = (free - 240) // 29 + 1
-        machines = await scene.launch(
+        instances = await scene.launch(
             *(node_claim(number, wanted) for number in range(2, 2 + count))
         )
-        assert not any(isinstance(each, BaseException) for each in machines)
-        await scene.one(node_claim(5000, wanted))
+        assert not any(isinstance(each, BaseException) for each in instances)
+        await scene.launch_one(node_claim(5000, wanted))
         assert [each["SubnetId"] for each in _overrides(scene.fleets()[-1])] == [small]
 
     run_refreshed_scene(run)
@@ -188,47 +190,47 @@ def test_aln_3_a_subnet_without_addresses_is_left_out_and_its_zone_with_the_last
         await scene.cloud.resolve("default")
         known[first].free = 0
         with pytest.raises(InsufficientCapacityError) as raised:
-            await scene.one(node_claim(1, wanted))
+            await scene.launch_one(node_claim(1, wanted))
         assert raised.value.reason == "InsufficientFreeAddressesInSubnet"
-        await scene.one(node_claim(2, wanted))
+        await scene.launch_one(node_claim(2, wanted))
         assert [each["SubnetId"] for each in _overrides(scene.fleets()[-1])] == [other]
         known[other].free = 0
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(3, wanted))
+            await scene.launch_one(node_claim(3, wanted))
         asked = len(scene.fleets())
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(4, wanted))
+            await scene.launch_one(node_claim(4, wanted))
         assert len(scene.fleets()) == asked
 
     run_refreshed_scene(run)
 
 
 @pytest.mark.parametrize(
-    ("capacity_type", "plain", "told"),
+    ("capacity_type", "plain", "prioritized"),
     [
         (ON_DEMAND, "lowest-price", "prioritized"),
         (SPOT, "price-capacity-optimized", "capacity-optimized-prioritized"),
     ],
 )
 def test_aln_4_ec2_chooses_by_its_prices_or_by_those_of_overlays(
-    capacity_type: str, plain: str, told: str
+    capacity_type: str, plain: str, prioritized: str
 ) -> None:
     field = "SpotOptions" if capacity_type == SPOT else "OnDemandOptions"
 
     async def run(scene: ProviderScene) -> None:
         wanted = claim_requirements(capacity=capacity_type)
-        await scene.one(node_claim(1, wanted))
+        await scene.launch_one(node_claim(1, wanted))
         declare_overrides(
             scene, overlays=(overlay_document("cheap", INSTANCE_TYPE, "m5.xlarge", price="0.001"),)
         )
-        machine = await scene.one(node_claim(2, wanted))
+        instance = await scene.launch_one(node_claim(2, wanted))
         first, second = scene.fleets()
         assert first[field]["AllocationStrategy"] == plain
-        assert second[field]["AllocationStrategy"] == told
+        assert second[field]["AllocationStrategy"] == prioritized
         assert all("Priority" not in each for each in _overrides(first))
         priorities = {each["InstanceType"]: each["Priority"] for each in _overrides(second)}
         assert priorities["m5.xlarge"] == 0.001 == min(priorities.values())
-        assert machine.instance_type == "m5.xlarge" or capacity_type == SPOT
+        assert instance.instance_type == "m5.xlarge" or capacity_type == SPOT
 
     run_refreshed_scene(run)
 
@@ -236,8 +238,8 @@ def test_aln_4_ec2_chooses_by_its_prices_or_by_those_of_overlays(
 def test_aln_5_the_context_of_the_class_is_passed_on_unless_min_values_were_relaxed() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(context="CXID-1")
-        await scene.one(node_claim(1, ON_DEMAND_ONLY))
-        await scene.one(node_claim(2, ON_DEMAND_ONLY, min_values_relaxed=True))
+        await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
+        await scene.launch_one(node_claim(2, ON_DEMAND_ONLY, min_values_relaxed=True))
         assert [each.get("Context") for each in scene.fleets()] == ["CXID-1", None]
 
     run_refreshed_scene(run)
@@ -247,55 +249,55 @@ def test_aln_6_a_class_that_is_not_ready_is_not_launched_from() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(subnetSelectorTerms=[{"tags": {"no": "where"}}])
         with pytest.raises(NodeClassNotReadyError, match="Subnets"):
-            await scene.one(node_claim(1, ON_DEMAND_ONLY))
+            await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         scene.use(tags={"karpenter.sh/nodepool": "mine"})
         with pytest.raises(NodeClassNotReadyError):
-            await scene.one(node_claim(2, ON_DEMAND_ONLY))
+            await scene.launch_one(node_claim(2, ON_DEMAND_ONLY))
         scene.use()
-        await scene.one(node_claim(3, ON_DEMAND_ONLY))
+        await scene.launch_one(node_claim(3, ON_DEMAND_ONLY))
         with pytest.raises(InsufficientCapacityError) as raised:
-            await scene.one(node_claim(4, ON_DEMAND_ONLY, node_class="other"))
+            await scene.launch_one(node_claim(4, ON_DEMAND_ONLY, node_class="other"))
         assert raised.value.reason == "NodeClassNotFound"
 
     run_refreshed_scene(run)
 
 
-def test_aln_6_a_class_that_has_changed_is_looked_at_before_it_is_launched_from() -> None:
+def test_aln_6_a_changed_class_is_resolved_before_a_launch() -> None:
     async def run(scene: ProviderScene) -> None:
-        await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         scene.use(tags={"team": "web"})
-        await scene.one(node_claim(2, ON_DEMAND_ONLY))
+        await scene.launch_one(node_claim(2, ON_DEMAND_ONLY))
         tags = scene.fleets()[-1]["TagSpecifications"][0]["Tags"]
         assert {"Key": "team", "Value": "web"} in tags
 
     run_refreshed_scene(run)
 
 
-def test_aln_6_nothing_left_is_no_capacity() -> None:
+def test_aln_6_no_remaining_offering_is_insufficient_capacity() -> None:
     async def run(scene: ProviderScene) -> None:
         for wanted in (
             in_requirement(INSTANCE_TYPE, "x9.huge"),
             ON_DEMAND_ONLY.narrow(in_requirement(ZONE, "us-east-1z")),
         ):
             with pytest.raises(InsufficientCapacityError):
-                await scene.one(node_claim(1, wanted))
+                await scene.launch_one(node_claim(1, wanted))
         with pytest.raises(InsufficientCapacityError, match="room for its pods"):
-            await scene.one(node_claim(2, ON_DEMAND_ONLY, requests={"cpu": 999_000}))
+            await scene.launch_one(node_claim(2, ON_DEMAND_ONLY, requests={"cpu": 999_000}))
         assert scene.fleets() == []
 
     run_refreshed_scene(run)
 
 
-def test_aln_7_a_machine_says_from_which_image_place_and_settings_it_is() -> None:
+def test_aln_7_an_instance_has_its_image_zone_and_settings() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(
+        instance = await scene.launch_one(
             node_claim(1, M5_LARGE_ONLY.narrow(claim_requirements(zone=B, capacity=ON_DEMAND)))
         )
         (real,) = scene.running()
-        assert machine.image_id == scene.emulated.services.instances.specification_of(real).image
-        assert (machine.zone_id, machine.labels[ZONE_ID]) == (real.zone_id, real.zone_id)
-        assert machine.provider_id == f"aws:///{B}/{machine.id}"
-        assert set(machine.annotations) == {
+        assert instance.image_id == scene.emulated.services.instances.specification_of(real).image
+        assert (instance.zone_id, instance.labels[ZONE_ID]) == (real.zone_id, real.zone_id)
+        assert instance.provider_id == f"aws:///{B}/{instance.id}"
+        assert set(instance.annotations) == {
             "karpenter.k8s.aws/ec2nodeclass-hash",
             "karpenter.k8s.aws/ec2nodeclass-hash-version",
             "karpenter.k8s.aws/instance-profile-name",
@@ -305,10 +307,10 @@ def test_aln_7_a_machine_says_from_which_image_place_and_settings_it_is() -> Non
 
 
 @pytest.mark.parametrize(("asked", "kind"), [({}, "interface"), ({EFA: 1}, "efa")])
-def test_aln_7_efa_only_where_pods_ask_for_it(asked: dict[str, int], kind: str) -> None:
+def test_aln_7_efa_interfaces_only_if_pods_request_them(asked: dict[str, int], kind: str) -> None:
     async def run(scene: ProviderScene) -> None:
         wanted = in_requirement(INSTANCE_TYPE, "c5n.18xlarge").narrow(ON_DEMAND_ONLY)
-        await scene.one(node_claim(1, wanted, requests={"cpu": 500, **asked}))
+        await scene.launch_one(node_claim(1, wanted, requests={"cpu": 500, **asked}))
         (data,) = launch_template_data(scene, scene.fleets()[0])
         found = [each.get("InterfaceType", "interface") for each in data["NetworkInterfaces"]]
         assert found == [kind]
@@ -316,11 +318,11 @@ def test_aln_7_efa_only_where_pods_ask_for_it(asked: dict[str, int], kind: str) 
     run_refreshed_scene(run, types=["m5.large", "c5n.18xlarge"])
 
 
-def test_aln_10_drift_of_a_machine_in_the_account() -> None:
+def test_aln_10_drift_of_an_instance_in_the_account() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        instance = await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         kept = msgspec.structs.replace(
-            scene.store.claims["uid-1"], labels=machine.labels, annotations=machine.annotations
+            scene.store.claims["uid-1"], labels=instance.labels, annotations=instance.annotations
         )
         await scene.clock.sleep(60)
         assert await scene.cloud.drift(kept) is None

@@ -45,39 +45,39 @@ FULL = "ReservationCapacityExceeded"
 
 
 def specifications(scene: ProviderScene, fleet: Any) -> list[Any]:
-    """What the templates of a request say of reservations."""
+    """The CapacityReservationSpecifications of the templates of a request."""
     return [
         each.get("CapacityReservationSpecification") for each in launch_template_data(scene, fleet)
     ]
 
 
 def targets(scene: ProviderScene, fleet: Any) -> list[str]:
-    said = [each["CapacityReservationTarget"] for each in specifications(scene, fleet)]
-    return sorted(each["CapacityReservationId"] for each in said)
+    specs = [each["CapacityReservationTarget"] for each in specifications(scene, fleet)]
+    return sorted(each["CapacityReservationId"] for each in specs)
 
 
 def taken_by_others(scene: ProviderScene, *entries: Any) -> None:
-    """Somebody else uses them up; nobody has told us."""
+    """Another client of the account uses up the reservation; the provider does not know yet."""
     changed = [msgspec.to_builtins(msgspec.structs.replace(each, available=0)) for each in entries]
     scene.emulated.change({"capacityReservations": changed})
 
 
-def test_m17_with_the_gate_off_nothing_is_said_or_asked_of_reservations() -> None:
+def test_m17_with_the_gate_off_reservations_are_neither_described_nor_specified() -> None:
     async def run(scene: ProviderScene) -> None:
         cluster = ClusterConfig(name="wain", region="us-east-1", capacity_reservations=False)
-        scene.setup = msgspec.structs.replace(scene.setup, cluster=cluster)
+        scene.options = msgspec.structs.replace(scene.options, cluster=cluster)
         scene.cloud = scene.provider()
         await scene.cloud.refresh()
         scene.use(**RESERVATION_SELECTOR)
         wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
             claim_requirements(zone=A, capacity=ON_DEMAND)
         )
-        machine = await scene.one(node_claim(1, wanted))
-        assert scene.seam.asked("DescribeCapacityReservations") == []
+        instance = await scene.launch_one(node_claim(1, wanted))
+        assert scene.seam.calls_to("DescribeCapacityReservations") == []
         assert specifications(scene, scene.fleets()[0]) == [None]
         (inside,) = scene.running()
         assert inside.reservation == "cr-00000001"  # EC2 put it there by itself
-        assert (machine.capacity_type, machine.reservation_id) == (ON_DEMAND, "")
+        assert (instance.capacity_type, instance.reservation_id) == (ON_DEMAND, "")
         (listed,) = await scene.cloud.instances()
         assert (listed.capacity_type, listed.reservation_id) == (ON_DEMAND, "")
 
@@ -88,8 +88,8 @@ def test_m17_with_the_gate_off_nothing_is_said_or_asked_of_reservations() -> Non
 def test_m41_reserved_comes_before_everything_else(wanted: Requirements) -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        machine = await scene.one(node_claim(1, wanted))
-        assert (machine.capacity_type, machine.reservation_id) == (RESERVED, "cr-00000001")
+        instance = await scene.launch_one(node_claim(1, wanted))
+        assert (instance.capacity_type, instance.reservation_id) == (RESERVED, "cr-00000001")
         assert scene.emulated.services.reservations.state.reservations["cr-00000001"].free == 0
 
     run_refreshed_scene(run, reservation_object(1, 1))
@@ -109,7 +109,7 @@ def test_m41_only_reservations_that_the_claim_may_use_are_tried(
 ) -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        await scene.one(node_claim(1, wanted))
+        await scene.launch_one(node_claim(1, wanted))
         assert targets(scene, scene.fleets()[0]) == used
 
     run_refreshed_scene(
@@ -123,25 +123,25 @@ def test_m41_only_reservations_that_the_claim_may_use_are_tried(
 def test_m42_m43_each_reservation_has_a_template_and_there_are_no_others() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        await scene.one(node_claim(1))
+        await scene.launch_one(node_claim(1))
         (fleet,) = scene.fleets()
         assert requested_overrides(fleet) == [("c5.large", B), ("m5.large", A)]
         assert len(fleet["LaunchTemplateConfigs"]) == 2
         assert targets(scene, fleet) == ["cr-00000001", "cr-00000002"]
-        said = specifications(scene, fleet)
-        assert {each["CapacityReservationPreference"] for each in said} == {
+        specs = specifications(scene, fleet)
+        assert {each["CapacityReservationPreference"] for each in specs} == {
             "capacity-reservations-only"
         }
 
     run_refreshed_scene(run, reservation_object(1, 2), reservation_object(2, 2, "c5.large", B))
 
 
-def test_m44_of_reservations_of_one_pool_the_one_with_most_room_is_named() -> None:
+def test_m44_of_reservations_for_one_type_and_zone_the_most_available_is_targeted() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         assert targets(scene, scene.fleets()[0]) == ["cr-00000002"]
-        assert machine.reservation_id == "cr-00000002"
+        assert instance.reservation_id == "cr-00000002"
 
     run_refreshed_scene(
         run, reservation_object(1, 1), reservation_object(2, 3), reservation_object(3, 2)
@@ -151,8 +151,8 @@ def test_m44_of_reservations_of_one_pool_the_one_with_most_room_is_named() -> No
 def test_m45_no_usage_strategy_is_ever_set() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        await scene.one(node_claim(1))
-        await scene.one(node_claim(2, claim_requirements(capacity=ON_DEMAND)))
+        await scene.launch_one(node_claim(1))
+        await scene.launch_one(node_claim(2, claim_requirements(capacity=ON_DEMAND)))
         for fleet in scene.fleets():
             assert fleet["OnDemandOptions"] == {"AllocationStrategy": "lowest-price"}
             assert "ReservedCapacityOptions" not in fleet
@@ -160,7 +160,7 @@ def test_m45_no_usage_strategy_is_ever_set() -> None:
     run_refreshed_scene(run, reservation_object(1, 1))
 
 
-def test_m46_a_race_for_the_last_place_is_no_capacity_and_then_something_else_is_bought() -> None:
+def test_m46_an_exceeded_reservation_is_no_capacity_and_then_another_offering_is_launched() -> None:
     entry = reservation_object(1, 1)
 
     async def run(scene: ProviderScene) -> None:
@@ -168,34 +168,34 @@ def test_m46_a_race_for_the_last_place_is_no_capacity_and_then_something_else_is
         await scene.cloud.resolve("default")
         taken_by_others(scene, entry)
         with pytest.raises(InsufficientCapacityError) as raised:
-            await scene.one(node_claim(1, NOT_SPOT))
+            await scene.launch_one(node_claim(1, NOT_SPOT))
         assert raised.value.reason == FULL
         assert scene.running() == []
-        # The claim goes, and its pods come back as another one.
-        machine = await scene.one(node_claim(2, NOT_SPOT))
-        assert machine.capacity_type == ON_DEMAND
+        # The claim is deleted, and its pods get another one.
+        instance = await scene.launch_one(node_claim(2, NOT_SPOT))
+        assert instance.capacity_type == ON_DEMAND
         assert len(scene.fleets()) == 2
 
     run_refreshed_scene(run, entry)
 
 
-def test_o8_what_is_known_to_be_full_is_not_asked_for() -> None:
+def test_o8_full_reservations_are_not_requested() -> None:
     entry = reservation_object(1, 1)
 
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        await scene.one(node_claim(1, ONLY_RESERVED))
+        await scene.launch_one(node_claim(1, ONLY_RESERVED))
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(2, ONLY_RESERVED))
+            await scene.launch_one(node_claim(2, ONLY_RESERVED))
         assert len(scene.fleets()) == 1
         await scene.cloud.terminate(scene.store.claims["uid-1"].instance)
-        machine = await scene.one(node_claim(3, ONLY_RESERVED))
-        assert machine.reservation_id == entry.id
+        instance = await scene.launch_one(node_claim(3, ONLY_RESERVED))
+        assert instance.reservation_id == entry.id
 
     run_refreshed_scene(run, entry)
 
 
-def test_o8_a_race_is_asked_for_once_and_not_again_before_the_next_poll() -> None:
+def test_o8_an_exceeded_reservation_is_not_requested_before_the_next_poll() -> None:
     entry = reservation_object(1, 2)
 
     async def run(scene: ProviderScene) -> None:
@@ -204,11 +204,11 @@ def test_o8_a_race_is_asked_for_once_and_not_again_before_the_next_poll() -> Non
         taken_by_others(scene, entry)
         for number in (1, 2):
             with pytest.raises(InsufficientCapacityError):
-                await scene.one(node_claim(number, ONLY_RESERVED))
+                await scene.launch_one(node_claim(number, ONLY_RESERVED))
         assert len(scene.fleets()) == 1
         scene.emulated.change({"capacityReservations": [msgspec.to_builtins(entry)]})
         await scene.clock.sleep(61)
-        assert (await scene.one(node_claim(3, ONLY_RESERVED))).reservation_id == entry.id
+        assert (await scene.launch_one(node_claim(3, ONLY_RESERVED))).reservation_id == entry.id
 
     run_refreshed_scene(run, entry)
 
@@ -216,14 +216,14 @@ def test_o8_a_race_is_asked_for_once_and_not_again_before_the_next_poll() -> Non
 def test_o1_a_class_without_terms_uses_no_reservation_and_keeps_out_of_none() -> None:
     async def run(scene: ProviderScene) -> None:
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, ONLY_RESERVED))
+            await scene.launch_one(node_claim(1, ONLY_RESERVED))
         wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
             claim_requirements(zone=A, capacity=ON_DEMAND)
         )
-        machine = await scene.one(node_claim(2, wanted))
+        instance = await scene.launch_one(node_claim(2, wanted))
         assert specifications(scene, scene.fleets()[0]) == [None]
         assert scene.running()[0].reservation == "cr-00000001"
-        assert machine.capacity_type == ON_DEMAND
+        assert instance.capacity_type == ON_DEMAND
 
     run_refreshed_scene(run, reservation_object(1, 1, instanceMatchCriteria="open"))
 
@@ -237,9 +237,9 @@ def test_m47_a_class_with_terms_is_kept_out_of_reservations_that_it_does_not_sel
         wanted = in_requirement(INSTANCE_TYPE, "m5.large").narrow(
             claim_requirements(zone=A, capacity=ON_DEMAND)
         )
-        await scene.one(node_claim(1, wanted))
-        said = [{"CapacityReservationPreference": "none"}]
-        assert specifications(scene, scene.fleets()[0]) == said
+        await scene.launch_one(node_claim(1, wanted))
+        specs = [{"CapacityReservationPreference": "none"}]
+        assert specifications(scene, scene.fleets()[0]) == specs
         assert scene.running()[0].reservation is None
 
     run_refreshed_scene(run, other)
@@ -255,20 +255,20 @@ def test_m48_an_ended_reservation_is_offered_no_longer() -> None:
         state = await scene.cloud.resolve("default")
         assert not state.status.get("capacityReservations")
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, ONLY_RESERVED))
+            await scene.launch_one(node_claim(1, ONLY_RESERVED))
         assert scene.fleets() == []
 
     run_refreshed_scene(run, reservation_object(1, 1, endTime=iso_timestamp(EPOCH + HOUR)))
 
 
-def test_m57_acr_6_drift_goes_by_the_reservation_that_the_machine_is_in_now() -> None:
+def test_m57_acr_6_drift_depends_on_the_current_reservation_of_the_instance() -> None:
     entry = reservation_object(1, 1)
 
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         kept = msgspec.structs.replace(
-            scene.store.claims["uid-1"], labels=machine.labels, annotations=machine.annotations
+            scene.store.claims["uid-1"], labels=instance.labels, annotations=instance.annotations
         )
         assert await scene.cloud.drift(kept) is None
         scene.use(capacityReservationSelectorTerms=[{"tags": {"team": "ops"}}])
@@ -277,7 +277,7 @@ def test_m57_acr_6_drift_goes_by_the_reservation_that_the_machine_is_in_now() ->
             "ec2", "CancelCapacityReservation", {"CapacityReservationId": entry.id}
         )
         assert await scene.cloud.drift(kept) is None
-        assert (await scene.cloud.instance(machine.id)).capacity_type == ON_DEMAND
+        assert (await scene.cloud.instance(instance.id)).capacity_type == ON_DEMAND
 
     run_refreshed_scene(run, entry)
 
@@ -291,16 +291,16 @@ def test_acr_2_counts_go_down_and_up_with_launches_between_two_polls() -> None:
             return found.available
 
         assert await free() == 2
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         assert await free() == 1
-        await scene.cloud.terminate(machine.id)
+        await scene.cloud.terminate(instance.id)
         assert await free() == 2
-        assert len(scene.seam.asked("DescribeCapacityReservations")) == 1
+        assert len(scene.seam.calls_to("DescribeCapacityReservations")) == 1
 
     run_refreshed_scene(run, reservation_object(1, 2))
 
 
-def test_aln_2_who_asks_too_often_does_not_make_a_reservation_full() -> None:
+def test_aln_2_throttling_does_not_mark_a_reservation_as_full() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
@@ -311,39 +311,41 @@ def test_aln_2_who_asks_too_often_does_not_make_a_reservation_full() -> None:
         assert not isinstance(first, InsufficientCapacityError)
         scene.emulated.change({"faults": []})
         await scene.clock.sleep(31)  # by then it is certain that nothing was launched
-        assert (await scene.one(node_claim(1, ONLY_RESERVED))).reservation_id == "cr-00000001"
+        assert (
+            await scene.launch_one(node_claim(1, ONLY_RESERVED))
+        ).reservation_id == "cr-00000001"
 
     run_refreshed_scene(run, reservation_object(1, 1))
 
 
 def block(**more: Any) -> Any:
     """A capacity block of one instance, for ten hours."""
-    said = {"reservationType": "capacity-block", "endTime": iso_timestamp(EPOCH + 10 * HOUR)}
-    return reservation_object(1, 1, "m5.large", A, **(said | more))
+    specs = {"reservationType": "capacity-block", "endTime": iso_timestamp(EPOCH + 10 * HOUR)}
+    return reservation_object(1, 1, "m5.large", A, **(specs | more))
 
 
-def test_aln_1_a_capacity_block_is_bought_on_its_own_market() -> None:
+def test_aln_1_a_capacity_block_has_its_own_market_type() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         (fleet,) = scene.fleets()
         target = fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
         assert (target, requested_overrides(fleet)) == ("capacity-block", [("m5.large", A)])
         assert "OnDemandOptions" not in fleet
-        assert machine.labels[RESERVATION_TYPE] == "capacity-block"
+        assert instance.labels[RESERVATION_TYPE] == "capacity-block"
 
     run_refreshed_scene(run, block())
 
 
-def test_aln_1_interruptible_capacity_is_bought_as_reserved_capacity() -> None:
+def test_aln_1_interruptible_reservations_are_requested_as_reserved_capacity() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         (fleet,) = scene.fleets()
         target = fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
         kinds = fleet["ReservedCapacityOptions"]["ReservationTypes"]
         assert (target, kinds) == ("reserved-capacity", ["interruptible-capacity-reservation"])
-        assert machine.labels[RESERVATION_INTERRUPTIBLE] == "true"
+        assert instance.labels[RESERVATION_INTERRUPTIBLE] == "true"
 
     run_refreshed_scene(run, reservation_object(1, 1, interruptible=True))
 
@@ -353,7 +355,7 @@ def test_acr_1_a_block_is_not_launched_into_in_its_last_forty_minutes() -> None:
         scene.use(**RESERVATION_SELECTOR)
         await scene.clock.sleep(10 * HOUR - 39 * 60)
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, ONLY_RESERVED))
+            await scene.launch_one(node_claim(1, ONLY_RESERVED))
         assert scene.fleets() == []
         state = await scene.cloud.resolve("default")
         (listed,) = state.status["capacityReservations"]
@@ -377,7 +379,7 @@ def test_acr_5_the_condition_is_true_with_and_without_reservations() -> None:
 def test_fallback_goes_from_reserved_to_spot_to_on_demand() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        first, second = await scene.one(node_claim(1)), await scene.one(node_claim(2))
+        first, second = await scene.launch_one(node_claim(1)), await scene.launch_one(node_claim(2))
         scene.emulated.change({"unavailable": [{"capacityType": SPOT}]})
         third: Any = None
         for number in range(3, 9):

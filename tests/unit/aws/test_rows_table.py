@@ -1,4 +1,4 @@
-"""docs/aws-rows.md names every row, and only tests that there are."""
+"""docs/aws-rows.md has every row, and only existing tests."""
 
 import re
 from functools import cache

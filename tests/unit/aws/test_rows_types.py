@@ -44,7 +44,7 @@ from wainwright.model.requirements import Requirements
 
 def test_ait_3_sixty_types_at_most_and_the_cheapest() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        instance = await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         (fleet,) = scene.fleets()
         assert len(requested_types(fleet)) == 60
         assert len(requested_overrides(fleet)) <= 180
@@ -63,14 +63,16 @@ def test_ait_3_sixty_types_at_most_and_the_cheapest() -> None:
         }
         cheaper = {name for name in fitting if prices.get(name, dearest) < dearest}
         assert cheaper <= requested_types(fleet)
-        assert prices[machine.instance_type] == min(prices[name] for name in requested_types(fleet))
+        assert prices[instance.instance_type] == min(
+            prices[name] for name in requested_types(fleet)
+        )
 
     run_refreshed_scene(run, types=["m5*", "m6*", "c5*", "c6*", "r5*", "t3*"])
 
 
 def test_ait_3_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
     async def run(scene: ProviderScene) -> None:
-        await scene.one(node_claim(1, ON_DEMAND_OR_SPOT))
+        await scene.launch_one(node_claim(1, ON_DEMAND_OR_SPOT))
         (fleet,) = scene.fleets()
         assert fleet["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == SPOT
         assert "m5.large" not in requested_types(fleet)
@@ -80,27 +82,27 @@ def test_ait_3_spot_that_is_dearer_than_on_demand_is_left_out() -> None:
     run_refreshed_scene(run, prices=[price])
 
 
-def test_ait_6_what_was_not_to_be_had_is_left_out_for_three_minutes() -> None:
+def test_ait_6_an_offering_without_capacity_is_left_out_for_three_minutes() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.emulated.change(
             {"unavailable": [unavailable_offering("c5.large"), unavailable_offering("m5.large", A)]}
         )
         wanted = in_requirement(INSTANCE_TYPE, "c5.large", "m5.large").narrow(ON_DEMAND_ONLY)
-        machine = await scene.one(node_claim(1, wanted))
-        assert (machine.instance_type, machine.zone) != ("m5.large", A)
+        instance = await scene.launch_one(node_claim(1, wanted))
+        assert (instance.instance_type, instance.zone) != ("m5.large", A)
         scene.emulated.change({"unavailable": []})
-        await scene.one(node_claim(2, wanted))
+        await scene.launch_one(node_claim(2, wanted))
         tried = set(requested_overrides(scene.fleets()[0])) - set(
             requested_overrides(scene.fleets()[1])
         )
         assert {("c5.large", A), ("c5.large", B), ("c5.large", C)} <= tried
         await scene.clock.sleep(181)
-        assert (await scene.one(node_claim(3, wanted))).instance_type == "c5.large"
+        assert (await scene.launch_one(node_claim(3, wanted))).instance_type == "c5.large"
 
     run_refreshed_scene(run)
 
 
-def test_ait_6_a_type_out_of_stock_stays_listed_without_anything_to_buy() -> None:
+def test_ait_6_an_unavailable_type_stays_in_the_catalog_without_available_offerings() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.cloud.mark_unavailable("m5.large", A, SPOT)
         (kind,) = [
@@ -115,7 +117,7 @@ def test_ait_6_a_type_out_of_stock_stays_listed_without_anything_to_buy() -> Non
     run_refreshed_scene(run)
 
 
-def test_ait_6_without_spot_on_demand_is_bought() -> None:
+def test_ait_6_without_spot_capacity_on_demand_is_launched() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.emulated.change({"unavailable": [unavailable_offering("*", None, SPOT)]})
         outcomes = [
@@ -128,7 +130,7 @@ def test_ait_6_without_spot_on_demand_is_bought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "bought"),
+    ("wanted", "capacity_type"),
     [
         (ON_DEMAND_ONLY, ON_DEMAND),
         (claim_requirements((CAPACITY_TYPE, "NotIn", (SPOT,), None)), ON_DEMAND),
@@ -136,19 +138,21 @@ def test_ait_6_without_spot_on_demand_is_bought() -> None:
         (Requirements(), SPOT),
     ],
 )
-def test_ait_7_spot_where_it_is_allowed_else_on_demand(wanted: Requirements, bought: str) -> None:
+def test_ait_7_spot_where_it_is_allowed_else_on_demand(
+    wanted: Requirements, capacity_type: str
+) -> None:
     async def run(scene: ProviderScene) -> None:
-        assert (await scene.one(node_claim(1, wanted))).capacity_type == bought
+        assert (await scene.launch_one(node_claim(1, wanted))).capacity_type == capacity_type
 
     run_refreshed_scene(run)
 
 
-def test_ait_7_a_zone_without_spot_is_no_capacity() -> None:
+def test_ait_7_a_zone_without_spot_is_insufficient_capacity() -> None:
     async def run(scene: ProviderScene) -> None:
         for kind in ("m5.large", "c5.large", "m6g.large", "m5.xlarge"):
             scene.cloud.mark_unavailable(kind, A, SPOT)
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, claim_requirements(zone=A, capacity=SPOT)))
+            await scene.launch_one(node_claim(1, claim_requirements(zone=A, capacity=SPOT)))
         assert scene.fleets() == []
 
     run_refreshed_scene(run)
@@ -162,30 +166,30 @@ def test_ait_9_shared_hardware_unless_dedicated_is_required(
 ) -> None:
     async def run(scene: ProviderScene) -> None:
         wanted = in_requirement(INSTANCE_TENANCY, *values) if values else Requirements()
-        machine = await scene.one(node_claim(1, wanted.narrow(ON_DEMAND_ONLY)))
-        assert machine.labels[INSTANCE_TENANCY] == tenancy
+        instance = await scene.launch_one(node_claim(1, wanted.narrow(ON_DEMAND_ONLY)))
+        assert instance.labels[INSTANCE_TENANCY] == tenancy
         (data,) = launch_template_data(scene, scene.fleets()[0])[:1]
         assert data["Placement"]["Tenancy"] == tenancy
 
     run_refreshed_scene(run)
 
 
-def test_ait_9_dedicated_hardware_is_asked_for_and_a_contradiction_fails() -> None:
+def test_ait_9_dedicated_hardware_is_requested_and_a_contradiction_fails() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(
+        instance = await scene.launch_one(
             node_claim(1, in_requirement(INSTANCE_TENANCY, "dedicated").narrow(ON_DEMAND_ONLY))
         )
-        assert machine.labels[INSTANCE_TENANCY] == "dedicated"
+        assert instance.labels[INSTANCE_TENANCY] == "dedicated"
         assert {
             each["Placement"]["Tenancy"] for each in launch_template_data(scene, scene.fleets()[0])
         } == {"dedicated"}
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(2, in_requirement(INSTANCE_TENANCY, "host")))
+            await scene.launch_one(node_claim(2, in_requirement(INSTANCE_TENANCY, "host")))
 
     run_refreshed_scene(run)
 
 
-def test_ait_10_a_catalogue_is_made_anew_only_when_something_has_changed() -> None:
+def test_ait_10_a_catalog_is_rebuilt_only_when_something_has_changed() -> None:
     async def run(scene: ProviderScene) -> None:
         first = (await scene.cloud.catalog("web")).index
         assert (await scene.cloud.catalog("web")).index is first
@@ -200,7 +204,7 @@ def test_ait_10_a_catalogue_is_made_anew_only_when_something_has_changed() -> No
     run_refreshed_scene(run)
 
 
-def test_ait_11_one_offering_for_each_zone_and_way_to_pay() -> None:
+def test_ait_11_one_offering_for_each_zone_and_capacity_type() -> None:
     async def run(scene: ProviderScene) -> None:
         for kind in (await scene.cloud.catalog("web")).index.types:
             found = sorted((each.zone, each.capacity_type) for each in kind.offerings)
@@ -213,19 +217,19 @@ def test_ait_11_an_overlay_can_price_what_has_no_price() -> None:
     async def run(scene: ProviderScene) -> None:
         wanted = in_requirement(INSTANCE_TYPE, "r9g.large").narrow(ON_DEMAND_ONLY)
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, wanted))
+            await scene.launch_one(node_claim(1, wanted))
         declare_overrides(
             scene, overlays=(overlay_document("priced", INSTANCE_TYPE, "r9g.large", price="1.5"),)
         )
-        machine = await scene.one(node_claim(2, wanted))
-        assert (machine.instance_type, machine.price) == ("r9g.large", 1.5)
+        instance = await scene.launch_one(node_claim(2, wanted))
+        assert (instance.instance_type, instance.price) == ("r9g.large", 1.5)
 
     run_refreshed_scene(run, types=["m5.large", "r9g.large"])
 
 
-def test_ait_14_memory_of_real_nodes_counts_until_the_image_changes() -> None:
+def test_ait_14_discovered_memory_is_used_until_the_image_changes() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
+        instance = await scene.launch_one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
 
         async def memory() -> int:
             index = (await scene.cloud.catalog("web")).index
@@ -233,7 +237,7 @@ def test_ait_14_memory_of_real_nodes_counts_until_the_image_changes() -> None:
             return kind.capacity["memory"]
 
         estimate = await memory()
-        scene.cloud.record_discovered_capacity(machine, estimate - (100 << 20))
+        scene.cloud.record_discovered_capacity(instance, estimate - (100 << 20))
         assert await memory() == estimate - (100 << 20)
         scene.use(amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         assert await memory() == estimate
@@ -254,17 +258,19 @@ def test_s22_a_launch_needs_an_offering_that_the_node_may_have() -> None:
             ),
         )
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(in_requirement(ZONE, A))))
+            await scene.launch_one(node_claim(1, M5_LARGE_ONLY.narrow(in_requirement(ZONE, A))))
         assert scene.fleets() == []
-        machine = await scene.one(node_claim(2, M5_LARGE_ONLY))
-        assert (machine.zone, machine.capacity_type, machine.price) == (B, ON_DEMAND, 0.05)
+        instance = await scene.launch_one(node_claim(2, M5_LARGE_ONLY))
+        assert (instance.zone, instance.capacity_type, instance.price) == (B, ON_DEMAND, 0.05)
         with pytest.raises(InsufficientCapacityError):
-            await scene.one(node_claim(3, M5_LARGE_ONLY.narrow(claim_requirements(capacity=SPOT))))
+            await scene.launch_one(
+                node_claim(3, M5_LARGE_ONLY.narrow(claim_requirements(capacity=SPOT)))
+            )
 
     run_refreshed_scene(run)
 
 
-def test_s12_the_kubelet_gets_what_was_planned_with() -> None:
+def test_s12_the_kubelet_gets_the_planned_settings() -> None:
     kubelet = {
         "kubeReserved": {"memory": "1Gi", "cpu": "300m", "ephemeral-storage": "1Gi"},
         "systemReserved": {"memory": "200Mi"},
@@ -273,26 +279,26 @@ def test_s12_the_kubelet_gets_what_was_planned_with() -> None:
 
     async def run(scene: ProviderScene) -> None:
         scene.use(kubelet=kubelet)
-        machine = await scene.one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
-        assert kept(boot_instance(scene, machine.id)) == kept(machine)
-        assert kept(machine)["memory"] == (1024 + 200 + 1024) << 20
+        instance = await scene.launch_one(node_claim(1, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
+        assert kept(boot_instance(scene, instance.id)) == kept(instance)
+        assert kept(instance)["memory"] == (1024 + 200 + 1024) << 20
 
     run_refreshed_scene(run)
 
 
 def kept(sized: Any) -> dict[str, int]:
-    """What is not for pods."""
+    """Resources that are not available to pods."""
     names = ("cpu", "ephemeral-storage", "memory")
     return {name: sized.capacity[name] - sized.allocatable[name] for name in names}
 
 
 @pytest.mark.parametrize("alias", ["al2023@latest", "al2@latest"])
-def test_s28_s33_pods_of_instance_type_objects_reach_the_machine_by_one_template(
+def test_s28_s33_max_pods_of_instance_type_objects_reach_the_node_through_one_template(
     alias: str,
 ) -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(amiSelectorTerms=[{"alias": alias}])
-        await scene.one(
+        await scene.launch_one(
             node_claim(
                 1, in_requirement(INSTANCE_TYPE, "m5.large", "c5.large").narrow(ON_DEMAND_ONLY)
             )
@@ -304,12 +310,12 @@ def test_s28_s33_pods_of_instance_type_objects_reach_the_machine_by_one_template
                 instance_type_document("c5.large", resources={"pods": "19"}),
             ),
         )
-        machine = await scene.one(node_claim(2, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
-        other = await scene.one(
+        instance = await scene.launch_one(node_claim(2, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))
+        other = await scene.launch_one(
             node_claim(3, in_requirement(INSTANCE_TYPE, "c5.large").narrow(ON_DEMAND_ONLY))
         )
-        assert (machine.capacity["pods"], other.capacity["pods"]) == (17, 19)
-        for each in (machine, other):
+        assert (instance.capacity["pods"], other.capacity["pods"]) == (17, 19)
+        for each in (instance, other):
             node = boot_instance(scene, each.id)
             assert node.capacity["pods"] == each.capacity["pods"]
             assert kept(node) == kept(each)

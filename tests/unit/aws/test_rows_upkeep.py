@@ -26,32 +26,32 @@ from wainwright.model.labels import ON_DEMAND, SPOT
 from wainwright.model.node_claim import Interruption, InterruptionKind
 
 
-def tags(scene: ProviderScene, instance: str) -> dict[str, str]:
-    machine = scene.emulated.services.instances.get(instance)
-    assert machine is not None
-    return machine.tags
+def tags(scene: ProviderScene, instance_id: str) -> dict[str, str]:
+    instance = scene.emulated.services.instances.get(instance_id)
+    assert instance is not None
+    return instance.tags
 
 
-def test_anc_6_a_machine_without_a_claim_is_garbage_after_half_a_minute() -> None:
+def test_anc_6_an_instance_without_a_claim_is_garbage_after_half_a_minute() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        instance = await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         kept = scene.store.claims["uid-1"]
         await scene.clock.sleep(25)
         assert await scene.cloud.find_garbage([]) == []
         await scene.clock.sleep(10)
-        assert [each.id for each in await scene.cloud.find_garbage([])] == [machine.id]
+        assert [each.id for each in await scene.cloud.find_garbage([])] == [instance.id]
         assert await scene.cloud.find_garbage([kept]) == []
-        await scene.cloud.terminate(machine.id)
+        await scene.cloud.terminate(instance.id)
         assert await scene.cloud.find_garbage([]) == []
 
     run_refreshed_scene(run)
 
 
-def test_anc_6_machines_of_others_are_nobodys_garbage() -> None:
+def test_anc_6_instances_of_other_clusters_are_not_garbage() -> None:
     async def run(scene: ProviderScene) -> None:
         image = next(iter(scene.emulated.services.images.state.images))
-        asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
-        scene.emulated.answer("ec2", "RunInstances", asked)
+        tagging = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+        scene.emulated.answer("ec2", "RunInstances", tagging)
         await scene.clock.sleep(60)
         assert await scene.cloud.find_garbage([]) == []
         assert await scene.cloud.instances() == []
@@ -59,14 +59,14 @@ def test_anc_6_machines_of_others_are_nobodys_garbage() -> None:
     run_refreshed_scene(run)
 
 
-def test_anc_6_a_machine_is_tagged_once_with_node_claim_and_cluster() -> None:
+def test_anc_6_an_instance_is_tagged_once_with_node_claim_and_cluster() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(tags={"team": "web"})
-        machine = await scene.one(node_claim(1, ON_DEMAND_ONLY))
+        instance = await scene.launch_one(node_claim(1, ON_DEMAND_ONLY))
         for _ in range(2):
-            await scene.cloud.tag(machine.id, node="ip-1", claim="web-1")
-        assert len(scene.seam.asked("CreateTags")) == 1
-        found = tags(scene, machine.id)
+            await scene.cloud.tag(instance.id, node="ip-1", claim="web-1")
+        assert len(scene.seam.calls_to("CreateTags")) == 1
+        found = tags(scene, instance.id)
         assert found.items() >= {
             ("Name", "ip-1"),
             ("karpenter.sh/nodeclaim", "web-1"),
@@ -82,29 +82,29 @@ def test_anc_6_a_machine_is_tagged_once_with_node_claim_and_cluster() -> None:
     run_refreshed_scene(run)
 
 
-def test_anc_6_a_name_that_the_class_gives_stays_and_tags_come_one_a_second() -> None:
+def test_anc_6_a_name_tag_of_the_class_stays_and_tagging_is_limited_to_one_per_second() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.use(tags={"Name": "mine"})
-        machines = await scene.launch(
+        instances = await scene.launch(
             node_claim(1, ON_DEMAND_ONLY),
             node_claim(2, ON_DEMAND_ONLY),
             node_claim(3, ON_DEMAND_ONLY),
         )
         began = scene.clock.now()
-        asked = [scene.cloud.tag(each.id, node="ip", claim="x") for each in machines]
-        await asyncio.gather(*asked)
+        tagging = [scene.cloud.tag(each.id, node="ip", claim="x") for each in instances]
+        await asyncio.gather(*tagging)
         assert 2 <= scene.clock.now() - began < 4
-        assert {tags(scene, each.id)["Name"] for each in machines} == {"mine"}
-        await scene.cloud.terminate(machines[0].id)
+        assert {tags(scene, each.id)["Name"] for each in instances} == {"mine"}
+        await scene.cloud.terminate(instances[0].id)
         await scene.clock.sleep(3700)
         with pytest.raises(InstanceNotFoundError):
-            await scene.cloud.tag(machines[0].id, node="ip", claim="x")
+            await scene.cloud.tag(instances[0].id, node="ip", claim="x")
 
     run_refreshed_scene(run)
 
 
-async def heard(scene: ProviderScene, *kinds: InterruptionKind) -> Interruption:
-    """The next announcement of one of these kinds."""
+async def next_event(scene: ProviderScene, *kinds: InterruptionKind) -> Interruption:
+    """The next interruption of one of these kinds."""
     stream = cast(AsyncGenerator[Interruption, None], scene.cloud.interruptions())
     async with aclosing(stream):
         async for each in stream:
@@ -123,16 +123,16 @@ async def heard(scene: ProviderScene, *kinds: InterruptionKind) -> Interruption:
         ("system-reboot", InterruptionKind.SCHEDULED, 120.0),
     ],
 )
-def test_anc_7_announcements_are_read_from_the_queue(
+def test_anc_7_interruptions_are_read_from_the_queue(
     happens: str, kind: InterruptionKind, notice: float | None
 ) -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         await scene.clock.sleep(10.5 - (scene.clock.now() % 1))
         at = int(scene.clock.now())
-        scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": happens}]})
-        found = await heard(scene, kind)
-        assert (found.kind, found.instance, found.at) == (kind, machine.id, at)
+        scene.emulated.change({"interruptions": [{"instance": instance.id, "kind": happens}]})
+        found = await next_event(scene, kind)
+        assert (found.kind, found.instance, found.at) == (kind, instance.id, at)
         if notice is None:
             assert found.ends_at is None
         else:
@@ -142,11 +142,11 @@ def test_anc_7_announcements_are_read_from_the_queue(
     run_refreshed_scene(run)
 
 
-def test_anc_7_a_machine_that_ends_is_announced_by_its_state() -> None:
+def test_anc_7_a_terminating_instance_is_reported_by_its_state_change() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1))
-        scene.emulated.answer("ec2", "TerminateInstances", {"InstanceIds": [machine.id]})
-        assert (await heard(scene, InterruptionKind.TERMINATING)).instance == machine.id
+        instance = await scene.launch_one(node_claim(1))
+        scene.emulated.answer("ec2", "TerminateInstances", {"InstanceIds": [instance.id]})
+        assert (await next_event(scene, InterruptionKind.TERMINATING)).instance == instance.id
 
     run_refreshed_scene(run)
 
@@ -168,29 +168,29 @@ def send(scene: ProviderScene, body: str) -> None:
         ('{"source": "aws.s3", "detail-type": "Object Created", "detail": {}}', "no_op"),
     ],
 )
-def test_anc_7_what_cannot_be_read_is_counted_and_removed(body: str, word: str) -> None:
+def test_anc_7_unparsable_messages_are_counted_and_deleted(body: str, word: str) -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1))
+        instance = await scene.launch_one(node_claim(1))
         await scene.clock.sleep(5)
         send(scene, body)
-        scene.emulated.change({"interruptions": [{"instance": machine.id, "kind": "rebalance"}]})
-        await heard(scene, InterruptionKind.REBALANCE)
-        others = 2 if word == "no_op" else 0  # that the instance is pending, and that it runs
+        scene.emulated.change({"interruptions": [{"instance": instance.id, "kind": "rebalance"}]})
+        await next_event(scene, InterruptionKind.REBALANCE)
+        others = 2 if word == "no_op" else 0  # state changes to pending and to running
         assert scene.metrics.value(INTERRUPTION_MESSAGES_RECEIVED, message_type=word) == 1 + others
-        asked = {"QueueUrl": scene.emulated.account.queue_url, "MaxNumberOfMessages": 10}
-        await scene.clock.sleep(30)  # until what was read but not removed would come again
-        left = scene.emulated.answer("sqs", "ReceiveMessage", asked).get("Messages", [])
+        tagging = {"QueueUrl": scene.emulated.account.queue_url, "MaxNumberOfMessages": 10}
+        await scene.clock.sleep(30)  # until messages that were not deleted would be delivered again
+        left = scene.emulated.answer("sqs", "ReceiveMessage", tagging).get("Messages", [])
         assert body not in [each["Body"] for each in left]
 
     run_refreshed_scene(run)
 
 
-def test_anc_7_a_pool_that_was_taken_back_is_left_alone_for_a_while() -> None:
+def test_anc_7_an_interrupted_spot_offering_is_unavailable_for_a_while() -> None:
     async def run(scene: ProviderScene) -> None:
-        machine = await scene.one(node_claim(1, M5_LARGE_ONLY))
-        scene.cloud.mark_unavailable(machine.instance_type, machine.zone, SPOT)
-        again = await scene.one(node_claim(2, M5_LARGE_ONLY))
-        assert (again.zone, again.capacity_type) != (machine.zone, machine.capacity_type)
+        instance = await scene.launch_one(node_claim(1, M5_LARGE_ONLY))
+        scene.cloud.mark_unavailable(instance.instance_type, instance.zone, SPOT)
+        again = await scene.launch_one(node_claim(2, M5_LARGE_ONLY))
+        assert (again.zone, again.capacity_type) != (instance.zone, instance.capacity_type)
 
     run_refreshed_scene(run)
 
@@ -207,7 +207,7 @@ def price(scene: ProviderScene, kind: str, zone: str, capacity_type: str) -> Any
 
 
 class Failing:
-    """The seam, on which some operations fail or come back empty."""
+    """The seam, with operations that fail or return nothing."""
 
     def __init__(self, scene: ProviderScene) -> None:
         self._seam = scene.seam
@@ -220,7 +220,7 @@ class Failing:
         return await self._seam.call(service, operation, params) if fault is None else fault
 
 
-def test_anc_8_prices_are_asked_for_every_twelve_hours_and_spot_by_zone() -> None:
+def test_anc_8_prices_are_refreshed_every_twelve_hours_and_spot_by_zone() -> None:
     async def run(scene: ProviderScene) -> None:
         scene.emulated.change(
             {
@@ -243,7 +243,7 @@ def test_anc_8_prices_are_asked_for_every_twelve_hours_and_spot_by_zone() -> Non
     run_refreshed_scene(run)
 
 
-def test_anc_8_the_built_in_prices_stand_in_until_there_are_others() -> None:
+def test_anc_8_built_in_prices_are_used_until_the_first_refresh() -> None:
     async def run(scene: ProviderScene) -> None:
         listed = {"instanceType": "m5.large", "capacityType": ON_DEMAND, "price": 0.5}
         scene.emulated.change({"prices": [listed]})
@@ -267,15 +267,15 @@ def test_anc_8_the_built_in_prices_stand_in_until_there_are_others() -> None:
     run_refreshed_scene(run)
 
 
-def test_anc_8_in_an_isolated_vpc_the_price_list_is_not_asked() -> None:
+def test_anc_8_in_an_isolated_vpc_the_price_list_is_not_called() -> None:
     async def run(scene: ProviderScene) -> None:
-        cluster = msgspec.structs.replace(scene.setup.cluster, isolated_vpc=True)
-        scene.setup = msgspec.structs.replace(scene.setup, cluster=cluster)
+        cluster = msgspec.structs.replace(scene.options.cluster, isolated_vpc=True)
+        scene.options = msgspec.structs.replace(scene.options, cluster=cluster)
         scene.cloud = scene.provider()
-        before = len(scene.seam.asked("GetProducts"))
+        before = len(scene.seam.calls_to("GetProducts"))
         await scene.cloud.refresh()
-        assert len(scene.seam.asked("GetProducts")) == before
-        assert len(scene.seam.asked("DescribeSpotPriceHistory")) > 0
+        assert len(scene.seam.calls_to("GetProducts")) == before
+        assert len(scene.seam.calls_to("DescribeSpotPriceHistory")) > 0
 
     run_refreshed_scene(run)
 

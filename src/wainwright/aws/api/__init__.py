@@ -1,1 +1,1 @@
-"""Calls to AWS: the seam, the services over it, and what every call goes through."""
+"""Calls to AWS: the seam, the services that use it, and the middleware of every call."""

@@ -1,7 +1,7 @@
-"""AWS by way of boto3. Its own retries are off; those above the seam are ours (`middleware`).
+"""AWS through boto3. Its own retries are off; `middleware` retries instead.
 
-boto3 blocks, so that calls run in threads of their own: a long poll holds one of them and nobody
-else. Its errors end here and become AwsError.
+boto3 blocks, so calls run in a thread pool: a long poll occupies one thread and delays no other
+call. Errors of boto3 become AwsError here.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from botocore.parsers import ResponseParserError
 from wainwright.aws.api.seam import AwsResponse, Params
 from wainwright.errors import AwsError
 
-MAX_WORKERS: Final = 32  # calls at the same time
+MAX_WORKERS: Final = 32  # concurrent calls
 CONNECT_TIMEOUT: Final = 5.0
-READ_TIMEOUT: Final = 60.0  # three times the longest poll
+READ_TIMEOUT: Final = 60.0  # three times the duration of a long poll
 PRICE_LIST_REGIONS: Final[Mapping[str, str]] = {
     "cn": "cn-northwest-1",
     "eu": "eu-central-1",
@@ -50,7 +50,7 @@ TIMEOUT_ERRORS: Final = (
 
 
 class BotoSeam:
-    """AWS by way of boto3; credentials are found as boto finds them."""
+    """AWS through boto3; credentials come from boto's default chain."""
 
     def __init__(
         self, region: str, endpoint: str | None = None, workers: int = MAX_WORKERS
@@ -67,19 +67,21 @@ class BotoSeam:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="aws")
         self._session: Any = None
         self._clients: dict[str, Any] = {}
-        self._making = Lock()
+        self._client_lock = Lock()
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._ask, service, operation, params)
+        return await loop.run_in_executor(
+            self._threads, self._call_blocking, service, operation, params
+        )
 
     def close(self) -> None:
-        """Lets go of threads and connections; calls under way come to their end."""
+        """Closes threads and connections after the calls in progress have ended."""
         self._threads.shutdown(wait=True)
         for client in self._clients.values():
             client.close()
 
-    def _ask(self, service: str, operation: str, params: Params) -> AwsResponse:
+    def _call_blocking(self, service: str, operation: str, params: Params) -> AwsResponse:
         method = getattr(self._client(service), xform_name(operation))
         try:
             response: AwsResponse = method(**params)
@@ -92,8 +94,9 @@ class BotoSeam:
         return {key: value for key, value in response.items() if key != "ResponseMetadata"}
 
     def _client(self, service: str) -> Any:
-        # Made by the first who needs it: a session is not for several threads at once.
-        with self._making:
+        # Created lazily, because loading a service model takes long, and under a lock: a boto3
+        # session is not thread-safe.
+        with self._client_lock:
             if self._session is None:
                 self._session = boto3.session.Session()
             if service not in self._clients:
@@ -112,12 +115,14 @@ class BotoSeam:
 
 
 def _client_error(error: botocore.exceptions.ClientError) -> AwsError:
-    said = error.response.get("Error", {})
+    details = error.response.get("Error", {})
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400)
-    return AwsError(str(said.get("Code", "Unknown")), str(said.get("Message", "")), int(status))
+    return AwsError(
+        str(details.get("Code", "Unknown")), str(details.get("Message", "")), int(status)
+    )
 
 
 def _connection_error(error: Exception) -> AwsError:
-    """No answer that could be read: the call may have been carried out all the same."""
+    """No readable response: the call may have been carried out nevertheless."""
     code = "RequestTimeout" if isinstance(error, TIMEOUT_ERRORS) else "ConnectionFailed"
     return AwsError(code, str(error), 0)

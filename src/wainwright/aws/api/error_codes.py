@@ -1,11 +1,11 @@
-"""Error codes of AWS: which may be retried, and the one error of ours that each means.
+"""Error codes of AWS: which may be retried, and the CloudProviderError that each becomes.
 
-Two questions decide about a second try. Was the first one surely not carried out? Then anything may
-be repeated. Is it unknown, because no answer came or the server broke down over it? Then only what
-does no more the second time than the first.
+Two questions decide about a retry. Was the call certainly not carried out? Then any call may be
+repeated. Is that unknown, because no response came or the server failed? Then only idempotent
+calls are repeated.
 
-Codes that are not in the table go by their kind: a permission that is missing, a call that was not
-carried out or not answered, anything else that AWS will say again however often it is asked.
+Codes that are not in the table are classified: a missing permission, a call that was throttled or
+not answered, or a permanent error that AWS would return again on every attempt.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,23 +68,23 @@ ACCESS_DENIED_CODES: Final = frozenset(
 SERVER_ERROR_STATUSES: Final = frozenset({NO_RESPONSE, 500, 502, 503, 504})
 READ_PREFIXES: Final = ("Describe", "Get", "List", "Receive")
 DELETE_PREFIXES: Final = ("Delete", "Terminate", "Untag")
-# A second time these answer that nothing is left to do, which callers take for done.
+# Repeated, these report that the resource is gone already, which callers treat as success.
 TAGGING_OPERATIONS: Final = frozenset({"CreateTags", "TagInstanceProfile"})
 
 
 class FailureKind(Enum):
-    """What an error says about the call that met it."""
+    """What an error says about the call that failed."""
 
     FINAL = "final"
-    """An answer; asking again gives the same."""
+    """A definite response; a retry gives the same."""
     REFUSED = "refused"
-    """Not carried out, for now: too many calls."""
+    """Throttled: certainly not carried out, and may be retried."""
     UNKNOWN = "unknown"
     """Perhaps carried out."""
 
 
 def classify_failure(error: AwsError) -> FailureKind:
-    """Codes go before statuses: EC2 says with status 500 that it has no such instance left."""
+    """Codes take precedence over statuses: EC2 reports insufficient capacity with status 500."""
     if error.code in THROTTLING_CODES or error.status == 429:
         return FailureKind.REFUSED
     if error.code in SERVER_ERROR_CODES or error.status == NO_RESPONSE:
@@ -95,17 +95,17 @@ def classify_failure(error: AwsError) -> FailureKind:
 
 
 def is_transient(error: AwsError) -> bool:
-    """Whether the error says nothing about what was asked, so that what was known still holds."""
+    """Whether the error says nothing about the request itself, so that known state still holds."""
     return classify_failure(error) is not FailureKind.FINAL
 
 
 def is_access_denied(error: AwsError) -> bool:
-    """Whether somebody has to be given a permission first."""
+    """Whether a permission is missing."""
     return error.code in ACCESS_DENIED_CODES
 
 
 def is_idempotent(operation: str, params: Params) -> bool:
-    """Whether the second call does no more than the first: it reads, undoes or carries a token."""
+    """Whether a repeated call has no further effect: it reads, deletes or carries a token."""
     if params.get("DryRun") or params.get("ClientToken"):
         return True
     return operation in TAGGING_OPERATIONS or operation.startswith(READ_PREFIXES + DELETE_PREFIXES)
@@ -119,7 +119,7 @@ def is_retryable(error: AwsError, operation: str, params: Params) -> bool:
 
 
 def is_profile_propagating(error: AwsError) -> bool:
-    """Whether EC2 has not heard yet of a profile that IAM made a moment ago."""
+    """Whether an instance profile that IAM has just created is not visible to EC2 yet."""
     return error.code == "InvalidParameterValue" and "IAM Instance Profile" in error.text
 
 
@@ -167,7 +167,7 @@ CAPACITY_ERRORS: Final[Mapping[str, ErrorMeaning]] = {
         remedy="create the service-linked role spot.amazonaws.com once, or allow on-demand",
     ),
 }
-"""Codes that a offering can end with: the next one may still have some."""
+"""Codes that mean that an offering has no capacity: other offerings may still have some."""
 
 OTHER_ERRORS: Final[Mapping[str, ErrorMeaning]] = {
     **_meanings(
@@ -242,30 +242,30 @@ PROFILE_PROPAGATING: Final = ErrorMeaning(
 
 
 def error_meaning(error: AwsError) -> ErrorMeaning:
-    """The table's, else by kind."""
+    """The table's entry, else by classification."""
     if is_profile_propagating(error):
         return PROFILE_PROPAGATING
-    found = ERROR_MEANINGS.get(error.code)
-    if found is not None:
-        return found
+    meaning = ERROR_MEANINGS.get(error.code)
+    if meaning is not None:
+        return meaning
     if is_access_denied(error) or error.status in (401, 403):
         return PERMISSION_DENIED
     return TRANSIENT if is_transient(error) else PERMANENT
 
 
 def to_cloud_error(error: AwsError | InvalidInputError, doing: str) -> CloudProviderError:
-    """The error of ours, to be raised from this one; `doing` as in «launching web-1»."""
+    """The CloudProviderError to raise from this one; `doing` as in «launching web-1»."""
     if isinstance(error, InvalidInputError):
         return RequestRejectedError(f"{doing}: {error.message}", error.hint, reason="BadInput")
-    found = error_meaning(error)
-    return found.error(f"{doing}: {error.code}: {error.text}", found.remedy, reason=error.code)
+    meaning = error_meaning(error)
+    return meaning.error(f"{doing}: {error.code}: {error.text}", meaning.remedy, reason=error.code)
 
 
 def fleet_shortfall_error(errors: Sequence[AwsError], doing: str) -> CloudProviderError:
-    """What a fleet that came out too small means for a claim that got nothing.
+    """The error for a claim that got no instance from a fleet that was only partly fulfilled.
 
-    Only where every pool has run out is there no capacity. Where errors are mixed nobody can tell
-    what another try would give; where there are none at all, neither.
+    It is insufficient capacity only if every error says so. If errors are mixed, or there are
+    none, the outcome of another attempt is unknown, so the launch is retried.
     """
     if not errors:
         return TemporarilyUnavailableError(
@@ -285,7 +285,7 @@ def fleet_shortfall_error(errors: Sequence[AwsError], doing: str) -> CloudProvid
 
 
 def summarize_errors(errors: Iterable[AwsError]) -> str:
-    """Each code once, with the first message that came with it, and how often."""
+    """Each code once, with its first message and how many more there were."""
     by_code: dict[str, list[str]] = {}
     for error in errors:
         by_code.setdefault(error.code, []).append(error.text)

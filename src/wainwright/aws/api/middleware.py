@@ -1,13 +1,13 @@
-"""What every call to AWS goes through: retries, rate limits, metrics.
+"""Middleware of every call to AWS: retries, rate limits, metrics.
 
 Rate limits: AWS counts the calls of an account per operation, in token buckets that hold a burst
 and refill at a steady rate. The same buckets are kept on this side, so that calls wait here rather
-than being turned away there. Others use the account too: when AWS throttles all the same, the
-bucket here is taken for empty, and everybody slows down to the rate at which it refills.
+than being throttled there. Other clients use the account too: when AWS throttles nevertheless, the
+bucket here is drained, and all calls slow down to its refill rate.
 
-Retries: a call that failed for a moment is made again, a little later each time. Nothing is
-launched twice by it: where the first try may have been carried out, only idempotent calls are
-repeated (`error_codes.is_idempotent`); a client token goes along unchanged.
+Retries: a call that failed transiently is repeated with exponential backoff. Nothing is launched
+twice by it: if the first attempt may have been carried out, only idempotent calls are repeated
+(`error_codes.is_idempotent`), with the same client token.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from wainwright.metrics import (
     MetricsRegistry,
 )
 
-SAFETY_MARGIN: Final = 0.001  # seconds; clocks differ, and who comes a moment early is turned away
+SAFETY_MARGIN: Final = 0.001  # seconds; clocks differ, and a call a moment early is throttled
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A bucket: how many calls a second in the long run, and how many at once."""
+    """A token bucket: sustained calls per second, and how many at once."""
 
     per_second: float
     burst: float
@@ -50,11 +50,11 @@ RATE_LIMITS: Final[Mapping[str, RateLimit]] = {
     "eks.*": RateLimit(per_second=5, burst=20),
     "pricing.*": RateLimit(per_second=10, burst=10),
 }
-"""By service and operation, the first pattern that fits; what fits none is not held back."""
+"""By service and operation, the first pattern that matches; other calls are not limited."""
 
 
 class TokenBucket:
-    """Tokens that are taken in advance: whoever comes is told at once how long to wait."""
+    """Tokens are taken in advance: the count may go below zero, and `take` returns the wait."""
 
     def __init__(self, rate: RateLimit, now: float) -> None:
         self._rate = rate
@@ -62,13 +62,13 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> float:
-        """Takes a token; the seconds until it is there. First come, first served."""
+        """Takes a token; returns the seconds until it is available. First come, first served."""
         self._refill(now)
         self._tokens -= 1
         return max(0.0, -self._tokens / self._rate.per_second)
 
-    def empty(self, now: float) -> None:
-        """Somebody else has emptied it."""
+    def drain(self, now: float) -> None:
+        """Removes all tokens: other clients have used them up."""
         self._refill(now)
         self._tokens = min(self._tokens, 0.0)
 
@@ -79,7 +79,7 @@ class TokenBucket:
 
 
 class RateLimitedSeam:
-    """A seam that never asks faster than it may."""
+    """A seam that delays calls so that they stay within the rate limits."""
 
     def __init__(
         self,
@@ -107,10 +107,12 @@ class RateLimitedSeam:
             return await self._seam.call(service, operation, params)
         except AwsError as error:
             if classify_failure(error) is FailureKind.REFUSED:
-                bucket.empty(self._clock.now())
+                bucket.drain(self._clock.now())
             raise
 
     def _bucket(self, method: str) -> TokenBucket | None:
+        # Created at the first call; methods without a limit are cached too, as None, so that the
+        # patterns are matched once per method and not at every call.
         if method not in self._buckets:
             rate = next(
                 (rate for pattern, rate in self._rates.items() if fnmatchcase(method, pattern)),
@@ -121,17 +123,17 @@ class RateLimitedSeam:
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how long."""
+    """Exponential backoff with jitter."""
 
-    attempts: int = 5
-    """The first one counts."""
-    first: float = 0.5
+    max_attempts: int = 5
+    """Including the first one."""
+    first_delay: float = 0.5
     """Seconds before the second attempt, doubled before each one after it."""
-    longest: float = 20.0
+    max_delay: float = 20.0
 
-    def pause(self, failures: int, random: Random) -> float:
-        """Half of it is left to chance, so that those who failed together come back apart."""
-        whole = min(self.longest, self.first * 2.0 ** (failures - 1))
+    def delay(self, failures: int, random: Random) -> float:
+        """Half of the delay is random, so that calls that failed together are spread out."""
+        whole = min(self.max_delay, self.first_delay * 2.0 ** (failures - 1))
         return whole * (1 + random.random()) / 2
 
 
@@ -139,7 +141,7 @@ DEFAULT_BACKOFF: Final = Backoff()
 
 
 class RetryingSeam:
-    """A seam that does not give up at the first failure."""
+    """A seam that retries transient failures."""
 
     def __init__(
         self,
@@ -162,15 +164,15 @@ class RetryingSeam:
                 return await self._seam.call(service, operation, params)
             except AwsError as error:
                 failures += 1
-                last = failures >= self._backoff.attempts
+                last = failures >= self._backoff.max_attempts
                 if last or not is_retryable(error, operation, params):
                     raise
                 self._metrics.add(CLOUD_RETRIES, method=f"{service}.{operation}", error=error.code)
-            await self._clock.sleep(self._backoff.pause(failures, self._random))
+            await self._clock.sleep(self._backoff.delay(failures, self._random))
 
 
 class MeteredSeam:
-    """A seam that keeps count; directly above AWS, so that every attempt is seen."""
+    """A seam that records metrics; innermost, so that every attempt is counted."""
 
     def __init__(
         self, seam: Seam, clock: Clock, metrics: MetricsRegistry, controller: str = ""
@@ -190,7 +192,7 @@ class MeteredSeam:
         try:
             return await self._seam.call(service, operation, params)
         except AwsError as error:
-            # The answer to a dry run that would have succeeded is an error by name only.
+            # The response to a dry run that would have succeeded is an error in name only.
             if error.code != "DryRunOperation":
                 self._metrics.add(CLOUD_ERRORS, error=error.code, **labels)
             raise
@@ -199,6 +201,6 @@ class MeteredSeam:
 
 
 def with_middleware(seam: Seam, clock: Clock, random: Random, metrics: MetricsRegistry) -> Seam:
-    """Each attempt waits for its turn, and each is counted."""
-    watched = MeteredSeam(seam, clock, metrics)
-    return RetryingSeam(RateLimitedSeam(watched, clock, metrics), clock, random, metrics)
+    """Retries outermost: each attempt is rate-limited, and each is counted."""
+    metered = MeteredSeam(seam, clock, metrics)
+    return RetryingSeam(RateLimitedSeam(metered, clock, metrics), clock, random, metrics)

@@ -1,7 +1,7 @@
-"""The seam: the one narrow entrance to AWS, be it the real one (`boto`) or the emulator.
+"""The seam: the one narrow interface to AWS, implemented by boto3 (`boto`) and by the emulator.
 
-Also the few shapes that AWS uses everywhere: pages, filters, tags. Whatever stands behind the seam
-neither retries nor waits for its turn nor logs: that is done once, above it (`middleware`).
+Also the few structures that AWS uses everywhere: pages, filters, tags. Implementations of the seam
+neither retry nor rate-limit nor log: that is done once, on top of them (`middleware`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,18 +12,17 @@ AwsResponse: TypeAlias = dict[str, Any]
 
 
 class Seam(Protocol):
-    """Asks one operation of one service, in the shapes of boto3, or raises AwsError.
+    """Calls one operation of one service, with the parameters of boto3, or raises AwsError.
 
     `service` is boto's name for it (ec2, iam, ssm, eks, sqs, pricing), `operation` as in the API
-    (CreateFleet). Nobody behind the seam retries, waits for its turn, or logs: that is done once,
-    above it.
+    (CreateFleet). Implementations do not retry, rate-limit or log: `middleware` does.
     """
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse: ...
 
 
 Row: TypeAlias = dict[str, Any]
-"""One item of an answer, as boto3 gives it."""
+"""One item of a response, as boto3 returns it."""
 Filter: TypeAlias = dict[str, Any]
 
 ANY_VALUE: Final = "*"
@@ -32,7 +31,7 @@ ANY_VALUE: Final = "*"
 async def list_all_pages(
     seam: Seam, service: str, operation: str, params: Params, field: str
 ) -> list[Row]:
-    """All items of an answer that may come in pages; an empty token ends it as an absent one."""
+    """All items of a paginated response; an empty token ends it like an absent one."""
     rows: list[Row] = []
     token = None
     while True:
@@ -49,7 +48,7 @@ def filter_equals(name: str, *values: str) -> Filter:
 
 
 def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
-    """One filter for each tag: all must be there; `*` asks for the key alone."""
+    """One filter for each tag: all must match; the value `*` matches any value of the key."""
     return [
         filter_equals("tag-key", key) if value == ANY_VALUE else filter_equals(f"tag:{key}", value)
         for key, value in sorted(tags.items())
@@ -57,7 +56,7 @@ def tag_filters(tags: Mapping[str, str]) -> list[Filter]:
 
 
 def to_tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """As requests have tags, in the order of keys."""
+    """Tags as requests have them, sorted by key."""
     return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
@@ -66,5 +65,5 @@ def from_tag_list(pairs: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
 
 
 def tag_specifications(tags: Mapping[str, str], *resource_types: str) -> list[dict[str, Any]]:
-    """The same tags for everything of these types that a call creates."""
+    """The same tags for all resources of these types that a call creates."""
     return [{"ResourceType": each, "Tags": to_tag_list(tags)} for each in resource_types]

@@ -1,7 +1,7 @@
 """The AWS services that the provider calls: EC2, IAM, SSM, EKS, SQS and the price list.
 
-One method for each operation; lists come whole, page by page. Page sizes are those that EC2 serves
-quickly. Where ids are given there is no page size: EC2 takes one or the other.
+One method per operation; lists are complete, all pages joined. Page sizes are those that EC2 serves
+quickly. With explicit ids there is no page size: EC2 accepts one or the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from wainwright.aws.api.seam import (
 from wainwright.errors import AwsError
 
 LIVE_STATES: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
-"""States of instances that are still there."""
+"""States of instances that still exist."""
 DEFAULT_IMAGE_OWNERS: Final = ("self", "amazon")
 
 
@@ -38,7 +38,7 @@ class Ec2:
         return await list_all_pages(self._seam, "ec2", operation, params, field)
 
     async def describe_instance_types(self) -> list[Row]:
-        """Every type that boots images of today."""
+        """Every type that boots current images (HVM; x86_64 or arm64)."""
         filters = [
             filter_equals("supported-virtualization-type", "hvm"),
             filter_equals("processor-info.supported-architecture", "x86_64", "arm64"),
@@ -47,7 +47,7 @@ class Ec2:
         return await self._list("DescribeInstanceTypes", "InstanceTypes", params)
 
     async def describe_instance_type_offerings(self) -> list[Row]:
-        """Which types are sold in which zone."""
+        """Which types are offered in which zone."""
         params = {"LocationType": "availability-zone", "MaxResults": 1000}
         return await self._list("DescribeInstanceTypeOfferings", "InstanceTypeOfferings", params)
 
@@ -56,7 +56,7 @@ class Ec2:
         return list(response.get("AvailabilityZones") or ())
 
     async def describe_spot_price_history(self, since: Any) -> list[Row]:
-        """Prices since then (a datetime); with the present moment those in force."""
+        """Prices since then (a datetime); since now means the prices in force."""
         params = {
             "ProductDescriptions": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
             "StartTime": since,
@@ -74,7 +74,7 @@ class Ec2:
     async def describe_images(
         self, filters: Sequence[Filter], owners: Sequence[str] = ()
     ) -> list[Row]:
-        """Images that can be booted, deprecated ones included; of any owner unless named."""
+        """Available images, deprecated ones included; of any owner unless owners are given."""
         params: dict[str, Any] = _paged_filters(
             [*filters, filter_equals("state", "available")], 1000
         )
@@ -84,23 +84,19 @@ class Ec2:
         return await self._list("DescribeImages", "Images", params)
 
     async def describe_capacity_reservations(self, params: Params) -> list[Row]:
-        """By the request that `catalogue.reservation_filters` makes of selector terms."""
+        """By a request of `capacity_reservations.describe_reservation_requests`."""
         paged = {} if "CapacityReservationIds" in params else {"MaxResults": 1000}
         operation = "DescribeCapacityReservations"
         return await self._list(operation, "CapacityReservations", {**params, **paged})
 
-    async def describe_placement_groups(self, *, name: str = "", identity: str = "") -> list[Row]:
-        named = {"GroupNames": [name]} if name else {"GroupIds": [identity]}
-        response = await self.call("DescribePlacementGroups", named)
+    async def describe_placement_groups(self, *, name: str = "", group_id: str = "") -> list[Row]:
+        params = {"GroupNames": [name]} if name else {"GroupIds": [group_id]}
+        response = await self.call("DescribePlacementGroups", params)
         return list(response.get("PlacementGroups") or ())
 
-    async def describe_launch_templates(
-        self, *, names: Sequence[str] = (), filters: Sequence[Filter] = ()
-    ) -> list[Row]:
-        named: Params = (
-            {"LaunchTemplateNames": list(names)} if names else _paged_filters(filters, 200)
-        )
-        return await self._list("DescribeLaunchTemplates", "LaunchTemplates", named)
+    async def describe_launch_templates(self, filters: Sequence[Filter]) -> list[Row]:
+        params = _paged_filters(filters, 200)
+        return await self._list("DescribeLaunchTemplates", "LaunchTemplates", params)
 
     async def create_launch_template(
         self, name: str, data: Params, tags: Mapping[str, str], token: str
@@ -111,23 +107,19 @@ class Ec2:
             "TagSpecifications": tag_specifications(tags, "launch-template"),
             "ClientToken": token,
         }
-        made: Row = (await self.call("CreateLaunchTemplate", params))["LaunchTemplate"]
-        return made
+        template: Row = (await self.call("CreateLaunchTemplate", params))["LaunchTemplate"]
+        return template
 
-    async def delete_launch_template(self, *, name: str = "", identity: str = "") -> None:
-        """One that is gone already is no error."""
-        named = {"LaunchTemplateName": name} if name else {"LaunchTemplateId": identity}
+    async def delete_launch_template(self, name: str) -> None:
+        """A template that is already gone is not an error."""
         try:
-            await self.call("DeleteLaunchTemplate", named)
+            await self.call("DeleteLaunchTemplate", {"LaunchTemplateName": name})
         except AwsError as error:
             if not error.code.endswith((".NotFound", ".NotFoundException")):
                 raise
 
     async def create_fleet(self, params: Params) -> AwsResponse:
         return await self.call("CreateFleet", params)
-
-    async def run_instances(self, params: Params) -> AwsResponse:
-        return await self.call("RunInstances", params)
 
     async def describe_instances(
         self,
@@ -136,17 +128,17 @@ class Ec2:
         filters: Sequence[Filter] = (),
         states: Sequence[str] = LIVE_STATES,
     ) -> list[Row]:
-        """The instances themselves, without the reservations that EC2 wraps them in."""
-        wanted = [*filters, filter_equals("instance-state-name", *states)]
+        """The instances, taken out of the `Reservations` (launch requests) of the response."""
+        all_filters = [*filters, filter_equals("instance-state-name", *states)]
         if ids:
-            params: dict[str, Any] = {"InstanceIds": list(ids), "Filters": wanted}
+            params: dict[str, Any] = {"InstanceIds": list(ids), "Filters": all_filters}
         else:
-            params = _paged_filters(wanted, 1000)
-        wrapped = await self._list("DescribeInstances", "Reservations", params)
-        return [row for each in wrapped for row in each.get("Instances") or ()]
+            params = _paged_filters(all_filters, 1000)
+        reservations = await self._list("DescribeInstances", "Reservations", params)
+        return [row for each in reservations for row in each.get("Instances") or ()]
 
     async def terminate_instances(self, ids: Sequence[str]) -> list[Row]:
-        """What became of each: id, previous and current state."""
+        """Id, previous and current state of each."""
         response = await self.call("TerminateInstances", {"InstanceIds": list(ids)})
         return list(response.get("TerminatingInstances") or ())
 
@@ -158,7 +150,7 @@ class Ec2:
         return await self._list("DescribeInstanceStatus", "InstanceStatuses", params)
 
     async def dry_run(self, operation: str, params: Params) -> AwsError | None:
-        """A dry run: None where it would succeed, else what EC2 said against it."""
+        """A dry run: None if the call would succeed, else the error of EC2."""
         try:
             await self.call(operation, {**params, "DryRun": True})
         except AwsError as error:
@@ -166,8 +158,8 @@ class Ec2:
         return None
 
 
-def _paged_filters(filters: Sequence[Filter], most: int) -> dict[str, Any]:
-    return {"Filters": list(filters), "MaxResults": most}
+def _paged_filters(filters: Sequence[Filter], page_size: int) -> dict[str, Any]:
+    return {"Filters": list(filters), "MaxResults": page_size}
 
 
 NO_SUCH_ENTITY = "NoSuchEntity"
@@ -181,18 +173,18 @@ class Iam:
         return await self._seam.call("iam", operation, params)
 
     async def get_instance_profile(self, name: str) -> Row | None:
-        """None where there is none of that name."""
+        """None if it does not exist."""
         try:
             response = await self._call("GetInstanceProfile", {"InstanceProfileName": name})
         except AwsError as error:
             if error.code == NO_SUCH_ENTITY:
                 return None
             raise
-        found: Row = response["InstanceProfile"]
-        return found
+        profile: Row = response["InstanceProfile"]
+        return profile
 
     async def list_instance_profiles(self, path: str) -> list[Row]:
-        """Those whose path begins so."""
+        """Those whose path starts with `path`."""
         rows: list[Row] = []
         params: dict[str, object] = {"PathPrefix": path}
         while True:
@@ -215,15 +207,15 @@ class Iam:
         await self._call("AddRoleToInstanceProfile", params)
 
     async def remove_role(self, name: str, role: str) -> None:
-        """One that is not there any more is no error."""
+        """A role that the profile does not have is not an error."""
         params = {"InstanceProfileName": name, "RoleName": role}
-        await self._unless_gone("RemoveRoleFromInstanceProfile", params)
+        await self._ignore_missing("RemoveRoleFromInstanceProfile", params)
 
     async def delete_instance_profile(self, name: str) -> None:
-        """One that is gone already is no error."""
-        await self._unless_gone("DeleteInstanceProfile", {"InstanceProfileName": name})
+        """A profile that is already gone is not an error."""
+        await self._ignore_missing("DeleteInstanceProfile", {"InstanceProfileName": name})
 
-    async def _unless_gone(self, operation: str, params: Params) -> None:
+    async def _ignore_missing(self, operation: str, params: Params) -> None:
         try:
             await self._call(operation, params)
         except AwsError as error:
@@ -231,16 +223,16 @@ class Iam:
                 raise
 
 
-POLL_SECONDS: Final = 20  # seconds that a poll waits, and that a message then stays hidden
-MAX_MESSAGES: Final = 10  # in one answer
+POLL_SECONDS: Final = 20  # seconds that a long poll waits, and the visibility timeout of messages
+MAX_MESSAGES: Final = 10  # in one response
 
 
 class Ssm:
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
 
-    async def parameter(self, name: str) -> str | None:
-        """None where there is no parameter of that name."""
+    async def get_parameter(self, name: str) -> str | None:
+        """None if the parameter does not exist."""
         try:
             response = await self._seam.call("ssm", "GetParameter", {"Name": name})
         except AwsError as error:
@@ -256,22 +248,22 @@ class Eks:
 
     async def describe_cluster(self, name: str) -> Row:
         response = await self._seam.call("eks", "DescribeCluster", {"name": name})
-        found: Row = response["cluster"]
-        return found
+        cluster: Row = response["cluster"]
+        return cluster
 
 
 class Sqs:
-    """One queue, known by its name."""
+    """One queue, by its name."""
 
     def __init__(self, seam: Seam, name: str) -> None:
         self._seam = seam
         self._name = name
         self._url = ""
 
-    async def receive(self) -> list[Row]:
-        """Waits until messages come, or the poll is over."""
+    async def receive_messages(self) -> list[Row]:
+        """Waits until messages arrive, or the long poll ends."""
         params = {
-            "QueueUrl": await self._address(),
+            "QueueUrl": await self._queue_url(),
             "MaxNumberOfMessages": MAX_MESSAGES,
             "VisibilityTimeout": POLL_SECONDS,
             "WaitTimeSeconds": POLL_SECONDS,
@@ -281,11 +273,11 @@ class Sqs:
         response = await self._seam.call("sqs", "ReceiveMessage", params)
         return list(response.get("Messages") or ())
 
-    async def delete(self, receipt: str) -> None:
-        params = {"QueueUrl": await self._address(), "ReceiptHandle": receipt}
+    async def delete_message(self, receipt: str) -> None:
+        params = {"QueueUrl": await self._queue_url(), "ReceiptHandle": receipt}
         await self._seam.call("sqs", "DeleteMessage", params)
 
-    async def _address(self) -> str:
+    async def _queue_url(self) -> str:
         if not self._url:
             response = await self._seam.call("sqs", "GetQueueUrl", {"QueueName": self._name})
             self._url = str(response["QueueUrl"])
@@ -296,8 +288,8 @@ class PriceList:
     def __init__(self, seam: Seam) -> None:
         self._seam = seam
 
-    async def products(self, terms: Mapping[str, str]) -> list[Row]:
-        """The products of EC2 of which all this is true; each with its prices, decoded."""
+    async def get_products(self, terms: Mapping[str, str]) -> list[Row]:
+        """The EC2 products that match all terms; each with its prices, decoded."""
         params = {
             "ServiceCode": "AmazonEC2",
             "Filters": [
@@ -306,8 +298,8 @@ class PriceList:
             ],
             "MaxResults": 100,
         }
-        found = await list_all_pages(self._seam, "pricing", "GetProducts", params, "PriceList")
-        return [msgspec.json.decode(str(text), type=Row) for text in found]
+        products = await list_all_pages(self._seam, "pricing", "GetProducts", params, "PriceList")
+        return [msgspec.json.decode(str(text), type=Row) for text in products]
 
 
 class AwsServices:

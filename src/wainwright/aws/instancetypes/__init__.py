@@ -1,1 +1,1 @@
-"""Instance types: what the account offers, at which prices, and what has run out."""
+"""Instance types: what the account offers, at which prices, and what is unavailable."""

@@ -1,7 +1,7 @@
-"""What EC2 offers the account in its region: instance types, zones of each, and prices.
+"""What EC2 offers the account in its region: instance types, their zones, and prices.
 
-Made of the rows of DescribeInstanceTypes, DescribeInstanceTypeOfferings and
-DescribeAvailabilityZones; of the built-in catalog until these are there.
+Built from DescribeInstanceTypes, DescribeInstanceTypeOfferings and DescribeAvailabilityZones; from
+the built-in catalog until the first responses are there.
 """
 
 import re
@@ -39,20 +39,20 @@ BANDWIDTH_PATTERN: Final = re.compile(r"(?:(?P<cards>\d+)x )?(?P<figure>\d+(?:\.
 
 
 def parse_instance_types(rows: Iterable[Row]) -> dict[str, InstanceTypeInfo]:
-    """By name, in order. A row that lacks what every instance has is left out: one type that
-    nobody understands must not hide all others."""
-    found: dict[str, InstanceTypeInfo] = {}
+    """By name, sorted. A row without required fields is skipped: one type that cannot be parsed
+    must not hide all others."""
+    infos: dict[str, InstanceTypeInfo] = {}
     for row in rows:
         try:
-            each = parse_instance_type(row)
+            info = parse_instance_type(row)
         except (KeyError, IndexError, TypeError):
             continue
-        found[each.name] = each
-    return dict(sorted(found.items()))
+        infos[info.name] = info
+    return dict(sorted(infos.items()))
 
 
 def parse_instance_type(row: Row) -> InstanceTypeInfo:
-    """KeyError, IndexError or TypeError where something is missing."""
+    """KeyError, IndexError or TypeError if a required field is missing."""
     network, processor = row["NetworkInfo"], row["ProcessorInfo"]
     cards, storage = network["NetworkCards"], row.get("InstanceStorageInfo") or {}
     usages = row.get("SupportedUsageClasses") or ()
@@ -94,15 +94,15 @@ def _label_value(text: str) -> str:
 
 
 def _ebs_bandwidth(ebs: Mapping[str, Any]) -> int | None:
-    """Only what is dedicated without asking counts."""
+    """Only bandwidth that is dedicated by default counts."""
     if ebs.get("EbsOptimizedSupport") != "default":
         return None
-    found: int | None = (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps")
-    return found
+    bandwidth: int | None = (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps")
+    return bandwidth
 
 
 def _network_bandwidth(network: Mapping[str, Any]) -> int | None:
-    """The figure that EC2 states for the whole instance, else what its cards carry at all times."""
+    """The bandwidth that EC2 states for the instance, else the sum of its cards' baselines."""
     stated = network.get("NetworkPerformance") or ""
     figure = BANDWIDTH_PATTERN.fullmatch(stated)
     if figure:
@@ -114,73 +114,78 @@ def _network_bandwidth(network: Mapping[str, Any]) -> int | None:
 
 
 def _branch_interfaces(name: str) -> int | None:
-    """EC2 does not say it; the exceptions to the rule are in the built-in catalogue."""
+    """EC2 does not return it; the built-in catalog has the types that differ from the rule."""
     known = instance_type_info.built_in_instance_types().get(name)
     return None if known is None else known.branch_interfaces
 
 
 def _gpu(row: Row) -> GpuInfo | None:
-    kinds = (row.get("GpuInfo") or {}).get("Gpus") or []
-    if len(kinds) != 1:
+    gpus = (row.get("GpuInfo") or {}).get("Gpus") or []
+    if len(gpus) != 1:
         return None
-    (only,) = kinds
-    # A type with a slice of a GPU counts no GPU of its own, but a pod still finds one to use.
-    count = only.get("Count") or only.get("LogicalGpuCount") or 1
-    memory = (only.get("MemoryInfo") or {}).get("SizeInMiB", 0)
-    return GpuInfo(_label_value(only["Name"]), _label_value(only["Manufacturer"]), count, memory)
+    (gpu,) = gpus
+    # A type with a fraction of a GPU has Count 0, but a pod can still request one GPU on it.
+    count = gpu.get("Count") or gpu.get("LogicalGpuCount") or 1
+    memory = (gpu.get("MemoryInfo") or {}).get("SizeInMiB", 0)
+    return GpuInfo(_label_value(gpu["Name"]), _label_value(gpu["Manufacturer"]), count, memory)
 
 
 def _accelerator(row: Row) -> AcceleratorInfo | None:
-    """Neuron devices are listed twice; the list of their own also has the cores."""
+    """Neuron devices are listed twice; NeuronInfo also has the number of cores."""
     for device in (row.get("NeuronInfo") or {}).get("NeuronDevices") or ():
         cores = (device.get("CoreInfo") or {}).get("Count", 0)
         return AcceleratorInfo(_label_value(device["Name"]), "aws", device["Count"], cores)
     for device in (row.get("InferenceAcceleratorInfo") or {}).get("Accelerators") or ():
-        maker = _label_value(device["Manufacturer"])
-        return AcceleratorInfo(_label_value(device["Name"]), maker, device["Count"], 0)
+        manufacturer = _label_value(device["Manufacturer"])
+        return AcceleratorInfo(_label_value(device["Name"]), manufacturer, device["Count"], 0)
     return None
 
 
 class RegionInstanceTypes(msgspec.Struct, frozen=True, kw_only=True):
     """Instance types, zones, and which types are offered in which zones."""
 
-    machines: Mapping[str, InstanceTypeInfo]
+    instance_types: Mapping[str, InstanceTypeInfo]
     zones: Mapping[str, str]
-    """Names with ids; an id is empty where nobody states it."""
+    """Ids by name; an id is empty if it is not known."""
     offered: Mapping[str, tuple[str, ...]]
-    """Zones by type, both in order."""
+    """Zones by instance type, both sorted."""
 
 
 def parse_region(
     types: Iterable[Row], offered: Iterable[Row], zones: Iterable[Row]
 ) -> RegionInstanceTypes:
-    """What the three answers say together."""
-    known = parse_instance_types(types)
-    places: dict[str, set[str]] = {}
+    """From the three responses."""
+    infos = parse_instance_types(types)
+    zones_by_type: dict[str, set[str]] = {}
     for row in offered:
-        if row["InstanceType"] in known:
-            places.setdefault(row["InstanceType"], set()).add(row["Location"])
+        if row["InstanceType"] in infos:
+            zones_by_type.setdefault(row["InstanceType"], set()).add(row["Location"])
     ids = {row["ZoneName"]: row.get("ZoneId", "") for row in zones}
-    met = {zone for each in places.values() for zone in each}
+    all_zones = {zone for each in zones_by_type.values() for zone in each}
     return RegionInstanceTypes(
-        machines=known,
-        zones={zone: ids.get(zone, "") for zone in sorted(met | ids.keys())},
-        offered={name: tuple(sorted(places[name])) for name in sorted(places)},
+        instance_types=infos,
+        zones={zone: ids.get(zone, "") for zone in sorted(all_zones | ids.keys())},
+        offered={name: tuple(sorted(zones_by_type[name])) for name in sorted(zones_by_type)},
     )
 
 
 def built_in_region(region: str) -> RegionInstanceTypes:
-    """What the committed catalogue knows of the region; InvalidInputError where that is nothing."""
-    found = regions.load_region(region)
+    """From the built-in catalog; InvalidInputError if it does not have the region."""
+    built_in = regions.load_region(region)
     return RegionInstanceTypes(
-        machines=instance_type_info.built_in_instance_types(),
-        zones={zone.name: zone.id for zone in found.zones},
-        offered={name: tuple(zone.name for zone in zones) for name, zones in found.offered.items()},
+        instance_types=instance_type_info.built_in_instance_types(),
+        zones={zone.name: zone.id for zone in built_in.zones},
+        offered={
+            name: tuple(zone.name for zone in zones) for name, zones in built_in.offered.items()
+        },
     )
 
 
 class AccountOfferings:
-    """A listing with its prices. It never changes; what is derived from it is made once."""
+    """The instance types of a region with their prices. Immutable; derived values are cached.
+
+    The caches save rebuilding all offerings for every class and at every change of a class.
+    """
 
     def __init__(
         self, region: str, region_types: RegionInstanceTypes, prices: RegionPrices = NO_PRICES
@@ -188,99 +193,107 @@ class AccountOfferings:
         self.region = region
         self.region_types = region_types
         self.prices = prices
-        self._bases: dict[tuple[str, ...], BuiltInOfferings] = {}
-        self._described: dict[AmiFamilyTraits, Mapping[str, Requirements]] = {}
+        self._offerings: dict[tuple[str, ...], BuiltInOfferings] = {}
+        self._type_requirements: dict[AmiFamilyTraits, Mapping[str, Requirements]] = {}
 
-    def base(self, zones: tuple[str, ...]) -> BuiltInOfferings:
-        """What is sold in these zones; types that are sold elsewhere only are not in it."""
-        found = self._bases.get(zones)
-        if found is None:
-            found = self._bases[zones] = self._base(frozenset(zones))
-        return found
+    def offerings_in(self, zones: tuple[str, ...]) -> BuiltInOfferings:
+        """The offerings in these zones; without types that are offered elsewhere only."""
+        offerings = self._offerings.get(zones)
+        if offerings is None:
+            offerings = self._offerings[zones] = self._build_offerings(frozenset(zones))
+        return offerings
 
-    def described(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-        """The labels of every type under an operating system."""
-        found = self._described.get(traits)
-        if found is None:
-            found = self._described[traits] = _instance_type_requirements(self, traits)
-        return found
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+        """The labels of every instance type for an AMI family, as requirements."""
+        requirements = self._type_requirements.get(traits)
+        if requirements is None:
+            requirements = _instance_type_requirements(self, traits)
+            self._type_requirements[traits] = requirements
+        return requirements
 
-    def on_demand(self, name: str) -> float | None:
-        """As listed today, else as the built-in table has it."""
-        listed = (self.prices.on_demand or {}).get(name)
-        if listed is not None or self.region not in built_in_offerings.load_price_table().regions:
-            return listed
-        known = built_in_offerings.on_demand_list_price(name, self.region)
-        return None if known is None else known.usd
+    def on_demand_price(self, name: str) -> float | None:
+        """The current price, else that of the built-in table."""
+        current = (self.prices.on_demand or {}).get(name)
+        if current is not None or self.region not in built_in_offerings.load_price_table().regions:
+            return current
+        built_in = built_in_offerings.on_demand_list_price(name, self.region)
+        return None if built_in is None else built_in.usd
 
-    def spot(self, name: str, zones: tuple[str, ...]) -> Mapping[str, float]:
-        """By zone, where it is sold as spot; a model of it where nobody knows the prices."""
-        machine = self.region_types.machines[name]
-        if not machine.spot:
+    def spot_prices_by_zone(self, name: str, zones: tuple[str, ...]) -> Mapping[str, float]:
+        """Spot prices of a type by zone; estimated if no prices are known."""
+        info = self.region_types.instance_types[name]
+        if not info.spot:
             return {}
-        known = self.prices.spot
-        if known is not None:
-            return {zone: known[name, zone] for zone in zones if (name, zone) in known}
-        usual = self.on_demand(name)
-        if usual is None:
+        current = self.prices.spot
+        if current is not None:
+            return {zone: current[name, zone] for zone in zones if (name, zone) in current}
+        on_demand = self.on_demand_price(name)
+        if on_demand is None:
             return {}
-        return spot_prices(machine, region=self.region, zones=zones, on_demand=usual)
+        return spot_prices(info, region=self.region, zones=zones, on_demand=on_demand)
 
     @cached_property
     def _labels(self) -> Mapping[tuple[str, str], Requirements]:
-        """Of what is bought in a zone in one way; one object for all types."""
+        """Requirements by zone and capacity type; built once and shared by all types."""
         return {
-            (zone, way): Requirements.from_labels(_offering_labels(zone, identity, way))
-            for zone, identity in self.region_types.zones.items()
-            for way in (ON_DEMAND, SPOT)
+            (zone, capacity_type): Requirements.from_labels(
+                _offering_labels(zone, zone_id, capacity_type)
+            )
+            for zone, zone_id in self.region_types.zones.items()
+            for capacity_type in (ON_DEMAND, SPOT)
         }
 
-    def _base(self, zones: frozenset[str]) -> BuiltInOfferings:
-        lots: dict[str, tuple[LayeredOffering, ...]] = {}
+    def _build_offerings(self, zones: frozenset[str]) -> BuiltInOfferings:
+        layered: dict[str, tuple[LayeredOffering, ...]] = {}
         for name, offered in self.region_types.offered.items():
             here = tuple(zone for zone in offered if zone in zones)
             if here:
-                lots[name] = self._lots(name, here)
+                layered[name] = self._layered_offerings(name, here)
         return BuiltInOfferings(
-            offerings=lots, priced={name: to_offerings(each) for name, each in lots.items()}
+            offerings=layered, priced={name: to_offerings(each) for name, each in layered.items()}
         )
 
-    def _lots(self, name: str, zones: tuple[str, ...]) -> tuple[LayeredOffering, ...]:
-        """Without a price too: a later layer may have one."""
-        usual, spot = self.on_demand(name), self.spot(name, zones)
-        made: list[LayeredOffering] = []
+    def _layered_offerings(self, name: str, zones: tuple[str, ...]) -> tuple[LayeredOffering, ...]:
+        """Offerings without a price are included: a later layer may set one."""
+        on_demand, spot = self.on_demand_price(name), self.spot_prices_by_zone(name, zones)
+        offerings: list[LayeredOffering] = []
         for zone in zones:
-            made.append(LayeredOffering(requirements=self._labels[zone, ON_DEMAND], price=usual))
-            if self.region_types.machines[name].spot:
-                made.append(
+            offerings.append(
+                LayeredOffering(requirements=self._labels[zone, ON_DEMAND], price=on_demand)
+            )
+            if self.region_types.instance_types[name].spot:
+                offerings.append(
                     LayeredOffering(requirements=self._labels[zone, SPOT], price=spot.get(zone))
                 )
-        return tuple(made)
+        return tuple(offerings)
 
 
-def _offering_labels(zone: str, identity: str, way: str) -> dict[str, str]:
-    return {CAPACITY_TYPE: way, ZONE: zone, **({ZONE_ID: identity} if identity else {})}
+def _offering_labels(zone: str, zone_id: str, capacity_type: str) -> dict[str, str]:
+    return {CAPACITY_TYPE: capacity_type, ZONE: zone, **({ZONE_ID: zone_id} if zone_id else {})}
 
 
 def _instance_type_requirements(
     account_offerings: AccountOfferings, traits: AmiFamilyTraits
 ) -> dict[str, Requirements]:
-    kindred: dict[tuple[str | int, ...], list[Requirement]] = {}
-    made = {}
+    # Types of one family share most labels: these are converted once per family, not per type.
+    by_family: dict[tuple[str | int, ...], list[Requirement]] = {}
+    requirements = {}
     for name in account_offerings.region_types.offered:
-        machine = account_offerings.region_types.machines[name]
-        relation = family_key(machine)
-        if relation not in kindred:
-            kindred[relation] = _label_requirements(
-                family_labels(machine, traits, account_offerings.region)
+        info = account_offerings.region_types.instance_types[name]
+        key = family_key(info)
+        if key not in by_family:
+            by_family[key] = _label_requirements(
+                family_labels(info, traits, account_offerings.region)
             )
-        made[name] = Requirements([*kindred[relation], *_label_requirements(size_labels(machine))])
-    return made
+        requirements[name] = Requirements(
+            [*by_family[key], *_label_requirements(size_labels(info))]
+        )
+    return requirements
 
 
 def _label_requirements(labels: Mapping[str, tuple[str, ...]]) -> list[Requirement]:
-    """The word for an architecture that Kubernetes does not know is in brackets, which may not be
-    in a label's value."""
+    """An architecture that Kubernetes does not have is written in brackets, which are not allowed
+    in a label value."""
     return [
         Requirement(
             key=key,

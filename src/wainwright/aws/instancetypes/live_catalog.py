@@ -1,13 +1,13 @@
-"""The live catalog: what the account offers, kept up to date, under the usual layers of a catalog.
+"""The live catalog: what the account offers, kept up to date, as the base of the catalog layers.
 
-Instance types, on-demand prices and spot prices are each refreshed every twelve hours. Where that
-fails, what is known goes on being used, and that part is asked for again soon; until it was there
-once, the built-in catalog stands in.
+Instance types, on-demand prices and spot prices are each refreshed every twelve hours. If that
+fails, the known data stay in use, and that part is retried soon; until the first success the
+built-in catalog is used.
 
-Overlays, InstanceType objects, reservations, unavailable offerings and the rules of the class work
-as they do offline. How much memory a node has depends on the type and on the image, and no API says
-it before a node runs: the first node of each says it, and from then on it takes the place of the
-estimate, until the class boots another image.
+Overlays, InstanceType objects, reservations, unavailable offerings and the settings of the class
+work as they do offline. The memory of a node depends on the instance type and on the image, and no
+API returns it before a node runs: the first node of each reports it, and from then on it replaces
+the estimate, until the class boots another image.
 """
 
 import asyncio
@@ -69,30 +69,30 @@ class DiscoveredCapacity:
         self._clock = clock
         self._memory: dict[tuple[str, str], tuple[int, float]] = {}
         self.version = 0
-        """Another number whenever something else is known than before."""
+        """Changes whenever a recorded value changes; part of the cache key of catalogs."""
 
-    def record_discovered_capacity(self, instance_type: str, image: str, memory: int) -> None:
-        """A node has so many bytes; of several that differ the smallest counts."""
+    def record(self, instance_type: str, image: str, memory: int) -> None:
+        """Records the bytes of memory of a node; of several nodes the smallest counts."""
         if memory <= 0:
             return
         key = (instance_type, image)
         known = self._known(key)
-        least = memory if known is None else min(known, memory)
-        self._memory[key] = (least, self._clock.now() + DISCOVERED_CAPACITY_TTL)
-        self.version += least != known
+        smallest = memory if known is None else min(known, memory)
+        self._memory[key] = (smallest, self._clock.now() + DISCOVERED_CAPACITY_TTL)
+        self.version += smallest != known
 
-    def of(
-        self, kinds: Mapping[str, Requirements], images: Iterable[ResolvedImage]
+    def memory_by_type(
+        self, type_requirements: Mapping[str, Requirements], images: Iterable[ResolvedImage]
     ) -> dict[str, int]:
-        """By type, where its nodes with the image that the class boots on it are known."""
-        listed, types = tuple(images), {name for name, _ in self._memory}
-        found: dict[str, int] = {}
-        for name in sorted(types & kinds.keys()):
-            image = select_image(listed, kinds[name])
+        """The recorded memory of types with the image that the class boots on them."""
+        class_images, types = tuple(images), {name for name, _ in self._memory}
+        by_type: dict[str, int] = {}
+        for name in sorted(types & type_requirements.keys()):
+            image = select_image(class_images, type_requirements[name])
             memory = None if image is None else self._known((name, image.id))
             if memory is not None:
-                found[name] = memory
-        return found
+                by_type[name] = memory
+        return by_type
 
     def _known(self, key: tuple[str, str]) -> int | None:
         memory, until = self._memory.get(key, (0, 0.0))
@@ -109,11 +109,11 @@ class AccountOfferingsProvider:
     def __init__(
         self, account: AwsServices, clock: Clock, region: str, *, price_list: bool = True
     ) -> None:
-        """Without a way to the price list on-demand prices are the built-in ones."""
+        """Without the price list, on-demand prices are the built-in ones."""
         self._ec2 = account.ec2
         self._clock = clock
         self._region = region
-        self._book = PricingProvider(account.ec2, account.prices, clock, region)
+        self._pricing = PricingProvider(account.ec2, account.prices, clock, region)
         self._due: dict[str, float] = dict.fromkeys(
             (INSTANCE_TYPES, ON_DEMAND_PRICES, SPOT_PRICES), 0.0
         )
@@ -127,7 +127,7 @@ class AccountOfferingsProvider:
         """By part, why it is not up to date."""
 
     def account_offerings(self) -> AccountOfferings:
-        """What is known at this moment; the same object until something changes.
+        """The current data; the same object until something changes, so that it can be cached by.
 
         TemporarilyUnavailableError in a region that neither EC2 has described yet nor the built-in
         catalog.
@@ -140,19 +140,19 @@ class AccountOfferingsProvider:
         return self._account_offerings
 
     async def refresh(self) -> None:
-        """Asks for what is due; nothing is raised, `failures` tells."""
+        """Fetches the parts that are due; raises nothing, errors go to `failures`."""
         now = self._clock.now()
-        asks: Mapping[str, Callable[[], Awaitable[bool]]] = {
-            INSTANCE_TYPES: self._ask_types,
-            ON_DEMAND_PRICES: self._ask_on_demand,
-            SPOT_PRICES: self._ask_spot,
+        fetchers: Mapping[str, Callable[[], Awaitable[bool]]] = {
+            INSTANCE_TYPES: self._fetch_types,
+            ON_DEMAND_PRICES: self._fetch_on_demand,
+            SPOT_PRICES: self._fetch_spot,
         }
-        due = [part for part, moment in self._due.items() if moment <= now]
-        await asyncio.gather(*(self._refresh(part, asks[part]) for part in due))
+        due = [part for part, due_at in self._due.items() if due_at <= now]
+        await asyncio.gather(*(self._refresh(part, fetchers[part]) for part in due))
 
-    async def _refresh(self, part: str, ask: Callable[[], Awaitable[bool]]) -> None:
+    async def _refresh(self, part: str, fetch: Callable[[], Awaitable[bool]]) -> None:
         try:
-            fresh = await ask()
+            fresh = await fetch()
             why = "" if fresh else "the answer was empty"
         except AwsError as error:
             why = error.message
@@ -163,19 +163,19 @@ class AccountOfferingsProvider:
             self.failures.pop(part, None)
             self._account_offerings = None
 
-    async def _ask_types(self) -> bool:
+    async def _fetch_types(self) -> bool:
         types, offered, zones = await asyncio.gather(
             self._ec2.describe_instance_types(),
             self._ec2.describe_instance_type_offerings(),
             self._zones(),
         )
-        found = parse_region(types, offered, zones)
-        if found.offered:
-            self._region_types = found
-        return bool(found.offered)
+        region_types = parse_region(types, offered, zones)
+        if region_types.offered:
+            self._region_types = region_types
+        return bool(region_types.offered)
 
     async def _zones(self) -> list[Row]:
-        """Only for their ids, which the subnets of a class state as well."""
+        """Only for their ids, which the subnets of a class have as well: optional."""
         try:
             return await self._ec2.describe_availability_zones()
         except AwsError as error:
@@ -183,15 +183,15 @@ class AccountOfferingsProvider:
                 return []
             raise
 
-    async def _ask_on_demand(self) -> bool:
-        found = await self._book.on_demand()
-        self._on_demand = found or self._on_demand
-        return bool(found)
+    async def _fetch_on_demand(self) -> bool:
+        prices = await self._pricing.on_demand()
+        self._on_demand = prices or self._on_demand
+        return bool(prices)
 
-    async def _ask_spot(self) -> bool:
-        found = await self._book.spot()
-        self._spot = found or self._spot
-        return bool(found)
+    async def _fetch_spot(self) -> bool:
+        prices = await self._pricing.spot()
+        self._spot = prices or self._spot
+        return bool(prices)
 
     def _fallback(self) -> RegionInstanceTypes:
         try:
@@ -205,109 +205,115 @@ class AccountOfferingsProvider:
 
 
 class LiveCatalogInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the layers lie on, for one class."""
+    """The base of the catalog layers, for one class."""
 
     account_offerings: AccountOfferings
     zones: tuple[str, ...]
-    """Where the class has subnets, in order."""
-    memory: Mapping[str, int] = {}
-    """Bytes that nodes were found to have, by type."""
+    """Where the class has subnets, sorted."""
+    discovered_memory: Mapping[str, int] = {}
+    """Bytes of memory that nodes have reported, by type."""
 
     @property
     def base(self) -> BuiltInOfferings:
-        return self.account_offerings.base(self.zones)
+        return self.account_offerings.offerings_in(self.zones)
 
-    def machine(self, name: str) -> InstanceTypeInfo:
-        return self.account_offerings.region_types.machines[name]
+    def info(self, name: str) -> InstanceTypeInfo:
+        return self.account_offerings.region_types.instance_types[name]
 
-    def seen(self, name: str, own: ResourceOverride = NO_OVERRIDE) -> ResourceOverride:
-        """With the memory that was found, unless somebody has stated it.
+    def with_discovered_memory(
+        self, name: str, own: ResourceOverride = NO_OVERRIDE
+    ) -> ResourceOverride:
+        """The override with the discovered memory, unless an object sets memory explicitly.
 
-        It goes in as what the virtual machine keeps: the type's memory less what its nodes have.
+        It is expressed as VM overhead: the memory of the type less what its nodes have.
         """
-        found = self.memory.get(name)
-        if found is None or MEMORY in own.resources or MEMORY in own.overhead:
+        memory = self.discovered_memory.get(name)
+        if memory is None or MEMORY in own.resources or MEMORY in own.overhead:
             return own
-        kept = _advertised_memory(self.machine(name)) - found
-        return msgspec.structs.replace(own, overhead={**own.overhead, MEMORY: kept})
+        vm_overhead = _advertised_memory(self.info(name)) - memory
+        return msgspec.structs.replace(own, overhead={**own.overhead, MEMORY: vm_overhead})
 
 
-def _advertised_memory(machine: InstanceTypeInfo) -> int:
-    """Bytes before the virtual machine has taken its share."""
-    arm = ARM64_RESERVED_MIB if machine.architecture == "arm64" else 0
-    return (machine.memory_mib - arm) * MIB
+def _advertised_memory(info: InstanceTypeInfo) -> int:
+    """Bytes before VM overhead."""
+    arm = ARM64_RESERVED_MIB if info.architecture == "arm64" else 0
+    return (info.memory_mib - arm) * MIB
 
 
 class LiveBaseCatalog(SharedLayers):
-    """Everything that does not depend on the class's rules."""
+    """The layers that do not depend on the settings of the class."""
 
-    def __init__(self, supply: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
-        super().__init__(supply)
+    def __init__(self, inputs: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
+        super().__init__(inputs)
         self._live_inputs = live_inputs
 
     @cached_property
     def region_catalog(self) -> RegionCatalog:
-        listed = self._live_inputs.account_offerings.region_types.zones
+        zone_ids = self._live_inputs.account_offerings.region_types.zones
         return RegionCatalog(
             region=self._live_inputs.account_offerings.region,
-            zones={zone: listed.get(zone, "") for zone in self._live_inputs.zones},
-            all_zones=frozenset(listed),
+            zones={zone: zone_ids.get(zone, "") for zone in self._live_inputs.zones},
+            all_zones=frozenset(zone_ids),
             offerings=self._live_inputs.base.offerings,
             stated=None,
         )
 
     def described(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-        return self._live_inputs.account_offerings.described(traits)
+        return self._live_inputs.account_offerings.type_requirements(traits)
 
 
 class LiveCatalogBuilder(CatalogBuilder):
-    """The catalogues of all pools that share a class."""
+    """The catalogs of all NodePools that share a class."""
 
-    def __init__(self, supply: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
-        super().__init__(supply)
-        self._shared_layers = LiveBaseCatalog(supply, live_inputs)
+    def __init__(self, inputs: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
+        super().__init__(inputs)
+        self._shared_layers = LiveBaseCatalog(inputs, live_inputs)
         self._live_inputs = live_inputs
-        self._known: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
+        self._resources_cache: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
 
     def _incompatible(
-        self, settings: NodeClassSettings | None, lots: LayeredOfferings
+        self, settings: NodeClassSettings | None, offerings: LayeredOfferings
     ) -> dict[str, Incompatibility]:
-        found = {
+        incompatibilities = {
             name: find_incompatibility(
-                self._live_inputs.machine(name), settings or NodeClassSettings()
+                self._live_inputs.info(name), settings or NodeClassSettings()
             )
-            for name in lots
+            for name in offerings
         }
-        return {name: why for name, why in found.items() if why is not None}
+        return {name: why for name, why in incompatibilities.items() if why is not None}
 
     def _class_resources(self, settings: NodeClassSettings | None) -> dict[str, NodeResources]:
         settings, names = settings or NodeClassSettings(), self._live_inputs.base.offerings
-        for known, found in self._known:
-            if known == settings:
-                return found
-        made = node_resources_by_type(
-            {name: self._live_inputs.machine(name) for name in names}, settings
+        # Cached: deriving the resources of every type takes long. A list, because settings cannot
+        # be hashed; there are few.
+        for cached_settings, cached in self._resources_cache:
+            if cached_settings == settings:
+                return cached
+        resources = node_resources_by_type(
+            {name: self._live_inputs.info(name) for name in names}, settings
         )
-        for name in self._live_inputs.memory.keys() & made.keys():
-            seen = self._live_inputs.seen(name)
-            made[name] = to_node_resources(
-                derive_resources(self._live_inputs.machine(name), settings, seen)
+        for name in self._live_inputs.discovered_memory.keys() & resources.keys():
+            override = self._live_inputs.with_discovered_memory(name)
+            resources[name] = to_node_resources(
+                derive_resources(self._live_inputs.info(name), settings, override)
             )
-        self._known.append((settings, made))
-        return made
+        self._resources_cache.append((settings, resources))
+        return resources
 
     def _overridden_resources(
         self, name: str, settings: NodeClassSettings | None, pool_offerings: PoolOfferings
     ) -> NodeResources:
-        """An InstanceType object wins over an overlay by resource, and both over real nodes."""
+        """Per resource an InstanceType object wins over an overlay, and both over discovery."""
         item = self._shared_layers.declarations.get(name)
         own = NO_OVERRIDE if item is None else parse_resource_override(item)
-        machine, seen = self._live_inputs.machine(name), self._live_inputs.seen(name, own)
-        made = derive_resources(machine, settings or NodeClassSettings(), seen)
+        override = self._live_inputs.with_discovered_memory(name, own)
+        derived = derive_resources(
+            self._live_inputs.info(name), settings or NodeClassSettings(), override
+        )
         overlaid = pool_offerings.overlaid.get(name, {})
         added = {key: overlaid[key] for key in overlaid if key not in own.resources}
         return to_node_resources(
-            DerivedResources(capacity={**made.capacity, **added}, overhead=made.overhead)
+            DerivedResources(capacity={**derived.capacity, **added}, overhead=derived.overhead)
         )
 
     def _built_in_offerings(self) -> BuiltInOfferings | None:

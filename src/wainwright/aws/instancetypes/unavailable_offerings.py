@@ -1,7 +1,8 @@
-"""Unavailable offerings (the ICE cache): what EC2 has run out of, not asked for again for a while.
+"""Unavailable offerings (the ICE cache): offerings without capacity are not requested for a while.
 
-An offering is a type in a zone by a capacity type. What is marked stays unavailable for three
-minutes: time enough to launch something else, and short enough to come back when it is over.
+An offering here is an instance type in a zone with a capacity type. A marked offering stays
+unavailable for three minutes: long enough to launch something else, and short enough to use the
+capacity when it is back.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +14,7 @@ UNAVAILABLE_TTL: Final = 180.0  # seconds
 
 
 class UnavailableKey(NamedTuple):
-    """A type in a zone by a capacity type; None stands for all of them."""
+    """Instance type, zone and capacity type; None matches all."""
 
     instance_type: str | None
     zone: str | None
@@ -23,36 +24,36 @@ class UnavailableKey(NamedTuple):
 class UnavailableOfferings:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._pools: dict[UnavailableKey, float] = {}
+        self._expiries: dict[UnavailableKey, float] = {}
         self._subnets: dict[str, float] = {}
 
     def mark(self, instance_type: str, zone: str, capacity_type: str) -> None:
-        self._pools[UnavailableKey(instance_type, zone, capacity_type)] = self._until()
+        self._expiries[UnavailableKey(instance_type, zone, capacity_type)] = self._until()
 
     def mark_capacity_type(self, capacity_type: str) -> None:
-        """Nothing at all can be bought this way."""
-        self._pools[UnavailableKey(None, None, capacity_type)] = self._until()
+        """No offering of this capacity type can be launched."""
+        self._expiries[UnavailableKey(None, None, capacity_type)] = self._until()
 
     def mark_subnet(self, subnet: str) -> None:
-        """Has no address left; others of the same zone may have."""
+        """The subnet has no free address; others of the same zone may have."""
         self._subnets[subnet] = self._until()
 
-    def full(self, subnet: str) -> bool:
+    def is_subnet_full(self, subnet: str) -> bool:
         return self._subnets.get(subnet, 0.0) > self._clock.now()
 
-    def pools(self) -> tuple[UnavailableKey, ...]:
-        """All that are out of stock now, in a fixed order."""
+    def keys(self) -> tuple[UnavailableKey, ...]:
+        """All that are unavailable now, sorted."""
         now = self._clock.now()
-        self._pools = {pool: until for pool, until in self._pools.items() if until > now}
-        return tuple(sorted(self._pools, key=lambda pool: [part or "" for part in pool]))
+        self._expiries = {key: until for key, until in self._expiries.items() if until > now}
+        return tuple(sorted(self._expiries, key=lambda key: [part or "" for part in key]))
 
     def entries(self) -> list[UnavailableOffering]:
-        """The same as a Cloud has it, for the layers of the catalogue."""
+        """The same as the type of Cloud documents, for the layers of the catalog."""
         return [
             UnavailableOffering(
-                instanceType=pool.instance_type, zone=pool.zone, capacityType=pool.capacity_type
+                instanceType=key.instance_type, zone=key.zone, capacityType=key.capacity_type
             )
-            for pool in self.pools()
+            for key in self.keys()
         ]
 
     def _until(self) -> float:

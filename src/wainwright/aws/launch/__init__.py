@@ -1,1 +1,1 @@
-"""Launches: from a claim to CreateFleet and back, and what became of those that were lost."""
+"""Launches: from a claim to CreateFleet and back, and the recovery of lost responses."""

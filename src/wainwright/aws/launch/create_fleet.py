@@ -1,7 +1,7 @@
-"""CreateFleet: launch requests that are alike as one batch, the request for it, and its response.
+"""CreateFleet: compatible launch requests as one batch, its request to EC2, and its response.
 
-What is known to be used up is left out before EC2 is asked: subnets without addresses,
-reservations without capacity, and requests for which no reserved instance is left.
+What is known to have no capacity is left out of the request: subnets without free addresses,
+reservations without available instances, and launch requests that no reserved instance remains for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from wainwright.aws.instances import BATCH_TAG, RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.launch.launch_request import LaunchRequest
 from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection
 from wainwright.aws.launchtemplate.template_configs import LaunchTemplateConfig, TemplateSplit
-from wainwright.aws.launchtemplate.template_data import LaunchTemplate
+from wainwright.aws.launchtemplate.template_data import INTERRUPTIBLE_RESERVATION, LaunchTemplate
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.status import ResolvedSubnet
 from wainwright.aws.reservation_availability import ReservationHolds
@@ -25,15 +25,15 @@ from wainwright.model.labels import RESERVED, SPOT
 
 MAX_FLEET_CONFIGS: Final = 50
 MAX_FLEET_OVERRIDES: Final = 300
-"""What EC2 takes in one request."""
+"""Limits of EC2 for one request."""
 
 
 class FleetBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Orders for one request, and what it is made of."""
+    """Launch requests for one CreateFleet call, and the contents of that call."""
 
     requests: tuple[LaunchRequest, ...]
-    late: tuple[LaunchRequest, ...] = ()
-    """Those for which nothing is left."""
+    without_capacity: tuple[LaunchRequest, ...] = ()
+    """Requests that no reserved instance remains for; they are not launched."""
     configs: tuple[LaunchTemplateConfig, ...]
     subnets: Mapping[str, ResolvedSubnet]
     """By zone."""
@@ -42,7 +42,7 @@ class FleetBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first(self) -> LaunchRequest:
-        """They differ in nothing that matters."""
+        """Stands for all requests: their keys are equal."""
         return self.requests[0]
 
     @property
@@ -50,10 +50,10 @@ class FleetBatch(msgspec.Struct, frozen=True, kw_only=True):
         return [config.template for config in self.configs]
 
     @property
-    def addresses(self) -> int:
-        """What the smallest of the instances takes once it is a node."""
-        kinds = self.first.launch_context.kinds
-        return min(kinds[offering.kind].density for offering in self.first.choice.offerings)
+    def addresses_per_instance(self) -> int:
+        """Addresses that the smallest of the instance types uses as a node."""
+        types = self.first.launch_context.instance_types
+        return min(types[each.instance_type].max_pods for each in self.first.selection.offerings)
 
 
 def build_fleet_batch(
@@ -61,82 +61,86 @@ def build_fleet_batch(
     addresses: SubnetAddresses,
     reservation_holds: ReservationHolds,
 ) -> FleetBatch:
-    """InsufficientCapacityError where nothing is left to ask for.
+    """InsufficientCapacityError if nothing remains to be requested.
 
-    RequestRejectedError where the launch template cannot be written.
+    RequestRejectedError if the launch template cannot be written.
     """
     first = requests[0]
-    subnets = addresses.choose(first.launch_context.resolved.subnets)
+    subnets = addresses.choose_by_zone(first.launch_context.resolved.subnets)
     try:
-        made = first.divided(subnets, reservation_holds.free)
+        split = first.split_templates(subnets, reservation_holds.available_count)
     except InvalidInputError as error:
         raise to_cloud_error(error, f"launching {first.claim.name}") from error
-    if not made.configs:
-        raise _empty_batch_error(first, subnets, made)
-    configs = truncate_configs(made.configs, first.choice.offerings)
+    if not split.configs:
+        raise _empty_batch_error(first, subnets, split)
+    configs = truncate_configs(split.configs, first.selection.offerings)
     reservations = (
-        _target_reservation_ids(configs) if first.choice.capacity_type == RESERVED else ()
+        _target_reservation_ids(configs) if first.selection.capacity_type == RESERVED else ()
     )
-    room = sum(map(reservation_holds.free, reservations)) if reservations else len(requests)
+    launchable = (
+        sum(map(reservation_holds.available_count, reservations)) if reservations else len(requests)
+    )
     return FleetBatch(
-        requests=tuple(requests[:room]),
-        late=tuple(requests[room:]),
+        requests=tuple(requests[:launchable]),
+        without_capacity=tuple(requests[launchable:]),
         configs=configs,
         subnets=subnets,
         reservations=reservations,
-        notes=made.remarks,
+        notes=split.remarks,
     )
 
 
 def truncate_configs(
     configs: Sequence[LaunchTemplateConfig], offerings: Iterable[LaunchOffering]
 ) -> tuple[LaunchTemplateConfig, ...]:
-    """As much as EC2 takes in one request, the cheapest of it.
+    """The cheapest configs and overrides, within EC2's limits for one request.
 
-    Every type and every zone keeps a place, as somebody may have asked for so many of them.
+    Every instance type and every zone keeps an override, as minValues may require that many.
     """
     prices: dict[tuple[str, str], float] = {}
     for offering in offerings:
-        known = prices.get((offering.kind, offering.zone), offering.price)
-        prices[offering.kind, offering.zone] = min(known, offering.price)
-    ordered = sorted(
+        key = (offering.instance_type, offering.zone)
+        prices[key] = min(prices.get(key, offering.price), offering.price)
+    by_price = sorted(
         configs, key=lambda config: min(prices[type_and_zone(o)] for o in config.overrides)
     )
-    few = ordered[:MAX_FLEET_CONFIGS]
-    pools = sorted(
-        (type_and_zone(o) for config in few for o in config.overrides), key=prices.__getitem__
+    cheapest = by_price[:MAX_FLEET_CONFIGS]
+    type_zones = sorted(
+        (type_and_zone(o) for config in cheapest for o in config.overrides),
+        key=prices.__getitem__,
     )
-    kept = set(_cover_types_and_zones(pools)[:MAX_FLEET_OVERRIDES])
-    cut = (
+    kept = set(_cover_types_and_zones(type_zones)[:MAX_FLEET_OVERRIDES])
+    truncated = (
         LaunchTemplateConfig(
             template=config.template,
             overrides=tuple(each for each in config.overrides if type_and_zone(each) in kept),
         )
         for config in configs
-        if config in few
+        if config in cheapest
     )
-    return tuple(config for config in cut if config.overrides)
+    return tuple(config for config in truncated if config.overrides)
 
 
-def _cover_types_and_zones(pools: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _cover_types_and_zones(type_zones: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """The first of every type, the first of every zone, then all in their order."""
     types: dict[str, tuple[str, str]] = {}
     zones: dict[str, tuple[str, str]] = {}
-    for pool in pools:
-        types.setdefault(pool[0], pool)
-        zones.setdefault(pool[1], pool)
-    return list(dict.fromkeys([*types.values(), *zones.values(), *pools]))
+    for type_zone in type_zones:
+        types.setdefault(type_zone[0], type_zone)
+        zones.setdefault(type_zone[1], type_zone)
+    return list(dict.fromkeys([*types.values(), *zones.values(), *type_zones]))
 
 
 def type_and_zone(override: Mapping[str, Any]) -> tuple[str, str]:
-    """The type and the zone that an override means."""
+    """The instance type and the zone of an override."""
     return override["InstanceType"], override["AvailabilityZone"]
 
 
 def target_reservation_id(config: LaunchTemplateConfig) -> str:
-    """The capacity reservation that a template launches into; empty where it is none."""
-    said = config.template.data.get("CapacityReservationSpecification") or {}
-    return str((said.get("CapacityReservationTarget") or {}).get("CapacityReservationId", ""))
+    """The capacity reservation that a template launches into; empty if there is none."""
+    specification = config.template.data.get("CapacityReservationSpecification") or {}
+    target = specification.get("CapacityReservationTarget") or {}
+    return str(target.get("CapacityReservationId", ""))
 
 
 def _target_reservation_ids(configs: Sequence[LaunchTemplateConfig]) -> tuple[str, ...]:
@@ -144,13 +148,13 @@ def _target_reservation_ids(configs: Sequence[LaunchTemplateConfig]) -> tuple[st
 
 
 def _empty_batch_error(
-    request: LaunchRequest, subnets: Mapping[str, ResolvedSubnet], made: TemplateSplit
+    request: LaunchRequest, subnets: Mapping[str, ResolvedSubnet], split: TemplateSplit
 ) -> InsufficientCapacityError:
-    zones = {offering.zone for offering in request.choice.offerings}
+    zones = {offering.zone for offering in request.selection.offerings}
     if not zones & subnets.keys():
         why = f"no subnet of its class has a free address in {', '.join(sorted(zones))}"
-    elif made.remarks:
-        why = "; ".join(made.remarks)
+    elif split.remarks:
+        why = "; ".join(split.remarks)
     else:
         why = "the reservations that it may use are full"
     return InsufficientCapacityError(f"{request.claim.name}: {why}", reason="NothingLeft")
@@ -160,50 +164,51 @@ LOWEST_PRICE: Final = "lowest-price"
 PRICE_CAPACITY_OPTIMIZED: Final = "price-capacity-optimized"
 PRIORITIZED: Final = "prioritized"
 CAPACITY_OPTIMIZED_PRIORITIZED: Final = "capacity-optimized-prioritized"
-"""The same two with prices that EC2 has to be told of."""
-INTERRUPTIBLE_RESERVATION: Final = "interruptible-capacity-reservation"
+"""The same two strategies where prices are passed on as priorities."""
 
 
 def create_fleet_request(
     request: LaunchRequest, configs: Iterable[LaunchTemplateConfig], batch: str, count: int
 ) -> dict[str, Any]:
-    """CreateFleet for so many instances like the one ordered.
+    """CreateFleet for `count` instances like the requested one.
 
-    Nothing is said about how reservations are to be used: a template that names one is launched
-    into that one or not at all.
+    No usage strategy for reservations is set: a template with a target reservation is launched into
+    that reservation or not at all.
     """
     tags = {**request.tags, BATCH_TAG: batch}
-    made: dict[str, Any] = {
+    params: dict[str, Any] = {
         "Type": "instant",
         "ClientToken": batch,
         "LaunchTemplateConfigs": [config.as_request() for config in configs],
         "TargetCapacitySpecification": {
-            "DefaultTargetCapacityType": _target_capacity_type(request.choice),
+            "DefaultTargetCapacityType": _target_capacity_type(request.selection),
             "TotalTargetCapacity": count,
         },
-        **_allocation_options(request.choice),
+        **_allocation_options(request.selection),
         "TagSpecifications": tag_specifications(tags, "instance", "volume", "fleet"),
     }
-    return {**made, "Context": request.context} if request.context else made
+    return {**params, "Context": request.context} if request.context else params
 
 
-def _target_capacity_type(choice: LaunchSelection) -> str:
-    if choice.capacity_type == SPOT:
+def _target_capacity_type(selection: LaunchSelection) -> str:
+    if selection.capacity_type == SPOT:
         return SPOT
-    if choice.reservation_type == CAPACITY_BLOCK:
+    if selection.reservation_type == CAPACITY_BLOCK:
         return CAPACITY_BLOCK
-    return "reserved-capacity" if choice.interruptible else "on-demand"
+    return "reserved-capacity" if selection.interruptible else "on-demand"
 
 
-def _allocation_options(choice: LaunchSelection) -> dict[str, Any]:
-    match _target_capacity_type(choice):
+def _allocation_options(selection: LaunchSelection) -> dict[str, Any]:
+    match _target_capacity_type(selection):
         case "spot":
             strategy = (
-                CAPACITY_OPTIMIZED_PRIORITIZED if choice.prioritised else PRICE_CAPACITY_OPTIMIZED
+                CAPACITY_OPTIMIZED_PRIORITIZED
+                if selection.prioritised
+                else PRICE_CAPACITY_OPTIMIZED
             )
             return {"SpotOptions": {"AllocationStrategy": strategy}}
         case "on-demand":
-            strategy = PRIORITIZED if choice.prioritised else LOWEST_PRICE
+            strategy = PRIORITIZED if selection.prioritised else LOWEST_PRICE
             return {"OnDemandOptions": {"AllocationStrategy": strategy}}
         case "reserved-capacity":
             return {"ReservedCapacityOptions": {"ReservationTypes": [INTERRUPTIBLE_RESERVATION]}}
@@ -212,7 +217,7 @@ def _allocation_options(choice: LaunchSelection) -> dict[str, Any]:
 
 
 class FleetError(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool that had nothing, or not enough."""
+    """An offering that had no capacity, or not enough."""
 
     instance_type: str
     zone: str
@@ -221,15 +226,15 @@ class FleetError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateFleetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a request."""
+    """The parsed response."""
 
     instances: tuple[Ec2Instance, ...]
-    """In the order in which they are dealt out."""
+    """In the order in which they are assigned."""
     failures: tuple[FleetError, ...]
 
 
 class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
-    """What has to be known to read an answer."""
+    """Parses a response with the data of its request, which the response does not repeat."""
 
     request: LaunchRequest
     batch: str
@@ -238,7 +243,7 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
     """By zone, those that were launched in."""
     now: float
 
-    def read(self, response: AwsResponse) -> CreateFleetResult:
+    def parse(self, response: AwsResponse) -> CreateFleetResult:
         return CreateFleetResult(
             instances=tuple(self._instances(response.get("Instances") or ())),
             failures=tuple(map(_parse_fleet_error, response.get("Errors") or ())),
@@ -246,61 +251,65 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
 
     def _instances(self, groups: Sequence[Row]) -> Iterator[Ec2Instance]:
         for group in groups:
-            place = _response_override(group)
-            kind = group.get("InstanceType") or place.get("InstanceType", "")
-            zone = place.get("AvailabilityZone") or self._zone_of(place.get("SubnetId", ""))
-            for identity in group.get("InstanceIds") or ():
-                yield self._instance(identity, kind, zone, place)
+            override = _response_override(group)
+            instance_type = group.get("InstanceType") or override.get("InstanceType", "")
+            zone = override.get("AvailabilityZone") or self._zone_of(override.get("SubnetId", ""))
+            for instance_id in group.get("InstanceIds") or ():
+                yield self._instance(instance_id, instance_type, zone, override)
 
-    def _instance(self, identity: str, kind: str, zone: str, place: Row) -> Ec2Instance:
-        """As DescribeInstances will show it before long."""
-        subnet, asked = self.subnets.get(zone), self._asked(kind, zone)
-        choice, resolved = self.request.choice, self.request.launch_context.resolved
-        reservation = self.reservation(kind, zone)
+    def _instance(
+        self, instance_id: str, instance_type: str, zone: str, override: Row
+    ) -> Ec2Instance:
+        """The instance as DescribeInstances will return it soon."""
+        subnet, requested = self.subnets.get(zone), self._requested_override(instance_type, zone)
+        selection, resolved = self.request.selection, self.request.launch_context.resolved
+        reservation = self.reservation_of(instance_type, zone)
         return Ec2Instance(
-            id=identity,
+            id=instance_id,
             state="pending",
-            instance_type=kind,
-            image_id=place.get("ImageId") or asked.get("ImageId", ""),
+            instance_type=instance_type,
+            image_id=override.get("ImageId") or requested.get("ImageId", ""),
             zone=zone,
             zone_id=subnet.zone_id if subnet else resolved.zones.get(zone, ""),
-            launched=self.now,
-            subnet_id=place.get("SubnetId") or asked.get("SubnetId", ""),
-            tenancy=choice.tenancy,
-            spot=choice.capacity_type == SPOT,
+            launched_at=self.now,
+            subnet_id=override.get("SubnetId") or requested.get("SubnetId", ""),
+            tenancy=selection.tenancy,
+            spot=selection.capacity_type == SPOT,
             reservation_id=reservation,
-            preference=RESERVATIONS_ONLY if reservation else "",
+            reservation_preference=RESERVATIONS_ONLY if reservation else "",
             tags={**self.request.tags, BATCH_TAG: self.batch},
         )
 
-    def reservation(self, kind: str, zone: str) -> str:
-        """The one that an instance there was launched into: each pool has one template."""
-        if self.request.choice.capacity_type != RESERVED:
+    def reservation_of(self, instance_type: str, zone: str) -> str:
+        """The reservation of an instance there: each type and zone is in one template only."""
+        if self.request.selection.capacity_type != RESERVED:
             return ""
         for config in self.configs:
-            if any(type_and_zone(each) == (kind, zone) for each in config.overrides):
+            if any(type_and_zone(each) == (instance_type, zone) for each in config.overrides):
                 return target_reservation_id(config)
         return ""
 
-    def _asked(self, kind: str, zone: str) -> Mapping[str, Any]:
-        """What was asked for in that pool, where the answer does not repeat it."""
-        every = (each for config in self.configs for each in config.overrides)
-        return next((each for each in every if type_and_zone(each) == (kind, zone)), {})
+    def _requested_override(self, instance_type: str, zone: str) -> Mapping[str, Any]:
+        """The override in the request, for fields that the response does not repeat."""
+        overrides = (each for config in self.configs for each in config.overrides)
+        return next(
+            (each for each in overrides if type_and_zone(each) == (instance_type, zone)), {}
+        )
 
     def _zone_of(self, subnet: str) -> str:
         return next((zone for zone, each in self.subnets.items() if each.id == subnet), "")
 
 
 def _response_override(row: Row) -> Row:
-    found: Row = (row.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
-    return found
+    override: Row = (row.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    return override
 
 
 def _parse_fleet_error(row: Row) -> FleetError:
-    place = _response_override(row)
+    override = _response_override(row)
     return FleetError(
-        instance_type=place.get("InstanceType", ""),
-        zone=place.get("AvailabilityZone", ""),
-        subnet=place.get("SubnetId", ""),
+        instance_type=override.get("InstanceType", ""),
+        zone=override.get("AvailabilityZone", ""),
+        subnet=override.get("SubnetId", ""),
         error=AwsError(row.get("ErrorCode", "Unknown"), row.get("ErrorMessage", "")),
     )

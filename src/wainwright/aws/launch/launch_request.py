@@ -1,10 +1,10 @@
-"""A launch request: a claim with everything that its launch follows from.
+"""A launch request: a claim with everything that determines its launch.
 
-The launch context of a class (the resolved class, its catalog, the chooser) is made anew whenever
-something of it has changed.
+The launch context of a class (the resolved class, its catalog, the selector) is rebuilt whenever
+one of its inputs has changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
@@ -23,7 +23,12 @@ from wainwright.aws.instancetypes.live_catalog import (
     LiveCatalogInputs,
 )
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
-from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection, LaunchSelector
+from wainwright.aws.launch.offering_selection import (
+    AvailableCount,
+    LaunchOffering,
+    LaunchSelection,
+    LaunchSelector,
+)
 from wainwright.aws.launchtemplate.template_configs import (
     LaunchInstanceType,
     LaunchSpec,
@@ -50,30 +55,33 @@ from wainwright.clock import Clock
 from wainwright.model.node_claim import NodeClaim
 
 ISOLATED_REGION_PREFIXES: Final = ("us-iso", "us-isob", "us-isof", "eu-isoe")
-"""What regions begin with in which EC2 lacks the newest options."""
+"""Prefixes of regions in which EC2 lacks the newest options."""
 
 
 class ClusterContext(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that nodes join."""
 
     cluster: ClusterConfig
-    facts: ClusterInfo
+    cluster_info: ClusterInfo
     dns_ip: str = ""
-    """Of the cluster's DNS, where a class names none."""
+    """Of the cluster's DNS, for classes without clusterDNS."""
 
 
 class LaunchContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A class as it is launched from now."""
+    """A class and its catalog, as launches use them now."""
 
     node_class: EC2NodeClass
     resolved: ResolvedNodeClass
-    built: NodeClassCatalog
-    kinds: Mapping[str, LaunchInstanceType]
-    chooser: LaunchSelector
+    catalog: NodeClassCatalog
+    instance_types: Mapping[str, LaunchInstanceType]
+    selector: LaunchSelector
 
     @cached_property
-    def identity(self) -> bytes:
-        """All of it that a launch depends on, but for prices and counts."""
+    def launch_key(self) -> bytes:
+        """Everything in it that a launch depends on, except prices and counts.
+
+        Cached: it encodes every instance type, and each request of a batch compares it.
+        """
         resolved = self.resolved
         group = resolved.placement_group
         return msgspec.json.encode(
@@ -85,37 +93,47 @@ class LaunchContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 [each.id for each in resolved.subnets],
                 resolved.profile,
                 group and group.id,
-                {name: [kind.density, kind.reserved] for name, kind in self.kinds.items()},
+                {
+                    name: [each.max_pods, each.kube_reserved]
+                    for name, each in self.instance_types.items()
+                },
             ],
             order="deterministic",
         )
 
 
 class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One instance for one claim."""
+    """A request for one instance for one claim."""
 
     claim: NodeClaim
-    choice: LaunchSelection
+    selection: LaunchSelection
     launch_context: LaunchContext
     cluster_context: ClusterContext
 
     @cached_property
     def key(self) -> bytes:
-        """Equal for orders that one request can fulfil, whichever instance each of them gets."""
-        claim, choice = self.claim, self.choice
-        told = msgspec.structs.replace(choice, notes=())
-        mine = [claim.pool, claim.labels, claim.taints, claim.startup_taints, self.efa]
-        rest = [told, mine, self.context, self.cluster_context.facts]
-        return self.launch_context.identity + msgspec.json.encode(rest, order="deterministic")
+        """Equal for requests that one CreateFleet call can serve, whichever instance each gets.
+
+        If it missed a field that instances depend on, a claim could get an instance that was
+        launched with the settings of another.
+        """
+        claim = self.claim
+        parts = [
+            msgspec.structs.replace(self.selection, notes=()),
+            [claim.pool, claim.labels, claim.taints, claim.startup_taints, self.needs_efa],
+            self.context,
+            self.cluster_context.cluster_info,
+        ]
+        return self.launch_context.launch_key + msgspec.json.encode(parts, order="deterministic")
 
     @property
-    def efa(self) -> bool:
-        """Whether its pods ask for such interfaces."""
+    def needs_efa(self) -> bool:
+        """Whether its pods request EFA interfaces."""
         return self.claim.requests.get(EFA, 0) > 0
 
     @property
     def context(self) -> str:
-        """What the class has EC2 told; not where the claim is less diverse than it should be."""
+        """The fleet context of the class; empty if minValues of the claim were relaxed."""
         return (
             ""
             if self.claim.min_values_relaxed
@@ -127,65 +145,66 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         spec, name = self.launch_context.node_class.spec, self.launch_context.resolved.name
         return self.cluster_context.cluster.launch_tags(name, self.claim.pool, spec.tags)
 
-    def divided(
-        self, subnets: Mapping[str, ResolvedSubnet], free: Callable[[str], int]
+    def split_templates(
+        self, subnets: Mapping[str, ResolvedSubnet], available_count: AvailableCount
     ) -> TemplateSplit:
-        """Among templates, each type and zone once; nothing where no zone has a subnet left."""
+        """Its offerings by launch template, each type and zone once; empty without subnets."""
         return split_by_template(
             LaunchSpec(
-                common=shared_template_settings(self),
+                shared=shared_template_settings(self),
                 bootstrap=bootstrap_options(self),
                 images=self.launch_context.resolved.images,
-                kinds=self.launch_context.kinds,
-                offers=tuple(self._offers(subnets, free)),
-                efa=self.efa,
-                prioritised=self.choice.prioritised,
+                instance_types=self.launch_context.instance_types,
+                offerings=tuple(self._subnet_offerings(subnets, available_count)),
+                efa=self.needs_efa,
+                prioritised=self.selection.prioritised,
             )
         )
 
-    def _offers(
-        self, subnets: Mapping[str, ResolvedSubnet], free: Callable[[str], int]
+    def _subnet_offerings(
+        self, subnets: Mapping[str, ResolvedSubnet], available_count: AvailableCount
     ) -> Sequence[SubnetOffering]:
         return [
             SubnetOffering(
-                kind=offering.kind,
+                instance_type=offering.instance_type,
                 zone=offering.zone,
                 subnet=subnets[offering.zone].id,
                 price=offering.price,
-                reservation=self._reservation(offering, free),
+                reservation=self._target_reservation(offering, available_count),
             )
-            for offering in self.choice.offerings
-            if offering.zone in subnets and offering.kind in self.launch_context.kinds
+            for offering in self.selection.offerings
+            if offering.zone in subnets
+            and offering.instance_type in self.launch_context.instance_types
         ]
 
-    def _reservation(
-        self, offering: LaunchOffering, free: Callable[[str], int]
+    def _target_reservation(
+        self, offering: LaunchOffering, available_count: AvailableCount
     ) -> TargetReservation | None:
         if not offering.reservation:
             return None
         return TargetReservation(
             id=offering.reservation,
-            free=free(offering.reservation),
-            kind=self.choice.reservation_type,
-            interruptible=self.choice.interruptible,
+            available_count=available_count(offering.reservation),
+            reservation_type=self.selection.reservation_type,
+            interruptible=self.selection.interruptible,
         )
 
 
-def shared_template_settings(order: LaunchRequest) -> SharedTemplateSettings:
-    """What all templates of the order share."""
-    launch_context, cluster = order.launch_context, order.cluster_context.cluster
+def shared_template_settings(request: LaunchRequest) -> SharedTemplateSettings:
+    """The settings that all launch templates of the request share."""
+    launch_context, cluster = request.launch_context, request.cluster_context.cluster
     spec, resolved = launch_context.node_class.spec, launch_context.resolved
     return SharedTemplateSettings(
         spec=spec,
         family=resolve_ami_family(spec),
         groups=tuple(each.id for each in resolved.security_groups),
         profile=resolved.profile,
-        tags=order.tags,
-        capacity_type=order.choice.capacity_type,
-        ipv6=order.cluster_context.facts.ipv6,
+        tags=request.tags,
+        capacity_type=request.selection.capacity_type,
+        ipv6=request.cluster_context.cluster_info.ipv6,
         isolated_region=cluster.region.startswith(ISOLATED_REGION_PREFIXES),
         reservations_on=cluster.capacity_reservations,
-        tenancy=order.choice.tenancy,
+        tenancy=request.selection.tenancy,
         placement=_placement_group(resolved),
     )
 
@@ -195,33 +214,30 @@ def _placement_group(resolved: ResolvedNodeClass) -> dict[str, Any]:
     return {} if group is None else {"GroupId": group.id}
 
 
-def bootstrap_options(order: LaunchRequest) -> BootstrapOptions:
-    """What the instance is told; labels of a single claim are left to its registration."""
-    cluster_context, claim, spec = (
-        order.cluster_context,
-        order.claim,
-        order.launch_context.node_class.spec,
-    )
-    settings, policy = order.launch_context.built.settings, spec.instanceStorePolicy
+def bootstrap_options(request: LaunchRequest) -> BootstrapOptions:
+    """The input of user data; labels of a single claim are set at its registration instead."""
+    claim, spec = request.claim, request.launch_context.node_class.spec
+    cluster, info = request.cluster_context.cluster, request.cluster_context.cluster_info
+    settings, policy = request.launch_context.catalog.settings, spec.instanceStorePolicy
     return BootstrapOptions(
-        cluster=cluster_context.cluster.name,
-        endpoint=cluster_context.facts.endpoint,
-        ca=cluster_context.cluster.ca_bundle or cluster_context.facts.certificate,
-        cidr=cluster_context.cluster.service_cidr or cluster_context.facts.service_cidr,
-        dns_ip=cluster_context.dns_ip,
-        ip_family=IpFamily.IPV6 if cluster_context.facts.ipv6 else IpFamily.IPV4,
+        cluster=cluster.name,
+        endpoint=info.endpoint,
+        ca=cluster.ca_bundle or info.certificate,
+        service_cidr=cluster.service_cidr or info.service_cidr,
+        dns_ip=request.cluster_context.dns_ip,
+        ip_family=IpFamily.IPV6 if info.ipv6 else IpFamily.IPV4,
         kubelet=spec.kubelet or KubeletConfiguration(),
         labels=claim.labels,
         taints=claim.taints,
         startup_taints=claim.startup_taints,
         instance_store=None if policy is None else InstanceStorePolicy(policy),
-        text=spec.userData or "",
+        custom_user_data=spec.userData or "",
         max_pods=None if settings is None else settings.kubelet.max_pods,
     )
 
 
 class CatalogDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What catalogues are made of besides the class."""
+    """The inputs of catalogs besides the class."""
 
     offerings_provider: AccountOfferingsProvider
     unavailable_offerings: UnavailableOfferings
@@ -230,138 +246,151 @@ class CatalogDependencies(msgspec.Struct, frozen=True, kw_only=True):
     discovered_capacity: DiscoveredCapacity
     clock: Clock
     gates: FeatureGates = FeatureGates()
-    rules: CatalogOptions = CatalogOptions()
+    catalog_options: CatalogOptions = CatalogOptions()
 
 
 class CatalogOverrides(msgspec.Struct, frozen=True, kw_only=True):
-    """What users say about instance types, and the pools that it can be about."""
+    """InstanceType and NodeOverlay objects, and the NodePools that they can apply to."""
 
     instance_types: tuple[InstanceType, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     scopes: Mapping[str, CatalogScope] = {}
-    """By pool."""
+    """By NodePool."""
 
 
 class _CachedCatalogs(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one class, good as long as the stamp is the same."""
+    """The catalogs of one class, valid as long as the cache key is the same."""
 
-    stamp: tuple[Any, ...]
-    catalogues: LiveCatalogBuilder
+    cache_key: tuple[Any, ...]
+    builder: LiveCatalogBuilder
     launch_contexts: dict[str, LaunchContext] = msgspec.field(default_factory=dict)
-    """By pool."""
+    """By NodePool."""
 
 
 class LaunchContextProvider:
+    """Caches the launch contexts of classes: to build a catalog takes long."""
+
     def __init__(self, catalog_deps: CatalogDependencies) -> None:
         self._catalog_deps = catalog_deps
         self._overrides = CatalogOverrides()
-        self._kept: dict[str, _CachedCatalogs] = {}
+        self._cached: dict[str, _CachedCatalogs] = {}
 
     def declare(self, overrides: CatalogOverrides, classes: Iterable[str]) -> None:
-        """Forgets what belongs to other classes than these."""
+        """Drops the cached catalogs of all other classes."""
         names = set(classes)
         self._overrides = overrides
-        self._kept = {name: kept for name, kept in self._kept.items() if name in names}
+        self._cached = {name: cached for name, cached in self._cached.items() if name in names}
 
-    def of(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str) -> LaunchContext:
-        kept = self._current(node_class, resolved)
-        found = kept.launch_contexts.get(pool)
-        if found is None:
-            known = self._overrides.scopes.get(pool)
-            labels = {} if known is None else known.labels
+    def get(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
+    ) -> LaunchContext:
+        cached = self._current(node_class, resolved)
+        launch_context = cached.launch_contexts.get(pool)
+        if launch_context is None:
+            declared = self._overrides.scopes.get(pool)
+            labels = {} if declared is None else declared.labels
             scope = CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
-            found = self._launch_context(kept.catalogues, scope, resolved)
-        elif found.resolved is not resolved:
-            found = msgspec.structs.replace(found, resolved=resolved)
-        kept.launch_contexts[pool] = found
-        return found
+            launch_context = self._launch_context(cached.builder, scope, resolved)
+        elif launch_context.resolved is not resolved:
+            launch_context = msgspec.structs.replace(launch_context, resolved=resolved)
+        cached.launch_contexts[pool] = launch_context
+        return launch_context
 
-    def trial(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> LaunchContext:
-        """Without any pool, and not to be kept: for a class that is not ready yet."""
+    def build_uncached(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
+    ) -> LaunchContext:
+        """Without a NodePool: for the dry runs of a class that is not ready yet."""
         scope = CatalogScope(node_class=without_status(node_class))
-        return self._launch_context(self._layered(node_class, resolved), scope, resolved)
+        return self._launch_context(self._catalog_builder(node_class, resolved), scope, resolved)
 
     def _current(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> _CachedCatalogs:
-        name, stamp = resolved.name, self._stamp(node_class, resolved)
-        kept = self._kept.get(name)
-        if kept is None or kept.stamp != stamp:
-            made = self._layered(node_class, resolved)
-            kept = self._kept[name] = _CachedCatalogs(stamp=stamp, catalogues=made)
-        return kept
+        name, cache_key = resolved.name, self._cache_key(node_class, resolved)
+        cached = self._cached.get(name)
+        if cached is None or cached.cache_key != cache_key:
+            builder = self._catalog_builder(node_class, resolved)
+            cached = self._cached[name] = _CachedCatalogs(cache_key=cache_key, builder=builder)
+        return cached
 
     def _launch_context(
-        self, catalogues: LiveCatalogBuilder, scope: CatalogScope, resolved: ResolvedNodeClass
+        self, builder: LiveCatalogBuilder, scope: CatalogScope, resolved: ResolvedNodeClass
     ) -> LaunchContext:
-        built = catalogues.of(scope)
-        known = launch_instance_types(
-            built, self._catalog_deps.offerings_provider.account_offerings().region_types.machines
-        )
+        catalog = builder.of(scope)
+        account_offerings = self._catalog_deps.offerings_provider.account_offerings()
         return LaunchContext(
             node_class=scope.node_class,
             resolved=resolved,
-            built=built,
-            kinds=known,
-            chooser=LaunchSelector(built),
+            catalog=catalog,
+            instance_types=launch_instance_types(
+                catalog, account_offerings.region_types.instance_types
+            ),
+            selector=LaunchSelector(catalog),
         )
 
-    def _stamp(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> tuple[Any, ...]:
-        """All that the catalogue of a class depends on."""
+    def _cache_key(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> tuple[Any, ...]:
+        """Everything that the catalog of a class depends on."""
         catalog_deps = self._catalog_deps
         return (
             catalog_deps.offerings_provider.account_offerings(),
             without_status(node_class),
             self._overrides,
             self._zones(resolved),
-            tuple((each.standing, each.reservation) for each in self._counted(resolved)),
-            catalog_deps.unavailable_offerings.pools(),
+            tuple(
+                (each.standing, each.reservation)
+                for each in self._reservations_with_counts(resolved)
+            ),
+            catalog_deps.unavailable_offerings.keys(),
             catalog_deps.discovered_capacity.version,
             tuple(image.id for image in resolved.images),
         )
 
-    def _layered(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> LiveCatalogBuilder:
-        catalog_deps, account_offerings = (
-            self._catalog_deps,
-            self._catalog_deps.offerings_provider.account_offerings(),
+    def _catalog_builder(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
+    ) -> LiveCatalogBuilder:
+        catalog_deps = self._catalog_deps
+        account_offerings = catalog_deps.offerings_provider.account_offerings()
+        type_requirements = account_offerings.type_requirements(
+            resolve_ami_family(node_class.spec).traits
         )
-        described = account_offerings.described(resolve_ami_family(node_class.spec).traits)
         live_inputs = LiveCatalogInputs(
             account_offerings=account_offerings,
             zones=self._zones(resolved),
-            memory=catalog_deps.discovered_capacity.of(described, resolved.images),
+            discovered_memory=catalog_deps.discovered_capacity.memory_by_type(
+                type_requirements, resolved.images
+            ),
         )
-        supply = CatalogInputs(
+        inputs = CatalogInputs(
             now=datetime.fromtimestamp(catalog_deps.clock.now(), UTC),
             cloud=self._cloud(account_offerings.region, resolved),
             instance_types=self._overrides.instance_types,
             overlays=self._overrides.overlays,
             scopes=tuple(self._overrides.scopes.values()),
             gates=catalog_deps.gates,
-            options=catalog_deps.rules,
+            options=catalog_deps.catalog_options,
         )
-        return LiveCatalogBuilder(supply, live_inputs)
+        return LiveCatalogBuilder(inputs, live_inputs)
 
     def _cloud(self, region: str, resolved: ResolvedNodeClass) -> Cloud:
-        """Reservations and shortages of this moment, as the layers take them."""
-        reservations = [each.reservation for each in self._counted(resolved)]
+        """Current reservations and unavailable offerings, as the catalog layers take them."""
+        reservations = [each.reservation for each in self._reservations_with_counts(resolved)]
         entries = self._catalog_deps.unavailable_offerings.entries()
         spec = CloudSpec(region=region, capacityReservations=reservations, unavailable=entries)
         return Cloud(spec=spec)
 
-    def _counted(self, resolved: ResolvedNodeClass) -> list[SelectedReservation]:
-        count = self._catalog_deps.availability.current
+    def _reservations_with_counts(self, resolved: ResolvedNodeClass) -> list[SelectedReservation]:
+        with_current_count = self._catalog_deps.availability.with_current_count
         return [
-            msgspec.structs.replace(each, reservation=count(each.reservation))
+            msgspec.structs.replace(each, reservation=with_current_count(each.reservation))
             for each in resolved.reservations
         ]
 
     def _zones(self, resolved: ResolvedNodeClass) -> tuple[str, ...]:
-        """Those in which the class has a subnet with addresses left."""
-        usable = self._catalog_deps.addresses.usable(resolved.subnets)
-        return tuple(sorted({subnet.zone for subnet in usable}))
+        """Zones in which the class has a subnet with free addresses."""
+        subnets = self._catalog_deps.addresses.usable_subnets(resolved.subnets)
+        return tuple(sorted({subnet.zone for subnet in subnets}))
 
 
 def without_status(node_class: EC2NodeClass) -> EC2NodeClass:
-    """What catalogues depend on: they are not to be made anew whenever a status is written."""
+    """The parts that catalogs depend on: writing a status must not invalidate the cache."""
     metadata = ObjectMeta(
         name=node_class.metadata.name, annotations=node_class.metadata.annotations or None
     )

@@ -1,10 +1,11 @@
 """The launcher: one CreateFleet call for a batch, from preparation to the last instance assigned.
 
-Requests that come at nearly the same time and are alike go into one call.
+Compatible requests that arrive at nearly the same time go into one call.
 
-The order of things is what makes a crash harmless: launch templates, then the launch records on the
-claims, then the request, then its instances assigned to claims. Whatever is lost on the way, the
-records on the claims and the tags on the instances lead back to each other.
+The order of steps is what makes a crash harmless: first the launch templates, then the launch
+records on the claims, then the CreateFleet request, then the assignment of its instances to claims.
+Whatever is lost on the way, the records on the claims and the tags on the instances lead back to
+each other.
 """
 
 import asyncio
@@ -73,122 +74,130 @@ class LauncherDependencies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance that was bought for an order."""
+    """The instance that was launched for a request."""
 
     instance: Ec2Instance
     notes: tuple[str, ...] = ()
 
 
 class NoLaunchRecorded(WainError):
-    """Not one claim could be marked, and so nothing was asked for."""
+    """No claim of the batch got its launch record, so no CreateFleet request was sent."""
 
 
 class FleetLaunch:
-    """One request, from its first preparation to the last instance dealt out."""
+    """One CreateFleet call, from its preparation to the last instance assigned."""
 
     def __init__(self, deps: LauncherDependencies, fleet_batch: FleetBatch) -> None:
         self._deps = deps
         self._fleet_batch = fleet_batch
         self._records: dict[str, LaunchRecord] = {}
-        """By claim; once they are written down."""
+        """By claim, once they are stored; in the order in which instances are assigned."""
         self._not_recorded: dict[str, WainError] = {}
-        """Claims that could not be marked, and so are not launched."""
+        """Claims whose launch record could not be stored; they are not launched."""
         self._batch = ""
-        self._ended = False
+        self._finished = False
 
     async def run(self) -> list[LaunchResult | WainError]:
-        """What came of each order, in their order."""
+        """The outcome of each request, in their order."""
         try:
-            fleet_result = await self._held()
+            fleet_result = await self._launch_with_holds()
         except NoLaunchRecorded:
             return [self._not_recorded[request.claim.uid] for request in self._fleet_batch.requests]
         except AwsError as error:
-            return await self._failed(error)
+            return await self._recover_all(error)
         finally:
-            self._end(None)
+            self._finish(None)
         return await self._assign_instances(fleet_result)
 
-    async def _held(self) -> CreateFleetResult:
-        """The request, with addresses and reservations held for it meanwhile."""
-        deps, made, count = self._deps, self._fleet_batch, len(self._fleet_batch.requests)
-        places = deps.reservation_holds.hold(made.reservations, count)
-        addresses = deps.addresses.hold(made.subnets.values(), instances=count, each=made.addresses)
+    async def _launch_with_holds(self) -> CreateFleetResult:
+        """Sends the request; addresses and reserved capacity are held for it meanwhile.
+
+        The instances are assigned in `recovery` before the holds end, without an await in between:
+        another task never sees the batch as answered but its capacity as still available.
+        """
+        deps, batch, count = self._deps, self._fleet_batch, len(self._fleet_batch.requests)
+        reservation_hold = deps.reservation_holds.hold(batch.reservations, count)
+        address_hold = deps.addresses.hold(
+            batch.subnets.values(),
+            instances=count,
+            addresses_per_instance=batch.addresses_per_instance,
+        )
         fleet_result = NOTHING_LAUNCHED
         try:
-            response = await deps.templates.launch(made.templates, self._ask)
-            fleet_result = self._response_parser().read(response)
-            self._end(self._assign(fleet_result))
+            response = await deps.templates.launch(batch.templates, self._create_fleet)
+            fleet_result = self._response_parser().parse(response)
+            self._finish(self._assign(fleet_result))
         finally:
             reserved = [
                 each.reservation_id for each in fleet_result.instances if each.reservation_id
             ]
-            deps.reservation_holds.release(places, reserved)
+            deps.reservation_holds.release(reservation_hold, reserved)
             deps.addresses.settle(
-                addresses, Counter(each.subnet_id for each in fleet_result.instances)
+                address_hold, Counter(each.subnet_id for each in fleet_result.instances)
             )
         return fleet_result
 
-    async def _ask(self) -> AwsResponse:
-        """To be repeated where a template was missing; what is written down stays."""
+    async def _create_fleet(self) -> AwsResponse:
+        """Called again if a template was missing; the launch records are then stored already."""
         if not self._batch:
-            await self._record()
-        request = self._fleet_batch.first
+            await self._record_launches()
         params = create_fleet_request(
-            request, self._fleet_batch.configs, self._batch, len(self._records)
+            self._fleet_batch.first, self._fleet_batch.configs, self._batch, len(self._records)
         )
         return await self._deps.ec2.create_fleet(params)
 
-    async def _record(self) -> None:
+    async def _record_launches(self) -> None:
         claims = [request.claim for request in self._fleet_batch.requests]
         planned = launch_records(claims, self._deps.clock.now())
         self._batch = planned[0].batch
-        named = {claim.uid: mark for claim, mark in zip(claims, planned, strict=True)}
-        self._deps.recovery.begin(named)
-        written = [self._deps.launch_log.record(uid, mark) for uid, mark in named.items()]
+        by_claim = {claim.uid: record for claim, record in zip(claims, planned, strict=True)}
+        self._deps.recovery.begin(by_claim)
+        writes = [self._deps.launch_log.record(uid, record) for uid, record in by_claim.items()]
         for uid, outcome in zip(
-            named, await asyncio.gather(*written, return_exceptions=True), strict=True
+            by_claim, await asyncio.gather(*writes, return_exceptions=True), strict=True
         ):
             if isinstance(outcome, WainError):
                 self._not_recorded[uid] = outcome
             elif outcome is not None:
                 raise outcome
             else:
-                self._records[uid] = named[uid]
+                self._records[uid] = by_claim[uid]
         if not self._records:
-            self._end({})
+            self._finish({})
             raise NoLaunchRecorded("no claim of the launch could be marked")
 
     def _response_parser(self) -> FleetResponseParser:
-        made = self._fleet_batch
+        batch = self._fleet_batch
         return FleetResponseParser(
-            request=made.first,
+            request=batch.first,
             batch=self._batch,
-            configs=made.configs,
-            subnets=made.subnets,
+            configs=batch.configs,
+            subnets=batch.subnets,
             now=self._deps.clock.now(),
         )
 
     def _assign(self, fleet_result: CreateFleetResult) -> dict[str, str]:
-        """Instances in the order of the answer, claims in the order of the batch."""
+        """Instances in the order of the response, claims in the order of the batch."""
         pairs = zip(self._records, fleet_result.instances, strict=False)
         return {uid: instance.id for uid, instance in pairs}
 
-    def _end(self, assigned: dict[str, str] | None) -> None:
-        """Said once, and whatever happens: the first word counts."""
-        if self._batch and not self._ended:
-            self._ended = True
-            self._deps.recovery.end(self._batch, assigned)
+    def _finish(self, assigned: dict[str, str] | None) -> None:
+        """Reports the end of the launch to `recovery` exactly once; the first report counts."""
+        if self._batch and not self._finished:
+            self._finished = True
+            self._deps.recovery.finish(self._batch, assigned)
 
     async def _assign_instances(
         self, fleet_result: CreateFleetResult
     ) -> list[LaunchResult | WainError]:
-        self._note(fleet_result.failures)
+        self._record_failures(fleet_result.failures)
         instances = dict(zip(self._records, fleet_result.instances, strict=False))
-        going = [
-            self._deps.instance_batcher.terminate(e.id)
-            for e in fleet_result.instances[len(instances) :]
+        terminations = [
+            self._deps.instance_batcher.terminate(surplus.id)
+            for surplus in fleet_result.instances[len(instances) :]
         ]
-        await asyncio.gather(*going, return_exceptions=True)  # what stays is garbage later
+        # A surplus instance that cannot be terminated now is found as garbage later.
+        await asyncio.gather(*terminations, return_exceptions=True)
         errors = [each.error for each in fleet_result.failures]
         return [
             self._outcome(request.claim, instances, errors)
@@ -204,12 +213,14 @@ class FleetLaunch:
             return LaunchResult(instance=instances[claim.uid], notes=self._fleet_batch.notes)
         return fleet_shortfall_error(errors, f"launching {claim.name}")
 
-    async def _failed(self, error: AwsError) -> list[LaunchResult | WainError]:
-        """What the last try met says nothing about those before: their answers may have got lost.
+    async def _recover_all(self, error: AwsError) -> list[LaunchResult | WainError]:
+        """Outcomes after a failed call.
 
-        So instances are looked for, unless EC2 was asked for none yet, or will not be again.
+        The error of the last attempt says nothing about earlier ones: their responses may have been
+        lost. So instances are searched for, unless no CreateFleet request was sent yet, or the
+        error is final.
         """
-        self._end(None)
+        self._finish(None)
         if not self._batch or not is_transient(error):
             return [
                 to_cloud_error(error, f"launching {each.claim.name}")
@@ -217,75 +228,84 @@ class FleetLaunch:
             ]
         self._deps.reservation_holds.mark_unclear(self._records, self._fleet_batch.reservations)
         return list(
-            await asyncio.gather(*(self._found(each.claim) for each in self._fleet_batch.requests))
+            await asyncio.gather(
+                *(self._recover(each.claim) for each in self._fleet_batch.requests)
+            )
         )
 
-    async def _found(self, claim: NodeClaim) -> LaunchResult | WainError:
+    async def _recover(self, claim: NodeClaim) -> LaunchResult | WainError:
         if claim.uid in self._not_recorded:
             return self._not_recorded[claim.uid]
-        marked = msgspec.structs.replace(claim, mark=self._records[claim.uid])
+        recorded_claim = msgspec.structs.replace(claim, mark=self._records[claim.uid])
         try:
-            instance = await self._deps.recovery.find(marked)
+            instance = await self._deps.recovery.find(recorded_claim)
         except AwsError as error:
             return to_cloud_error(error, f"looking for the machine of {claim.name}")
         except WainError as error:
             return error
-        self._deps.reservation_holds.clear(claim.uid, instance.reservation_id if instance else "")
+        self._deps.reservation_holds.resolve_unclear(
+            claim.uid, instance.reservation_id if instance else ""
+        )
         if instance is None:
             return TemporarilyUnavailableError(
                 f"launching {claim.name}: nothing came of it", reason="NotLaunched"
             )
         return LaunchResult(instance=instance, notes=self._fleet_batch.notes)
 
-    def _note(self, failures: Sequence[FleetError]) -> None:
-        """Remembers what was not to be had."""
+    def _record_failures(self, failures: Sequence[FleetError]) -> None:
+        """Marks offerings without capacity as unavailable, and counts the failures."""
         for each in failures:
-            self._mark(each)
-            zone = self._fleet_batch.subnets.get(each.zone)
+            self._mark_unavailable(each)
+            subnet = self._fleet_batch.subnets.get(each.zone)
             self._deps.metrics.add(
                 INSTANCE_LAUNCH_FAILURES,
                 zone=each.zone,
-                zone_id=zone.zone_id if zone else "",
-                capacity_type=self._fleet_batch.first.choice.capacity_type,
+                zone_id=subnet.zone_id if subnet else "",
+                capacity_type=self._fleet_batch.first.selection.capacity_type,
                 reason=each.error.code,
             )
 
-    def _mark(self, pool: FleetError) -> None:
-        unavailable_offerings, code = self._deps.unavailable_offerings, pool.error.code
+    def _mark_unavailable(self, failure: FleetError) -> None:
+        unavailable_offerings, code = self._deps.unavailable_offerings, failure.error.code
         if code == RESERVATION_CAPACITY_EXCEEDED:
-            reservation = self._response_parser().reservation(pool.instance_type, pool.zone)
-            self._deps.availability.exceeded(reservation)
-        elif code == INSUFFICIENT_ADDRESSES and pool.subnet:
-            unavailable_offerings.mark_subnet(pool.subnet)
+            parser = self._response_parser()
+            reservation = parser.reservation_of(failure.instance_type, failure.zone)
+            self._deps.availability.mark_exhausted(reservation)
+        elif code == INSUFFICIENT_ADDRESSES and failure.subnet:
+            unavailable_offerings.mark_subnet(failure.subnet)
         elif code == SPOT_ROLE_MISSING:
             unavailable_offerings.mark_capacity_type(SPOT)
-        elif code in CAPACITY_ERRORS and pool.instance_type:
+        elif code in CAPACITY_ERRORS and failure.instance_type:
             unavailable_offerings.mark(
-                pool.instance_type, pool.zone, self._fleet_batch.first.choice.capacity_type
+                failure.instance_type,
+                failure.zone,
+                self._fleet_batch.first.selection.capacity_type,
             )
 
 
 class Launcher:
-    """Collects orders for a moment, and has those bought together that are alike."""
+    """Collects requests for a moment, and launches those with the same key in one call."""
 
     def __init__(self, deps: LauncherDependencies) -> None:
         self._deps = deps
         self._batcher: Batcher[LaunchRequest, LaunchResult] = Batcher(
             deps.clock,
             CREATE_FLEET_WINDOW,
-            self._buy,
+            self._launch_batch,
             key=lambda request: request.key,
-            watch=batch_metrics(deps.metrics, "create_fleet"),
+            on_executed=batch_metrics(deps.metrics, "create_fleet"),
         )
 
-    async def buy(self, request: LaunchRequest) -> LaunchResult:
+    async def launch(self, request: LaunchRequest) -> LaunchResult:
         return await self._batcher.add(request)
 
-    async def _buy(self, requests: Sequence[LaunchRequest]) -> list[LaunchResult | WainError]:
-        made = build_fleet_batch(requests, self._deps.addresses, self._deps.reservation_holds)
+    async def _launch_batch(
+        self, requests: Sequence[LaunchRequest]
+    ) -> list[LaunchResult | WainError]:
+        batch = build_fleet_batch(requests, self._deps.addresses, self._deps.reservation_holds)
         return [
-            *await FleetLaunch(self._deps, made).run(),
-            *map(_reservation_full_error, made.late),
+            *await FleetLaunch(self._deps, batch).run(),
+            *map(_reservation_full_error, batch.without_capacity),
         ]
 
 

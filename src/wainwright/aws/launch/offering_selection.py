@@ -1,7 +1,7 @@
-"""What a claim is launched as: one capacity type, and the types and zones that would do.
+"""What a claim is launched as: one capacity type, and the compatible instance types and zones.
 
-The choice itself is `core.launch`, the same as in plans. Here it is made of what the claim asks for
-and what the catalog of its class has at this moment.
+The selection itself is `core.launch`, the same as in plans. Its inputs here are the requirements of
+the claim and the current catalog of its class.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -35,86 +35,87 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.resources import resources_key
 
 DEFAULT, DEDICATED = "default", "dedicated"
-MAX_CACHED_CHOICES: Final = 1024  # choices of one catalogue
+MAX_CACHED_SELECTIONS: Final = 1024  # of one catalog
 MIN_SPOT_TYPES: Final = 5
-"""Fewer types than this are too few for spot capacity to be found, and to stay."""
+"""With fewer instance types spot capacity is often missing, and interrupted soon."""
 
 AvailableCount = Callable[[str], int]
-"""How many instances a reservation has free."""
+"""The number of available instances of a reservation, by its id."""
 
 
 class LaunchOffering(msgspec.Struct, frozen=True, kw_only=True):
-    """A type in a zone that would do."""
+    """An instance type in a zone that the claim may use."""
 
-    kind: str
+    instance_type: str
     zone: str
     price: float
     reservation: str = ""
 
 
 class LaunchSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """What EC2 is asked for on behalf of a claim; equal for claims that are launched alike."""
+    """What is requested from EC2 for a claim; equal for claims that are launched alike."""
 
     capacity_type: str
     offerings: tuple[LaunchOffering, ...]
-    """Cheapest first; a type in a zone may be there in several reservations."""
+    """Cheapest first; a type in a zone may occur in several reservations."""
     tenancy: str = DEFAULT
     reservation_type: str = DEFAULT
     interruptible: bool = False
     prioritised: bool = False
-    """Whether somebody else than EC2 has set the prices, so that it must be told of them."""
+    """Whether prices differ from EC2's own, so that they must be passed on as priorities."""
     notes: tuple[str, ...] = ()
 
 
 class LaunchSelector:
-    """Chooses from one catalogue, and remembers: most claims ask for the same."""
+    """Selects from one catalog; selections are cached, as most claims of a pool are alike."""
 
-    def __init__(self, built: NodeClassCatalog) -> None:
-        self._built = built
-        self._made: dict[Hashable, LaunchSelection] = {}
+    def __init__(self, catalog: NodeClassCatalog) -> None:
+        self._catalog = catalog
+        self._cache: dict[Hashable, LaunchSelection] = {}
 
-    def choose(self, claim: NodeClaim, free: AvailableCount) -> LaunchSelection:
-        """InsufficientCapacityError where nothing is left of what the claim may buy."""
-        key = (claim.requirements, resources_key(claim.requests), self._full(free))
-        found = self._made.get(key)
-        if found is None:
-            if len(self._made) >= MAX_CACHED_CHOICES:
-                self._made.clear()
-            found = self._made[key] = select_launch(claim, self._built, free)
-        return found
+    def select(self, claim: NodeClaim, available_count: AvailableCount) -> LaunchSelection:
+        """InsufficientCapacityError if no offering that the claim allows has capacity."""
+        # The set of full reservations is part of the key: the counts change with every launch,
+        # but a selection depends only on which reservations have any instance available.
+        full = self._full_reservations(available_count)
+        key = (claim.requirements, resources_key(claim.requests), full)
+        selection = self._cache.get(key)
+        if selection is None:
+            if len(self._cache) >= MAX_CACHED_SELECTIONS:
+                self._cache.clear()
+            selection = self._cache[key] = select_launch(claim, self._catalog, available_count)
+        return selection
 
-    def _full(self, free: AvailableCount) -> frozenset[str]:
-        ids = {market.reservation_id for market in self._built.index.offering_groups} - {None}
-        return frozenset(each for each in ids if each is not None and free(each) <= 0)
+    def _full_reservations(self, available_count: AvailableCount) -> frozenset[str]:
+        ids = {group.reservation_id for group in self._catalog.index.offering_groups} - {None}
+        return frozenset(each for each in ids if each is not None and available_count(each) <= 0)
 
 
 def select_launch(
-    claim: NodeClaim, built: NodeClassCatalog, free: AvailableCount
+    claim: NodeClaim, catalog: NodeClassCatalog, available_count: AvailableCount
 ) -> LaunchSelection:
-    """InsufficientCapacityError where nothing is left of what the claim may buy."""
-    tenancy = _choose_tenancy(claim)
-    everything = _launchable(claim, built.index, free if tenancy == DEFAULT else lambda _: 0)
-    if not everything.types & built.index.available_in(
-        everything.offering_groups | everything.held
-    ):
-        raise _no_capacity_error(claim, built.index, everything)
-    left = launch_candidates(everything)
-    kinds = _truncate_types(claim, left)
-    offerings = tuple(sorted(_launch_offerings(left, built, kinds), key=_offering_order))
-    market = _choose_capacity_type(left)
-    if market.reservation_type == CAPACITY_BLOCK:
-        offerings = offerings[:1]  # a block is bought as one; EC2 does not choose among several
+    """InsufficientCapacityError if no offering that the claim allows has capacity."""
+    tenancy, index = _select_tenancy(claim), catalog.index
+    allowed = _launchable(claim, index, available_count if tenancy == DEFAULT else lambda _: 0)
+    if not allowed.types & index.available_in(allowed.offering_groups | allowed.held):
+        raise _no_capacity_error(claim, index, allowed)
+    candidates = launch_candidates(allowed)
+    types = _truncate_types(claim, candidates)
+    offerings = tuple(sorted(_launch_offerings(candidates, catalog, types), key=_offering_order))
+    selection = _select_capacity_type(candidates)
+    if selection.reservation_type == CAPACITY_BLOCK:
+        offerings = offerings[:1]  # EC2 does not choose among several capacity blocks
     return msgspec.structs.replace(
-        market,
+        selection,
         offerings=offerings,
         tenancy=tenancy,
-        prioritised=_has_price_override(built, market.capacity_type, offerings),
-        notes=_spot_notes(market.capacity_type, kinds),
+        prioritised=_has_price_override(catalog, selection.capacity_type, offerings),
+        notes=_spot_notes(selection.capacity_type, types),
     )
 
 
-def _choose_tenancy(claim: NodeClaim) -> str:
-    """Shared hardware wherever that will do."""
+def _select_tenancy(claim: NodeClaim) -> str:
+    """Shared hardware if the claim allows it."""
     allowed = claim.requirements.allowed(INSTANCE_TENANCY)
     for tenancy in (DEFAULT, DEDICATED):
         if allowed.admits(tenancy):
@@ -125,142 +126,145 @@ def _choose_tenancy(claim: NodeClaim) -> str:
     )
 
 
-def _launchable(claim: NodeClaim, index: InstanceTypeIndex, free: AvailableCount) -> LaunchOptions:
-    """What the claim may buy: types that it fits, and reservations only where they have room."""
-    wanted = claim.requirements
-    rows = index.compatible_types(wanted) & index.fitting(claim.requests)
-    open_to = held = 0
-    for number in iter_bits(index.compatible_groups(wanted)):
-        reservation = index.offering_groups[number].reservation_id
-        if reservation is None:
-            open_to |= 1 << number
-        elif index.offering_groups[number].available_types & rows and free(reservation) > 0:
-            held |= 1 << number
+def _launchable(
+    claim: NodeClaim, index: InstanceTypeIndex, available_count: AvailableCount
+) -> LaunchOptions:
+    """What the claim allows: types that it fits on, and reservations with available instances."""
+    requirements = claim.requirements
+    rows = index.compatible_types(requirements) & index.fitting(claim.requests)
+    unreserved = reserved = 0
+    for number in iter_bits(index.compatible_groups(requirements)):
+        group = index.offering_groups[number]
+        if group.reservation_id is None:
+            unreserved |= 1 << number
+        elif group.available_types & rows and available_count(group.reservation_id) > 0:
+            reserved |= 1 << number
     return LaunchOptions(
         index=index,
         types=rows,
-        offering_groups=open_to,
-        held=_single_reservation_type(index, rows, held),
-        requirements=wanted,
-        min_values=min_values_of(wanted),
+        offering_groups=unreserved,
+        held=_single_reservation_type(index, rows, reserved),
+        requirements=requirements,
+        min_values=min_values_of(requirements),
     )
 
 
 def _single_reservation_type(
-    index: InstanceTypeIndex, rows: int, held: OfferingGroupSet
+    index: InstanceTypeIndex, rows: int, reserved: OfferingGroupSet
 ) -> OfferingGroupSet:
-    """Reservations of one type only, as each is bought on a market of its own: the cheapest's."""
+    """Reservations of the type of the cheapest one, as one request can use only one type."""
     by_type: dict[tuple[str, bool], OfferingGroupSet] = {}
-    for number in iter_bits(held):
-        kind = _reservation_type(index.offering_groups[number])
-        by_type[kind] = by_type.get(kind, 0) | 1 << number
+    for number in iter_bits(reserved):
+        reservation_type = _reservation_type(index.offering_groups[number])
+        by_type[reservation_type] = by_type.get(reservation_type, 0) | 1 << number
     if len(by_type) < 2:
-        return held
-    bought = {
-        kind: index.find_cheapest(rows, offering_groups)
-        for kind, offering_groups in by_type.items()
-    }
-    prices = {kind: found[2].price for kind, found in bought.items() if found is not None}
-    return by_type[min(prices, key=lambda kind: (prices[kind], kind[0] != DEFAULT, kind))]
+        return reserved
+    cheapest = {each: index.find_cheapest(rows, groups) for each, groups in by_type.items()}
+    prices = {each: offer[2].price for each, offer in cheapest.items() if offer is not None}
+    return by_type[min(prices, key=lambda each: (prices[each], each[0] != DEFAULT, each))]
 
 
-def _reservation_type(market: OfferingGroup) -> tuple[str, bool]:
-    said = market.requirements
-    interruptible = said.single_value(RESERVATION_INTERRUPTIBLE) == "true"
-    return said.single_value(RESERVATION_TYPE) or DEFAULT, interruptible
+def _reservation_type(group: OfferingGroup) -> tuple[str, bool]:
+    requirements = group.requirements
+    interruptible = requirements.single_value(RESERVATION_INTERRUPTIBLE) == "true"
+    return requirements.single_value(RESERVATION_TYPE) or DEFAULT, interruptible
 
 
-def _truncate_types(claim: NodeClaim, left: LaunchOptions) -> tuple[InstanceType, ...]:
-    """The cheapest types, few enough for one request, and diverse enough for the claim."""
-    rows, offering_groups = left.types, left.offering_groups | left.held
-    kinds = (
-        truncate_types(left, MAX_TYPES_PER_LAUNCH)
-        if left.meets_min_values(rows, offering_groups)
+def _truncate_types(claim: NodeClaim, candidates: LaunchOptions) -> tuple[InstanceType, ...]:
+    """The cheapest types, few enough for one request, and enough for the claim's minValues."""
+    rows, offering_groups = candidates.types, candidates.offering_groups | candidates.held
+    types = (
+        truncate_types(candidates, MAX_TYPES_PER_LAUNCH)
+        if candidates.meets_min_values(rows, offering_groups)
         else None
     )
-    if not kinds:
+    if not types:
         message = f"{claim.name}: what is left to buy does not keep the minValues of its pool"
         raise InsufficientCapacityError(
             message, "lower minValues, or allow more types", reason="MinValues"
         )
-    return kinds
+    return types
 
 
-def _choose_capacity_type(left: LaunchOptions) -> LaunchSelection:
-    """How it is paid for."""
-    if left.held:
-        first = left.index.offering_groups[next(iter(iter_bits(left.held)))]
-        kind, interruptible = _reservation_type(first)
+def _select_capacity_type(candidates: LaunchOptions) -> LaunchSelection:
+    """A selection without offerings: capacity type and reservation type only."""
+    if candidates.held:
+        first = candidates.index.offering_groups[next(iter(iter_bits(candidates.held)))]
+        reservation_type, interruptible = _reservation_type(first)
         return LaunchSelection(
-            capacity_type=RESERVED, offerings=(), reservation_type=kind, interruptible=interruptible
+            capacity_type=RESERVED,
+            offerings=(),
+            reservation_type=reservation_type,
+            interruptible=interruptible,
         )
     return LaunchSelection(
-        capacity_type=SPOT if left.offering_groups & left.spot else ON_DEMAND, offerings=()
+        capacity_type=SPOT if candidates.offering_groups & candidates.spot else ON_DEMAND,
+        offerings=(),
     )
 
 
 def _launch_offerings(
-    left: LaunchOptions, built: NodeClassCatalog, kinds: Iterable[InstanceType]
+    candidates: LaunchOptions, catalog: NodeClassCatalog, types: Iterable[InstanceType]
 ) -> Iterator[LaunchOffering]:
-    chosen = {kind.name for kind in kinds}
-    for row, _, offering in left.index.offers(left.types, left.offering_groups | left.held):
-        name = left.index.types[row].name
-        if name in chosen:
-            for zone in _offering_zones(offering, built, left.requirements):
+    selected = {each.name for each in types}
+    groups = candidates.offering_groups | candidates.held
+    for row, _, offering in candidates.index.offers(candidates.types, groups):
+        name = candidates.index.types[row].name
+        if name in selected:
+            for zone in _offering_zones(offering, catalog, candidates.requirements):
                 reservation = offering.reservation_id or ""
                 yield LaunchOffering(
-                    kind=name, zone=zone, price=offering.price, reservation=reservation
+                    instance_type=name, zone=zone, price=offering.price, reservation=reservation
                 )
 
 
 def _offering_zones(
-    offering: Offering, built: NodeClassCatalog, wanted: Requirements
+    offering: Offering, catalog: NodeClassCatalog, requirements: Requirements
 ) -> Iterable[str]:
-    """That of the offering; where it leaves it open, all that the claim and the class allow."""
+    """The zone of the offering; if it has none, all that the claim and the class allow."""
     if offering.zone is not None:
-        return (offering.zone,) if offering.zone in built.zones else ()
-    names, ids = wanted.allowed(ZONE), wanted.allowed(ZONE_ID)
+        return (offering.zone,) if offering.zone in catalog.zones else ()
+    names, ids = requirements.allowed(ZONE), requirements.allowed(ZONE_ID)
     return [
         zone
-        for zone, identity in built.zones.items()
-        if names.admits(zone) and (not identity or ids.admits(identity))
+        for zone, zone_id in catalog.zones.items()
+        if names.admits(zone) and (not zone_id or ids.admits(zone_id))
     ]
 
 
 def _offering_order(offering: LaunchOffering) -> tuple[float, str, str, str]:
-    return offering.price, offering.kind, offering.zone, offering.reservation
+    return offering.price, offering.instance_type, offering.zone, offering.reservation
 
 
 def _has_price_override(
-    built: NodeClassCatalog, capacity_type: str, offerings: Iterable[LaunchOffering]
+    catalog: NodeClassCatalog, capacity_type: str, offerings: Iterable[LaunchOffering]
 ) -> bool:
-    """Whether an overlay or an InstanceType object has set a price that counts here."""
+    """Whether an overlay or an InstanceType object has set a price of this capacity type."""
     return any(
         step.layer in (PriceLayer.OVERLAY, PriceLayer.INSTANCE_TYPE)
-        for name in sorted({offering.kind for offering in offerings})
-        for lot in built.offerings[name]
-        if not lot.reserved and lot.capacity_type in (None, capacity_type)
-        for step in lot.steps
+        for name in sorted({offering.instance_type for offering in offerings})
+        for layered in catalog.offerings[name]
+        if not layered.reserved and layered.capacity_type in (None, capacity_type)
+        for step in layered.steps
     )
 
 
-def _spot_notes(capacity_type: str, kinds: tuple[InstanceType, ...]) -> tuple[str, ...]:
-    if capacity_type != SPOT or len(kinds) >= MIN_SPOT_TYPES:
+def _spot_notes(capacity_type: str, types: tuple[InstanceType, ...]) -> tuple[str, ...]:
+    if capacity_type != SPOT or len(types) >= MIN_SPOT_TYPES:
         return ()
     return (
-        f"EC2 is left a choice of {len(kinds)} for the instance type: with fewer than "
+        f"EC2 is left a choice of {len(types)} for the instance type: with fewer than "
         f"{MIN_SPOT_TYPES} spot capacity is often not to be had, and soon taken back",
     )
 
 
 def _no_capacity_error(
-    claim: NodeClaim, index: InstanceTypeIndex, left: LaunchOptions
+    claim: NodeClaim, index: InstanceTypeIndex, allowed: LaunchOptions
 ) -> InsufficientCapacityError:
-    """What of it was missing, from the first condition to the last."""
-    admitted = index.compatible_types(claim.requirements)
-    if not admitted:
+    """Names the first condition that no offering meets: labels, resources, capacity."""
+    if not index.compatible_types(claim.requirements):
         why = "no instance type of its class has the labels that it asks for"
-    elif not left.types:
+    elif not allowed.types:
         why = "no instance type with the labels that it asks for has room for its pods"
     else:
         why = "every offering that it may buy is out of stock or, if reserved, in use"

@@ -1,1 +1,1 @@
-"""Launch templates: what an instance is made of, written down once and launched from many times."""
+"""Launch templates: their content, their creation and deletion, and how launches split by them."""

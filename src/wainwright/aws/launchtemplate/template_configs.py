@@ -1,14 +1,14 @@
-"""A launch over several types and zones, split into as few launch templates as it needs.
+"""A launch over several instance types and zones, split into as few launch templates as possible.
 
-Templates differ by image, architecture, the interfaces for EFA, the reservation, and, where the
-node can only be told one number (Bottlerocket), by the pods that the class gives the type.
-InstanceType objects never divide them: nodes that can look up how many pods they take do
-(`userdata/bootstrap_options.py`), and of the others a type is left out, with a remark, whose object
-asks for another number than the class.
+Templates differ by image, architecture, number of EFA interfaces, reservation, and, where user data
+can hold only one max-pods value (Bottlerocket), by the max-pods that the class gives the type.
+InstanceType objects never need a template of their own: nodes that can look up their max-pods do so
+(`userdata/bootstrap_options.py`), and for the other families a type whose object sets another value
+than the class is left out, with a remark.
 
-The table of pods covers every type of the class, not only those of the launch, so that one template
-serves all launches of a pool. Where the user's own text leaves no room for that, it is cut down to
-the types of the launch.
+The max-pods table covers every type of the class, not only those of the launch, so that one
+template serves all launches of a NodePool. If the user's own user data leaves no room for that, the
+table has only the types of the launch.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,58 +48,59 @@ KUBE_RESERVED_BY_FAMILY: Final = {
     AmiFamily.AL2: (CPU, EPHEMERAL_STORAGE, MEMORY),
     AmiFamily.AL2023: (MEMORY,),
 }
-"""What a kubelet is told of the resources that it keeps. On a command line, as AL2 has it, the list
-stands in place of all that the image has reckoned; files of settings are merged. Bottlerocket is
-told nothing by type, Windows reckons right, and nobody but its owner tells a Custom image."""
+"""The resources in the kube-reserved value that a node gets. A flag (AL2) replaces everything that
+the image has computed, so it must have all resources; configuration files (AL2023) are merged.
+Bottlerocket cannot have values by type, Windows computes the right value, and a Custom image is
+configured by its owner."""
 
 
 class LaunchInstanceType(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance type under a class."""
+    """An instance type with the settings of a class."""
 
     name: str
     architecture: str
     requirements: Requirements
-    """Its labels, by which an image is chosen for it."""
-    density: int
-    """The pods in force, which were planned with."""
-    by_class: int
-    """The pods it would take without an InstanceType object."""
-    unaided: int
-    """The pods an image reckons by the type's interfaces when it is told nothing."""
+    """Its labels, which select the image."""
+    max_pods: int
+    """The max-pods in force, as used in plans."""
+    class_max_pods: int
+    """Its max-pods without an InstanceType object."""
+    eni_limited_max_pods: int
+    """The max-pods that an image computes from the type's network interfaces by default."""
     efa_interfaces: int = 0
-    disk: int | None = None
-    """Bytes of the disk that holds pods, where it must be larger than the class has it."""
-    reserved: str = ""
-    """What its kubelet must be told to keep, where the image would reckon with other pods."""
+    pod_disk_bytes: int | None = None
+    """Bytes of the disk for pods, if it must be larger than the class has it."""
+    kube_reserved: str = ""
+    """The value of --kube-reserved, if the image would compute it from another max-pods."""
 
 
 def launch_instance_type(
-    machine: InstanceTypeInfo,
-    size: NodeResources,
+    info: InstanceTypeInfo,
+    resources: NodeResources,
     requirements: Requirements,
     settings: NodeClassSettings,
 ) -> LaunchInstanceType:
-    storage = size.derived.capacity[EPHEMERAL_STORAGE]
+    storage = resources.derived.capacity[EPHEMERAL_STORAGE]
     return LaunchInstanceType(
-        name=machine.name,
-        architecture=machine.architecture,
+        name=info.name,
+        architecture=info.architecture,
         requirements=requirements,
-        density=size.capacity[PODS],
-        by_class=compute_max_pods(machine, settings).amount,
-        unaided=eni_limited_pods(machine, DEFAULT_CLASS_SETTINGS, reserved=0).amount,
-        efa_interfaces=machine.efa_interfaces,
-        disk=storage.amount if storage.rule is DerivationRule.SIZED_TO_PODS else None,
-        reserved=_kube_reserved(size.derived.overhead.kube_reserved, settings.ami_family),
+        max_pods=resources.capacity[PODS],
+        class_max_pods=compute_max_pods(info, settings).amount,
+        eni_limited_max_pods=eni_limited_pods(info, DEFAULT_CLASS_SETTINGS, reserved=0).amount,
+        efa_interfaces=info.efa_interfaces,
+        pod_disk_bytes=storage.amount if storage.rule is DerivationRule.SIZED_TO_PODS else None,
+        kube_reserved=_kube_reserved(resources.derived.overhead.kube_reserved, settings.ami_family),
     )
 
 
-def _kube_reserved(kept: Mapping[str, DerivedAmount], family: AmiFamily) -> str:
-    """Nothing unless memory was reckoned by the pods of an InstanceType object."""
-    memory = kept.get(MEMORY)
+def _kube_reserved(kube_reserved: Mapping[str, DerivedAmount], family: AmiFamily) -> str:
+    """Empty unless memory was derived from the max-pods of an InstanceType object."""
+    memory = kube_reserved.get(MEMORY)
     if memory is None or memory.rule is not DerivationRule.KUBE_MEMORY_DECLARED:
         return ""
     return ",".join(
-        f"{each}={_format_amount(each, kept[each].amount)}"
+        f"{each}={_format_amount(each, kube_reserved[each].amount)}"
         for each in KUBE_RESERVED_BY_FAMILY.get(family, ())
     )
 
@@ -111,23 +112,23 @@ def _format_amount(resource: str, amount: int) -> str:
 
 
 def launch_instance_types(
-    built: NodeClassCatalog, machines: Mapping[str, InstanceTypeInfo]
+    catalog: NodeClassCatalog, infos: Mapping[str, InstanceTypeInfo]
 ) -> dict[str, LaunchInstanceType]:
-    """Every type of a class's catalogue, by name."""
-    settings = built.settings or DEFAULT_CLASS_SETTINGS
+    """Every instance type of a class's catalog, by name."""
+    settings = catalog.settings or DEFAULT_CLASS_SETTINGS
     return {
         each.name: launch_instance_type(
-            machines[each.name], built.resources[each.name], each.requirements, settings
+            infos[each.name], catalog.resources[each.name], each.requirements, settings
         )
-        for each in built.types
-        if each.name in machines
+        for each in catalog.types
+        if each.name in infos
     }
 
 
 class SubnetOffering(msgspec.Struct, frozen=True, kw_only=True):
-    """A type in a zone, as it may be bought."""
+    """An instance type in a zone, with the subnet to launch it in."""
 
-    kind: str
+    instance_type: str
     zone: str
     subnet: str
     price: float
@@ -135,104 +136,119 @@ class SubnetOffering(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the templates of one launch follow from."""
+    """The input of the launch templates of one launch."""
 
-    common: SharedTemplateSettings
+    shared: SharedTemplateSettings
     bootstrap: BootstrapOptions
-    """Labels, taints and settings; the pods by type are filled in here."""
+    """Labels, taints and settings; max-pods by type is added here."""
     images: tuple[ResolvedImage, ...]
-    """In the order in which they are preferred."""
-    kinds: Mapping[str, LaunchInstanceType]
+    """In the order of preference."""
+    instance_types: Mapping[str, LaunchInstanceType]
     """Every type of the class, by name."""
-    offers: tuple[SubnetOffering, ...]
+    offerings: tuple[SubnetOffering, ...]
     """Of one capacity type."""
     efa: bool = False
-    """Whether pods ask for interfaces of that kind."""
+    """Whether pods request EFA interfaces."""
     prioritised: bool = False
-    """Whether prices are handed on, as priorities: those of overlays are not EC2's."""
+    """Whether prices are passed on as priorities: EC2 does not know those of overlays."""
 
 
 class LaunchTemplateConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A template with the types and zones that are launched from it."""
+    """A launch template with its overrides: instance types and zones."""
 
     template: LaunchTemplate
     overrides: tuple[Mapping[str, Any], ...]
 
     def as_request(self) -> dict[str, Any]:
-        """As CreateFleet takes it among its LaunchTemplateConfigs."""
-        named = {"LaunchTemplateName": self.template.name, "Version": "$Latest"}
-        return {"LaunchTemplateSpecification": named, "Overrides": [*map(dict, self.overrides)]}
+        """One item of LaunchTemplateConfigs of CreateFleet."""
+        specification = {"LaunchTemplateName": self.template.name, "Version": "$Latest"}
+        return {
+            "LaunchTemplateSpecification": specification,
+            "Overrides": [*map(dict, self.overrides)],
+        }
 
 
 class TemplateSplit(msgspec.Struct, frozen=True, kw_only=True):
     configs: tuple[LaunchTemplateConfig, ...]
-    """None where no offer can be launched."""
+    """Empty if no offering can be launched."""
     remarks: tuple[str, ...] = ()
 
 
 class TemplateKey(msgspec.Struct, frozen=True, order=True):
-    """What offers must agree in to be launched from one template."""
+    """The fields in which offerings must agree to share one template."""
 
     image: str
     architecture: str
     max_pods: int
-    """-1: whatever the class or the image says."""
+    """-1: as the class or the image has it."""
     efa: int
     reservation: str
 
 
 def split_by_template(launch: LaunchSpec) -> TemplateSplit:
-    """Templates in a fixed order, each with its offers, cheapest first."""
+    """Templates in a fixed order, each with its offerings, cheapest first."""
     images, remarks = _select_images(launch)
-    left = [each for each in one_per_type_and_zone(launch.offers) if each.kind in images]
+    launchable = [
+        each for each in one_per_type_and_zone(launch.offerings) if each.instance_type in images
+    ]
     groups: dict[TemplateKey, list[SubnetOffering]] = {}
-    for offer in sorted(left, key=lambda each: (each.price, each.kind, each.zone)):
-        groups.setdefault(_template_key(launch, offer, images[offer.kind]), []).append(offer)
+    for offering in sorted(
+        launchable, key=lambda each: (each.price, each.instance_type, each.zone)
+    ):
+        groups.setdefault(
+            _template_key(launch, offering, images[offering.instance_type]), []
+        ).append(offering)
     configs = []
-    for key, offers in sorted(groups.items()):
-        config, warnings = _build_config(launch, key, offers)
+    for key, offerings in sorted(groups.items()):
+        config, warnings = _build_config(launch, key, offerings)
         configs.append(config)
         remarks += warnings
     return TemplateSplit(configs=tuple(configs), remarks=tuple(dict.fromkeys(remarks)))
 
 
-def one_per_type_and_zone(offers: Iterable[SubnetOffering]) -> list[SubnetOffering]:
-    """Each type and zone once, as EC2 demands: of several reservations that with most room.
+def one_per_type_and_zone(offerings: Iterable[SubnetOffering]) -> list[SubnetOffering]:
+    """Each type and zone once, as EC2 requires: of several reservations the one most available.
 
-    A reservation known to be full is left out.
+    A reservation without available instances is left out.
     """
     best: dict[tuple[str, str], SubnetOffering] = {}
-    for offer in sorted(offers, key=_most_available_first):
-        if offer.reservation is None or offer.reservation.free > 0:
-            best.setdefault((offer.kind, offer.zone), offer)
+    for offering in sorted(offerings, key=_most_available_first):
+        if offering.reservation is None or offering.reservation.available_count > 0:
+            best.setdefault((offering.instance_type, offering.zone), offering)
     return list(best.values())
 
 
-def _most_available_first(offer: SubnetOffering) -> tuple[int, float, str, str]:
-    held = offer.reservation
-    free, name = (0, "") if held is None else (held.free, held.id)
-    return -free, offer.price, name, offer.subnet
+def _most_available_first(offering: SubnetOffering) -> tuple[int, float, str, str]:
+    reservation = offering.reservation
+    if reservation is None:
+        return 0, offering.price, "", offering.subnet
+    return -reservation.available_count, offering.price, reservation.id, offering.subnet
 
 
-def max_pods_mismatches(family: AmiFamily, kinds: Iterable[LaunchInstanceType]) -> dict[str, str]:
-    """Types that would not take as many pods as were planned with, by name, and why.
+def max_pods_mismatches(
+    family: AmiFamily, instance_types: Iterable[LaunchInstanceType]
+) -> dict[str, str]:
+    """Types whose nodes would have another max-pods than planned, by name, with the reason.
 
-    They cannot be told: their image knows one number for the class, or what it reckons itself.
+    Bottlerocket has one value for the class, or computes its own: a value by type cannot be set.
     """
     if family is not AmiFamily.BOTTLEROCKET:
         return {}
     return {
-        each.name: f"{each.name} is left out: its InstanceType object says {each.density} pods, "
-        f"but {family.value} cannot be told by type and would take {each.by_class}"
-        for each in kinds
-        if each.density != each.by_class
+        each.name: f"{each.name} is left out: its InstanceType object says {each.max_pods} pods, "
+        f"but {family.value} cannot be told by type and would take {each.class_max_pods}"
+        for each in instance_types
+        if each.max_pods != each.class_max_pods
     }
 
 
 def _select_images(launch: LaunchSpec) -> tuple[dict[str, str], list[str]]:
-    """The id of the image for each type that can be launched, and why the others cannot."""
-    offered = [launch.kinds[name] for name in sorted({offer.kind for offer in launch.offers})]
-    left_out = max_pods_mismatches(launch.common.family, offered)
+    """The id of the image for each type that can be launched, and the remarks about the others."""
+    offered = [
+        launch.instance_types[name]
+        for name in sorted({offering.instance_type for offering in launch.offerings})
+    ]
+    left_out = max_pods_mismatches(launch.shared.family, offered)
     images: dict[str, str] = {}
     for each in offered:
         image = select_image(launch.images, each.requirements)
@@ -243,86 +259,95 @@ def _select_images(launch: LaunchSpec) -> tuple[dict[str, str], list[str]]:
     return images, list(left_out.values())
 
 
-def _template_key(launch: LaunchSpec, offer: SubnetOffering, image: str) -> TemplateKey:
-    kind = launch.kinds[offer.kind]
-    by_class = not launch.common.spec.networkInterfaces
+def _template_key(launch: LaunchSpec, offering: SubnetOffering, image: str) -> TemplateKey:
+    instance_type = launch.instance_types[offering.instance_type]
+    default_interfaces = not launch.shared.spec.networkInterfaces
     return TemplateKey(
         image=image,
-        architecture=kind.architecture,
-        max_pods=_template_max_pods(launch, kind),
-        efa=kind.efa_interfaces if launch.efa and by_class else 0,
-        reservation="" if offer.reservation is None else offer.reservation.id,
+        architecture=instance_type.architecture,
+        max_pods=_template_max_pods(launch, instance_type),
+        efa=instance_type.efa_interfaces if launch.efa and default_interfaces else 0,
+        reservation="" if offering.reservation is None else offering.reservation.id,
     )
 
 
-def _template_max_pods(launch: LaunchSpec, kind: LaunchInstanceType) -> int:
-    """The number that the instance must be told with the template, -1 for none of its own.
+def _template_max_pods(launch: LaunchSpec, instance_type: LaunchInstanceType) -> int:
+    """The max-pods value that the template must set, -1 for none.
 
-    Without maxPods Bottlerocket reckons right, unless interfaces are reserved or prefixes used.
+    Without maxPods Bottlerocket computes the right value, unless interfaces are reserved or
+    prefixes are used.
     """
-    told = launch.common.family is AmiFamily.BOTTLEROCKET and launch.bootstrap.max_pods is None
-    return kind.by_class if told and kind.by_class != kind.unaided else -1
+    if launch.shared.family is not AmiFamily.BOTTLEROCKET or launch.bootstrap.max_pods is not None:
+        return -1
+    is_default = instance_type.class_max_pods == instance_type.eni_limited_max_pods
+    return -1 if is_default else instance_type.class_max_pods
 
 
 def _build_config(
-    launch: LaunchSpec, key: TemplateKey, offers: Sequence[SubnetOffering]
+    launch: LaunchSpec, key: TemplateKey, offerings: Sequence[SubnetOffering]
 ) -> tuple[LaunchTemplateConfig, tuple[str, ...]]:
-    written = _template_user_data(launch, key, offers)
+    user_data = _template_user_data(launch, key, offerings)
     variant = TemplateVariant(
         image=key.image,
-        user_data=written,
+        user_data=user_data,
         efa=key.efa,
-        reservation=offers[0].reservation,
+        reservation=offerings[0].reservation,
     )
-    overrides = tuple(_fleet_override(launch, key, offer) for offer in offers)
-    made = LaunchTemplateConfig(
-        template=build_template(launch.common, variant), overrides=overrides
+    overrides = tuple(_fleet_override(launch, key, offering) for offering in offerings)
+    config = LaunchTemplateConfig(
+        template=build_template(launch.shared, variant), overrides=overrides
     )
-    return made, written.warnings
+    return config, user_data.warnings
 
 
 def _template_user_data(
-    launch: LaunchSpec, key: TemplateKey, offers: Sequence[SubnetOffering]
+    launch: LaunchSpec, key: TemplateKey, offerings: Sequence[SubnetOffering]
 ) -> UserData:
-    labels = {**launch.bootstrap.labels, CAPACITY_TYPE: launch.common.capacity_type}
+    labels = {**launch.bootstrap.labels, CAPACITY_TYPE: launch.shared.capacity_type}
     bootstrap = msgspec.structs.replace(launch.bootstrap, labels=labels)
     if key.max_pods >= 0:
         bootstrap = msgspec.structs.replace(bootstrap, max_pods=key.max_pods)
-    named = {offer.kind for offer in offers}
+    launched = {offering.instance_type for offering in offerings}
     try:
         return _render_user_data(
-            launch, bootstrap, lambda kind: kind.architecture == key.architecture
+            launch, bootstrap, lambda instance_type: instance_type.architecture == key.architecture
         )
     except UserDataTooLarge:
-        return _render_user_data(launch, bootstrap, lambda kind: kind.name in named)
+        return _render_user_data(
+            launch, bootstrap, lambda instance_type: instance_type.name in launched
+        )
 
 
 def _render_user_data(
-    launch: LaunchSpec, bootstrap: BootstrapOptions, wanted: Callable[[LaunchInstanceType], bool]
+    launch: LaunchSpec, bootstrap: BootstrapOptions, in_table: Callable[[LaunchInstanceType], bool]
 ) -> UserData:
-    family = launch.common.family
+    family = launch.shared.family
     if family in MAX_PODS_LOOKUP_FAMILIES:
-        found = [each for each in launch.kinds.values() if wanted(each)]
+        types = [each for each in launch.instance_types.values() if in_table(each)]
         bootstrap = msgspec.structs.replace(
             bootstrap,
-            densities={each.name: each.density for each in found},
-            reserved={each.name: each.reserved for each in found if each.reserved},
+            max_pods_by_type={each.name: each.max_pods for each in types},
+            kube_reserved_by_type={
+                each.name: each.kube_reserved for each in types if each.kube_reserved
+            },
         )
     return build_user_data(family, bootstrap)
 
 
-def _fleet_override(launch: LaunchSpec, key: TemplateKey, offer: SubnetOffering) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "InstanceType": offer.kind,
-        "SubnetId": offer.subnet,
-        "AvailabilityZone": offer.zone,
+def _fleet_override(
+    launch: LaunchSpec, key: TemplateKey, offering: SubnetOffering
+) -> dict[str, Any]:
+    override: dict[str, Any] = {
+        "InstanceType": offering.instance_type,
+        "SubnetId": offering.subnet,
+        "AvailabilityZone": offering.zone,
         "ImageId": key.image,
     }
     if launch.prioritised:
-        made["Priority"] = offer.price
-    disk = launch.kinds[offer.kind].disk
-    if disk is not None:
-        made["BlockDeviceMappings"] = resized_block_devices(
-            launch.common.spec, launch.common.family, disk
+        override["Priority"] = offering.price
+    pod_disk_bytes = launch.instance_types[offering.instance_type].pod_disk_bytes
+    if pod_disk_bytes is not None:
+        override["BlockDeviceMappings"] = resized_block_devices(
+            launch.shared.spec, launch.shared.family, pod_disk_bytes
         )
-    return {name: value for name, value in made.items() if value != []}
+    return {name: value for name, value in override.items() if value != []}

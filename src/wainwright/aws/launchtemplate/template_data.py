@@ -1,7 +1,7 @@
-"""What a launch template says: LaunchTemplateData, and the name that follows from it.
+"""The content of a launch template: LaunchTemplateData, and the name derived from it.
 
-The name is a hash of all that the template holds, tags included. So equal templates are one and
-the same, whoever makes them, and a template is never changed: what has changed is another one.
+The name is a hash of the whole content, tags included. So equal templates have the same name, also
+in another process, and a template is never modified: other content is another template.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from wainwright.api.karpenter.ec2nodeclass import (
 )
 from wainwright.api.quantity import parse_quantity
 from wainwright.aws.api.seam import Row, tag_specifications
+from wainwright.aws.instances import RESERVATIONS_ONLY
 from wainwright.aws.userdata.user_data import UserData
 from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily
@@ -40,7 +41,7 @@ EBS_FIELDS: Final = {
 
 
 def block_devices(spec: EC2NodeClassSpec, family: AmiFamily) -> list[Row]:
-    """What the class lists, and nothing else; else the family's. Custom images bring their own."""
+    """The disks of the class, else the defaults of the family; none for Custom images."""
     if spec.blockDeviceMappings:
         return [_block_device(each) for each in spec.blockDeviceMappings]
     traits = family.traits
@@ -53,9 +54,9 @@ def block_devices(spec: EC2NodeClassSpec, family: AmiFamily) -> list[Row]:
 
 
 def resized_block_devices(spec: EC2NodeClassSpec, family: AmiFamily, size: int) -> list[Row]:
-    """The same for a type whose pods need so many bytes, as its override in a fleet has it.
+    """Block devices for the override of a type whose pods need `size` bytes.
 
-    None where nobody knows which disk holds the pods. Overrides know fewer fields than templates.
+    Empty if it is unknown which disk holds the pods. Overrides have fewer fields than templates.
     """
     devices, device = block_devices(spec, family), _pod_device(spec, family)
     for each in devices:
@@ -90,10 +91,10 @@ def _block_device(mapping: BlockDeviceMapping) -> Row:
 
 
 def _ebs_volume(volume: EBSVolume) -> dict[str, Any]:
-    """EC2 counts whole GiB: what is not whole, as 20G are, counts as one more."""
-    made = {} if volume.volumeSize is None else {"VolumeSize": _round_up_gib(volume.volumeSize)}
-    stated = {name: getattr(volume, field) for name, field in EBS_FIELDS.items()}
-    return made | {name: value for name, value in stated.items() if value is not None}
+    """EC2 takes whole GiB: a size such as 20G is rounded up."""
+    result = {} if volume.volumeSize is None else {"VolumeSize": _round_up_gib(volume.volumeSize)}
+    optional = {name: getattr(volume, field) for name, field in EBS_FIELDS.items()}
+    return result | {name: value for name, value in optional.items() if value is not None}
 
 
 def _round_up_gib(size: str) -> int:
@@ -103,24 +104,24 @@ def _round_up_gib(size: str) -> int:
 def network_interfaces(
     spec: EC2NodeClassSpec, groups: Sequence[str], *, efa: int = 0, ipv6: bool = False
 ) -> list[Row]:
-    """Those that the class lists; else as many for EFA as wanted; else one.
+    """Those of the class; else `efa` EFA interfaces; else one.
 
-    Security groups stand here and not beside: EC2 takes them in one place only.
+    Security groups are set here and not on the template: EC2 accepts them in one place only.
     """
-    made = [each | {"Groups": sorted(groups)} for each in _interface_positions(spec, efa)]
-    for number, each in enumerate(made):
-        if each.get("InterfaceType") != "efa-only":  # such a one has no address
+    result = [each | {"Groups": sorted(groups)} for each in _interface_positions(spec, efa)]
+    for number, each in enumerate(result):
+        if each.get("InterfaceType") != "efa-only":  # efa-only interfaces have no address
             each.update(
                 _address_settings(spec, ipv6, primary=number == 0), **_connection_tracking(spec)
             )
-    if len(made) == 1 and spec.associatePublicIPAddress is not None:
-        # EC2 gives no public address to an instance that is launched with several interfaces.
-        made[0]["AssociatePublicIpAddress"] = spec.associatePublicIPAddress
-    return made
+    if len(result) == 1 and spec.associatePublicIPAddress is not None:
+        # EC2 assigns no public address to an instance that is launched with several interfaces.
+        result[0]["AssociatePublicIpAddress"] = spec.associatePublicIPAddress
+    return result
 
 
 def _interface_positions(spec: EC2NodeClassSpec, efa: int) -> list[Row]:
-    """The primary one first. On further cards device 0 is left free: it would be primary too."""
+    """The primary one first. Further cards start at device 1: device 0 would be primary too."""
     if spec.networkInterfaces:
         listed = sorted(spec.networkInterfaces, key=lambda i: (i.networkCardIndex, i.deviceIndex))
         return [
@@ -138,28 +139,27 @@ def _interface_positions(spec: EC2NodeClassSpec, efa: int) -> list[Row]:
 
 
 def _address_settings(spec: EC2NodeClassSpec, ipv6: bool, *, primary: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if ipv6 and primary:
-        made |= {"Ipv6AddressCount": 1, "PrimaryIpv6": True}
+        result |= {"Ipv6AddressCount": 1, "PrimaryIpv6": True}
     if spec.ipPrefixCount is not None:
-        made["Ipv6PrefixCount" if ipv6 else "Ipv4PrefixCount"] = spec.ipPrefixCount
-    return made
+        result["Ipv6PrefixCount" if ipv6 else "Ipv4PrefixCount"] = spec.ipPrefixCount
+    return result
 
 
 def _connection_tracking(spec: EC2NodeClassSpec) -> dict[str, Any]:
-    given = spec.connectionTracking or ConnectionTracking()
-    stated = {
-        "TcpEstablishedTimeout": given.tcpEstablishedTimeout,
-        "UdpStreamTimeout": given.udpStreamTimeout,
-        "UdpTimeout": given.udpTimeout,
+    settings = spec.connectionTracking or ConnectionTracking()
+    optional = {
+        "TcpEstablishedTimeout": settings.tcpEstablishedTimeout,
+        "UdpStreamTimeout": settings.udpStreamTimeout,
+        "UdpTimeout": settings.udpTimeout,
     }
-    found = {name: value for name, value in stated.items() if value is not None}
-    return {"ConnectionTrackingSpecification": found} if found else {}
+    timeouts = {name: value for name, value in optional.items() if value is not None}
+    return {"ConnectionTrackingSpecification": timeouts} if timeouts else {}
 
 
 TEMPLATE_NAME_PREFIX: Final = "karpenter.k8s.aws/"
-RESERVATIONS_ONLY_PREFERENCE: Final = "capacity-reservations-only"
-INTERRUPTIBLE_MARKET: Final = "interruptible-capacity-reservation"
+INTERRUPTIBLE_RESERVATION: Final = "interruptible-capacity-reservation"
 
 
 class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -176,25 +176,25 @@ class LaunchTemplate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class TargetReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """A capacity reservation that is launched into."""
+    """The capacity reservation that a template launches into."""
 
     id: str
-    free: int
-    """Instances that it still has room for, as far as is known."""
-    kind: str = "default"
+    available_count: int
+    """Available instances, as far as is known."""
+    reservation_type: str = "default"
     """Or capacity-block."""
     interruptible: bool = False
 
     @property
-    def market(self) -> str | None:
-        """The market that it is bought on, where it is not the ordinary one."""
-        if self.kind == CAPACITY_BLOCK:
+    def market_type(self) -> str | None:
+        """MarketType of InstanceMarketOptions; None for the default."""
+        if self.reservation_type == CAPACITY_BLOCK:
             return CAPACITY_BLOCK
-        return INTERRUPTIBLE_MARKET if self.interruptible else None
+        return INTERRUPTIBLE_RESERVATION if self.interruptible else None
 
 
 class SharedTemplateSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What all templates of one launch have in common."""
+    """The settings that all templates of one launch share."""
 
     spec: EC2NodeClassSpec
     family: AmiFamily
@@ -203,71 +203,71 @@ class SharedTemplateSettings(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     """The instance profile's name."""
     tags: Mapping[str, str]
-    """Of everything that is launched."""
+    """Of every resource that is launched."""
     capacity_type: str
     ipv6: bool = False
     isolated_region: bool = False
     """Where EC2 does not know the newest options."""
     reservations_on: bool = True
-    """The gate CapacityReservations."""
+    """The feature gate CapacityReservations."""
     tenancy: str = "default"
     enclave: bool = False
     placement: Mapping[str, Any] = {}
-    """GroupId and PartitionNumber, where the class is in a placement group."""
+    """GroupId and PartitionNumber, if the class has a placement group."""
 
 
 class TemplateVariant(msgspec.Struct, frozen=True, kw_only=True):
-    """What sets one template of a launch apart from the others."""
+    """The settings in which the templates of one launch differ."""
 
     image: str
     user_data: UserData
     efa: int = 0
-    """Interfaces for EFA; none unless somebody asked for them."""
+    """Number of EFA interfaces; 0 unless pods request them."""
     reservation: TargetReservation | None = None
 
 
-def build_template(common: SharedTemplateSettings, variant: TemplateVariant) -> LaunchTemplate:
-    """Only what somebody has said is written; what is left out is EC2's own default."""
-    spec = common.spec
+def build_template(shared: SharedTemplateSettings, variant: TemplateVariant) -> LaunchTemplate:
+    """Only explicit settings are written; for the others EC2's defaults apply."""
+    spec = shared.spec
     data: dict[str, Any] = {
         "ImageId": variant.image,
-        "IamInstanceProfile": {"Name": common.profile},
-        "MetadataOptions": _metadata_options(common),
+        "IamInstanceProfile": {"Name": shared.profile},
+        "MetadataOptions": _metadata_options(shared),
         "Monitoring": {"Enabled": bool(spec.detailedMonitoring)},
-        "EnclaveOptions": {"Enabled": common.enclave},
-        "Placement": {"Tenancy": common.tenancy, **common.placement},
+        "EnclaveOptions": {"Enabled": shared.enclave},
+        "Placement": {"Tenancy": shared.tenancy, **shared.placement},
         "NetworkInterfaces": network_interfaces(
-            spec, common.groups, efa=variant.efa, ipv6=common.ipv6
+            spec, shared.groups, efa=variant.efa, ipv6=shared.ipv6
         ),
-        "TagSpecifications": _tag_specifications(common),
+        "TagSpecifications": _tag_specifications(shared),
     }
     optional = {
         "UserData": variant.user_data.encoded,
-        "BlockDeviceMappings": block_devices(spec, common.family),
+        "BlockDeviceMappings": block_devices(spec, shared.family),
         "CpuOptions": _cpu_options(spec),
-        "CapacityReservationSpecification": _reservation_specification(common, variant.reservation),
+        "CapacityReservationSpecification": _reservation_specification(shared, variant.reservation),
         "InstanceMarketOptions": _market_options(variant.reservation),
     }
     data |= {name: value for name, value in optional.items() if value}
-    return LaunchTemplate(data=data, tags=dict(common.tags))
+    return LaunchTemplate(data=data, tags=dict(shared.tags))
 
 
-def _metadata_options(common: SharedTemplateSettings) -> dict[str, Any]:
-    given = common.spec.metadataOptions
-    made = {
-        "HttpEndpoint": given.httpEndpoint,
-        "HttpProtocolIpv6": given.httpProtocolIPv6,
-        "HttpPutResponseHopLimit": given.httpPutResponseHopLimit,
-        "HttpTokens": given.httpTokens,
+def _metadata_options(shared: SharedTemplateSettings) -> dict[str, Any]:
+    settings = shared.spec.metadataOptions
+    result = {
+        "HttpEndpoint": settings.httpEndpoint,
+        "HttpProtocolIpv6": settings.httpProtocolIPv6,
+        "HttpPutResponseHopLimit": settings.httpPutResponseHopLimit,
+        "HttpTokens": settings.httpTokens,
     }
-    # Tags with a slash in their key, as ours, would make EC2 refuse the launch.
-    return made if common.isolated_region else made | {"InstanceMetadataTags": "disabled"}
+    # With instance metadata tags enabled, EC2 rejects tags with a slash in their key, as ours.
+    return result if shared.isolated_region else result | {"InstanceMetadataTags": "disabled"}
 
 
-def _tag_specifications(common: SharedTemplateSettings) -> list[dict[str, Any]]:
-    """Of what the fleet request cannot tag: interfaces, and the request for spot itself."""
-    request = ("spot-instances-request",) if common.capacity_type == SPOT else ()
-    return tag_specifications(common.tags, "network-interface", *request)
+def _tag_specifications(shared: SharedTemplateSettings) -> list[dict[str, Any]]:
+    """Tags of resources that CreateFleet cannot tag: network interfaces and the spot request."""
+    request = ("spot-instances-request",) if shared.capacity_type == SPOT else ()
+    return tag_specifications(shared.tags, "network-interface", *request)
 
 
 def _cpu_options(spec: EC2NodeClassSpec) -> dict[str, str]:
@@ -276,24 +276,24 @@ def _cpu_options(spec: EC2NodeClassSpec) -> dict[str, str]:
 
 
 def _reservation_specification(
-    common: SharedTemplateSettings, reservation: TargetReservation | None
+    shared: SharedTemplateSettings, reservation: TargetReservation | None
 ) -> dict[str, Any]:
     """A class that selects reservations is kept out of all others, open ones included.
 
-    One that selects none, or with the gate off, says nothing: its instances may fall into an open
-    reservation by themselves, as any instance of the account.
+    A class that selects none, or with the gate off, sets nothing: EC2 may put its instances into an
+    open reservation, as any instance of the account.
     """
     if reservation is not None:
         target = {"CapacityReservationId": reservation.id}
         return {
-            "CapacityReservationPreference": RESERVATIONS_ONLY_PREFERENCE,
+            "CapacityReservationPreference": RESERVATIONS_ONLY,
             "CapacityReservationTarget": target,
         }
-    if common.reservations_on and common.spec.capacityReservationSelectorTerms:
+    if shared.reservations_on and shared.spec.capacityReservationSelectorTerms:
         return {"CapacityReservationPreference": "none"}
     return {}
 
 
 def _market_options(reservation: TargetReservation | None) -> dict[str, str]:
-    market = None if reservation is None else reservation.market
-    return {} if market is None else {"MarketType": market}
+    market_type = None if reservation is None else reservation.market_type
+    return {} if market_type is None else {"MarketType": market_type}

@@ -1,10 +1,10 @@
-"""Launch templates are there when a launch needs them, and are deleted when none does any more.
+"""Launch templates: created when a launch needs them, deleted when they are no longer used.
 
-A template is created at its first use, without asking first: that another has made it already is as
-good, since the name says all that is in it. It is then known for a while; whoever finds it gone
-has it made again. It stays for an hour after its last use, as the next launch of the pool is
-likely to want the same one, and goes with its class at the latest. Those of an earlier process are
-adopted at the start, so that none is forgotten.
+A template is created at its first use, without checking first: if it exists already that is as
+good, since the name is a hash of its content. It is then assumed to exist for a while; a launch
+that finds it missing creates it again. It is kept for an hour after its last use, as the next
+launch of the NodePool is likely to use the same one, and is deleted with its class at the latest.
+Templates of an earlier process are adopted at the start, so that they are deleted one day too.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from wainwright.model.labels import EC2NODECLASS
 Result = TypeVar("Result")
 
 TEMPLATE_TTL: Final = 600.0
-"""Seconds that a template counts as there without being asked for."""
+"""Seconds for which a template is assumed to exist; saves a CreateLaunchTemplate per launch."""
 UNUSED_TEMPLATE_AGE: Final = 3600.0
-"""Seconds after which a template that nobody uses goes."""
+"""Seconds after its last use after which a template is deleted."""
 MANAGED_BY_TAG: Final = "wainwright.dev/managed-by"
-"""The tag by which ours are told from those of another controller of the same cluster."""
+"""Distinguishes our templates from those of another controller of the same cluster."""
 
 TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 TEMPLATE_NOT_FOUND_CODES: Final = frozenset(
@@ -41,13 +41,13 @@ TEMPLATE_NOT_FOUND_CODES: Final = frozenset(
 
 
 class _TemplateEntry(msgspec.Struct):
-    """What is known of one template."""
+    """The state of one template."""
 
-    until: float = 0.0
-    """Till when it counts as there."""
-    used: float = 0.0
+    valid_until: float = 0.0
+    """Until when it is assumed to exist."""
+    last_used: float = 0.0
     users: int = 0
-    """Launches under way; while there are any it stays."""
+    """Launches in flight; it is not deleted meanwhile."""
 
 
 class LaunchTemplateProvider:
@@ -60,86 +60,85 @@ class LaunchTemplateProvider:
         self._created = 0
 
     async def ensure(self, template: LaunchTemplate) -> str:
-        """Its name, once it is there. Those who ask at the same time wait for one creation."""
+        """Its name, once it exists. Concurrent callers share one creation."""
         while template.name in self._deleting:
             await asyncio.wait([self._deleting[template.name]])
         entry = self._entry(template.name)
-        entry.used = self._clock.now()
-        if entry.until <= entry.used:
-            # Whoever goes away while waiting must not take the template from the others.
+        entry.last_used = self._clock.now()
+        if entry.valid_until <= entry.last_used:
+            # Shielded: a caller that is cancelled must not cancel the creation that others share.
             await asyncio.shield(self._creation(template))
         return template.name
 
     async def launch(
-        self, wanted: Sequence[LaunchTemplate], action: Callable[[], Awaitable[Result]]
+        self, templates: Sequence[LaunchTemplate], action: Callable[[], Awaitable[Result]]
     ) -> Result:
-        """The action with its templates at hand; again, once, if EC2 finds one of them missing."""
-        self._count(wanted, 1)
+        """Runs the action once its templates exist; again, once, if EC2 reports one missing."""
+        self._change_users(templates, 1)
         try:
-            await self._all(wanted)
+            await self._ensure_all(templates)
             try:
                 return await action()
             except AwsError as error:
                 if error.code not in TEMPLATE_NOT_FOUND_CODES:
                     raise
-            self.forget(each.name for each in wanted)
-            await self._all(wanted)
+            self.forget(each.name for each in templates)
+            await self._ensure_all(templates)
             return await action()
         finally:
-            self._count(wanted, -1)
+            self._change_users(templates, -1)
 
     def forget(self, names: Iterable[str]) -> None:
-        """They may be gone: whoever needs them next has them made."""
+        """They may be gone: the next use creates them again."""
         for name in names:
-            self._entry(name).until = 0.0
+            self._entry(name).valid_until = 0.0
 
     async def adopt(self, cluster: str) -> int:
-        """Takes over what an earlier process has left; how many there were."""
-        wanted = tag_filters({CLUSTER_NAME_TAG: cluster, MANAGED_BY_TAG: "*"})
-        names = await self._names(wanted)
+        """Takes over the templates of an earlier process; returns their number."""
+        names = await self._names(tag_filters({CLUSTER_NAME_TAG: cluster, MANAGED_BY_TAG: "*"}))
         for name in names:
             entry = self._entry(name)
-            entry.used = max(entry.used, self._clock.now())
-            entry.until = max(entry.until, self._clock.now() + TEMPLATE_TTL)
+            entry.last_used = max(entry.last_used, self._clock.now())
+            entry.valid_until = max(entry.valid_until, self._clock.now() + TEMPLATE_TTL)
         return len(names)
 
-    async def sweep(self) -> tuple[str, ...]:
-        """Deletes what nobody has used for long; their names. To be called now and then."""
+    async def delete_unused(self) -> tuple[str, ...]:
+        """Deletes templates unused for long; returns their names. To be called periodically."""
         latest = self._clock.now() - UNUSED_TEMPLATE_AGE
         idle = [
             name
             for name, entry in sorted(self._entries.items())
-            if not entry.users and entry.used <= latest and name not in self._creating
+            if not entry.users and entry.last_used <= latest and name not in self._creating
         ]
         await self._delete_all(idle)
         return tuple(idle)
 
     async def delete_class(self, cluster: str, node_class: str) -> tuple[str, ...]:
-        """Deletes all templates of a class that is going; their names."""
-        wanted = tag_filters({CLUSTER_NAME_TAG: cluster, EC2NODECLASS: node_class})
+        """Deletes all templates of a class that is being deleted; returns their names."""
+        filters = tag_filters({CLUSTER_NAME_TAG: cluster, EC2NODECLASS: node_class})
         names = tuple(
-            name for name in await self._names(wanted) if name.startswith(TEMPLATE_NAME_PREFIX)
+            name for name in await self._names(filters) if name.startswith(TEMPLATE_NAME_PREFIX)
         )
         await self._delete_all(names)
         return names
 
     def _entry(self, name: str) -> _TemplateEntry:
-        return self._entries.setdefault(name, _TemplateEntry(used=self._clock.now()))
+        return self._entries.setdefault(name, _TemplateEntry(last_used=self._clock.now()))
 
-    def _count(self, templates: Sequence[LaunchTemplate], change: int) -> None:
+    def _change_users(self, templates: Sequence[LaunchTemplate], change: int) -> None:
         for each in templates:
             entry = self._entry(each.name)
             entry.users += change
-            entry.used = self._clock.now()
+            entry.last_used = self._clock.now()
 
-    async def _all(self, templates: Sequence[LaunchTemplate]) -> None:
+    async def _ensure_all(self, templates: Sequence[LaunchTemplate]) -> None:
         await asyncio.gather(*map(self.ensure, templates))
 
     def _creation(self, template: LaunchTemplate) -> "asyncio.Task[None]":
-        found = self._creating.get(template.name)
-        if found is None:
-            found = self._creating[template.name] = _start_detached(self._create(template))
-        return found
+        task = self._creating.get(template.name)
+        if task is None:
+            task = self._creating[template.name] = _start_detached(self._create(template))
+        return task
 
     async def _create(self, template: LaunchTemplate) -> None:
         try:
@@ -151,34 +150,34 @@ class LaunchTemplateProvider:
                 raise
         finally:
             del self._creating[template.name]
-        self._entry(template.name).until = self._clock.now() + TEMPLATE_TTL
+        self._entry(template.name).valid_until = self._clock.now() + TEMPLATE_TTL
 
     def _token(self, name: str) -> str:
-        """Another one each time: to a token that it knows EC2 answers with what it made then."""
+        """Unique for each call: for a known token EC2 returns the template created earlier."""
         self._created += 1
         return f"{name.removeprefix(TEMPLATE_NAME_PREFIX)}-{self._clock.now():.3f}-{self._created}"
 
-    async def _names(self, wanted: Sequence[Filter]) -> list[str]:
-        rows = await self._ec2.describe_launch_templates(filters=wanted)
+    async def _names(self, filters: Sequence[Filter]) -> list[str]:
+        rows = await self._ec2.describe_launch_templates(filters)
         return sorted(row["LaunchTemplateName"] for row in rows)
 
     async def _delete_all(self, names: Sequence[str]) -> None:
-        going = [self._deletion(name) for name in names]
-        for outcome in await asyncio.gather(*going, return_exceptions=True):
+        deletions = [self._deletion(name) for name in names]
+        for outcome in await asyncio.gather(*deletions, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     def _deletion(self, name: str) -> "asyncio.Task[None]":
-        found = self._deleting.get(name)
-        if found is None:
-            found = self._deleting[name] = _start_detached(self._delete(name))
-        return found
+        task = self._deleting.get(name)
+        if task is None:
+            task = self._deleting[name] = _start_detached(self._delete(name))
+        return task
 
     async def _delete(self, name: str) -> None:
-        """A use that begins meanwhile waits for the end of this, and has it made anew."""
+        """A use that begins meanwhile waits for the deletion, and creates the template again."""
         self.forget([name])
         try:
-            await self._ec2.delete_launch_template(name=name)
+            await self._ec2.delete_launch_template(name)
             if not self._entry(name).users:
                 self._entries.pop(name, None)
         finally:
@@ -186,7 +185,7 @@ class LaunchTemplateProvider:
 
 
 def _start_detached(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-    """Work that goes on even if all who wait for it go away; nobody may be left to be told."""
+    """A task that continues if all its waiters are cancelled; its error may then go unseen."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task

@@ -1,1 +1,1 @@
-"""EC2NodeClasses: what their selectors find in the account, and whether it can be launched from."""
+"""EC2NodeClasses: the resources that they select, their conditions, and their validation."""

@@ -1,9 +1,9 @@
 """AMIs: what the amiSelectorTerms of a class select, and which instance types each image is for.
 
 An alias such as al2023@latest stands for several images: one for each architecture and each kind of
-device. AWS publishes their ids as SSM parameters. Which of them an instance boots is said by
-requirements on its labels. What SSM says is cached for a day, and forgotten sooner where its image
-was deprecated: the parameter has probably moved on.
+device. AWS publishes their ids as SSM parameters. Requirements on the labels of an instance type
+decide which of them it boots. SSM parameters are cached for a day, and fetched again sooner if
+their image was deprecated: the parameter probably has a new value.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from wainwright.model.requirements import RequirementEntry, Requirements
 
 LATEST: Final = "latest"
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-"""As EC2 spells them, and as Kubernetes does."""
+"""Kubernetes' names by EC2's names."""
 
 STANDARD: Final[Sequence[RequirementEntry]] = (
     (INSTANCE_ACCELERATOR_COUNT, "DoesNotExist", (), None),
@@ -61,32 +61,31 @@ EKS_AMI_PATH: Final = "/aws/service/eks/optimized-ami"
 
 
 class PublishedAmi(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter that holds the id of an image, and what the image is for."""
+    """An SSM parameter with the id of an image, and the instance types that the image is for."""
 
     parameter: str
-    kinds: tuple[Sequence[RequirementEntry], ...] = (STANDARD,)
+    requirement_sets: tuple[Sequence[RequirementEntry], ...] = (STANDARD,)
     mutable: bool = False
-    """Whether the parameter will point to another image one day."""
+    """Whether the parameter will have another value one day."""
 
 
 def published_amis(alias: str, version: str) -> list[PublishedAmi]:
-    """What an alias stands for on that version of Kubernetes."""
+    """The images of an alias for that version of Kubernetes."""
     family, _, release = alias.partition("@")
-    newest = release == LATEST
     match family.lower():
         case "al2023":
-            found = _al2023_amis(version, release)
+            amis = _al2023_amis(version, release)
         case "al2":
-            found = _al2_amis(version, release)
+            amis = _al2_amis(version, release)
         case "bottlerocket":
-            found = _bottlerocket_amis(version, release.removeprefix("v"))
+            amis = _bottlerocket_amis(version, release.removeprefix("v"))
         case windows:
-            found = _windows_amis(version, windows.removeprefix("windows"))
-    return [msgspec.structs.replace(each, mutable=newest) for each in found]
+            amis = _windows_amis(version, windows.removeprefix("windows"))
+    return [msgspec.structs.replace(each, mutable=release == LATEST) for each in amis]
 
 
 def not_published_reason(alias: str, version: str) -> str:
-    """Why there are no such images for this version of Kubernetes; empty where there are."""
+    """Why there are no such images for this version of Kubernetes; empty if there are."""
     family = alias.partition("@")[0].lower()
     number = _version_tuple(version)
     if family == "al2" and number > LAST_AL2_VERSION:
@@ -97,7 +96,7 @@ def not_published_reason(alias: str, version: str) -> str:
 
 
 def os_requirements(family: AmiFamily) -> Iterator[RequirementEntry]:
-    """What is asked of instances for the sake of the operating system."""
+    """Requirements on instance types for the operating system of the image."""
     build = family.traits.windows_build
     if build:
         yield (OS, "In", ("windows",), None)
@@ -105,9 +104,9 @@ def os_requirements(family: AmiFamily) -> Iterator[RequirementEntry]:
 
 
 def architecture_requirement(name: str) -> RequirementEntry | None:
-    """What an image asks of instances; None for one that no node can boot."""
-    spelt = ARCHITECTURES.get(name)
-    return None if spelt is None else (ARCH, "In", (spelt,), None)
+    """The requirement for the architecture of an image; None if no node can boot it."""
+    architecture = ARCHITECTURES.get(name)
+    return None if architecture is None else (ARCH, "In", (architecture,), None)
 
 
 def _al2023_amis(version: str, release: str) -> list[PublishedAmi]:
@@ -122,14 +121,14 @@ def _al2023_amis(version: str, release: str) -> list[PublishedAmi]:
         PublishedAmi(
             parameter=f"{EKS_AMI_PATH}/{version}/amazon-linux-2023/{cpu}/{variant}/"
             + _release_path(release, f"amazon-eks-node-al2023-{cpu}-{variant}-{version}"),
-            kinds=(kind,),
+            requirement_sets=(requirements,),
         )
-        for cpu, variant, kind in variants
+        for cpu, variant, requirements in variants
     ]
 
 
 def _al2_amis(version: str, release: str) -> list[PublishedAmi]:
-    """The image with drivers has those of NVIDIA and of AWS."""
+    """The image with drivers has those for NVIDIA and for Neuron."""
     variants = (
         ("", "", (STANDARD,)),
         ("-arm64", "arm64-", (STANDARD,)),
@@ -139,14 +138,14 @@ def _al2_amis(version: str, release: str) -> list[PublishedAmi]:
         PublishedAmi(
             parameter=f"{EKS_AMI_PATH}/{version}/amazon-linux-2{folder}/"
             + _release_path(release, f"amazon-eks-{word}node-{version}"),
-            kinds=kinds,
+            requirement_sets=requirement_sets,
         )
-        for folder, word, kinds in variants
+        for folder, word, requirement_sets in variants
     ]
 
 
 def _bottlerocket_amis(version: str, release: str) -> list[PublishedAmi]:
-    """Without the driver of NVIDIA the one image is also for the accelerators of AWS."""
+    """The x86_64 image without NVIDIA drivers is also for Neuron devices."""
     variants = (
         ("", "x86_64", (STANDARD, NEURON)),
         ("", "arm64", (STANDARD,)),
@@ -155,8 +154,11 @@ def _bottlerocket_amis(version: str, release: str) -> list[PublishedAmi]:
     )
     folder = f"/aws/service/bottlerocket/aws-k8s-{version}"
     return [
-        PublishedAmi(parameter=f"{folder}{ending}/{cpu}/{release}/image_id", kinds=kinds)
-        for ending, cpu, kinds in variants
+        PublishedAmi(
+            parameter=f"{folder}{ending}/{cpu}/{release}/image_id",
+            requirement_sets=requirement_sets,
+        )
+        for ending, cpu, requirement_sets in variants
     ]
 
 
@@ -178,43 +180,43 @@ PARAMETER_RECHECK_AGE: Final = 1800.0
 
 
 class SsmParameterCache:
-    """Values that were found; what is missing is asked for again each time."""
+    """Values of existing parameters; a missing parameter is fetched again each time."""
 
     def __init__(self, ssm: Ssm, clock: Clock) -> None:
         self._ssm = ssm
         self._clock = clock
-        self._known: TtlCache[str | None] = TtlCache(
+        self._cache: TtlCache[str | None] = TtlCache(
             clock, lambda found: 0.0 if found is None else PARAMETER_TTL
         )
-        self._asked: dict[str, float] = {}
-        self._named: dict[str, set[str]] = {}
+        self._fetched_at: dict[str, float] = {}
+        self._parameters_by_image: dict[str, set[str]] = {}
 
     async def get(self, name: str) -> str | None:
-        return await self._known.get(name, lambda: self._ask(name))
+        return await self._cache.get(name, lambda: self._fetch(name))
 
-    async def _ask(self, name: str) -> str | None:
-        self._asked[name] = self._clock.now()
-        return await self._ssm.parameter(name)
+    async def _fetch(self, name: str) -> str | None:
+        self._fetched_at[name] = self._clock.now()
+        return await self._ssm.get_parameter(name)
 
-    def names(self, image: str, published: PublishedAmi) -> None:
-        """Says which parameter led to an image, where it may lead elsewhere one day."""
+    def record_source(self, image: str, published: PublishedAmi) -> None:
+        """Records the parameter of an image, if its value may change."""
         if published.mutable:
-            self._named.setdefault(image, set()).add(published.parameter)
+            self._parameters_by_image.setdefault(image, set()).add(published.parameter)
 
     def recheck(self, images: Iterable[str]) -> None:
-        """Forgets what led to these images, unless it was asked for not long ago."""
+        """Drops the parameters of these images from the cache, unless fetched recently."""
         now = self._clock.now()
         for image in images:
-            for name in self._named.get(image, ()):
-                if now - self._asked.get(name, now) >= PARAMETER_RECHECK_AGE:
-                    self._known.forget(name)
+            for name in self._parameters_by_image.get(image, ()):
+                if now - self._fetched_at.get(name, now) >= PARAMETER_RECHECK_AGE:
+                    self._cache.forget(name)
 
 
 AMI_TTL: Final = 300.0  # seconds
 NO_AMI_TTL: Final = 60.0
 
 AmiVariants = Mapping[str, tuple[Sequence[RequirementEntry], ...]]
-"""Image ids, and the kinds of instances that each is published for."""
+"""By image id, the alternative requirements that it is published for."""
 
 
 class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,16 +227,20 @@ class ImageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AmiProvider:
-    """Asks SSM and EC2 every five minutes for the same terms."""
+    """Calls SSM and EC2 every five minutes for the same terms."""
 
     def __init__(
-        self, ec2: Ec2, parameters: SsmParameterCache, facts: ClusterInfoProvider, clock: Clock
+        self,
+        ec2: Ec2,
+        parameters: SsmParameterCache,
+        cluster_info: ClusterInfoProvider,
+        clock: Clock,
     ) -> None:
         self._ec2 = ec2
         self._parameters = parameters
-        self._facts = facts
+        self._cluster_info = cluster_info
         self._clock = clock
-        self._known: TtlCache[tuple[ResolvedImage, ...]] = TtlCache(
+        self._cache: TtlCache[tuple[ResolvedImage, ...]] = TtlCache(
             clock, lambda found: AMI_TTL if found else NO_AMI_TTL
         )
 
@@ -245,75 +251,77 @@ class AmiProvider:
             if why := not_published_reason(alias, version):
                 return ResolvedPart(
                     value=(),
-                    finding=condition_false(AMIS_READY, "AMINotFound", why),
+                    condition=condition_false(AMIS_READY, "AMINotFound", why),
                     requeue_after=AMI_TTL,
                 )
         key = (msgspec.json.encode(terms, order="deterministic"), family, version)
-        found = await self._known.get(key, lambda: self._ask(terms, family, version))
-        if found:
+        images = await self._cache.get(key, lambda: self._fetch(terms, family, version))
+        if images:
             return ResolvedPart(
-                value=found, finding=condition_true(AMIS_READY), requeue_after=AMI_TTL
+                value=images, condition=condition_true(AMIS_READY), requeue_after=AMI_TTL
             )
         message = "amiSelectorTerms select no image that can be booted"
         return ResolvedPart(
             value=(),
-            finding=condition_false(AMIS_READY, "AMINotFound", message),
+            condition=condition_false(AMIS_READY, "AMINotFound", message),
             requeue_after=NO_AMI_TTL,
         )
 
     async def _version(self, terms: Iterable[AMISelectorTerm]) -> str:
-        """Of Kubernetes, which only an alias hangs on."""
-        return await self._facts.version() if _aliases(terms) else ""
+        """Of Kubernetes; only aliases depend on it."""
+        return await self._cluster_info.version() if _aliases(terms) else ""
 
-    async def _ask(
+    async def _fetch(
         self, terms: Sequence[AMISelectorTerm], family: AmiFamily, version: str
     ) -> tuple[ResolvedImage, ...]:
-        kinds = await self._published(terms, version)
+        variants = await self._published(terms, version)
         queries = [*_image_queries(terms), *await self._by_parameter(terms)]
-        if kinds:
-            queries.append(ImageQuery(filters=[filter_equals("image-id", *sorted(kinds))]))
-        asked = [self._ec2.describe_images(each.filters, each.owners) for each in queries]
-        rows = {row["ImageId"]: row for found in await asyncio.gather(*asked) for row in found}
-        images = _parse_images(rows.values(), kinds, family, self._clock.now())
-        self._recheck_parameters(kinds, images)
+        if variants:
+            queries.append(ImageQuery(filters=[filter_equals("image-id", *sorted(variants))]))
+        calls = [self._ec2.describe_images(each.filters, each.owners) for each in queries]
+        rows = {row["ImageId"]: row for result in await asyncio.gather(*calls) for row in result}
+        images = _parse_images(rows.values(), variants, family, self._clock.now())
+        self._recheck_parameters(variants, images)
         return _newest_images(images)
 
     async def _published(self, terms: Iterable[AMISelectorTerm], version: str) -> AmiVariants:
-        """What the aliases lead to."""
-        wanted = [each for alias in _aliases(terms) for each in published_amis(alias, version)]
-        ids = await asyncio.gather(*(self._parameters.get(each.parameter) for each in wanted))
-        found: dict[str, tuple[Sequence[RequirementEntry], ...]] = {}
-        for each, image in zip(wanted, ids, strict=True):
+        """The images of the aliases."""
+        amis = [each for alias in _aliases(terms) for each in published_amis(alias, version)]
+        ids = await asyncio.gather(*(self._parameters.get(each.parameter) for each in amis))
+        variants: dict[str, tuple[Sequence[RequirementEntry], ...]] = {}
+        for each, image in zip(amis, ids, strict=True):
             if image is not None:
-                found[image] = (*found.get(image, ()), *each.kinds)
-                self._parameters.names(image, each)
-        return found
+                variants[image] = (*variants.get(image, ()), *each.requirement_sets)
+                self._parameters.record_source(image, each)
+        return variants
 
     async def _by_parameter(self, terms: Iterable[AMISelectorTerm]) -> list[ImageQuery]:
-        """Terms with a parameter; what else they say narrows it."""
-        named = [term for term in terms if term.ssmParameter is not None]
-        ids = await asyncio.gather(*(self._parameters.get(_parameter_name(term)) for term in named))
+        """Terms with a parameter; their other fields narrow the selection."""
+        with_parameter = [term for term in terms if term.ssmParameter is not None]
+        ids = await asyncio.gather(
+            *(self._parameters.get(term.ssmParameter or "") for term in with_parameter)
+        )
         return [
             ImageQuery(
                 filters=[filter_equals("image-id", image), *_image_filters(term)],
                 owners=_image_owners(term),
             )
-            for term, image in zip(named, ids, strict=True)
+            for term, image in zip(with_parameter, ids, strict=True)
             if image is not None
         ]
 
-    def _recheck_parameters(self, kinds: AmiVariants, images: Iterable[ResolvedImage]) -> None:
-        """A parameter that leads to a withdrawn image has probably moved on by now."""
-        fresh = {image.id for image in images if not image.deprecated}
-        self._parameters.recheck(image for image in kinds if image not in fresh)
+    def _recheck_parameters(self, variants: AmiVariants, images: Iterable[ResolvedImage]) -> None:
+        """The parameter of a deprecated or deregistered image probably has a new value."""
+        current = {image.id for image in images if not image.deprecated}
+        self._parameters.recheck(image for image in variants if image not in current)
 
 
 def deprecation_conditions(images: Iterable[ResolvedImage]) -> list[ConditionState]:
-    """Said only where it is so."""
-    old = sorted({image.id for image in images if image.deprecated})
-    if not old:
+    """The AMIDeprecated condition, if an image is deprecated; otherwise none."""
+    deprecated = sorted({image.id for image in images if image.deprecated})
+    if not deprecated:
         return []
-    message = f"the owner has deprecated {', '.join(old)}"
+    message = f"the owner has deprecated {', '.join(deprecated)}"
     return [
         ConditionState(type=AMI_DEPRECATED, status=TRUE, reason=AMI_DEPRECATED, message=message)
     ]
@@ -324,42 +332,38 @@ def _aliases(terms: Iterable[AMISelectorTerm]) -> list[str]:
 
 
 def _image_queries(terms: Iterable[AMISelectorTerm]) -> list[ImageQuery]:
-    """One call for all ids together, and one for every term that describes its images."""
+    """One call for all ids together, and one for every term with a name, owner or tags."""
     ids = sorted({term.id for term in terms if term.id is not None})
-    named = [ImageQuery(filters=[filter_equals("image-id", *ids)])] if ids else []
-    described = [term for term in terms if not (term.id or term.alias or term.ssmParameter)]
-    return named + [
+    by_id = [ImageQuery(filters=[filter_equals("image-id", *ids)])] if ids else []
+    others = [term for term in terms if not (term.id or term.alias or term.ssmParameter)]
+    return by_id + [
         ImageQuery(filters=_image_filters(term), owners=_image_owners(term) or DEFAULT_IMAGE_OWNERS)
-        for term in described
+        for term in others
     ]
 
 
 def _image_filters(term: AMISelectorTerm) -> list[Filter]:
-    named = [] if term.name is None else [filter_equals("name", term.name)]
-    return named + tag_filters(term.tags or {})
+    by_name = [] if term.name is None else [filter_equals("name", term.name)]
+    return by_name + tag_filters(term.tags or {})
 
 
 def _image_owners(term: AMISelectorTerm) -> tuple[str, ...]:
     return () if term.owner is None else (term.owner,)
 
 
-def _parameter_name(term: AMISelectorTerm) -> str:
-    return term.ssmParameter or ""
-
-
 def _parse_images(
-    rows: Iterable[Row], kinds: AmiVariants, family: AmiFamily, now: float
+    rows: Iterable[Row], variants: AmiVariants, family: AmiFamily, now: float
 ) -> list[ResolvedImage]:
-    """One for every kind of instance; an image of unknown architecture is for none."""
-    made: list[ResolvedImage] = []
+    """One per variant of an image; an image of unknown architecture is left out."""
+    images: list[ResolvedImage] = []
     for row in rows:
-        cpu = architecture_requirement(row.get("Architecture", ""))
-        if cpu is None:
+        architecture = architecture_requirement(row.get("Architecture", ""))
+        if architecture is None:
             continue
-        for kind in kinds.get(row["ImageId"], ((),)):
-            asked = Requirements.from_entries([cpu, *os_requirements(family), *kind])
-            made.append(_parse_image(row, asked, now))
-    return made
+        for variant in variants.get(row["ImageId"], ((),)):
+            entries = [architecture, *os_requirements(family), *variant]
+            images.append(_parse_image(row, Requirements.from_entries(entries), now))
+    return images
 
 
 def _parse_image(row: Row, requirements: Requirements, now: float) -> ResolvedImage:
@@ -376,9 +380,9 @@ def _parse_image(row: Row, requirements: Requirements, now: float) -> ResolvedIm
 
 
 def _newest_images(images: Iterable[ResolvedImage]) -> tuple[ResolvedImage, ...]:
-    """Of those that are for the same instances the newest that is not deprecated."""
+    """Of the images with the same requirements the newest, deprecated ones last."""
     ordered = sorted(images, key=lambda each: (each.deprecated, -each.created, each.id))
-    chosen: dict[Requirements, ResolvedImage] = {}
+    newest: dict[Requirements, ResolvedImage] = {}
     for image in ordered:
-        chosen.setdefault(image.requirements, image)
-    return tuple(chosen.values())
+        newest.setdefault(image.requirements, image)
+    return tuple(newest.values())

@@ -1,10 +1,10 @@
 """Subnets, security groups and the placement group of a class; and the free addresses of subnets.
 
-A launch goes to the subnet with most free addresses of each zone, counting what is under way. EC2
-says once a minute how many addresses are free, and the network plugin of a new node takes many more
-of them than the instance itself. So every launch is counted with what its smallest instance will
-take, until EC2's own number has changed, or for five minutes at most. What was not launched after
-all is taken back at once.
+A launch uses the subnet with most free addresses of each zone, minus those of launches in flight.
+EC2 is polled once a minute for the free addresses, and the network plugin of a new node uses many
+more of them than the instance itself. So every launch is counted with the addresses of its smallest
+instance type, until EC2's own number has changed, or for five minutes at most. Addresses of
+instances that were not launched are released at once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,37 +50,37 @@ class _SelectorTerm(Protocol):
 
 
 class SubnetProvider:
-    """Asks EC2 at most once a minute for the same terms."""
+    """Describes subnets at most once a minute for the same terms."""
 
     def __init__(self, ec2: Ec2, clock: Clock) -> None:
         self._ec2 = ec2
-        self._known: TtlCache[tuple[ResolvedSubnet, ...]] = TtlCache(clock, SUBNETS_TTL)
+        self._cache: TtlCache[tuple[ResolvedSubnet, ...]] = TtlCache(clock, SUBNETS_TTL)
 
     async def find(self, node_class: EC2NodeClass) -> ResolvedPart[tuple[ResolvedSubnet, ...]]:
         terms = node_class.spec.subnetSelectorTerms
         key = msgspec.json.encode(terms, order="deterministic")
-        found = await self._known.get(key, lambda: self._ask(terms))
-        finding = (
+        subnets = await self._cache.get(key, lambda: self._fetch(terms))
+        condition = (
             condition_true(SUBNETS_READY)
-            if found
+            if subnets
             else _none_selected(SUBNETS_READY, "SubnetsNotFound", "subnet")
         )
-        return ResolvedPart(value=found, finding=finding, requeue_after=SUBNETS_TTL)
+        return ResolvedPart(value=subnets, condition=condition, requeue_after=SUBNETS_TTL)
 
-    async def _ask(self, terms: Sequence[SubnetSelectorTerm]) -> tuple[ResolvedSubnet, ...]:
+    async def _fetch(self, terms: Sequence[SubnetSelectorTerm]) -> tuple[ResolvedSubnet, ...]:
         rows: list[Row] = []
         for filters in _selector_filters(terms, "subnet-id"):
             rows += await self._ec2.describe_subnets(filters)
         subnets = {row["SubnetId"]: _parse_subnet(row) for row in rows}
-        return tuple(sorted(subnets.values(), key=lambda each: (-each.free, each.id)))
+        return tuple(sorted(subnets.values(), key=lambda each: (-each.free_addresses, each.id)))
 
 
 class SecurityGroupProvider:
-    """Asks EC2 every five minutes for the same terms."""
+    """Describes security groups every five minutes for the same terms."""
 
     def __init__(self, ec2: Ec2, clock: Clock) -> None:
         self._ec2 = ec2
-        self._known: TtlCache[tuple[ResolvedSecurityGroup, ...]] = TtlCache(
+        self._cache: TtlCache[tuple[ResolvedSecurityGroup, ...]] = TtlCache(
             clock, _security_groups_ttl
         )
 
@@ -89,12 +89,17 @@ class SecurityGroupProvider:
     ) -> ResolvedPart[tuple[ResolvedSecurityGroup, ...]]:
         terms = node_class.spec.securityGroupSelectorTerms
         key = msgspec.json.encode(terms, order="deterministic")
-        found = await self._known.get(key, lambda: self._ask(terms))
-        nothing = _none_selected(SECURITY_GROUPS_READY, "SecurityGroupsNotFound", "security group")
-        finding = condition_true(SECURITY_GROUPS_READY) if found else nothing
-        return ResolvedPart(value=found, finding=finding, requeue_after=_security_groups_ttl(found))
+        groups = await self._cache.get(key, lambda: self._fetch(terms))
+        condition = (
+            condition_true(SECURITY_GROUPS_READY)
+            if groups
+            else _none_selected(SECURITY_GROUPS_READY, "SecurityGroupsNotFound", "security group")
+        )
+        return ResolvedPart(
+            value=groups, condition=condition, requeue_after=_security_groups_ttl(groups)
+        )
 
-    async def _ask(
+    async def _fetch(
         self, terms: Sequence[SecurityGroupSelectorTerm]
     ) -> tuple[ResolvedSecurityGroup, ...]:
         names = sorted({term.name for term in terms if term.name is not None})
@@ -111,16 +116,16 @@ class SecurityGroupProvider:
         )
 
 
-def _security_groups_ttl(found: tuple[ResolvedSecurityGroup, ...]) -> float:
-    """Nothing is looked at again sooner: somebody may be creating it just now."""
-    return SECURITY_GROUPS_TTL if found else MINUTE
+def _security_groups_ttl(groups: tuple[ResolvedSecurityGroup, ...]) -> float:
+    """An empty result expires sooner: the groups may just be being created."""
+    return SECURITY_GROUPS_TTL if groups else MINUTE
 
 
-def _selector_filters(terms: Iterable[_SelectorTerm], identity: str) -> list[list[Filter]]:
+def _selector_filters(terms: Iterable[_SelectorTerm], id_filter: str) -> list[list[Filter]]:
     """One call for all ids together, and one for every other term: filters cannot be OR-ed."""
     ids = sorted({term.id for term in terms if term.id is not None})
-    named = [[filter_equals(identity, *ids)]] if ids else []
-    return named + [tag_filters(term.tags or {}) for term in terms if term.id is None]
+    by_id = [[filter_equals(id_filter, *ids)]] if ids else []
+    return by_id + [tag_filters(term.tags or {}) for term in terms if term.id is None]
 
 
 def _parse_subnet(row: Row) -> ResolvedSubnet:
@@ -128,13 +133,15 @@ def _parse_subnet(row: Row) -> ResolvedSubnet:
         id=row["SubnetId"],
         zone=row["AvailabilityZone"],
         zone_id=row.get("AvailabilityZoneId", ""),
-        free=row.get("AvailableIpAddressCount", 0),
+        free_addresses=row.get("AvailableIpAddressCount", 0),
     )
 
 
-def _none_selected(kind: str, reason: str, what: str) -> ConditionState:
+def _none_selected(condition_type: str, reason: str, what: str) -> ConditionState:
     return condition_false(
-        kind, reason, f"the terms of this class select no {what} in this account and region"
+        condition_type,
+        reason,
+        f"the terms of this class select no {what} in this account and region",
     )
 
 
@@ -143,11 +150,11 @@ NO_PLACEMENT_GROUP_TTL: Final = 60.0
 
 
 class PlacementGroupProvider:
-    """Asks EC2 once a day for a group that is there, each minute for one that is not."""
+    """Describes an existing group once a day, a missing one every minute."""
 
     def __init__(self, ec2: Ec2, clock: Clock) -> None:
         self._ec2 = ec2
-        self._known: TtlCache[ResolvedPlacementGroup | None] = TtlCache(
+        self._cache: TtlCache[ResolvedPlacementGroup | None] = TtlCache(
             clock, lambda found: NO_PLACEMENT_GROUP_TTL if found is None else PLACEMENT_GROUP_TTL
         )
 
@@ -156,25 +163,25 @@ class PlacementGroupProvider:
         if selector is None:
             return ResolvedPart(
                 value=None,
-                finding=condition_true(PLACEMENT_GROUP_READY),
+                condition=condition_true(PLACEMENT_GROUP_READY),
                 requeue_after=PLACEMENT_GROUP_TTL,
             )
         key = (selector.id, selector.name)
-        found = await self._known.get(key, lambda: self._ask(selector))
-        if found is not None:
+        group = await self._cache.get(key, lambda: self._fetch(selector))
+        if group is not None:
             return ResolvedPart(
-                value=found,
-                finding=condition_true(PLACEMENT_GROUP_READY),
+                value=group,
+                condition=condition_true(PLACEMENT_GROUP_READY),
                 requeue_after=PLACEMENT_GROUP_TTL,
             )
         message = f"there is no placement group {selector.id or selector.name} that can be used"
-        finding = condition_false(PLACEMENT_GROUP_READY, "PlacementGroupNotFound", message)
-        return ResolvedPart(value=None, finding=finding, requeue_after=NO_PLACEMENT_GROUP_TTL)
+        condition = condition_false(PLACEMENT_GROUP_READY, "PlacementGroupNotFound", message)
+        return ResolvedPart(value=None, condition=condition, requeue_after=NO_PLACEMENT_GROUP_TTL)
 
-    async def _ask(self, selector: PlacementGroupSelector) -> ResolvedPlacementGroup | None:
+    async def _fetch(self, selector: PlacementGroupSelector) -> ResolvedPlacementGroup | None:
         try:
             rows = await self._ec2.describe_placement_groups(
-                name=selector.name or "", identity=selector.id or ""
+                name=selector.name or "", group_id=selector.id or ""
             )
         except AwsError as error:
             if error.code.startswith("InvalidPlacementGroup"):
@@ -197,7 +204,7 @@ IN_FLIGHT_TTL: Final = 300.0  # seconds
 
 
 class AddressUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses that a launch will take, or has taken since EC2 last counted."""
+    """Addresses of a launch that EC2's count of free addresses may not include yet."""
 
     subnet: str
     amount: int
@@ -205,70 +212,75 @@ class AddressUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressHold(msgspec.Struct, frozen=True, kw_only=True):
-    """What one launch holds while it is under way."""
+    """The addresses that one launch holds while it is in flight."""
 
     number: int
     uses: tuple[AddressUse, ...]
-    each: int
-    """Addresses of one instance."""
+    addresses_per_instance: int
 
 
 class SubnetAddresses:
-    """Who takes how many; one for all classes, as they share subnets."""
+    """Counts the addresses of launches; one for all classes, as they share subnets."""
 
     def __init__(self, clock: Clock, unavailable_offerings: UnavailableOfferings) -> None:
         self._clock = clock
         self._unavailable_offerings = unavailable_offerings
-        self._held: dict[int, AddressHold] = {}
-        self._holds = 0
+        self._holds: dict[int, AddressHold] = {}
+        self._last_number = 0
         self._used: list[AddressUse] = []
-        self._seen: dict[str, int] = {}
+        self._last_counts: dict[str, int] = {}
 
-    def usable(self, subnets: Iterable[ResolvedSubnet]) -> list[ResolvedSubnet]:
-        """Those that have addresses as far as anybody knows."""
+    def usable_subnets(self, subnets: Iterable[ResolvedSubnet]) -> list[ResolvedSubnet]:
+        """Subnets that have free addresses as far as is known."""
         return [
             each
             for each in subnets
-            if each.free > 0 and not self._unavailable_offerings.full(each.id)
+            if each.free_addresses > 0 and not self._unavailable_offerings.is_subnet_full(each.id)
         ]
 
-    def choose(self, subnets: Iterable[ResolvedSubnet]) -> dict[str, ResolvedSubnet]:
-        """By zone the subnet to launch in; a zone without any address is not there."""
-        usable = self.usable(subnets)
-        self._notice(usable)
+    def choose_by_zone(self, subnets: Iterable[ResolvedSubnet]) -> dict[str, ResolvedSubnet]:
+        """The subnet to launch in by zone; zones without free addresses are left out."""
+        usable = self.usable_subnets(subnets)
+        self._drop_counted_uses(usable)
         best: dict[str, ResolvedSubnet] = {}
-        for subnet in sorted(usable, key=lambda each: (-self.free(each), each.id)):
+        for subnet in sorted(usable, key=lambda each: (-self.free_addresses(each), each.id)):
             best.setdefault(subnet.zone, subnet)
         return best
 
-    def free(self, subnet: ResolvedSubnet) -> int:
-        """Below zero where more is under way than there is: EC2 may still have room for it."""
+    def free_addresses(self, subnet: ResolvedSubnet) -> int:
+        """Negative if launches in flight may need more than there is; EC2 then decides."""
         oldest = self._clock.now() - IN_FLIGHT_TTL
         self._used = [use for use in self._used if use.at > oldest]
-        under_way = [use for hold in self._held.values() for use in hold.uses]
-        taken = sum(use.amount for use in [*self._used, *under_way] if use.subnet == subnet.id)
-        return subnet.free - taken
+        in_flight = [use for hold in self._holds.values() for use in hold.uses]
+        taken = sum(use.amount for use in [*self._used, *in_flight] if use.subnet == subnet.id)
+        return subnet.free_addresses - taken
 
-    def hold(self, subnets: Iterable[ResolvedSubnet], *, instances: int, each: int) -> AddressHold:
-        """Any of them may get all the instances; `settle` must follow, whatever happens."""
-        now, amount = self._clock.now(), instances * each
-        uses = tuple(AddressUse(subnet=one.id, amount=amount, at=now) for one in subnets)
-        self._holds += 1
-        hold = self._held[self._holds] = AddressHold(number=self._holds, uses=uses, each=each)
+    def hold(
+        self, subnets: Iterable[ResolvedSubnet], *, instances: int, addresses_per_instance: int
+    ) -> AddressHold:
+        """Any subnet may get all the instances; `settle` must follow in any case."""
+        now, amount = self._clock.now(), instances * addresses_per_instance
+        self._last_number += 1
+        hold = AddressHold(
+            number=self._last_number,
+            uses=tuple(AddressUse(subnet=each.id, amount=amount, at=now) for each in subnets),
+            addresses_per_instance=addresses_per_instance,
+        )
+        self._holds[hold.number] = hold
         return hold
 
     def settle(self, hold: AddressHold, launched: Mapping[str, int]) -> None:
-        """Keeps what the instances take that were launched, by subnet, and lets go of the rest."""
-        del self._held[hold.number]
+        """Ends the hold; keeps counting the instances that were launched, by subnet."""
+        del self._holds[hold.number]
         now = self._clock.now()
         self._used += [
-            AddressUse(subnet=subnet, amount=count * hold.each, at=now)
+            AddressUse(subnet=subnet, amount=count * hold.addresses_per_instance, at=now)
             for subnet, count in launched.items()
         ]
 
-    def _notice(self, subnets: Iterable[ResolvedSubnet]) -> None:
-        """EC2 has counted anew where its number is another one."""
+    def _drop_counted_uses(self, subnets: Iterable[ResolvedSubnet]) -> None:
+        """If EC2's number has changed, it includes the launches: they are not counted twice."""
         for subnet in subnets:
-            if self._seen.get(subnet.id, subnet.free) != subnet.free:
+            if self._last_counts.get(subnet.id, subnet.free_addresses) != subnet.free_addresses:
                 self._used = [use for use in self._used if use.subnet != subnet.id]
-            self._seen[subnet.id] = subnet.free
+            self._last_counts[subnet.id] = subnet.free_addresses

@@ -1,8 +1,8 @@
-"""The EC2NodeClasses that there are: resolved every minute, launched from, finalized when deleted.
+"""The EC2NodeClasses of the cluster: resolved every minute, launched from, finalized when deleted.
 
-Each kind of thing that a class names is looked up on its own interval, so that resolving every
-minute costs little. Where AWS cannot be reached, what it said last stands; where it refuses, the
-condition says so.
+Each kind of resource that a class selects is looked up at its own interval, so that resolving
+every minute costs few calls. If AWS cannot be reached, the last result stays; if it rejects a
+request, the condition has the error.
 """
 
 import asyncio
@@ -64,13 +64,13 @@ from wainwright.errors import (
     NodeClassNotReadyError,
 )
 
-ERROR_REQUEUE_SECONDS = 60.0  # seconds until a failure is looked at again
+ERROR_REQUEUE_SECONDS = 60.0  # seconds until a failed lookup is retried
 
 Value = TypeVar("Value")
 
 
 class NodeClassResolver:
-    """Resolves classes; one for the whole provider, as it remembers what AWS said."""
+    """Resolves classes; one for the whole provider, as it caches responses of AWS."""
 
     def __init__(
         self,
@@ -82,10 +82,11 @@ class NodeClassResolver:
     ) -> None:
         ec2 = account.ec2
         self._clock = clock
-        self.facts = ClusterInfoProvider(account.eks, cluster, clock)
+        self.cluster_info = ClusterInfoProvider(account.eks, cluster, clock)
         self._subnets = SubnetProvider(ec2, clock)
         self._groups = SecurityGroupProvider(ec2, clock)
-        self._images = AmiProvider(ec2, SsmParameterCache(account.ssm, clock), self.facts, clock)
+        parameters = SsmParameterCache(account.ssm, clock)
+        self._images = AmiProvider(ec2, parameters, self.cluster_info, clock)
         self._reservations = CapacityReservationProvider(
             ec2, clock, availability, enabled=cluster.capacity_reservations
         )
@@ -93,18 +94,24 @@ class NodeClassResolver:
         self.profiles = InstanceProfileProvider(account.iam, cluster, clock)
         self._validation = NodeClassValidator(ec2, cluster, dry_run_templates, clock)
         self._last: dict[tuple[str, str], tuple[bytes, ResolvedPart[Any]]] = {}
-        """By class and kind, with the spec that it was found for."""
+        """By class and condition type: the last result, with the spec that it was resolved for."""
 
     async def resolve(self, node_class: EC2NodeClass) -> ResolvedNodeClass:
         images, reservations, placement, subnets, groups, profile = await asyncio.gather(
-            self._look(node_class, AMIS_READY, self._images.find(node_class), ()),
-            self._look(
+            self._resolve_part(node_class, AMIS_READY, self._images.find(node_class), ()),
+            self._resolve_part(
                 node_class, CAPACITY_RESERVATIONS_READY, self._reservations.find(node_class), ()
             ),
-            self._look(node_class, PLACEMENT_GROUP_READY, self._placement.find(node_class), None),
-            self._look(node_class, SUBNETS_READY, self._subnets.find(node_class), ()),
-            self._look(node_class, SECURITY_GROUPS_READY, self._groups.find(node_class), ()),
-            self._look(node_class, INSTANCE_PROFILE_READY, self.profiles.find(node_class), ""),
+            self._resolve_part(
+                node_class, PLACEMENT_GROUP_READY, self._placement.find(node_class), None
+            ),
+            self._resolve_part(node_class, SUBNETS_READY, self._subnets.find(node_class), ()),
+            self._resolve_part(
+                node_class, SECURITY_GROUPS_READY, self._groups.find(node_class), ()
+            ),
+            self._resolve_part(
+                node_class, INSTANCE_PROFILE_READY, self.profiles.find(node_class), ""
+            ),
         )
         parts: list[ResolvedPart[Any]] = [images, subnets, groups, profile, reservations, placement]
         resolved = ResolvedNodeClass(
@@ -117,23 +124,23 @@ class NodeClassResolver:
             profile=profile.value,
             reservations=reservations.value,
             placement_group=placement.value,
-            cluster_cidr=await self._cidr(node_class),
+            cluster_cidr=await self._service_cidr(node_class),
         )
-        return await self._judged(node_class, resolved, parts)
+        return await self._with_conditions(node_class, resolved, parts)
 
-    async def _judged(
+    async def _with_conditions(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, parts: list[ResolvedPart[Any]]
     ) -> ResolvedNodeClass:
-        """With its conditions."""
-        findings = [part.finding for part in parts]
-        trial = self._validation.find(node_class, resolved, findings)
-        validated = await self._look(node_class, VALIDATION_SUCCEEDED, trial, None)
-        findings = [*findings, validated.finding, *deprecation_conditions(resolved.images)]
+        """The resolved class with its conditions."""
+        conditions = [part.condition for part in parts]
+        validation = self._validation.find(node_class, resolved, conditions)
+        validated = await self._resolve_part(node_class, VALIDATION_SUCCEEDED, validation, None)
+        conditions = [*conditions, validated.condition, *deprecation_conditions(resolved.images)]
         before = (node_class.status.conditions if node_class.status else None) or ()
         return msgspec.structs.replace(
             resolved,
             conditions=to_conditions(
-                [*findings, ready_condition(findings)],
+                [*conditions, ready_condition(conditions)],
                 before,
                 resolved.generation,
                 self._clock.now(),
@@ -141,54 +148,54 @@ class NodeClassResolver:
             requeue_after=min(part.requeue_after for part in [*parts, validated]),
         )
 
-    async def _look(
+    async def _resolve_part(
         self,
         node_class: EC2NodeClass,
-        kind: str,
-        asked: Awaitable[ResolvedPart[Value]],
-        nothing: Value,
+        condition_type: str,
+        lookup: Awaitable[ResolvedPart[Value]],
+        default: Value,
     ) -> ResolvedPart[Value]:
-        """What was found, or what is to be said where AWS did not answer."""
-        key = (node_class.metadata.uid or node_class.metadata.name, kind)
+        """The result of the lookup; after a transient error the last one for the same spec."""
+        key = (node_class.metadata.uid or node_class.metadata.name, condition_type)
         spec = msgspec.json.encode(node_class.spec, order="deterministic")
         try:
-            found = await asked
+            part = await lookup
         except AwsError as error:
-            before, last = self._last.get(key, (b"", None))
-            known = last if before == spec and is_transient(error) else None
+            last_spec, last = self._last.get(key, (b"", None))
+            known = last if last_spec == spec and is_transient(error) else None
             return known or ResolvedPart(
-                value=nothing,
-                finding=_lookup_failed(kind, error),
+                value=default,
+                condition=_lookup_failed(condition_type, error),
                 requeue_after=ERROR_REQUEUE_SECONDS,
             )
-        self._last[key] = (spec, found)
-        return found
+        self._last[key] = (spec, part)
+        return part
 
-    async def _cidr(self, node_class: EC2NodeClass) -> str:
-        """The addresses of services, which only nodes with nodeadm have to be told."""
+    async def _service_cidr(self, node_class: EC2NodeClass) -> str:
+        """The service CIDR, which only nodes with nodeadm need."""
         if resolve_ami_family(node_class.spec) is not AmiFamily.AL2023:
             return ""
         try:
-            return await self.facts.service_cidr()
+            return await self.cluster_info.service_cidr()
         except AwsError:
             return ""
 
     def forget(self, node_class: EC2NodeClass) -> None:
-        """A class that is gone."""
+        """Drops the results of a class that is gone."""
         uid = node_class.metadata.uid or node_class.metadata.name
         self._last = {key: part for key, part in self._last.items() if key[0] != uid}
 
 
-def _lookup_failed(kind: str, error: AwsError) -> ConditionState:
+def _lookup_failed(condition_type: str, error: AwsError) -> ConditionState:
     message = f"{error.code}: {error.text}"
     if is_transient(error):
-        return condition_unknown(kind, "CloudUnavailable", message)
+        return condition_unknown(condition_type, "CloudUnavailable", message)
     reason = "NotAuthorized" if is_access_denied(error) else error.code.replace(".", "")
-    return condition_false(kind, reason, message)
+    return condition_false(condition_type, reason, message)
 
 
 class AwaitingClaims(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes of the class are still there."""
+    """The class still has NodeClaims."""
 
     claims: tuple[str, ...]
 
@@ -199,7 +206,7 @@ class AwaitingClaims(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finalized(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was made for the class is gone, and so may the class be."""
+    """Everything created for the class is deleted; its finalizer can be removed."""
 
     templates: tuple[str, ...]
     profiles: tuple[str, ...]
@@ -216,10 +223,10 @@ class NodeClassFinalizer:
         self._profiles = profiles
         self._cluster = cluster
 
-    async def finish(
+    async def finalize(
         self, node_class: EC2NodeClass, claims: Collection[str]
     ) -> AwaitingClaims | Finalized:
-        """Cleans up after a class that no claim uses any more. It can be repeated at any point."""
+        """Deletes what was created for a class once no claim uses it. Can be repeated any time."""
         if claims:
             return AwaitingClaims(claims=tuple(sorted(claims)))
         name, uid = node_class.metadata.name, node_class.metadata.uid
@@ -232,7 +239,7 @@ WireObject = TypeVar("WireObject", bound=msgspec.Struct)
 
 
 class _ResolvedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A class as it was last resolved."""
+    """The last resolution of a class."""
 
     node_class: EC2NodeClass
     resolved: ResolvedNodeClass
@@ -248,10 +255,10 @@ class NodeClassRegistry:
         self._clock = clock
         self._declared: dict[str, EC2NodeClass] = {}
         self._pools: dict[str, str] = {}
-        self._held: dict[str, _ResolvedEntry] = {}
+        self._resolved: dict[str, _ResolvedEntry] = {}
 
     def declare(self, declared: DeclaredObjects) -> None:
-        """InvalidInputError where an object cannot be read; then all stays as it was."""
+        """InvalidInputError if an object cannot be parsed; then nothing changes."""
         classes = {
             each.metadata.name: each
             for each in _parse_manifests(declared.node_classes, EC2NodeClass)
@@ -272,14 +279,14 @@ class NodeClassRegistry:
         self._declared = classes
         self._pools = {pool.name: pool.node_class for pool in declared.pools}
         self._launch_contexts.declare(overrides, classes)
-        for gone in self._held.keys() - classes.keys():
-            self._resolver.forget(self._held.pop(gone).node_class)
+        for gone in self._resolved.keys() - classes.keys():
+            self._resolver.forget(self._resolved.pop(gone).node_class)
 
     def get(self, name: str) -> EC2NodeClass | None:
         return self._declared.get(name)
 
     def declared(self, name: str) -> EC2NodeClass:
-        """InsufficientCapacityError where there is no such class: its pods are planned anew."""
+        """InsufficientCapacityError if there is no such class: the pods are planned again."""
         node_class = self._declared.get(name)
         if node_class is None:
             message = f"there is no EC2NodeClass {name}"
@@ -288,64 +295,66 @@ class NodeClassRegistry:
             )
         return node_class
 
-    def class_of(self, pool: str) -> str:
+    def node_class_of(self, pool: str) -> str:
         if pool not in self._pools:
             raise InsufficientCapacityError(f"there is no pool {pool}", reason="NodePoolNotFound")
         return self._pools[pool]
 
     def profiles(self) -> set[str]:
-        """Instance profiles of the classes there are."""
-        return {held.resolved.profile for held in self._held.values()}
+        """Instance profiles of all classes."""
+        return {entry.resolved.profile for entry in self._resolved.values()}
 
     async def resolve(self, name: str) -> ResolvedNodeClass:
         node_class = self.declared(name)
         resolved = await self._resolver.resolve(node_class)
         until = self._clock.now() + resolved.requeue_after
-        self._held[name] = _ResolvedEntry(node_class=node_class, resolved=resolved, until=until)
+        self._resolved[name] = _ResolvedEntry(node_class=node_class, resolved=resolved, until=until)
         return resolved
 
     async def current(self, name: str) -> tuple[EC2NodeClass, ResolvedNodeClass]:
-        """As last resolved, unless the class has changed or it is time to look again."""
-        held, declared = self._held.get(name), self.declared(name)
+        """The last resolution, unless the class has changed or it has expired."""
+        entry, declared = self._resolved.get(name), self.declared(name)
         if (
-            held is None
-            or held.until <= self._clock.now()
-            or not _same_spec(held.node_class, declared)
+            entry is None
+            or entry.until <= self._clock.now()
+            or not _same_spec(entry.node_class, declared)
         ):
             return declared, await self.resolve(name)
-        return declared, held.resolved
+        return declared, entry.resolved
 
     async def launch_context(self, name: str, pool: str) -> LaunchContext:
-        """What launches of the class start from; NodeClassNotReadyError where they cannot."""
+        """The launch context of the class; NodeClassNotReadyError if it is not ready."""
         node_class, resolved = await self.current(name)
         if node_class.metadata.deletionTimestamp is not None:
             raise NodeClassNotReadyError(
                 f"the EC2NodeClass {name} is being deleted", reason="Deleting"
             )
-        if not resolved.ready:
+        if not resolved.is_ready:
             raise NodeClassNotReadyError(
                 f"the EC2NodeClass {name} is not ready: {not_ready_message(resolved)}"
             )
-        return self._launch_contexts.of(node_class, resolved, pool)
+        return self._launch_contexts.get(node_class, resolved, pool)
 
 
 def _same_spec(one: EC2NodeClass, other: EC2NodeClass) -> bool:
-    """Whether both resolve to the same."""
+    """Whether both resolve to the same resources."""
     return one.metadata.uid == other.metadata.uid and one.spec == other.spec
 
 
 def not_ready_message(resolved: ResolvedNodeClass) -> str:
-    """What keeps a class from being ready."""
-    told = [
+    """The conditions that keep a class from being ready."""
+    messages = [
         f"{each.type}: {each.message or each.reason}"
         for each in resolved.conditions
         if each.status != TRUE and each.type != READY
     ]
-    return "; ".join(told)
+    return "; ".join(messages)
 
 
-def _parse_manifests(manifests: Iterable[Manifest], kind: type[WireObject]) -> list[WireObject]:
+def _parse_manifests(
+    manifests: Iterable[Manifest], wire_type: type[WireObject]
+) -> list[WireObject]:
     try:
-        return [msgspec.convert(each, kind) for each in manifests]
+        return [msgspec.convert(each, wire_type) for each in manifests]
     except msgspec.ValidationError as error:
-        raise InvalidInputError(f"{kind.__name__}: {error}") from error
+        raise InvalidInputError(f"{wire_type.__name__}: {error}") from error

@@ -1,7 +1,7 @@
-"""The resolved EC2NodeClass: what its selectors have found, its conditions, and its status.
+"""The resolved EC2NodeClass: the resources that it selects, its conditions, and its status.
 
-A value that launches and drift work from; `to_status` writes it as the object in the cluster has
-it.
+A value that launches and drift work from; `to_status` converts it to the status of the object in
+the cluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,18 +29,17 @@ VALIDATION_SUCCEEDED: Final = "ValidationSucceeded"
 AMI_DEPRECATED: Final = "AMIDeprecated"
 READY: Final = "Ready"
 INFORMATIONAL_CONDITIONS: Final = frozenset({AMI_DEPRECATED})
-"""Those on which readiness does not hang."""
+"""Conditions that do not affect readiness."""
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
-MAX_MESSAGE_LENGTH: Final = (
-    1000  # characters of a message; refusals of EC2 can carry an encoded page
-)
+MAX_MESSAGE_LENGTH: Final = 1000
+"""Characters of a message; errors of EC2 can contain a long encoded authorization message."""
 
 Value = TypeVar("Value")
 
 
 class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
-    """One aspect of a class, as it looks now."""
+    """The current state of one condition of a class."""
 
     type: str
     status: str
@@ -48,74 +47,80 @@ class ConditionState(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
     @property
-    def good(self) -> bool:
+    def is_true(self) -> bool:
         return self.status == TRUE
 
 
 class ResolvedPart(msgspec.Struct, Generic[Value], frozen=True, kw_only=True):
-    """What one kind of term found, with what is to be said about it."""
+    """The result of one kind of selector, with its condition."""
 
     value: Value
-    finding: ConditionState
+    condition: ConditionState
     requeue_after: float
-    """Seconds after which it is worth looking again."""
+    """Seconds after which it may have changed."""
 
 
-def condition_true(kind: str, message: str = "") -> ConditionState:
-    return ConditionState(type=kind, status=TRUE, reason=kind, message=_truncate_message(message))
-
-
-def condition_false(kind: str, reason: str, message: str) -> ConditionState:
+def condition_true(condition_type: str, message: str = "") -> ConditionState:
     return ConditionState(
-        type=kind, status=FALSE, reason=reason, message=_truncate_message(message)
+        type=condition_type,
+        status=TRUE,
+        reason=condition_type,
+        message=_truncate_message(message),
     )
 
 
-def condition_unknown(kind: str, reason: str, message: str) -> ConditionState:
+def condition_false(condition_type: str, reason: str, message: str) -> ConditionState:
     return ConditionState(
-        type=kind, status=UNKNOWN, reason=reason, message=_truncate_message(message)
+        type=condition_type, status=FALSE, reason=reason, message=_truncate_message(message)
     )
 
 
-def ready_condition(findings: Sequence[ConditionState]) -> ConditionState:
-    """All of them together: one that is bad goes before one that is not known yet."""
-    counted = [each for each in findings if each.type not in INFORMATIONAL_CONDITIONS]
+def condition_unknown(condition_type: str, reason: str, message: str) -> ConditionState:
+    return ConditionState(
+        type=condition_type, status=UNKNOWN, reason=reason, message=_truncate_message(message)
+    )
+
+
+def ready_condition(conditions: Sequence[ConditionState]) -> ConditionState:
+    """The Ready condition: False takes precedence over Unknown."""
+    counted = [each for each in conditions if each.type not in INFORMATIONAL_CONDITIONS]
     for status, reason in ((FALSE, "UnhealthyDependents"), (UNKNOWN, "ReconcilingDependents")):
-        told = [f"{each.type}={status}" for each in counted if each.status == status]
-        if told:
-            return ConditionState(type=READY, status=status, reason=reason, message=", ".join(told))
+        causes = [f"{each.type}={status}" for each in counted if each.status == status]
+        if causes:
+            message = ", ".join(causes)
+            return ConditionState(type=READY, status=status, reason=reason, message=message)
     return condition_true(READY)
 
 
 def to_conditions(
-    findings: Iterable[ConditionState],
+    conditions: Iterable[ConditionState],
     before: Iterable[Condition],
     generation: int | None,
     now: float,
 ) -> tuple[Condition, ...]:
-    """As the status has them; one whose status stays keeps the time of its last change."""
+    """Conditions for the status; lastTransitionTime stays if the status is unchanged."""
     known = {each.type: each for each in before}
-    return tuple(_to_condition(each, known.get(each.type), generation, now) for each in findings)
+    return tuple(_to_condition(each, known.get(each.type), generation, now) for each in conditions)
 
 
 def _to_condition(
-    finding: ConditionState, before: Condition | None, generation: int | None, now: float
+    condition: ConditionState, before: Condition | None, generation: int | None, now: float
 ) -> Condition:
-    unchanged = before is not None and before.status == finding.status
+    unchanged = before is not None and before.status == condition.status
     return Condition(
-        type=finding.type,
-        status=finding.status,
+        type=condition.type,
+        status=condition.status,
         lastTransitionTime=before.lastTransitionTime
         if before and unchanged
         else format_timestamp(now),
-        reason=finding.reason,
-        message=finding.message,
+        reason=condition.reason,
+        message=condition.message,
         observedGeneration=generation,
     )
 
 
 def format_timestamp(moment: float) -> str:
-    """As Kubernetes writes times: UTC, whole seconds."""
+    """The timestamp format of Kubernetes: UTC, whole seconds."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -128,10 +133,10 @@ def _truncate_message(message: str) -> str:
 MAX_LISTED_RESERVATIONS: Final = 500
 """How many capacity reservations a status lists.
 
-An entry takes about 250 bytes and an object of Kubernetes at most a megabyte and a half, which all
-watchers get again at every change. Nothing here depends on the list: launches and drift work from
-the whole of `ResolvedNodeClass.reservations`. What is cut is the end in the order of ids, so that
-the list does not change with the free counts; the condition says how many there are.
+An entry takes about 250 bytes, and a Kubernetes object may have at most about 1.5 MB, which all
+watchers receive at every change. Nothing depends on the list: launches and drift use the whole of
+`ResolvedNodeClass.reservations`. The list is truncated in the order of ids, so that it does not
+change with the available counts; the condition has the total number.
 """
 
 
@@ -139,8 +144,7 @@ class ResolvedSubnet(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     zone: str
     zone_id: str
-    free: int
-    """Addresses that nobody has."""
+    free_addresses: int
 
 
 class ResolvedSecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +153,7 @@ class ResolvedSecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolvedImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image, and the instances that it is for."""
+    """An AMI, and the instance types that it is for."""
 
     id: str
     name: str
@@ -166,56 +170,62 @@ class ResolvedPlacementGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResolvedNodeClass(msgspec.Struct, frozen=True, kw_only=True):
-    """A class as the account has it now. Lists are in the order in which they are to be used."""
+    """A class with the resources that it selects now. Lists are in the order of preference."""
 
     name: str
     uid: str
     generation: int | None = None
     subnets: tuple[ResolvedSubnet, ...] = ()
-    """Those with most free addresses first."""
+    """Most free addresses first."""
     security_groups: tuple[ResolvedSecurityGroup, ...] = ()
     images: tuple[ResolvedImage, ...] = ()
-    """Newest first; the same id can be there for several kinds of instances."""
+    """Newest first; the same id can occur with several requirements."""
     profile: str = ""
     reservations: tuple[SelectedReservation, ...] = ()
-    """All that the terms select and that are active, offered to this class or not."""
+    """All active reservations that the terms select, usable by this class or not."""
     placement_group: ResolvedPlacementGroup | None = None
     cluster_cidr: str = ""
     conditions: tuple[Condition, ...] = ()
     requeue_after: float = 60.0
-    """Seconds after which something of it is to be looked at again."""
+    """Seconds after which it is to be resolved again."""
 
     @property
-    def ready(self) -> bool:
-        return self.condition(READY) == TRUE
+    def is_ready(self) -> bool:
+        return self.condition_status(READY) == TRUE
 
-    def condition(self, kind: str) -> str:
-        """True, False or Unknown; empty where nobody has said anything."""
-        return next((each.status for each in self.conditions if each.type == kind), "")
+    def condition_status(self, condition_type: str) -> str:
+        """True, False or Unknown; empty if there is no such condition."""
+        return next((each.status for each in self.conditions if each.type == condition_type), "")
 
     @property
     def zones(self) -> Mapping[str, str]:
-        """Zones in which instances can be placed, with their ids."""
+        """Zones with a subnet, with their ids."""
         return {each.zone: each.zone_id for each in sorted(self.subnets, key=lambda one: one.zone)}
 
     @property
-    def usable(self) -> frozenset[str]:
-        """Ids of the reservations whose instances belong where they are."""
-        stay = (ReservationStanding.OFFERED, ReservationStanding.ENDING)
-        return frozenset(each.reservation.id for each in self.reservations if each.standing in stay)
+    def usable_reservations(self) -> frozenset[str]:
+        """Ids of the reservations whose instances are not drifted."""
+        usable = (ReservationStanding.OFFERED, ReservationStanding.ENDING)
+        return frozenset(
+            each.reservation.id for each in self.reservations if each.standing in usable
+        )
 
-    def image_for(self, kind: Requirements) -> ResolvedImage | None:
-        """The image that an instance with these labels boots."""
-        return select_image(self.images, kind)
+    def image_for(self, type_requirements: Requirements) -> ResolvedImage | None:
+        """The image that an instance type with these labels boots."""
+        return select_image(self.images, type_requirements)
 
 
-def select_image(images: Iterable[ResolvedImage], kind: Requirements) -> ResolvedImage | None:
-    """The first that is for such instances; None where they cannot be booted at all."""
-    return next((each for each in images if kind.is_compatible(each.requirements)), None)
+def select_image(
+    images: Iterable[ResolvedImage], type_requirements: Requirements
+) -> ResolvedImage | None:
+    """The first compatible image; None if the instance type cannot boot any."""
+    return next(
+        (each for each in images if type_requirements.is_compatible(each.requirements)), None
+    )
 
 
 def to_status(resolved: ResolvedNodeClass) -> wire.EC2NodeClassStatus:
-    """As the object in the cluster has it."""
+    """The status of the object in the cluster."""
     return wire.EC2NodeClassStatus(
         subnets=[
             wire.Subnet(id=each.id, zone=each.zone, zoneID=each.zone_id)
@@ -245,9 +255,9 @@ def _status_image(image: ResolvedImage) -> wire.AMI:
 
 
 def reservations_message(reservations: Sequence[SelectedReservation]) -> str:
-    """What the condition says about the reservations; nothing special where all are listed."""
-    found = len(reservation_status(reservations))
-    if found <= MAX_LISTED_RESERVATIONS:
+    """The message of the condition; empty if the status lists all reservations."""
+    count = len(reservation_status(reservations))
+    if count <= MAX_LISTED_RESERVATIONS:
         return ""
     shown = f"{MAX_LISTED_RESERVATIONS} of them listed here"
-    return f"{found} capacity reservations are in use by this class, {shown}"
+    return f"{count} capacity reservations are in use by this class, {shown}"

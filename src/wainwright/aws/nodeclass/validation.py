@@ -1,8 +1,8 @@
-"""Validation: whether launches of a class would be allowed, found out by dry runs.
+"""Validation: whether launches of a class would be allowed, checked with dry runs.
 
 The launch template of the dry run is written by the same code as those of launches, user data
-included: what cannot be written, or what EC2 does not take, shows in the conditions of the class
-and not in a launch that fails.
+included: a template that cannot be written, or that EC2 rejects, appears in the conditions of the
+class and not as a failed launch.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,6 @@ from wainwright.aws.api.services import Ec2
 from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.launch.launch_request import ClusterContext, LaunchContext, LaunchRequest
 from wainwright.aws.launch.offering_selection import LaunchOffering, LaunchSelection
-from wainwright.aws.launchtemplate.template_data import LaunchTemplate
 from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
 from wainwright.aws.nodeclass.status import (
     FALSE,
@@ -33,6 +32,7 @@ from wainwright.aws.nodeclass.status import (
     condition_unknown,
     select_image,
 )
+from wainwright.aws.userdata.user_data import MAX_USER_DATA_BYTES
 from wainwright.catalogue.instancetypes.node_class_settings import (
     AmiFamily,
     CatalogOptions,
@@ -51,77 +51,52 @@ DRY_RUN_TYPES: Final[Mapping[tuple[str, str], str]] = {
     ("arm64", INSTANCE_GPU_COUNT): "g5g.xlarge",
     ("amd64", INSTANCE_ACCELERATOR_COUNT): "inf2.xlarge",
 }
-"""A type that nearly every region has, by architecture and device: nothing is launched with it."""
+"""A type that nearly every region has, by architecture and device; only for dry runs."""
 
 
 class DryRunTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """A template that is there, and an instance to try it out with."""
+    """An existing launch template, and an instance type for its dry run."""
 
-    template: str
-    """Its name."""
+    name: str
     image: ResolvedImage
-    kind: str
-    """An instance type that the image is for."""
+    instance_type: str
+    """A type that the image is for."""
 
 
 class DryRunTemplateProvider(Protocol):
-    """Whoever makes launch templates."""
+    """Creates launch templates for dry runs."""
 
-    async def dry_run(
+    async def ensure_template(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
     ) -> DryRunTemplate:
-        """Makes sure of a template as launches of the class use it.
+        """Ensures that a template as used by launches of the class exists.
 
-        AwsError where EC2 refuses it, InvalidInputError where it cannot be written.
+        AwsError if EC2 rejects it, InvalidInputError if it cannot be written.
         """
         ...
 
 
-class MinimalDryRunTemplates:
-    """A template with what is known without the rest of the launch; it boots no node.
-
-    Made in earnest: EC2 looks for the template of a fleet even where nothing is to be launched.
-    """
-
-    def __init__(self, templates: LaunchTemplateProvider, cluster: ClusterConfig) -> None:
-        self._templates = templates
-        self._cluster = cluster
-
-    async def dry_run(
-        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
-    ) -> DryRunTemplate:
-        tags = self._cluster.class_tags(node_class.metadata.name, node_class.spec.tags)
-        image = standard_images_first(resolved.images)[0]
-        data = {
-            "ImageId": image.id,
-            "IamInstanceProfile": {"Name": resolved.profile},
-            "NetworkInterfaces": [
-                {"DeviceIndex": 0, "Groups": [each.id for each in resolved.security_groups]}
-            ],
-            "TagSpecifications": tag_specifications(tags, "network-interface"),
-        }
-        name = await self._templates.ensure(LaunchTemplate(data=data, tags=tags))
-        return DryRunTemplate(template=name, image=image, kind=dry_run_type(image))
-
-
 class DryRunLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a launch is rehearsed with."""
+    """The parameters of a dry run of a launch."""
 
-    made: DryRunTemplate
+    template: DryRunTemplate
     subnet: ResolvedSubnet
     tags: Mapping[str, str]
 
-    def fleet(self) -> dict[str, Any]:
-        """CreateFleet for one instance on demand."""
+    def create_fleet_request(self) -> dict[str, Any]:
+        """CreateFleet for one on-demand instance."""
         override = {
-            "InstanceType": self.made.kind,
+            "InstanceType": self.template.instance_type,
             "SubnetId": self.subnet.id,
-            "ImageId": self.made.image.id,
+            "ImageId": self.template.image.id,
         }
         return {
             "Type": "instant",
             "LaunchTemplateConfigs": [
-                {"LaunchTemplateSpecification": self._template(), "Overrides": [override]}
+                {
+                    "LaunchTemplateSpecification": self._template_specification(),
+                    "Overrides": [override],
+                }
             ],
             "TargetCapacitySpecification": {
                 "DefaultTargetCapacityType": "on-demand",
@@ -130,11 +105,11 @@ class DryRunLaunch(msgspec.Struct, frozen=True, kw_only=True):
             "TagSpecifications": tag_specifications(self.tags, "instance", "volume", "fleet"),
         }
 
-    def run(self) -> dict[str, Any]:
-        """RunInstances for the same instance: who may launch fleets may not launch instances."""
+    def run_instances_request(self) -> dict[str, Any]:
+        """RunInstances for the same instance: CreateFleet also needs that permission."""
         return {
-            "LaunchTemplate": self._template(),
-            "InstanceType": self.made.kind,
+            "LaunchTemplate": self._template_specification(),
+            "InstanceType": self.template.instance_type,
             "MinCount": 1,
             "MaxCount": 1,
             "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": self.subnet.id}],
@@ -143,32 +118,36 @@ class DryRunLaunch(msgspec.Struct, frozen=True, kw_only=True):
             ),
         }
 
-    def _template(self) -> dict[str, str]:
-        return {"LaunchTemplateName": self.made.template, "Version": "$Latest"}
+    def _template_specification(self) -> dict[str, str]:
+        return {"LaunchTemplateName": self.template.name, "Version": "$Latest"}
 
 
 def standard_images_first(images: Sequence[ResolvedImage]) -> list[ResolvedImage]:
-    """Those for ordinary instances before others: such instances are sold everywhere."""
+    """Images for types without GPUs and accelerators first: such types are offered everywhere."""
     return sorted(images, key=lambda image: len(_device_labels(image)))
 
 
 def dry_run_type(image: ResolvedImage) -> str:
-    """A type that the image is for."""
-    cpu = image.requirements.single_value(ARCH) or "amd64"
-    return DRY_RUN_TYPES.get((cpu, "".join(_device_labels(image)[:1])), DRY_RUN_TYPES[cpu, ""])
+    """An instance type that the image is for."""
+    architecture = image.requirements.single_value(ARCH) or "amd64"
+    device = "".join(_device_labels(image)[:1])
+    return DRY_RUN_TYPES.get((architecture, device), DRY_RUN_TYPES[architecture, ""])
 
 
 def _device_labels(image: ResolvedImage) -> list[str]:
     """Labels of the devices that its instances must have."""
-    asked = image.requirements
-    counts = (INSTANCE_GPU_COUNT, INSTANCE_ACCELERATOR_COUNT)
-    return [key for key in counts if key in asked and not asked[key].allowed.admits_absence]
+    requirements = image.requirements
+    return [
+        key
+        for key in (INSTANCE_GPU_COUNT, INSTANCE_ACCELERATOR_COUNT)
+        if key in requirements and not requirements[key].allowed.admits_absence
+    ]
 
 
-VALIDATION_TTL: Final = 1800.0  # seconds for which a success stands
+VALIDATION_TTL: Final = 1800.0  # seconds for which a success is cached
 VALIDATION_FAILED_TTL: Final = 60.0
 VALIDATION_REQUEUE_SECONDS: Final = 600.0
-MAX_USER_DATA_BYTES: Final = 16384  # bytes that an instance can be given
+
 CLUSTER_TAG_PREFIX: Final = "kubernetes.io/cluster"
 AUTH_FAILED_REASONS: Final = {
     "CreateLaunchTemplate": "CreateLaunchTemplateAuthCheckFailed",
@@ -178,7 +157,7 @@ AUTH_FAILED_REASONS: Final = {
 
 
 class NodeClassValidator:
-    """Remembers what it found as long as nothing that matters has changed."""
+    """Caches its result as long as none of the inputs of the dry run has changed."""
 
     def __init__(
         self,
@@ -190,51 +169,59 @@ class NodeClassValidator:
         self._ec2 = ec2
         self._cluster = cluster
         self._dry_run_templates = dry_run_templates
-        self._known: TtlCache[ConditionState] = TtlCache(
-            clock, lambda finding: VALIDATION_TTL if finding.good else VALIDATION_FAILED_TTL
+        self._cache: TtlCache[ConditionState] = TtlCache(
+            clock, lambda condition: VALIDATION_TTL if condition.is_true else VALIDATION_FAILED_TTL
         )
 
     async def find(
         self,
         node_class: EC2NodeClass,
         resolved: ResolvedNodeClass,
-        findings: Sequence[ConditionState],
+        conditions: Sequence[ConditionState],
     ) -> ResolvedPart[None]:
-        """The class itself is looked at first; EC2 is asked once everything else is there."""
-        wrong = next(spec_problems(node_class, resolved), None) or _dependencies_not_ready(findings)
-        if wrong is not None:
-            return ResolvedPart(value=None, finding=wrong, requeue_after=VALIDATION_FAILED_TTL)
+        """Checks the spec first; dry runs follow once all other conditions are true."""
+        problem = next(spec_problems(node_class, resolved), None) or _dependencies_not_ready(
+            conditions
+        )
+        if problem is not None:
+            return ResolvedPart(value=None, condition=problem, requeue_after=VALIDATION_FAILED_TTL)
         if not self._cluster.dry_runs:
-            finding = condition_true(
+            condition = condition_true(
                 VALIDATION_SUCCEEDED, "dry runs are switched off: permissions are not tried out"
             )
-            return ResolvedPart(value=None, finding=finding, requeue_after=VALIDATION_TTL)
+            return ResolvedPart(value=None, condition=condition, requeue_after=VALIDATION_TTL)
         key = _validation_key(node_class, resolved)
-        finding = await self._known.get(key, lambda: self._dry_run(node_class, resolved))
-        requeue_after = VALIDATION_REQUEUE_SECONDS if finding.good else VALIDATION_FAILED_TTL
-        return ResolvedPart(value=None, finding=finding, requeue_after=requeue_after)
+        condition = await self._cache.get(key, lambda: self._dry_run(node_class, resolved))
+        requeue_after = VALIDATION_REQUEUE_SECONDS if condition.is_true else VALIDATION_FAILED_TTL
+        return ResolvedPart(value=None, condition=condition, requeue_after=requeue_after)
 
     async def _dry_run(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
     ) -> ConditionState:
         try:
-            made = await self._dry_run_templates.dry_run(node_class, resolved)
+            template = await self._dry_run_templates.ensure_template(node_class, resolved)
         except AwsError as error:
             return _dry_run_failure("CreateLaunchTemplate", error)
         except InvalidInputError as error:
             return condition_false(VALIDATION_SUCCEEDED, "LaunchTemplateInvalid", error.message)
         tags = self._cluster.launch_tags(node_class.metadata.name, "", node_class.spec.tags)
-        trials = [DryRunLaunch(made=made, subnet=subnet, tags=tags) for subnet in resolved.subnets]
-        refused = await self._try(trials)
-        return condition_true(VALIDATION_SUCCEEDED) if refused is None else refused
+        launches = [
+            DryRunLaunch(template=template, subnet=subnet, tags=tags) for subnet in resolved.subnets
+        ]
+        failure = await self._dry_run_launches(launches)
+        return condition_true(VALIDATION_SUCCEEDED) if failure is None else failure
 
-    async def _try(self, trials: Sequence[DryRunLaunch]) -> ConditionState | None:
-        """A fleet and an instance; where the type is not sold in one subnet's zone, in the next."""
+    async def _dry_run_launches(self, launches: Sequence[DryRunLaunch]) -> ConditionState | None:
+        """CreateFleet and RunInstances; if the type is not offered in a zone, in the next one."""
         for operation in ("CreateFleet", "RunInstances"):
             error: AwsError | None = None
-            for trial in trials:
-                request = trial.fleet() if operation == "CreateFleet" else trial.run()
-                error = await self._ec2.dry_run(operation, request)
+            for launch in launches:
+                params = (
+                    launch.create_fleet_request()
+                    if operation == "CreateFleet"
+                    else launch.run_instances_request()
+                )
+                error = await self._ec2.dry_run(operation, params)
                 if error is None or is_access_denied(error):
                     break
             if error is not None:
@@ -245,7 +232,7 @@ class NodeClassValidator:
 def spec_problems(
     node_class: EC2NodeClass, resolved: ResolvedNodeClass
 ) -> Iterator[ConditionState]:
-    """What is wrong with the class whatever EC2 says."""
+    """Problems of the spec that need no call to EC2."""
     restricted = [
         key
         for key in sorted(node_class.spec.tags or {})
@@ -267,20 +254,22 @@ def spec_problems(
         yield condition_unknown(VALIDATION_SUCCEEDED, "ClusterCIDRNotFound", message)
 
 
-def _dependencies_not_ready(findings: Sequence[ConditionState]) -> ConditionState | None:
-    """Nothing can be rehearsed while something is missing."""
-    missing = [each for each in findings if not each.good]
+def _dependencies_not_ready(conditions: Sequence[ConditionState]) -> ConditionState | None:
+    """Dry runs are not possible while another condition is not true."""
+    missing = [each for each in conditions if not each.is_true]
     if not missing:
         return None
     message = f"waiting for {', '.join(each.type for each in missing)}"
-    told = condition_false if any(each.status == FALSE for each in missing) else condition_unknown
-    return told(VALIDATION_SUCCEEDED, "DependenciesNotReady", message)
+    to_condition = (
+        condition_false if any(each.status == FALSE for each in missing) else condition_unknown
+    )
+    return to_condition(VALIDATION_SUCCEEDED, "DependenciesNotReady", message)
 
 
 def _dry_run_failure(operation: str, error: AwsError) -> ConditionState:
-    """Refused for good, or only not clear yet: then it is tried again.
+    """The condition after a failed dry run: False if denied, Unknown if it may still succeed.
 
-    An error that says nothing about the class is raised on: what was found last still stands.
+    A transient error is raised again: it says nothing about the class, and the last result stays.
     """
     if is_transient(error):
         raise error
@@ -307,7 +296,7 @@ def _validation_key(node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> tu
 
 
 class LaunchDryRunTemplates:
-    """Rehearses with the cheapest ordinary instance that the class can boot."""
+    """Templates for dry runs with the cheapest ordinary instance type that the class can boot."""
 
     def __init__(
         self,
@@ -319,33 +308,33 @@ class LaunchDryRunTemplates:
         self._cluster_context = cluster_context
         self._launch_context = launch_context
 
-    async def dry_run(
+    async def ensure_template(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
     ) -> DryRunTemplate:
         launch_context = self._launch_context(node_class, resolved)
         name = node_class.metadata.name
         claim = NodeClaim(name=f"a rehearsal of {name}", uid="", pool="", node_class=name)
         image, offerings = _bootable_offering(launch_context)
-        choice = LaunchSelection(capacity_type=ON_DEMAND, offerings=offerings)
-        order = LaunchRequest(
+        selection = LaunchSelection(capacity_type=ON_DEMAND, offerings=offerings)
+        request = LaunchRequest(
             claim=claim,
-            choice=choice,
+            selection=selection,
             launch_context=launch_context,
             cluster_context=await self._cluster_context(),
         )
         subnets = {subnet.zone: subnet for subnet in reversed(resolved.subnets)}
-        made = order.divided(subnets, lambda _: 0)
-        if not made.configs or image is None:
-            why = "; ".join(made.remarks) or "none is sold in the zones of its subnets"
+        split = request.split_templates(subnets, lambda _: 0)
+        if not split.configs or image is None:
+            why = "; ".join(split.remarks) or "none is sold in the zones of its subnets"
             raise InvalidInputError(f"no instance type can be launched from the class: {why}")
-        template = await self._templates.ensure(made.configs[0].template)
-        return DryRunTemplate(template=template, image=image, kind=offerings[0].kind)
+        template = await self._templates.ensure(split.configs[0].template)
+        return DryRunTemplate(name=template, image=image, instance_type=offerings[0].instance_type)
 
 
 def _bootable_offering(
     launch_context: LaunchContext,
 ) -> tuple[ResolvedImage | None, tuple[LaunchOffering, ...]]:
-    """The first image for which some instance is sold, and that instance."""
+    """The first image for which an instance type is offered, and that offering."""
     for image in standard_images_first(launch_context.resolved.images):
         offerings = _dry_run_offerings(launch_context, image)
         if offerings:
@@ -356,16 +345,21 @@ def _bootable_offering(
 def _dry_run_offerings(
     launch_context: LaunchContext, image: ResolvedImage
 ) -> tuple[LaunchOffering, ...]:
-    """One instance for the image; the usual type for it where that is sold."""
-    offers = [
-        LaunchOffering(kind=kind.name, zone=offering.zone, price=offering.price)
-        for kind in launch_context.built.types
-        if select_image(launch_context.resolved.images, kind.requirements) == image
-        for offering in kind.offerings
+    """One offering for the image; of the usual dry-run type if that is offered."""
+    offerings = [
+        LaunchOffering(instance_type=instance_type.name, zone=offering.zone, price=offering.price)
+        for instance_type in launch_context.catalog.types
+        if select_image(launch_context.resolved.images, instance_type.requirements) == image
+        for offering in instance_type.offerings
         if offering.zone is not None and offering.reservation_id is None
     ]
-    usual = dry_run_type(image)
+    preferred = dry_run_type(image)
     ordered = sorted(
-        offers, key=lambda offering: (offering.kind != usual, offering.price, offering.kind)
+        offerings,
+        key=lambda offering: (
+            offering.instance_type != preferred,
+            offering.price,
+            offering.instance_type,
+        ),
     )
     return tuple(ordered[:1])

@@ -1,1 +1,1 @@
-"""User data: what a node boots with, by family of images."""
+"""User data: what a node boots with, by AMI family."""

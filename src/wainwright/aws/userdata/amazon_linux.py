@@ -1,20 +1,20 @@
-"""User data of Amazon Linux: MIME in several parts, of which cloud-init or nodeadm reads its own.
+"""User data of Amazon Linux: multipart MIME, of which cloud-init and nodeadm each read their parts.
 
 AL2: shell scripts, of which the last calls the image's bootstrap.sh.
 
-AL2023: a NodeConfig for nodeadm, and a script for what only the instance knows. The order at boot,
-which the script relies on: `nodeadm-config` reads the NodeConfig parts and writes the kubelet's
-configuration; then cloud-init runs the scripts; then `nodeadm-run` starts the kubelet. The script
-can therefore still say how many pods its node takes. It does so in a file of its own beside the one
-of nodeadm, where later files win (kubelet 1.29 and later; the directory is there because our
-NodeConfig always sets something), and which outlives a reboot. Older kubelets have the number
-changed in their only file. A drop-in for nodeadm itself would be ignored by images that know no
-such directory, and a script that runs before `nodeadm-config` would be overwritten. In the same way
-it says what memory the kubelet reserves, where the image would be wrong; such files are merged key
-by key, so that nothing else of `kubeReserved` is touched.
+AL2023: a NodeConfig for nodeadm, and a script for settings that depend on the instance type. The
+order at boot, which the script relies on: `nodeadm-config` reads the NodeConfig parts and writes
+the kubelet's configuration; then cloud-init runs the scripts; then `nodeadm-run` starts the
+kubelet. So the script can still set max-pods. It does so in a drop-in file of its own next to
+nodeadm's, where later files win (kubelet 1.29 and later; the directory exists because our
+NodeConfig always sets something), and which survives a reboot. With older kubelets the script
+changes the number in their only file. A drop-in for nodeadm itself would be ignored by images
+without such a directory, and a script that runs before `nodeadm-config` would be overwritten. In
+the same way the script sets the memory that the kubelet reserves, where the image would be wrong;
+drop-ins are merged key by key, so that the rest of `kubeReserved` is unchanged.
 
-What the user has written comes first. nodeadm merges NodeConfigs in order, so that ours wins where
-both speak, and the user's settings stay where we say nothing.
+The user's parts come first. nodeadm merges NodeConfigs in order, so that ours wins where both set a
+value, and the user's settings stay where ours has none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,11 +40,11 @@ CLOUD_INIT_TYPES: Final = {
     "#cloud-config": "text/cloud-config",
     "#cloud-boothook": "text/cloud-boothook",
 }
-"""Texts that cloud-init knows by how they begin."""
+"""Formats that cloud-init recognises by their first line."""
 
 
 class MimePart(msgspec.Struct, frozen=True):
-    """Headers and body, both as they are written: nothing is decoded on the way through."""
+    """Headers and body as written: nothing is decoded and encoded again."""
 
     headers: tuple[tuple[str, str], ...]
     body: str
@@ -52,12 +52,13 @@ class MimePart(msgspec.Struct, frozen=True):
 
 def mime_part(content_type: str, body: str) -> MimePart:
     charset = "us-ascii" if body.isascii() else "utf-8"
-    kind = f'{content_type}; charset="{charset}"' if content_type.startswith("text/") else ""
-    return MimePart((("Content-Type", kind or content_type),), body)
+    if content_type.startswith("text/"):
+        content_type = f'{content_type}; charset="{charset}"'
+    return MimePart((("Content-Type", content_type),), body)
 
 
 def script_part(body: str) -> MimePart:
-    """A part for cloud-init by how it begins; a text without a first line of its own is bash."""
+    """A part for cloud-init, by its first line; a text without a shebang is bash."""
     body = body.lstrip("\r\n")
     first = body.partition("\n")[0].strip()
     if first in CLOUD_INIT_TYPES:
@@ -71,7 +72,7 @@ def is_mime(text: str) -> bool:
 
 
 def parse_mime_parts(text: str) -> tuple[MimePart, ...]:
-    """The parts of a document that a user has written, nested ones one after the other."""
+    """The parts of a user's document, nested ones flattened."""
     message = message_from_string(text.lstrip())
     if message.get_content_maintype() == "multipart" and not message.is_multipart():
         raise InvalidInputError(
@@ -88,19 +89,19 @@ def _parse_part(message: Message) -> MimePart:
     return MimePart(headers or (("Content-Type", "text/plain"),), str(message.get_payload()))
 
 
-def mime_document(written: Iterable[MimePart]) -> str:
-    """All parts in one document; the boundary is one that no body can be mistaken for."""
-    every = tuple(written)
-    boundary = _choose_boundary(every)
+def mime_document(parts: Iterable[MimePart]) -> str:
+    """All parts in one document; the boundary occurs in no body."""
+    all_parts = tuple(parts)
+    boundary = _choose_boundary(all_parts)
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
-    for each in every:
+    for each in all_parts:
         headers = [f"{name}: {value}" for name, value in each.headers]
         lines += [f"--{boundary}", *headers, "", each.body]
     return "\n".join([*lines, f"--{boundary}--", ""])
 
 
-def _choose_boundary(every: tuple[MimePart, ...]) -> str:
-    lines = [line for each in every for line in each.body.splitlines()]
+def _choose_boundary(parts: tuple[MimePart, ...]) -> str:
+    lines = [line for each in parts for line in each.body.splitlines()]
     return next(
         name
         for name in _boundary_candidates()
@@ -118,17 +119,19 @@ def _boundary_candidates() -> Iterator[str]:
 
 BOOTSTRAP_SCRIPT: Final = "/etc/eks/bootstrap.sh"
 KUBE_RESERVED_FLAG: Final = "${kube_reserved:+ --kube-reserved=$kube_reserved}"
-"""After the flag of the class, whose other resources stay: of two such flags the kubelet takes
-both, and the later where they speak of the same resource."""
+"""Comes after the flag of the class, whose other resources stay: the kubelet merges two such flags,
+and for the same resource the later one wins."""
 
 
 def al2_user_data(bootstrap: BootstrapOptions) -> str:
-    return mime_document([*_al2_custom_parts(bootstrap.text), script_part(_al2_script(bootstrap))])
+    return mime_document(
+        [*_al2_custom_parts(bootstrap.custom_user_data), script_part(_al2_script(bootstrap))]
+    )
 
 
 def _al2_script(bootstrap: BootstrapOptions) -> str:
-    found = bootstrap.table
-    lookup = "" if found is None or found.uniform else shell_lookup(found)
+    table = bootstrap.max_pods_table
+    lookup = "" if table is None or table.is_uniform else shell_lookup(table)
     return f"#!/bin/bash\n{lookup}{' '.join(_al2_bootstrap_call(bootstrap))}\n"
 
 
@@ -140,24 +143,25 @@ def _al2_bootstrap_call(bootstrap: BootstrapOptions) -> Iterator[str]:
         yield f"--dns-cluster-ip {quote(','.join(bootstrap.dns_ips))}"
     if bootstrap.ip_family is IpFamily.IPV6:
         yield "--ip-family ipv6"
-        if bootstrap.cidr:
-            yield f"--service-ipv6-cidr {quote(bootstrap.cidr)}"
-    if bootstrap.stripes_disks:
+        if bootstrap.service_cidr:
+            yield f"--service-ipv6-cidr {quote(bootstrap.service_cidr)}"
+    if bootstrap.uses_raid0:
         yield "--local-disks raid0"
-    if bootstrap.table is not None:
-        # Else the script would write the number that its own list of interfaces gives.
+    if bootstrap.max_pods_table is not None:
+        # Otherwise bootstrap.sh sets max-pods from its own list of network interfaces.
         yield "--use-max-pods false"
     yield f"--kubelet-extra-args {_al2_kubelet_args(bootstrap)}"
 
 
 def _al2_kubelet_args(bootstrap: BootstrapOptions) -> str:
-    """One argument in single quotes, and after it, in double ones, what was looked up."""
-    said, found = kubelet_flags(bootstrap), bootstrap.table
-    if found is None:
-        return quote(said)
-    if found.uniform:
-        return quote(f"{said} --max-pods={found.otherwise}")
-    return f'{quote(said)}" --max-pods=$max_pods{KUBE_RESERVED_FLAG if found.reserves else ""}"'
+    """One argument in single quotes, followed by the looked-up values in double quotes."""
+    flags, table = kubelet_flags(bootstrap), bootstrap.max_pods_table
+    if table is None:
+        return quote(flags)
+    if table.is_uniform:
+        return quote(f"{flags} --max-pods={table.default_pods}")
+    reserved = KUBE_RESERVED_FLAG if table.has_kube_reserved else ""
+    return f'{quote(flags)}" --max-pods=$max_pods{reserved}"'
 
 
 def _al2_custom_parts(text: str) -> Iterator[MimePart]:
@@ -194,17 +198,18 @@ fi
 
 
 def al2023_user_data(bootstrap: BootstrapOptions) -> str:
-    written = [*_al2023_custom_parts(bootstrap.text)]
-    found = bootstrap.table
-    if found is not None and not found.uniform:
-        keep = SET_KUBE_RESERVED if found.reserves else ""
-        written.append(script_part(f"#!/bin/bash\n{shell_lookup(found)}{SET_MAX_PODS}{keep}"))
+    parts = [*_al2023_custom_parts(bootstrap.custom_user_data)]
+    table = bootstrap.max_pods_table
+    if table is not None and not table.is_uniform:
+        set_reserved = SET_KUBE_RESERVED if table.has_kube_reserved else ""
+        script = f"#!/bin/bash\n{shell_lookup(table)}{SET_MAX_PODS}{set_reserved}"
+        parts.append(script_part(script))
     config = yaml.safe_dump(node_config(bootstrap), width=10_000)
-    return mime_document([*written, mime_part(NODE_CONFIG_TYPE, config)])
+    return mime_document([*parts, mime_part(NODE_CONFIG_TYPE, config)])
 
 
 def node_config(bootstrap: BootstrapOptions) -> dict[str, Any]:
-    if not bootstrap.cidr:
+    if not bootstrap.service_cidr:
         raise InvalidInputError(
             "AL2023 must be told the cluster's service CIDR, and it is not known",
             "allow eks:DescribeCluster, or use another amiFamily",
@@ -214,11 +219,11 @@ def node_config(bootstrap: BootstrapOptions) -> dict[str, Any]:
             "name": bootstrap.cluster,
             "apiServerEndpoint": bootstrap.endpoint,
             "certificateAuthority": bootstrap.ca,
-            "cidr": bootstrap.cidr,
+            "cidr": bootstrap.service_cidr,
         },
         "kubelet": {"config": _kubelet_config(bootstrap), "flags": [_node_labels_flag(bootstrap)]},
     }
-    if bootstrap.stripes_disks:
+    if bootstrap.uses_raid0:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     return {"apiVersion": NODE_CONFIG_API_VERSION, "kind": NODE_CONFIG_KIND, "spec": spec}
 
@@ -228,8 +233,8 @@ def _kubelet_config(bootstrap: BootstrapOptions) -> dict[str, Any]:
         {"key": each.key, "effect": each.effect} | ({"value": each.value} if each.value else {})
         for each in bootstrap.node_taints
     ]
-    found = bootstrap.table
-    pods = {} if found is None else {"maxPods": found.otherwise}
+    table = bootstrap.max_pods_table
+    pods = {} if table is None else {"maxPods": table.default_pods}
     return bootstrap.kubelet_settings | pods | {"registerWithTaints": taints}
 
 
@@ -249,16 +254,16 @@ def _al2023_custom_parts(text: str) -> Iterator[MimePart]:
 
 
 def _node_configs(text: str) -> list[str]:
-    """The documents of a text that is nothing but NodeConfigs; none if it is anything else."""
+    """The documents of a text that consists of NodeConfigs only; empty if it is anything else."""
     try:
-        found = [each for each in yaml.safe_load_all(text) if each is not None]
-    except (yaml.YAMLError, ValueError):  # the latter for a date that is none
+        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+    except (yaml.YAMLError, ValueError):  # ValueError: an invalid date
         return []
-    if not all(isinstance(each, dict) and _is_node_config(each) for each in found):
+    if not all(isinstance(each, dict) and _is_node_config(each) for each in documents):
         return []
-    if len(found) == 1:
+    if len(documents) == 1:
         return [text]
-    return [yaml.safe_dump(each, width=10_000) for each in found]
+    return [yaml.safe_dump(each, width=10_000) for each in documents]
 
 
 def _is_node_config(value: dict[str, Any]) -> bool:

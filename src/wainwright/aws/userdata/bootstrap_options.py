@@ -1,8 +1,8 @@
-"""What user data is written from: cluster, labels, taints, kubelet settings, and max-pods by type.
+"""The input of user data: cluster, labels, taints, kubelet settings, and max-pods by type.
 
-The instance type that a fleet launches is known only when it boots, so that its user data carries
-max-pods for every type: launch templates need not multiply. In the scripts (AL2, AL2023: shell;
-Windows: PowerShell) the table lies between two markers, and is read at boot like this:
+The instance type that a fleet launches is known only at boot, so user data carries max-pods for
+every type: otherwise each max-pods value would need a launch template of its own. In the scripts
+(AL2, AL2023: shell; Windows: PowerShell) the table is between two markers, and is read at boot:
 
     # wain:max-pods begin
     c5.large=20=memory=475Mi
@@ -13,18 +13,18 @@ Windows: PowerShell) the table lies between two markers, and is read at boot lik
     # wain:max-pods end
 
 One line per pattern, `pattern=pods`. **The first line whose pattern matches the instance type
-counts.** A pattern is the name of a type, or holds a `*` for any letters, as in the shell (and in
-`fnmatch`): `*.large` is what most types of that size take, the types that differ stand before it,
-and the last line, `*`, is for an instance that cannot find out what it is. By sizes the whole
-catalog of an architecture takes less than 7 KB, and so a template does not depend on which of the
-types a launch happens to ask for. The type comes from the instance metadata service, with a session
-token (IMDSv2); an instance that cannot reach it takes the last line.
+applies.** A pattern is the name of a type, or has a `*` for any characters, as in the shell (and in
+`fnmatch`): `*.large` is the value of most types of that size, the types that differ come before it,
+and the last line, `*`, is for an instance that cannot determine its type. Grouped by sizes, the
+whole catalog of an architecture takes less than 7 KB, so a template does not depend on the instance
+types of a particular launch. The type comes from the instance metadata service, with a session
+token (IMDSv2); an instance that cannot reach it uses the last line.
 
-What stands behind a second `=` the kubelet must reserve, in the words of its own flag. An image
-computes that by a list of types that it brings along, and would be wrong where an InstanceType
-object says how many pods there are. (Shell only: Windows computes with the pods that it is told.)
+The part after a second `=` is what the kubelet must reserve, in the syntax of --kube-reserved. An
+image computes that from a list of types of its own, and would be wrong where an InstanceType object
+sets the number of pods. (Shell only: Windows images compute it from the max-pods that they get.)
 
-Where every type takes the same number there is no table: the number stands in the settings.
+If every type has the same number there is no table: the number is part of the settings.
 """
 
 import re
@@ -49,86 +49,94 @@ TABLE_END: Final = "# wain:max-pods end"
 ANY_TYPE: Final = "*"
 
 MaxPodsSetting: TypeAlias = tuple[int, str]
-"""Pods, and what is kept."""
+"""Max-pods, and the value of --kube-reserved."""
 
 
 class MaxPodsEntry(NamedTuple):
     pattern: str
     pods: int
-    reserved: str = ""
-    """What the kubelet is told to keep; mostly nothing."""
+    kube_reserved: str = ""
+    """The value of --kube-reserved; mostly empty."""
 
     def __str__(self) -> str:
-        said = f"{self.pattern}={self.pods}"
-        return f"{said}={self.reserved}" if self.reserved else said
+        line = f"{self.pattern}={self.pods}"
+        return f"{line}={self.kube_reserved}" if self.kube_reserved else line
 
 
 class MaxPodsTable(msgspec.Struct, frozen=True):
-    """Patterns of instance types with the pods each takes; the first that matches counts."""
+    """Patterns of instance types with their max-pods; the first match applies."""
 
     rows: tuple[MaxPodsEntry, ...]
 
     @property
-    def otherwise(self) -> int:
-        """For an instance that cannot find out its type."""
+    def default_pods(self) -> int:
+        """For an instance that cannot determine its type."""
         return self.rows[-1].pods
 
     @property
-    def uniform(self) -> bool:
-        """Whether every type takes the same, so that nothing needs to be looked up."""
+    def is_uniform(self) -> bool:
+        """Whether every type has the same value, so that no lookup is needed."""
         return len(self.rows) == 1
 
     @property
-    def reserves(self) -> bool:
-        """Whether some type is told what to keep."""
-        return any(row.reserved for row in self.rows)
+    def has_kube_reserved(self) -> bool:
+        """Whether some type has a --kube-reserved value."""
+        return any(row.kube_reserved for row in self.rows)
 
-    def of(self, instance_type: str) -> MaxPodsEntry:
+    def entry_for(self, instance_type: str) -> MaxPodsEntry:
         return next(row for row in self.rows if fnmatchcase(instance_type, row.pattern))
 
     @property
     def text(self) -> str:
-        """The lines between the markers, and the markers."""
+        """The lines, with the markers around them."""
         return "\n".join([TABLE_BEGIN, *map(str, self.rows), TABLE_END])
 
 
 def build_max_pods_table(
-    densities: Mapping[str, int],
+    max_pods_by_type: Mapping[str, int],
     max_pods: int | None = None,
-    reserved: Mapping[str, str] | None = None,
+    kube_reserved_by_type: Mapping[str, str] | None = None,
 ) -> MaxPodsTable | None:
-    """The table for these types; None where nobody has said anything about pods.
+    """The table for these types; None if neither the class nor a type sets max-pods.
 
-    Unknown types take what the class says, else the fewest that any type takes: pods that wait
-    for a place are better than pods without an address. They keep what their image reckons.
+    Unknown types get the value of the class, else the smallest of any type: pending pods are better
+    than pods without an IP address. Their image computes what the kubelet reserves.
     """
-    if max_pods is None and not densities:
+    if max_pods is None and not max_pods_by_type:
         return None
-    told = reserved or {}
-    sizes = _by_size({name: (pods, told.get(name, "")) for name, pods in densities.items()})
-    otherwise = (min(densities.values()) if max_pods is None else max_pods, "")
+    kube_reserved = kube_reserved_by_type or {}
+    settings = {
+        name: (pods, kube_reserved.get(name, "")) for name, pods in max_pods_by_type.items()
+    }
+    default = (min(max_pods_by_type.values()) if max_pods is None else max_pods, "")
     exact: list[MaxPodsEntry] = []
-    common: list[MaxPodsEntry] = []
-    for size, kin in sizes.items():
-        usual = _most_common(kin, otherwise) if size else otherwise
-        if usual != otherwise:
-            common.append(MaxPodsEntry(f"{ANY_TYPE}.{size}", *usual))
-        exact += [MaxPodsEntry(name, *said) for name, said in kin.items() if said != usual]
-    return MaxPodsTable((*sorted(exact), *sorted(common), MaxPodsEntry(ANY_TYPE, *otherwise)))
+    by_size: list[MaxPodsEntry] = []
+    for size, size_settings in _group_by_size(settings).items():
+        most_common = _most_common(size_settings, default) if size else default
+        if most_common != default:
+            by_size.append(MaxPodsEntry(f"{ANY_TYPE}.{size}", *most_common))
+        exact += [
+            MaxPodsEntry(name, *setting)
+            for name, setting in size_settings.items()
+            if setting != most_common
+        ]
+    return MaxPodsTable((*sorted(exact), *sorted(by_size), MaxPodsEntry(ANY_TYPE, *default)))
 
 
-def _by_size(said: Mapping[str, MaxPodsSetting]) -> dict[str, dict[str, MaxPodsSetting]]:
+def _group_by_size(
+    settings: Mapping[str, MaxPodsSetting],
+) -> dict[str, dict[str, MaxPodsSetting]]:
     sizes: dict[str, dict[str, MaxPodsSetting]] = defaultdict(dict)
-    for name, each in said.items():
-        sizes[name.rpartition(".")[2] if "." in name else ""][name] = each
+    for name, setting in settings.items():
+        sizes[name.rpartition(".")[2] if "." in name else ""][name] = setting
     return sizes
 
 
-def _most_common(kin: Mapping[str, MaxPodsSetting], otherwise: MaxPodsSetting) -> MaxPodsSetting:
-    """What the size is written with: what most of it take, unless that saves no line."""
-    counted = Counter(kin.values())
-    usual, times = min(counted.items(), key=lambda item: (-item[1], item[0]))
-    return usual if times > 1 else otherwise
+def _most_common(settings: Mapping[str, MaxPodsSetting], default: MaxPodsSetting) -> MaxPodsSetting:
+    """The setting of the size's line: the most common one, unless the line saves no other line."""
+    counts = Counter(settings.values())
+    setting, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    return setting if count > 1 else default
 
 
 SHELL_LOOKUP: Final = """\
@@ -169,7 +177,7 @@ def powershell_lookup(table: MaxPodsTable) -> str:
 
 
 RESTRICTED_LABEL_DOMAINS: Final = ("kubernetes.io", "k8s.io")
-"""Domains whose labels the API server takes from no kubelet; they come with the registration."""
+"""Domains whose labels a kubelet may not set; they are set at the registration of the node."""
 
 EVICTION_THRESHOLDS: Final = ("evictionHard", "evictionSoft")
 
@@ -180,62 +188,64 @@ class IpFamily(Enum):
 
 
 class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """What user data is written from. Equal values give equal bytes."""
+    """The input of user data. Equal values give equal bytes."""
 
     cluster: str
     endpoint: str
     ca: str
-    """The cluster's certificate authority, in base64 as EKS gives it."""
-    cidr: str = ""
-    """Of the cluster's services; only AL2023 must have it."""
+    """The cluster's certificate authority, in base64 as EKS returns it."""
+    service_cidr: str = ""
+    """The CIDR of services; required for AL2023 only."""
     dns_ip: str = ""
-    """Of the cluster's DNS, where the class names none; empty leaves it to the image."""
+    """Of the cluster's DNS, if the class sets no clusterDNS; empty leaves it to the image."""
     ip_family: IpFamily = IpFamily.IPV4
     kubelet: KubeletConfiguration = KubeletConfiguration()
-    """As the class has it; its maxPods is not looked at, `max_pods` is."""
+    """Of the class; its maxPods is ignored in favour of `max_pods`."""
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     instance_store: InstanceStorePolicy | None = None
-    text: str = ""
-    """The user's own."""
+    custom_user_data: str = ""
+    """spec.userData of the class."""
     max_pods: int | None = None
-    """What the class says; None leaves it to the densities, or else to the image."""
-    densities: Mapping[str, int] = {}
-    """The pods in force by instance type."""
-    reserved: Mapping[str, str] = {}
-    """What the kubelet must keep, as its flag takes it, by the types whose image would not know."""
+    """Of the class; None leaves it to `max_pods_by_type`, or else to the image."""
+    max_pods_by_type: Mapping[str, int] = {}
+    """The max-pods in force by instance type."""
+    kube_reserved_by_type: Mapping[str, str] = {}
+    """Values of --kube-reserved, for the types whose image would compute another value."""
 
     @cached_property
-    def table(self) -> MaxPodsTable | None:
-        return build_max_pods_table(self.densities, self.max_pods, self.reserved)
+    def max_pods_table(self) -> MaxPodsTable | None:
+        return build_max_pods_table(
+            self.max_pods_by_type, self.max_pods, self.kube_reserved_by_type
+        )
 
     @property
-    def stripes_disks(self) -> bool:
+    def uses_raid0(self) -> bool:
         return self.instance_store is InstanceStorePolicy.RAID0
 
     @property
     def node_labels(self) -> dict[str, str]:
-        """Those the kubelet may set, in order; and the one that says that taints come with it."""
-        found = {
+        """Labels that the kubelet may set, sorted; and the one that says that it sets taints."""
+        labels = {
             key: value
             for key, value in self.labels.items()
             if not _in_domain(key, RESTRICTED_LABEL_DOMAINS)
         }
-        for key, value in found.items():
+        for key, value in labels.items():
             _check_pattern("label key", key, LABEL_KEY_PATTERN)
             _check_pattern(f"value of the label {key}", value, LABEL_VALUE_PATTERN)
-        return dict(sorted((found | {DO_NOT_SYNC_TAINTS: "true"}).items()))
+        return dict(sorted((labels | {DO_NOT_SYNC_TAINTS: "true"}).items()))
 
     @property
     def node_taints(self) -> tuple[Taint, ...]:
-        """Each key and effect once, in order: a node with the same taint twice is refused."""
-        found: dict[tuple[str, str], Taint] = {}
+        """Each key and effect once, sorted: Kubernetes rejects a node with a duplicate taint."""
+        taints: dict[tuple[str, str], Taint] = {}
         for taint in (*self.taints, *self.startup_taints, UNREGISTERED_TAINT):
             _check_pattern("taint key", taint.key, LABEL_KEY_PATTERN)
             _check_pattern(f"value of the taint {taint.key}", taint.value, LABEL_VALUE_PATTERN)
-            found.setdefault((taint.key, taint.effect), taint)
-        return tuple(found[key] for key in sorted(found))
+            taints.setdefault((taint.key, taint.effect), taint)
+        return tuple(taints[key] for key in sorted(taints))
 
     @property
     def dns_ips(self) -> tuple[str, ...]:
@@ -243,21 +253,21 @@ class BootstrapOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def kubelet_settings(self) -> dict[str, Any]:
-        """What the class sets, spelt as in the kubelet's own configuration, maps in order."""
-        made: dict[str, Any] = msgspec.to_builtins(self.kubelet)
-        made.pop("maxPods", None)
+        """The class's settings by their name in KubeletConfiguration, with sorted keys."""
+        settings: dict[str, Any] = msgspec.to_builtins(self.kubelet)
+        settings.pop("maxPods", None)
         if self.dns_ips:
-            made["clusterDNS"] = list(self.dns_ips)
-        for name, value in made.items():
+            settings["clusterDNS"] = list(self.dns_ips)
+        for name, value in settings.items():
             if isinstance(value, dict):
-                made[name] = {
+                settings[name] = {
                     key: each for key, each in sorted(value.items()) if _is_set(name, each)
                 }
-        return dict(sorted(made.items()))
+        return dict(sorted(settings.items()))
 
 
 def _is_set(name: str, value: str) -> bool:
-    """An empty threshold sets nothing, as for the kubelet; on its command line it is an error."""
+    """An empty threshold sets nothing, as in the kubelet's file; as a flag it is an error."""
     return name not in EVICTION_THRESHOLDS or bool(value)
 
 
@@ -267,7 +277,7 @@ def _in_domain(key: str, domains: tuple[str, ...]) -> bool:
 
 
 def _check_pattern(what: str, text: str, pattern: str) -> None:
-    """What Kubernetes refuses would make an instance that never becomes a node."""
+    """An instance with labels or taints that Kubernetes rejects would never become a node."""
     if re.fullmatch(pattern, text) is None:
         raise InvalidInputError(f"Kubernetes accepts no {what} like {text!r}")
 
@@ -286,13 +296,13 @@ KUBELET_MAP_FLAGS: Final = {
     "evictionSoft": ("eviction-soft", "<"),
     "evictionSoftGracePeriod": ("eviction-soft-grace-period", "="),
 }
-"""Name of the flag, and what stands between key and value."""
+"""Name of the flag, and the separator between key and value."""
 
 UNQUOTABLE: Final = re.compile(r"""[\s'"`\\$,]""")
 
 
 def kubelet_flags(bootstrap: BootstrapOptions) -> str:
-    """All but max-pods. Lists are in double quotes, which the service manager takes off again."""
+    """All but max-pods. Lists are in double quotes, which the service manager removes."""
     return " ".join(_iter_flags(bootstrap))
 
 
@@ -301,12 +311,12 @@ def _iter_flags(bootstrap: BootstrapOptions) -> Iterator[str]:
     for field, name in KUBELET_FLAGS.items():
         if field in settings:
             yield f"--{name}={str(settings[field]).lower()}"
-    for field, (name, between) in KUBELET_MAP_FLAGS.items():
+    for field, (name, separator) in KUBELET_MAP_FLAGS.items():
         if settings.get(field):
             yield _list_flag(
                 name,
                 (
-                    f"{key}{between}{_flag_value(value)}"
+                    f"{key}{separator}{_flag_value(value)}"
                     for key, value in _map_items(settings, field)
                 ),
             )
@@ -328,7 +338,7 @@ def _list_flag(name: str, items: Iterator[str]) -> str:
 
 
 def _flag_value(value: str) -> str:
-    """The value, if it comes through two programs that split and unquote it on the way."""
+    """The value, if it survives two programs that split and unquote the command line."""
     if UNQUOTABLE.search(value):
         raise InvalidInputError(
             f"{value!r} cannot be written on the kubelet's command line",

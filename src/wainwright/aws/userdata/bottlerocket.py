@@ -1,8 +1,8 @@
 """User data of Bottlerocket: settings in TOML. The user's are the base, ours replace our keys.
 
-There are no scripts: nothing can be looked up at boot. A node is told the class's maxPods, or
-nothing, and computes it by its network interfaces then; types that would have to be told another
-number are not launched (`launchtemplate/template_configs.py`).
+There are no scripts: nothing can be looked up at boot. The settings have the class's maxPods, or
+none, and then the node computes it from its network interfaces; instance types that would need
+another number are not launched (`launchtemplate/template_configs.py`).
 """
 
 import json
@@ -19,20 +19,20 @@ BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
-    """The document; equal tables give equal text, whatever the order of their keys."""
+    """The document; equal tables give equal text, independent of the order of keys."""
     return "\n".join(_toml_lines(table, ())) + "\n"
 
 
 def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Values first: after the heading of a table within, they would belong to that table."""
+    """Values first: after the header of a nested table, they would belong to that table."""
     plain = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     if path and (plain or not tables):
         yield f"[{'.'.join(map(_toml_key, path))}]"
     for key, value in sorted(plain.items()):
         yield f"{_toml_key(key)} = {_toml_value(value)}"
-    for key, within in sorted(tables.items()):
-        yield from _toml_lines(within, (*path, key))
+    for key, nested in sorted(tables.items()):
+        yield from _toml_lines(nested, (*path, key))
 
 
 def _toml_key(text: str) -> str:
@@ -40,7 +40,7 @@ def _toml_key(text: str) -> str:
 
 
 def _toml_string(text: str) -> str:
-    """JSON's escapes are TOML's as well; only DEL, which JSON lets stand, is not."""
+    """JSON's escapes are valid TOML; only DEL, which JSON does not escape, must be in TOML."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -89,17 +89,17 @@ STRING_SETTING_NAMES: Final = {
     "imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
     "imageGCLowThresholdPercent": "image-gc-low-threshold-percent",
 }
-"""Numbers that Bottlerocket wants as text."""
+"""Numbers that Bottlerocket expects as strings."""
 
 
 def bottlerocket_user_data(bootstrap: BootstrapOptions) -> str:
-    document = _parse_custom_settings(bootstrap.text)
+    document = _parse_custom_settings(bootstrap.custom_user_data)
     settings = _ensure_table(document, "settings")
     kubernetes = _ensure_table(settings, "kubernetes")
     kubernetes |= _cluster_settings(bootstrap) | _kubelet_settings(bootstrap)
     kubernetes["node-labels"] = _ensure_table(kubernetes, "node-labels") | bootstrap.node_labels
     kubernetes["node-taints"] = _taint_settings(bootstrap)
-    if bootstrap.stripes_disks:
+    if bootstrap.uses_raid0:
         _ensure_table(settings, "bootstrap-commands")[INSTANCE_STORAGE_COMMAND] = (
             MOUNT_INSTANCE_STORAGE
         )
@@ -116,42 +116,42 @@ def _parse_custom_settings(text: str) -> dict[str, Any]:
         ) from error
 
 
-def _ensure_table(within: dict[str, Any], key: str) -> dict[str, Any]:
-    """The table under the key, made where it is missing."""
-    found = within.setdefault(key, {})
-    if not isinstance(found, dict):
-        raise InvalidInputError(f"expected {key} in the user data to be a table, found {found!r}")
-    return found
+def _ensure_table(document: dict[str, Any], key: str) -> dict[str, Any]:
+    """The table under the key, created if it is missing."""
+    table = document.setdefault(key, {})
+    if not isinstance(table, dict):
+        raise InvalidInputError(f"expected {key} in the user data to be a table, found {table!r}")
+    return table
 
 
 def _cluster_settings(bootstrap: BootstrapOptions) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "cluster-name": bootstrap.cluster,
         "api-server": bootstrap.endpoint,
         "cluster-certificate": bootstrap.ca,
     }
     if len(bootstrap.dns_ips) == 1:
-        made["cluster-dns-ip"] = bootstrap.dns_ips[0]
+        settings["cluster-dns-ip"] = bootstrap.dns_ips[0]
     elif bootstrap.dns_ips:
-        made["cluster-dns-ip"] = list(bootstrap.dns_ips)
-    return made
+        settings["cluster-dns-ip"] = list(bootstrap.dns_ips)
+    return settings
 
 
 def _kubelet_settings(bootstrap: BootstrapOptions) -> dict[str, Any]:
     settings = bootstrap.kubelet_settings
-    made = {
+    result = {
         name: settings[field] for field, name in KUBELET_SETTING_NAMES.items() if field in settings
     }
-    made |= {
+    result |= {
         name: str(settings[field])
         for field, name in STRING_SETTING_NAMES.items()
         if field in settings
     }
-    return made if bootstrap.max_pods is None else made | {"max-pods": bootstrap.max_pods}
+    return result if bootstrap.max_pods is None else result | {"max-pods": bootstrap.max_pods}
 
 
 def _taint_settings(bootstrap: BootstrapOptions) -> dict[str, list[str]]:
-    made: dict[str, list[str]] = {}
+    taints: dict[str, list[str]] = {}
     for each in bootstrap.node_taints:
-        made.setdefault(each.key, []).append(f"{each.value}:{each.effect}")
-    return made
+        taints.setdefault(each.key, []).append(f"{each.value}:{each.effect}")
+    return taints

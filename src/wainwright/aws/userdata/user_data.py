@@ -1,7 +1,7 @@
-"""User data for each family of images, checked against what EC2 takes.
+"""User data for each AMI family, checked against EC2's size limit.
 
-That of Windows is written here: PowerShell that calls the image's Start-EKSBootstrap.ps1, after
-the user's own lines.
+That of Windows is written here: PowerShell that calls the image's Start-EKSBootstrap.ps1 after
+the user's lines.
 """
 
 import re
@@ -29,15 +29,15 @@ BOOTSTRAP_FILE: Final = (
 
 
 def windows_user_data(bootstrap: BootstrapOptions) -> str:
-    lines, around = _split_custom_script(bootstrap.text)
-    found = bootstrap.table
-    lookup = "" if found is None or found.uniform else powershell_lookup(found)
+    lines, around = _split_custom_script(bootstrap.custom_user_data)
+    table = bootstrap.max_pods_table
+    lookup = "" if table is None or table.is_uniform else powershell_lookup(table)
     ours = f"{lookup}{BOOTSTRAP_FILE}\n{' '.join(_bootstrap_call(bootstrap))}\n"
     return f"<powershell>\n{lines}{ours}</powershell>\n{around}"
 
 
 def _split_custom_script(text: str) -> tuple[str, str]:
-    """The user's lines of PowerShell, with or without tags; and what stands beside such tags."""
+    """The user's lines of PowerShell, with or without tags; and the text around the tags."""
     inside = POWERSHELL_BLOCK.findall(text) or [text]
     around = POWERSHELL_BLOCK.sub("", text).strip() if POWERSHELL_BLOCK.search(text) else ""
     lines = [each.strip("\r\n") for each in inside if each.strip()]
@@ -49,18 +49,18 @@ def _bootstrap_call(bootstrap: BootstrapOptions) -> Iterator[str]:
     yield f"-EKSClusterName {_powershell_quote(bootstrap.cluster)}"
     yield f"-APIServerEndpoint {_powershell_quote(bootstrap.endpoint)}"
     yield f"-Base64ClusterCA {_powershell_quote(bootstrap.ca)}"
-    if bootstrap.dns_ips:  # the script takes one only
+    if bootstrap.dns_ips:  # the script accepts only one
         yield f"-DNSClusterIP {_powershell_quote(bootstrap.dns_ips[0])}"
     yield f"-KubeletExtraArgs {_kubelet_args(bootstrap)}"
 
 
 def _kubelet_args(bootstrap: BootstrapOptions) -> str:
-    said, found = kubelet_flags(bootstrap), bootstrap.table
-    if found is None:
-        return _powershell_quote(said)
-    if found.uniform:
-        return _powershell_quote(f"{said} --max-pods={found.otherwise}")
-    return f'({_powershell_quote(said)} + " --max-pods=$MaxPods")'
+    flags, table = kubelet_flags(bootstrap), bootstrap.max_pods_table
+    if table is None:
+        return _powershell_quote(flags)
+    if table.is_uniform:
+        return _powershell_quote(f"{flags} --max-pods={table.default_pods}")
+    return f'({_powershell_quote(flags)} + " --max-pods=$MaxPods")'
 
 
 def _powershell_quote(text: str) -> str:
@@ -68,13 +68,13 @@ def _powershell_quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-USER_DATA_LIMIT: Final = 16_384
-"""Bytes, before they are encoded in base64."""
-USER_DATA_WARNING_SIZE: Final = USER_DATA_LIMIT * 9 // 10
+MAX_USER_DATA_BYTES: Final = 16_384
+"""EC2's limit, before base64 encoding."""
+USER_DATA_WARNING_SIZE: Final = MAX_USER_DATA_BYTES * 9 // 10
 
 
 class UserDataTooLarge(InvalidInputError):
-    """User data that EC2 would refuse."""
+    """User data above EC2's limit."""
 
 
 class UserData(msgspec.Struct, frozen=True):
@@ -94,12 +94,13 @@ class UserData(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[str, ...]:
         if self.size < USER_DATA_WARNING_SIZE:
             return ()
-        return (f"user data takes {self.size:,} of the {USER_DATA_LIMIT:,} bytes that EC2 allows",)
+        limit = MAX_USER_DATA_BYTES
+        return (f"user data takes {self.size:,} of the {limit:,} bytes that EC2 allows",)
 
 
 def _custom_user_data(bootstrap: BootstrapOptions) -> str:
-    """The user's text as it is: whoever brings the image knows how it boots."""
-    return bootstrap.text
+    """The user's text unchanged: how a custom image boots is not known here."""
+    return bootstrap.custom_user_data
 
 
 USER_DATA_BUILDERS: Final[Mapping[AmiFamily, Callable[[BootstrapOptions], str]]] = {
@@ -115,16 +116,17 @@ MAX_PODS_LOOKUP_FAMILIES: Final = frozenset(USER_DATA_BUILDERS) - {
     AmiFamily.BOTTLEROCKET,
     AmiFamily.CUSTOM,
 }
-"""Families whose instances find the pods they take in a table; the others are told one number."""
+"""Families whose instances look up max-pods in a table; the others get a single number."""
 
 
 def build_user_data(family: AmiFamily, bootstrap: BootstrapOptions) -> UserData:
-    """What an instance of the family boots with; UserDataTooLarge where EC2 would not take it."""
-    made = UserData(USER_DATA_BUILDERS[family](bootstrap))
-    if made.size > USER_DATA_LIMIT:
+    """The user data of an instance of the family; UserDataTooLarge above EC2's limit."""
+    user_data = UserData(USER_DATA_BUILDERS[family](bootstrap))
+    if user_data.size > MAX_USER_DATA_BYTES:
         raise UserDataTooLarge(
-            f"user data would take {made.size:,} bytes, and EC2 allows {USER_DATA_LIMIT:,}; "
-            f"{len(bootstrap.text.encode()):,} of them are the class's own userData",
+            f"user data would take {user_data.size:,} bytes, and EC2 allows "
+            f"{MAX_USER_DATA_BYTES:,}; {len(bootstrap.custom_user_data.encode()):,} of them are "
+            "the class's own userData",
             "shorten userData in the EC2NodeClass, for example by fetching scripts from S3",
         )
-    return made
+    return user_data

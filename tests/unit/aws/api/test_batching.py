@@ -1,4 +1,4 @@
-"""Batches and the TTL cache: when, for how long, and that everybody gets their own result."""
+"""Batches and the TTL cache: when, for how long, and that every caller gets its own result."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ from wainwright.clock import VirtualClock
 from wainwright.errors import AwsError, WainError
 from wainwright.metrics import BATCH_SIZE, BATCH_TIME, MetricsRegistry
 
-SHORT = BatchWindow(idle=0.1, longest=1.0, most=5)
+SHORT = BatchWindow(idle_timeout=0.1, max_wait=1.0, max_size=5)
 LOST = AwsError("ConnectionFailed", "no answer", 0)
 
 
 class Executor:
-    """Doubles numbers, and writes down when it was asked which."""
+    """Doubles numbers, and records the time and content of each batch."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
@@ -48,54 +48,62 @@ async def later(clock: VirtualClock, seconds: float, batcher: Batcher[int, int],
 def run(
     moments: Sequence[tuple[float, int]], window: BatchWindow = SHORT
 ) -> tuple[list[tuple[float, list[int]]], list[int]]:
-    """Requests at their moments; the batches that were made, and the results in their order."""
+    """Sends requests at given times; returns the batches, and the results in order."""
 
     async def main(clock: VirtualClock) -> tuple[list[tuple[float, list[int]]], list[int]]:
         execute = Executor(clock)
         batcher: Batcher[int, int] = Batcher(clock, window, execute)
-        asked = [later(clock, moment, batcher, request) for moment, request in moments]
-        results = await asyncio.gather(*asked)
+        calls = [later(clock, moment, batcher, request) for moment, request in moments]
+        results = await asyncio.gather(*calls)
         return execute.batches, results
 
     return run_in_virtual_time(main)
 
 
-def test_what_comes_together_goes_together() -> None:
+def test_simultaneous_requests_share_a_batch() -> None:
     batches, results = run([(0, 1), (0.05, 2), (0.14, 3)])
     assert batches == [(0.24, [1, 2, 3])]
     assert results == [2, 4, 6]
 
 
-def test_what_comes_too_late_goes_alone() -> None:
+def test_a_late_request_starts_another_batch() -> None:
     assert run([(0, 1), (0.2, 2)])[0] == [(0.1, [1]), (0.3, [2])]
 
 
 def test_a_batch_does_not_wait_for_ever() -> None:
     batches, _ = run(
-        [(n * 0.09, n) for n in range(20)], BatchWindow(idle=0.1, longest=1.0, most=50)
+        [(n * 0.09, n) for n in range(20)], BatchWindow(idle_timeout=0.1, max_wait=1.0, max_size=50)
     )
     assert batches[0] == (1.0, list(range(12)))
 
 
-def test_a_full_batch_goes_at_once() -> None:
+def test_a_full_batch_is_executed_at_once() -> None:
     batches, _ = run([(0, n) for n in range(7)])
     assert batches == [(0, [0, 1, 2, 3, 4]), (0.1, [5, 6])]
 
 
 def test_the_windows_are_those_of_the_provider() -> None:
-    assert (CREATE_FLEET_WINDOW.idle, CREATE_FLEET_WINDOW.longest, CREATE_FLEET_WINDOW.most) == (
+    assert (
+        CREATE_FLEET_WINDOW.idle_timeout,
+        CREATE_FLEET_WINDOW.max_wait,
+        CREATE_FLEET_WINDOW.max_size,
+    ) == (
         0.035,
         1.0,
         1000,
     )
-    assert (INSTANCE_ID_WINDOW.idle, INSTANCE_ID_WINDOW.longest, INSTANCE_ID_WINDOW.most) == (
+    assert (
+        INSTANCE_ID_WINDOW.idle_timeout,
+        INSTANCE_ID_WINDOW.max_wait,
+        INSTANCE_ID_WINDOW.max_size,
+    ) == (
         0.1,
         1.0,
         500,
     )
 
 
-def test_requests_that_differ_are_kept_apart() -> None:
+def test_requests_with_different_keys_are_in_different_batches() -> None:
     async def main(clock: VirtualClock) -> list[list[int]]:
         execute = Executor(clock)
         batcher: Batcher[int, int] = Batcher(clock, SHORT, execute, key=lambda one: one % 2)
@@ -110,43 +118,43 @@ def test_requests_that_differ_are_kept_apart() -> None:
         st.tuples(st.floats(min_value=0, max_value=3), st.integers(0, 99)), min_size=1, max_size=40
     )
 )
-def test_everybody_gets_their_own_result_and_no_batch_breaks_its_limits(
+def test_every_caller_gets_its_own_result_and_no_batch_exceeds_its_limits(
     moments: list[tuple[float, int]],
 ) -> None:
     batches, results = run(moments)
     assert results == [2 * request for _, request in moments]
     assert sum(len(requests) for _, requests in batches) == len(moments)
-    assert all(1 <= len(requests) <= SHORT.most for _, requests in batches)
-    assert len(batches) >= len(moments) / SHORT.most
+    assert all(1 <= len(requests) <= SHORT.max_size for _, requests in batches)
+    assert len(batches) >= len(moments) / SHORT.max_size
 
 
-def test_an_error_goes_to_all() -> None:
+def test_an_error_is_raised_for_all_requests() -> None:
     async def main(clock: VirtualClock) -> list[object]:
         execute = Executor(clock)
         execute.bad = {2}
         batcher: Batcher[int, int] = Batcher(clock, SHORT, execute)
-        asked = (batcher.add(one) for one in (1, 2, 3))
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        calls = (batcher.add(one) for one in (1, 2, 3))
+        values = await asyncio.gather(*calls, return_exceptions=True)
         assert len(execute.batches) == 1
-        return [type(each) for each in found]
+        return [type(each) for each in values]
 
     assert run_in_virtual_time(main) == [AwsError] * 3
 
 
-def test_where_it_may_be_repeated_a_bad_one_does_not_spoil_the_others() -> None:
+def test_with_individual_retries_a_bad_request_does_not_fail_the_others() -> None:
     async def main(clock: VirtualClock) -> list[object]:
         execute = Executor(clock)
         execute.bad = {2}
-        batcher: Batcher[int, int] = Batcher(clock, SHORT, execute, alone=True)
-        asked = (batcher.add(one) for one in (1, 2, 3))
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        batcher: Batcher[int, int] = Batcher(clock, SHORT, execute, retry_individually=True)
+        calls = (batcher.add(one) for one in (1, 2, 3))
+        values = await asyncio.gather(*calls, return_exceptions=True)
         assert [requests for _, requests in execute.batches] == [[1, 2, 3], [1], [2], [3]]
-        return [each if isinstance(each, int) else type(each) for each in found]
+        return [each if isinstance(each, int) else type(each) for each in values]
 
     assert run_in_virtual_time(main) == [2, AwsError, 6]
 
 
-def test_an_error_among_the_results_is_for_one() -> None:
+def test_an_error_among_the_results_is_raised_for_its_request() -> None:
     async def main(clock: VirtualClock) -> list[object]:
         async def execute(requests: Sequence[int]) -> list[int | WainError]:
             return [LOST if one == 2 else one for one in requests]
@@ -160,7 +168,7 @@ def test_an_error_among_the_results_is_for_one() -> None:
 
 
 @pytest.mark.parametrize("results", [[], [1, 2, 3]])
-def test_an_executor_that_miscounts_leaves_nobody_waiting(results: list[int]) -> None:
+def test_a_wrong_number_of_results_is_raised_for_all_callers(results: list[int]) -> None:
     async def main(clock: VirtualClock) -> None:
         async def execute(requests: Sequence[int]) -> list[int]:
             del requests
@@ -173,19 +181,19 @@ def test_an_executor_that_miscounts_leaves_nobody_waiting(results: list[int]) ->
     run_in_virtual_time(main)
 
 
-def test_a_bug_in_the_executor_reaches_those_who_wait() -> None:
+def test_a_bug_in_the_executor_is_raised_for_all_callers() -> None:
     async def main(clock: VirtualClock) -> None:
         async def execute(requests: Sequence[int]) -> list[int]:
             return [1 // (one - 1) for one in requests]
 
-        batcher: Batcher[int, int] = Batcher(clock, SHORT, execute, alone=True)
+        batcher: Batcher[int, int] = Batcher(clock, SHORT, execute, retry_individually=True)
         with pytest.raises(ZeroDivisionError):
             await batcher.add(1)
 
     run_in_virtual_time(main)
 
 
-def test_nothing_is_done_for_those_who_left() -> None:
+def test_requests_of_cancelled_callers_are_not_executed() -> None:
     async def main(clock: VirtualClock) -> list[tuple[float, list[int]]]:
         execute = Executor(clock)
         batcher: Batcher[int, int] = Batcher(clock, SHORT, execute)
@@ -203,11 +211,11 @@ def test_nothing_is_done_for_those_who_left() -> None:
     assert run_in_virtual_time(main) == [(0.1, [2])]
 
 
-def test_batches_are_measured() -> None:
+def test_batch_size_and_time_are_recorded() -> None:
     async def main(clock: VirtualClock) -> tuple[int, float, float]:
         metrics = MetricsRegistry()
         batcher: Batcher[int, int] = Batcher(
-            clock, SHORT, Executor(clock), watch=batch_metrics(metrics, "doubles")
+            clock, SHORT, Executor(clock), on_executed=batch_metrics(metrics, "doubles")
         )
         await asyncio.gather(*(batcher.add(one) for one in range(3)))
         sizes = metrics.distribution(BATCH_SIZE, batcher_name="doubles")
@@ -217,48 +225,48 @@ def test_batches_are_measured() -> None:
     assert run_in_virtual_time(main) == (1, 3, 0.1)
 
 
-class Oracle:
-    """Counts up; every answer takes a second."""
+class CountingSource:
+    """Returns the number of its calls; every call takes a second."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.asked = 0
+        self.calls = 0
         self.fails = False
 
     async def __call__(self) -> int:
-        self.asked += 1
+        self.calls += 1
         await self.clock.sleep(1)
         if self.fails:
             raise AwsError("InternalError", "broken", 500)
-        return self.asked
+        return self.calls
 
 
-def test_an_answer_holds_until_its_time_is_over() -> None:
+def test_a_value_is_cached_until_it_expires() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        oracle, known = Oracle(clock), TtlCache[int](clock, 60)
-        found = [await known.get("a", oracle)]
+        source, cache = CountingSource(clock), TtlCache[int](clock, 60)
+        values = [await cache.get("a", source)]
         await clock.sleep(59)
-        found.append(await known.get("a", oracle))
+        values.append(await cache.get("a", source))
         await clock.sleep(2)
-        return [*found, await known.get("a", oracle), await known.get("b", oracle)]
+        return [*values, await cache.get("a", source), await cache.get("b", source)]
 
     assert run_in_virtual_time(main) == [1, 1, 2, 3]
 
 
-def test_those_who_ask_together_wait_for_one_answer() -> None:
+def test_concurrent_callers_share_one_fetch() -> None:
     async def main(clock: VirtualClock) -> tuple[list[int], int]:
-        oracle, known = Oracle(clock), TtlCache[int](clock, 60)
-        found = await asyncio.gather(*(known.get("a", oracle) for _ in range(5)))
-        return found, oracle.asked
+        source, cache = CountingSource(clock), TtlCache[int](clock, 60)
+        values = await asyncio.gather(*(cache.get("a", source) for _ in range(5)))
+        return values, source.calls
 
     assert run_in_virtual_time(main) == ([1] * 5, 1)
 
 
-def test_who_leaves_does_not_take_the_answer_along() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_fetch() -> None:
     async def main(clock: VirtualClock) -> int:
-        oracle, known = Oracle(clock), TtlCache[int](clock, 60)
-        first = asyncio.ensure_future(known.get("a", oracle))
-        second = asyncio.ensure_future(known.get("a", oracle))
+        source, cache = CountingSource(clock), TtlCache[int](clock, 60)
+        first = asyncio.ensure_future(cache.get("a", source))
+        second = asyncio.ensure_future(cache.get("a", source))
         await clock.sleep(0.5)
         first.cancel()
         return await second
@@ -266,40 +274,38 @@ def test_who_leaves_does_not_take_the_answer_along() -> None:
     assert run_in_virtual_time(main) == 1
 
 
-def test_a_failure_is_not_remembered() -> None:
+def test_a_failure_is_not_cached() -> None:
     async def main(clock: VirtualClock) -> int:
-        oracle, known = Oracle(clock), TtlCache[int](clock, 60)
-        oracle.fails = True
+        source, cache = CountingSource(clock), TtlCache[int](clock, 60)
+        source.fails = True
         with pytest.raises(AwsError):
-            await known.get("a", oracle)
-        oracle.fails = False
-        return await known.get("a", oracle)
+            await cache.get("a", source)
+        source.fails = False
+        return await cache.get("a", source)
 
     assert run_in_virtual_time(main) == 2
 
 
-def test_what_is_forgotten_is_asked_again() -> None:
-    async def main(clock: VirtualClock) -> list[int | None]:
-        oracle, known = Oracle(clock), TtlCache[int](clock, 60)
-        await known.get("a", oracle)
-        found = [known.known("a")]
-        known.forget("a")
-        found.append(known.known("a"))
-        await known.get("b", oracle)
-        known.clear()
-        return [*found, known.known("b"), await known.get("a", oracle)]
-
-    assert run_in_virtual_time(main) == [1, None, None, 3]
-
-
-def test_how_long_may_hang_on_the_answer_and_asking_does_not_prolong_it() -> None:
+def test_a_dropped_value_is_fetched_again() -> None:
     async def main(clock: VirtualClock) -> list[int]:
-        oracle = Oracle(clock)
-        known = TtlCache[int](clock, lambda value: 10 if value == 1 else 100)
-        found = []
+        source, cache = CountingSource(clock), TtlCache[int](clock, 60)
+        values = [await cache.get("a", source), await cache.get("b", source)]
+        cache.forget("a")
+        values += [await cache.get("a", source), await cache.get("b", source)]
+        cache.clear()
+        return [*values, await cache.get("a", source), await cache.get("b", source)]
+
+    assert run_in_virtual_time(main) == [1, 2, 3, 2, 4, 5]
+
+
+def test_the_ttl_may_depend_on_the_value_and_reads_do_not_extend_it() -> None:
+    async def main(clock: VirtualClock) -> list[int]:
+        source = CountingSource(clock)
+        cache = TtlCache[int](clock, lambda value: 10 if value == 1 else 100)
+        values = []
         for _ in range(16):
-            found.append(await known.get("a", oracle))
+            values.append(await cache.get("a", source))
             await clock.sleep(8)
-        return [found.count(value) for value in (1, 2, 3)]
+        return [values.count(value) for value in (1, 2, 3)]
 
     assert run_in_virtual_time(main) == [2, 13, 1]

@@ -1,4 +1,4 @@
-"""boto3 behind the seam, against a small server that answers as AWS does, or not at all."""
+"""boto3 behind the seam, against a small server that responds as AWS does, or not at all."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ class Handler(BaseHTTPRequestHandler):
     status: ClassVar[int] = 200
     body: ClassVar[str] = ""
     hangs_up: ClassVar[bool] = False
-    asked: ClassVar[list[str]] = []
+    received: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
-        type(self).asked.append(self.rfile.read(length).decode())
+        type(self).received.append(self.rfile.read(length).decode())
         if self.hangs_up:
             self.close_connection = True
             return
@@ -54,12 +54,14 @@ class Aws:
     def says(self, status: int, body: str) -> None:
         self.handler.status, self.handler.body = status, body
 
-    def ask(self, operation: str = "DescribeAvailabilityZones", **params: Any) -> dict[str, Any]:
+    def call_api(
+        self, operation: str = "DescribeAvailabilityZones", **params: Any
+    ) -> dict[str, Any]:
         return asyncio.run(self.boto.call("ec2", operation, params))
 
     def refusal(self) -> tuple[str, int]:
         with pytest.raises(AwsError) as raised:
-            self.ask()
+            self.call_api()
         return raised.value.code, raised.value.status
 
 
@@ -86,31 +88,31 @@ def server() -> Iterator[Aws]:
 
 @pytest.fixture
 def aws(server: Aws) -> Aws:
-    """The same server and client for all, as boto takes its time to read the description of EC2."""
-    server.handler.asked = []
+    """One server and client for all tests: boto takes long to load the service model of EC2."""
+    server.handler.received = []
     server.handler.hangs_up = False
     server.says(200, ZONES)
     return server
 
 
-def test_an_answer_comes_as_boto_gives_it_without_its_wrapping(aws: Aws) -> None:
+def test_a_response_is_returned_without_its_metadata(aws: Aws) -> None:
     aws.says(200, ZONES)
-    answer = aws.ask(ZoneNames=["us-east-1a"])
+    answer = aws.call_api(ZoneNames=["us-east-1a"])
     assert answer == {"AvailabilityZones": [{"ZoneName": "us-east-1a"}]}
-    assert "Action=DescribeAvailabilityZones" in aws.handler.asked[0]
-    assert "ZoneName.1=us-east-1a" in aws.handler.asked[0]
+    assert "Action=DescribeAvailabilityZones" in aws.handler.received[0]
+    assert "ZoneName.1=us-east-1a" in aws.handler.received[0]
 
 
-def test_a_refusal_has_its_code_and_status_and_is_not_retried(aws: Aws) -> None:
+def test_an_error_has_its_code_and_status_and_is_not_retried(aws: Aws) -> None:
     aws.says(503, THROTTLED)
     assert aws.refusal() == ("RequestLimitExceeded", 503)
-    assert len(aws.handler.asked) == 1
+    assert len(aws.handler.received) == 1
 
 
 @pytest.mark.parametrize(
     ("status", "expected"), [(200, ("ConnectionFailed", 0)), (500, ("500", 500))]
 )
-def test_a_page_in_place_of_an_answer_may_hide_that_it_was_done(
+def test_an_unparsable_response_counts_as_no_response(
     aws: Aws, status: int, expected: tuple[str, int]
 ) -> None:
     aws.says(status, HTML)
@@ -118,13 +120,13 @@ def test_a_page_in_place_of_an_answer_may_hide_that_it_was_done(
     assert classify_failure(AwsError(expected[0], "", expected[1])) is FailureKind.UNKNOWN
 
 
-def test_a_connection_that_breaks_is_no_answer(aws: Aws) -> None:
+def test_a_broken_connection_is_no_response(aws: Aws) -> None:
     aws.handler.hangs_up = True
     assert aws.refusal() == ("ConnectionFailed", 0)
-    assert len(aws.handler.asked) == 1
+    assert len(aws.handler.received) == 1
 
 
-def test_nobody_there_is_no_answer() -> None:
+def test_a_refused_connection_is_no_response() -> None:
     boto = BotoSeam("us-east-1", "http://127.0.0.1:1")
     with pytest.raises(AwsError) as raised:
         asyncio.run(boto.call("sqs", "ListQueues", {}))
@@ -132,7 +134,7 @@ def test_nobody_there_is_no_answer() -> None:
     assert (raised.value.code, raised.value.status) == ("ConnectionFailed", 0)
 
 
-def test_without_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
@@ -144,7 +146,7 @@ def test_without_credentials_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     assert (raised.value.code, raised.value.status) == ("NoCredentials", 401)
 
 
-def test_calls_run_beside_each_other(aws: Aws) -> None:
+def test_calls_run_concurrently(aws: Aws) -> None:
     aws.says(200, ZONES)
 
     async def both() -> list[dict[str, Any]]:
@@ -164,7 +166,7 @@ def test_calls_run_beside_each_other(aws: Aws) -> None:
         ("sa-east-1", "us-east-1"),
     ],
 )
-def test_the_price_list_is_asked_where_it_is_served(region: str, expected: str) -> None:
+def test_the_price_list_is_called_in_a_region_that_serves_it(region: str, expected: str) -> None:
     boto = BotoSeam(region)
     assert boto.region_of("pricing") == expected
     assert boto.region_of("ec2") == region

@@ -1,4 +1,4 @@
-"""What AWS says and what it means: one error of ours for every code."""
+"""Error codes of AWS: one CloudProviderError for every code."""
 
 import pytest
 
@@ -52,10 +52,10 @@ def test_every_code_has_one_meaning(code: str, status: int, kind: type[CloudProv
     assert type(found) is kind
     assert found.reason == code
     assert found.message == f"launching web-1: {code}: so it is"
-    assert found.what_next
+    assert found.consequence
 
 
-def test_who_must_do_something_is_told_what() -> None:
+def test_errors_that_need_action_have_a_remedy() -> None:
     silent = {
         code
         for code, found in ERROR_MEANINGS.items()
@@ -68,12 +68,12 @@ def test_who_must_do_something_is_told_what() -> None:
     )
 
 
-def test_a_profile_that_ec2_has_not_heard_of_is_no_refusal() -> None:
+def test_a_propagating_instance_profile_is_a_temporary_error() -> None:
     error = AwsError("InvalidParameterValue", "Invalid IAM Instance Profile name")
     assert type(to_cloud_error(error, "launching web-1")) is TemporarilyUnavailableError
 
 
-def test_what_users_wrote_is_refused_with_their_hint() -> None:
+def test_invalid_input_is_rejected_with_its_hint() -> None:
     found = to_cloud_error(
         InvalidInputError("userData is too large", "shorten it"), "launching web-1"
     )
@@ -97,13 +97,13 @@ SHORTAGES = [
 
 
 @pytest.mark.parametrize(("codes", "kind"), SHORTAGES)
-def test_there_is_no_capacity_only_where_every_pool_ran_out(
+def test_insufficient_capacity_only_if_every_offering_ran_out(
     codes: tuple[str, ...], kind: type[CloudProviderError]
 ) -> None:
     assert type(fleet_shortfall_error(errors(*codes), "launching web-1")) is kind
 
 
-def test_errors_are_told_once_each() -> None:
+def test_each_error_code_is_summarized_once() -> None:
     found = fleet_shortfall_error(errors(SHORT, SHORT, SHORT, "Unsupported"), "launching web-1")
     assert found.message == (
         f"launching web-1: {SHORT}: about {SHORT} (and 2 more); Unsupported: about Unsupported"

@@ -1,4 +1,4 @@
-"""Middleware: rate limits, retries of what does no harm, and metrics of every attempt."""
+"""Middleware: rate limits, retries of safe calls, and metrics of every attempt."""
 
 import asyncio
 from itertools import pairwise
@@ -44,27 +44,27 @@ RATES = {
 }
 
 
-class Noting:
-    """Writes down who came when."""
+class TimedSeam:
+    """Records the time of every call."""
 
     def __init__(self, clock: VirtualClock, error: AwsError | None = None) -> None:
         self.clock = clock
-        self.begun = clock.now()
+        self.started = clock.now()
         self.error = error
         self.seen: list[tuple[float, str]] = []
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
         del service, operation
-        self.seen.append((round(self.clock.now() - self.begun, 2), str(params.get("who", ""))))
+        self.seen.append((round(self.clock.now() - self.started, 2), str(params.get("who", ""))))
         if self.error is not None:
             error, self.error = self.error, None
             raise error
         return {}
 
 
-def test_a_burst_goes_at_once_and_the_rest_in_turn() -> None:
+def test_a_burst_is_not_delayed_and_the_rest_is_spread_out() -> None:
     async def main(clock: VirtualClock) -> list[tuple[float, str]]:
-        seam = Noting(clock)
+        seam = TimedSeam(clock)
         paced = RateLimitedSeam(seam, clock, MetricsRegistry(), RATES)
         await asyncio.gather(*(paced.call("ec2", "CreateTags", {"who": n}) for n in range(6)))
         return seam.seen
@@ -81,7 +81,7 @@ def test_a_burst_goes_at_once_and_the_rest_in_turn() -> None:
 
 def test_operations_do_not_wait_for_each_other() -> None:
     async def main(clock: VirtualClock) -> list[tuple[float, str]]:
-        seam = Noting(clock)
+        seam = TimedSeam(clock)
         paced = RateLimitedSeam(seam, clock, MetricsRegistry(), RATES)
         tags = [paced.call("ec2", "CreateTags", {}) for _ in range(9)]
         waiting = asyncio.gather(*tags)
@@ -93,9 +93,9 @@ def test_operations_do_not_wait_for_each_other() -> None:
     assert run_in_virtual_time(main) == [(0, "other"), (0, "unpaced")]
 
 
-def test_a_refusal_empties_the_bucket() -> None:
+def test_throttling_drains_the_bucket() -> None:
     async def main(clock: VirtualClock) -> list[float]:
-        seam = Noting(clock, AwsError("RequestLimitExceeded", "slower", 503))
+        seam = TimedSeam(clock, AwsError("RequestLimitExceeded", "slower", 503))
         paced = RateLimitedSeam(seam, clock, MetricsRegistry(), RATES)
         results = [paced.call("ec2", "CreateTags", {})]
         assert isinstance((await asyncio.gather(*results, return_exceptions=True))[0], AwsError)
@@ -105,9 +105,9 @@ def test_a_refusal_empties_the_bucket() -> None:
     assert run_in_virtual_time(main) == [0, 0.5, 1.0]
 
 
-def test_another_error_does_not() -> None:
+def test_other_errors_do_not_drain_the_bucket() -> None:
     async def main(clock: VirtualClock) -> list[float]:
-        seam = Noting(clock, AwsError("InvalidInstanceID.NotFound", "no such instance"))
+        seam = TimedSeam(clock, AwsError("InvalidInstanceID.NotFound", "no such instance"))
         paced = RateLimitedSeam(seam, clock, MetricsRegistry(), RATES)
         calls = [paced.call("ec2", "CreateTags", {}) for _ in range(3)]
         await asyncio.gather(*calls, return_exceptions=True)
@@ -116,10 +116,10 @@ def test_another_error_does_not() -> None:
     assert run_in_virtual_time(main) == [0, 0, 0]
 
 
-def test_waiting_is_measured() -> None:
+def test_rate_limit_waits_are_recorded() -> None:
     async def main(clock: VirtualClock) -> float:
         metrics = MetricsRegistry()
-        paced = RateLimitedSeam(Noting(clock), clock, metrics, RATES)
+        paced = RateLimitedSeam(TimedSeam(clock), clock, metrics, RATES)
         await asyncio.gather(*(paced.call("ec2", "CreateTags", {}) for _ in range(5)))
         return metrics.distribution(CLOUD_RATE_LIMIT_WAIT, method="ec2.CreateTags").total
 
@@ -131,7 +131,7 @@ def test_waiting_is_measured() -> None:
     st.floats(min_value=0.5, max_value=20),
     st.integers(min_value=1, max_value=20),
 )
-def test_no_stretch_of_time_sees_more_than_burst_and_rate_allow(
+def test_no_time_window_has_more_calls_than_burst_and_rate_allow(
     gaps: list[float], per_second: float, burst: int
 ) -> None:
     bucket = TokenBucket(RateLimit(per_second=per_second, burst=burst), 0.0)
@@ -140,13 +140,13 @@ def test_no_stretch_of_time_sees_more_than_burst_and_rate_allow(
         now += gap
         served.append(now + bucket.take(now))
     assert served == sorted(served)
-    for first, begun in enumerate(served):
+    for first, started in enumerate(served):
         for last in range(first, len(served)):
-            allowed = burst + (served[last] - begun) * per_second
+            allowed = burst + (served[last] - started) * per_second
             assert last - first + 1 <= allowed + 1e-6
 
 
-def test_who_keeps_to_the_pace_is_never_turned_away() -> None:
+def test_calls_within_the_rate_limit_are_never_throttled() -> None:
     """Against the emulator's own buckets, which are those of AWS."""
 
     async def main(clock: VirtualClock) -> tuple[int, float]:
@@ -164,7 +164,7 @@ def test_who_keeps_to_the_pace_is_never_turned_away() -> None:
     assert run_in_virtual_time(main) == (400, 0)
 
 
-def test_who_shares_the_account_with_others_gets_through_in_the_end() -> None:
+def test_calls_succeed_eventually_in_a_shared_account() -> None:
     async def main(clock: VirtualClock) -> int:
         cloud = EmulatedAwsAccount(
             clock=clock, settings=EmulatorSettings(throttling=DEFAULT_RATE_LIMITS)
@@ -213,7 +213,7 @@ NAMED: Params = {"InstanceProfileName": "wain"}
         (AwsError("DryRunOperation", "", 412), FailureKind.FINAL),
     ],
 )
-def test_what_an_error_says_about_the_call(error: AwsError, expected: FailureKind) -> None:
+def test_errors_are_classified(error: AwsError, expected: FailureKind) -> None:
     assert classify_failure(error) is expected
 
 
@@ -236,32 +236,32 @@ def test_what_an_error_says_about_the_call(error: AwsError, expected: FailureKin
         ("AddRoleToInstanceProfile", NAMED, False),
     ],
 )
-def test_what_can_be_repeated(operation: str, params: Params, expected: bool) -> None:
+def test_idempotent_operations(operation: str, params: Params, expected: bool) -> None:
     assert is_idempotent(operation, params) is expected
 
 
-def test_who_is_denied() -> None:
+def test_access_denied_codes() -> None:
     assert is_access_denied(AwsError("UnauthorizedOperation", "You are not authorized.", 403))
     assert not is_access_denied(THROTTLED)
 
 
-def asked(
+def attempt_times(
     operation: str, params: Params, replies: list[ScriptedReply], attempts: int = 5
 ) -> list[float]:
-    """When the operation was asked, in seconds from the start; what it ends with is dropped."""
+    """Times of the attempts, in seconds from the start; the final outcome is dropped."""
 
     async def main(clock: VirtualClock) -> list[float]:
-        begun = clock.now()
+        started = clock.now()
         times: list[float] = []
         seam = ScriptedApi({operation: replies})
 
-        class Noting:
+        class TimedSeam:
             async def call(self, service: str, operation: str, params: Params) -> dict[str, object]:
-                times.append(clock.now() - begun)
+                times.append(clock.now() - started)
                 return await seam.call(service, operation, params)
 
-        backoff = Backoff(attempts=attempts)
-        retrying = RetryingSeam(Noting(), clock, Random(7), MetricsRegistry(), backoff)
+        backoff = Backoff(max_attempts=attempts)
+        retrying = RetryingSeam(TimedSeam(), clock, Random(7), MetricsRegistry(), backoff)
         try:
             await retrying.call("iam" if "Profile" in operation else "ec2", operation, params)
         except AwsError:
@@ -289,16 +289,16 @@ def asked(
         ("AddRoleToInstanceProfile", {**NAMED, "RoleName": "r"}, THROTTLED, 2),
     ],
 )
-def test_only_what_does_no_harm_is_asked_again(
+def test_only_safe_calls_are_retried(
     operation: str, params: Params, error: AwsError, calls: int
 ) -> None:
-    times = asked(operation, params, [error, {}])
+    times = attempt_times(operation, params, [error, {}])
     assert len([moment for moment in times if moment >= 0]) == calls
     assert (times[-1] == -1) is (calls == 1)
 
 
-def test_each_pause_is_longer_than_the_one_before_and_partly_chance() -> None:
-    times = asked("DescribeInstances", {}, [THROTTLED])
+def test_each_delay_is_longer_than_the_one_before_with_jitter() -> None:
+    times = attempt_times("DescribeInstances", {}, [THROTTLED])
     assert len(times) == 6
     assert times[-1] == -1
     pauses = [later - sooner for sooner, later in pairwise(times[:5])]
@@ -308,16 +308,18 @@ def test_each_pause_is_longer_than_the_one_before_and_partly_chance() -> None:
     assert len({pause / 2**number for number, pause in enumerate(pauses)}) == 4
 
 
-def test_the_longest_pause_is_not_exceeded() -> None:
-    backoff = Backoff(first=1, longest=20)
-    assert all(backoff.pause(number, Random(number)) <= 20 for number in range(1, 50))
+def test_the_maximum_delay_is_not_exceeded() -> None:
+    backoff = Backoff(first_delay=1, max_delay=20)
+    assert all(backoff.delay(number, Random(number)) <= 20 for number in range(1, 50))
 
 
-def test_the_same_chance_gives_the_same_moments() -> None:
-    assert asked("DescribeInstances", {}, [LOST]) == asked("DescribeInstances", {}, [LOST])
+def test_the_same_seed_gives_the_same_delays() -> None:
+    assert attempt_times("DescribeInstances", {}, [LOST]) == attempt_times(
+        "DescribeInstances", {}, [LOST]
+    )
 
 
-def test_repetitions_are_counted() -> None:
+def test_retries_are_counted() -> None:
     async def main(clock: VirtualClock) -> float:
         metrics = MetricsRegistry()
         seam = ScriptedApi({"DescribeInstances": [THROTTLED, THROTTLED, {"Reservations": []}]})
@@ -344,7 +346,7 @@ def test_calls_are_timed_on_the_clock() -> None:
     assert run_in_virtual_time(main) == (4, 1.0)
 
 
-def test_every_attempt_is_seen() -> None:
+def test_every_attempt_is_counted() -> None:
     async def main(clock: VirtualClock) -> tuple[int, float]:
         metrics = MetricsRegistry()
         broken = AwsError("InternalError", "broken", 500)

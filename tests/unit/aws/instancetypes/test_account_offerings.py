@@ -1,4 +1,4 @@
-"""What EC2 says of instance types, read back into the rows of the catalogue."""
+"""Instance types from EC2, parsed into the types of the catalog."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def rows() -> list[dict[str, Any]]:
         token = {"NextToken": answer["NextToken"]}
 
 
-def test_every_machine_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
+def test_every_built_in_type_survives_the_round_trip(rows: list[dict[str, Any]]) -> None:
     found = parse_instance_types(rows)
     assert len(found) > 1300
     assert list(found) == sorted(found)
@@ -33,14 +33,14 @@ def test_every_machine_comes_back_as_it_was(rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "gone", ["NetworkInfo", "ProcessorInfo", "VCpuInfo", "MemoryInfo", "InstanceType"]
 )
-def test_a_type_that_lacks_something_does_not_hide_the_others(
+def test_a_type_that_cannot_be_parsed_does_not_hide_the_others(
     rows: list[dict[str, Any]], gone: str
 ) -> None:
     broken = {key: value for key, value in rows[0].items() if key != gone}
     assert len(parse_instance_types([broken, *rows[1:3]])) == 2
 
 
-def test_what_may_be_absent_is_allowed_to_be(rows: list[dict[str, Any]]) -> None:
+def test_optional_fields_may_be_absent(rows: list[dict[str, Any]]) -> None:
     row = next(each for each in rows if each["InstanceType"] == "m5.large")
     needed = ("InstanceType", "NetworkInfo", "ProcessorInfo", "VCpuInfo", "MemoryInfo")
     found = parse_instance_type({key: row[key] for key in needed})
@@ -56,11 +56,11 @@ NETWORKS = [
 ]
 
 
-@pytest.mark.parametrize(("said", "baselines", "mbps"), NETWORKS)
-def test_bandwidth_is_what_is_there_at_all_times(
-    rows: list[dict[str, Any]], said: str, baselines: list[float | None], mbps: int | None
+@pytest.mark.parametrize(("performance", "baselines", "mbps"), NETWORKS)
+def test_network_bandwidth_is_the_sustained_value(
+    rows: list[dict[str, Any]], performance: str, baselines: list[float | None], mbps: int | None
 ) -> None:
-    network = dict(rows[0]["NetworkInfo"], NetworkPerformance=said)
+    network = dict(rows[0]["NetworkInfo"], NetworkPerformance=performance)
     cards = [
         {
             "MaximumNetworkInterfaces": 3,

@@ -1,4 +1,4 @@
-"""The live catalog: kept up to date, under the usual layers, with the memory of real nodes."""
+"""The live catalog: refreshed, under the usual layers, with discovered memory."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -55,11 +55,11 @@ def run(test: Any, settings: EmulatorSettings | None = None, **more: Any) -> Non
     run_in_virtual_time(main)
 
 
-def test_it_is_what_the_account_sells() -> None:
+def test_the_catalog_has_the_offerings_of_the_account() -> None:
     async def test(_: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         account_offerings = live.account_offerings()
-        assert set(account_offerings.region_types.machines) == {
+        assert set(account_offerings.region_types.instance_types) == {
             "m5.large",
             "m6g.large",
             "g4dn.xlarge",
@@ -72,7 +72,7 @@ def test_it_is_what_the_account_sells() -> None:
     run(test)
 
 
-def test_it_is_asked_for_every_twelve_hours() -> None:
+def test_the_catalog_is_refreshed_every_twelve_hours() -> None:
     async def test(bench: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         first = live.account_offerings()
@@ -89,19 +89,19 @@ def test_it_is_asked_for_every_twelve_hours() -> None:
     run(test)
 
 
-def test_until_it_is_there_the_built_in_one_stands_in() -> None:
+def test_the_built_in_catalog_is_used_until_the_first_refresh() -> None:
     async def test(_: ResolverBench, live: AccountOfferingsProvider) -> None:
-        assert len(live.account_offerings().region_types.machines) > 1000
+        assert len(live.account_offerings().region_types.instance_types) > 1000
         await live.refresh()
         assert set(live.failures) == {"instance types"}
         account_offerings = live.account_offerings()
-        assert len(account_offerings.region_types.machines) > 1000
-        assert account_offerings.prices.on_demand  # these did come
+        assert len(account_offerings.region_types.instance_types) > 1000
+        assert account_offerings.prices.on_demand  # these were fetched
 
     run(test, broken("DescribeInstanceTypes"))
 
 
-def test_what_failed_is_asked_again_soon_and_alone() -> None:
+def test_only_the_failed_part_is_retried_soon() -> None:
     async def test(bench: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         assert "InternalError" in live.failures["spot prices"]
@@ -115,7 +115,7 @@ def test_what_failed_is_asked_again_soon_and_alone() -> None:
     run(test, broken("DescribeSpotPriceHistory", times=1))
 
 
-def test_old_prices_stay_where_new_ones_cannot_be_had() -> None:
+def test_old_prices_stay_if_a_refresh_fails() -> None:
     async def test(bench: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         before = live.account_offerings().prices
@@ -128,17 +128,17 @@ def test_old_prices_stay_where_new_ones_cannot_be_had() -> None:
     run(test)
 
 
-def test_without_a_way_to_the_price_list_nobody_asks_it() -> None:
+def test_without_access_the_price_list_is_not_called() -> None:
     async def test(bench: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         assert bench.count("GetProducts") == 0
-        assert live.account_offerings().on_demand("m5.large") == 0.096
+        assert live.account_offerings().on_demand_price("m5.large") == 0.096
         assert live.account_offerings().prices.spot
 
     run(test, price_list=False)
 
 
-def test_zone_ids_are_worth_no_failure() -> None:
+def test_missing_zone_ids_are_not_a_failure() -> None:
     async def test(_: ResolverBench, live: AccountOfferingsProvider) -> None:
         await live.refresh()
         assert not live.failures
@@ -147,7 +147,7 @@ def test_zone_ids_are_worth_no_failure() -> None:
     run(test, broken("DescribeAvailabilityZones", code="UnauthorizedOperation", status=403))
 
 
-def test_a_region_that_nobody_knows_has_to_be_described_first() -> None:
+def test_an_unknown_region_must_be_described_first() -> None:
     async def main(clock: VirtualClock) -> None:
         bench = ResolverBench(clock)
         live = AccountOfferingsProvider(bench.aws, clock, "mars-north-1")
@@ -223,7 +223,7 @@ def live(
     spec = more.pop("spec", {})
     supply = CatalogInputs(now=NOW, **{"cloud": Cloud(spec=CLOUD), **more})
     live_inputs = LiveCatalogInputs(
-        account_offerings=account_offerings, zones=ZONES, memory=memory or {}
+        account_offerings=account_offerings, zones=ZONES, discovered_memory=memory or {}
     )
     return LiveCatalogBuilder(supply, live_inputs).of(
         CatalogScope(node_class=discovered_node_class(**spec))
@@ -231,7 +231,7 @@ def live(
 
 
 @pytest.mark.parametrize("spec", CLASSES.values(), ids=CLASSES)
-def test_on_the_built_in_list_it_is_the_built_in_catalogue(spec: dict[str, Any]) -> None:
+def test_with_built_in_types_it_equals_the_built_in_catalog(spec: dict[str, Any]) -> None:
     cloud = Cloud(spec=msgspec.structs.replace(CLOUD, zones=list(ZONES)))
     supply = CatalogInputs(now=NOW, cloud=cloud, **OVERRIDES)
     expected = CatalogBuilder(supply).of(CatalogScope(node_class=discovered_node_class(**spec)))
@@ -246,7 +246,7 @@ def test_on_the_built_in_list_it_is_the_built_in_catalogue(spec: dict[str, Any])
 def few(*names: str) -> RegionInstanceTypes:
     whole = built_in_region(REGION)
     return RegionInstanceTypes(
-        machines={name: whole.machines[name] for name in names},
+        instance_types={name: whole.instance_types[name] for name in names},
         zones=whole.zones,
         offered={name: whole.offered[name] for name in sorted(names)},
     )
@@ -256,7 +256,7 @@ def prices_of(built: NodeClassCatalog, name: str) -> dict[tuple[str | None, str 
     return {(each.zone, each.capacity_type): each.price for each in built.by_name[name].offerings}
 
 
-def test_prices_of_the_day_take_the_place_of_the_built_in_ones() -> None:
+def test_current_prices_replace_the_built_in_ones() -> None:
     prices = RegionPrices(on_demand={"m5.large": 1.0}, spot={("m5.large", "us-west-2a"): 0.5})
     found = live(AccountOfferings(REGION, few("m5.large", "c5.large"), prices))
     assert prices_of(found, "m5.large") == {
@@ -265,17 +265,17 @@ def test_prices_of_the_day_take_the_place_of_the_built_in_ones() -> None:
         ("us-west-2a", "spot"): 0.5,
     }
     usual = prices_of(found, "c5.large")
-    assert usual["us-west-2a", "on-demand"] == 0.085  # not on today's list
-    assert ("us-west-2a", "spot") not in usual  # but spot is only sold where it has a price
+    assert usual["us-west-2a", "on-demand"] == 0.085  # not in the current price list
+    assert ("us-west-2a", "spot") not in usual  # but spot is only offered where it has a price
 
 
-def test_a_type_that_nobody_knew_can_be_bought() -> None:
+def test_a_type_missing_in_the_built_in_catalog_can_be_launched() -> None:
     new = msgspec.structs.replace(
         instance_type_info.built_in_instance_types()["m5.large"], name="m99.large", vcpus=4
     )
     known = few("m5.large")
     fresh = RegionInstanceTypes(
-        machines={**known.machines, "m99.large": new},
+        instance_types={**known.instance_types, "m99.large": new},
         zones=known.zones,
         offered={**known.offered, "m99.large": ("us-west-2a",)},
     )
@@ -289,7 +289,7 @@ def test_a_type_that_nobody_knew_can_be_bought() -> None:
 def test_zones_have_the_ids_of_the_account() -> None:
     types = few("m5.large")
     moved = RegionInstanceTypes(
-        machines=types.machines,
+        instance_types=types.instance_types,
         zones={"us-west-2a": "usw2-az3", "us-west-2b": "usw2-az1"},
         offered={"m5.large": ZONES},
     )
@@ -304,7 +304,7 @@ def test_zones_have_the_ids_of_the_account() -> None:
 
 
 @pytest.mark.parametrize("name", ["m5.large", "m6g.large"])
-def test_memory_that_was_found_takes_the_place_of_the_estimate(name: str) -> None:
+def test_discovered_memory_replaces_the_estimate(name: str) -> None:
     account_offerings = AccountOfferings(REGION, few("m5.large", "m6g.large"))
     plain, seen = live(account_offerings), live(account_offerings, {name: 7 * GIB})
     assert plain.by_name[name].capacity["memory"] != 7 * GIB
@@ -317,17 +317,17 @@ def test_memory_that_was_found_takes_the_place_of_the_estimate(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "said", [{"overhead": {"memory": "1Gi"}}, {"resources": {"memory": "6Gi"}}]
+    "spec", [{"overhead": {"memory": "1Gi"}}, {"resources": {"memory": "6Gi"}}]
 )
-def test_what_somebody_states_goes_before_what_was_found(said: dict[str, Any]) -> None:
-    item = msgspec.convert({"metadata": {"name": "m5.large"}, "spec": said}, InstanceType)
+def test_explicit_memory_takes_precedence_over_discovered_memory(spec: dict[str, Any]) -> None:
+    item = msgspec.convert({"metadata": {"name": "m5.large"}, "spec": spec}, InstanceType)
     account_offerings = AccountOfferings(REGION, few("m5.large"))
     found = live(account_offerings, {"m5.large": 5 * GIB}, instance_types=(item,))
     stated = live(account_offerings, instance_types=(item,))
     assert found.by_name["m5.large"].capacity == stated.by_name["m5.large"].capacity
 
 
-def test_a_listing_is_what_three_answers_say_together() -> None:
+def test_a_region_is_parsed_from_three_responses() -> None:
     zones = [{"ZoneName": "us-west-2a", "ZoneId": "usw2-az1"}]
     offered = [
         {"InstanceType": "m5.large", "Location": "us-west-2b"},
@@ -351,7 +351,7 @@ def test_a_listing_is_what_three_answers_say_together() -> None:
 
 
 LARGE, XLARGE = "m5.large", "m5.xlarge"
-KINDS = {
+TYPE_REQUIREMENTS = {
     name: Requirements.from_labels({"kubernetes.io/arch": "amd64", "type": name})
     for name in (LARGE, XLARGE)
 }
@@ -362,44 +362,46 @@ def image(name: str, arch: str = "amd64") -> ResolvedImage:
     return ResolvedImage(id=name, name=name, requirements=labels)
 
 
-def test_it_counts_for_the_type_with_the_image_that_the_class_boots() -> None:
+def test_discovered_memory_is_per_type_and_image() -> None:
     found = DiscoveredCapacity(ManualClock())
-    found.record_discovered_capacity(LARGE, "ami-1", 7_000)
-    assert found.of(KINDS, [image("ami-1")]) == {LARGE: 7_000}
-    assert found.of(KINDS, [image("ami-2"), image("ami-1")]) == {}
-    assert found.of(KINDS, [image("ami-9", "arm64"), image("ami-1")]) == {LARGE: 7_000}
+    found.record(LARGE, "ami-1", 7_000)
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {LARGE: 7_000}
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-2"), image("ami-1")]) == {}
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-9", "arm64"), image("ami-1")]) == {
+        LARGE: 7_000
+    }
 
 
-def test_of_nodes_that_differ_the_smallest_counts() -> None:
+def test_the_smallest_discovered_memory_is_used() -> None:
     found = DiscoveredCapacity(ManualClock())
     for memory in (7_000, 6_900, 7_100):
-        found.record_discovered_capacity(LARGE, "ami-1", memory)
-    assert found.of(KINDS, [image("ami-1")]) == {LARGE: 6_900}
+        found.record(LARGE, "ami-1", memory)
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {LARGE: 6_900}
 
 
-def test_a_node_that_does_not_know_yet_says_nothing() -> None:
+def test_a_node_without_memory_is_ignored() -> None:
     found = DiscoveredCapacity(ManualClock())
-    found.record_discovered_capacity(LARGE, "ami-1", 0)
-    assert found.of(KINDS, [image("ami-1")]) == {}
+    found.record(LARGE, "ami-1", 0)
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {}
     assert found.version == 0
 
 
-def test_who_keeps_catalogues_hears_only_of_news() -> None:
+def test_the_version_changes_only_with_the_value() -> None:
     found = DiscoveredCapacity(ManualClock())
-    found.record_discovered_capacity(LARGE, "ami-1", 7_000)
+    found.record(LARGE, "ami-1", 7_000)
     first = found.version
-    found.record_discovered_capacity(LARGE, "ami-1", 7_000)
-    found.record_discovered_capacity(LARGE, "ami-1", 8_000)
+    found.record(LARGE, "ami-1", 7_000)
+    found.record(LARGE, "ami-1", 8_000)
     assert found.version == first
-    found.record_discovered_capacity(LARGE, "ami-1", 6_000)
+    found.record(LARGE, "ami-1", 6_000)
     assert found.version != first
 
 
-def test_it_is_forgotten_after_two_months() -> None:
+def test_discovered_memory_expires_after_two_months() -> None:
     clock = ManualClock()
     found = DiscoveredCapacity(clock)
-    found.record_discovered_capacity(LARGE, "ami-1", 7_000)
+    found.record(LARGE, "ami-1", 7_000)
     clock.time += 60 * 86_400
-    assert found.of(KINDS, [image("ami-1")]) == {}
-    found.record_discovered_capacity(LARGE, "ami-1", 7_500)
-    assert found.of(KINDS, [image("ami-1")]) == {LARGE: 7_500}
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {}
+    found.record(LARGE, "ami-1", 7_500)
+    assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {LARGE: 7_500}

@@ -1,4 +1,4 @@
-"""Prices as AWS lists them; what is empty or odd does not replace what is known."""
+"""Prices from AWS; empty or invalid responses do not replace known prices."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -46,7 +46,7 @@ def test_prices_of_the_list_by_type() -> None:
         {},
     ],
 )
-def test_what_has_no_price_is_left_out(odd: dict[str, Any]) -> None:
+def test_products_without_a_price_are_left_out(odd: dict[str, Any]) -> None:
     assert parse_on_demand_prices([odd]) == {}
 
 
@@ -54,7 +54,7 @@ def test_prices_in_china_are_in_its_currency() -> None:
     assert parse_on_demand_prices([product("m5.large", "0.7", "CNY")], "CNY") == {"m5.large": 0.7}
 
 
-def test_of_several_spot_prices_the_latest_counts() -> None:
+def test_of_several_spot_prices_the_latest_is_used() -> None:
     rows = [row("m5.large", "a", "0.03", 1), row("m5.large", "a", "0.05", 2)]
     for ordered in (rows, rows[::-1]):
         assert parse_spot_prices([*ordered, row("m5.large", "b", "0.04")]) == {
@@ -73,7 +73,7 @@ def book(seam: Any, clock: VirtualClock, region: str = "us-east-1") -> PricingPr
     return PricingProvider(Ec2(seam), PriceList(seam), clock, region)
 
 
-def test_the_account_is_asked_for_both() -> None:
+def test_both_prices_are_fetched() -> None:
     async def main(clock: VirtualClock) -> None:
         bench = ResolverBench(clock)
         bench.cloud.change(
@@ -103,7 +103,7 @@ def test_the_account_is_asked_for_both() -> None:
     run_in_virtual_time(main)
 
 
-def test_bare_metal_is_looked_for_twice_and_the_shared_price_counts() -> None:
+def test_bare_metal_is_fetched_twice_and_the_shared_price_wins() -> None:
     def answer(params: Any) -> dict[str, Any]:
         tenancy = next(each["Value"] for each in params["Filters"] if each["Field"] == "tenancy")
         shared = tenancy == "Shared"
@@ -121,7 +121,7 @@ def test_bare_metal_is_looked_for_twice_and_the_shared_price_counts() -> None:
     run_in_virtual_time(main)
 
 
-def test_an_empty_answer_is_none() -> None:
+def test_an_empty_response_is_none() -> None:
     async def main(clock: VirtualClock) -> None:
         seam = ScriptedApi(
             {"GetProducts": {"PriceList": []}, "DescribeSpotPriceHistory": {"SpotPriceHistory": []}}

@@ -1,4 +1,4 @@
-"""What EC2 has run out of is not asked for again for three minutes."""
+"""Offerings without capacity are not requested again for three minutes."""
 
 from tests.support.emulator_accounts import ManualClock
 
@@ -6,7 +6,7 @@ from wainwright.api.catalog_documents import UnavailableOffering
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
 
 
-def test_a_pool_comes_back_after_three_minutes() -> None:
+def test_an_offering_is_available_again_after_three_minutes() -> None:
     clock = ManualClock()
     unavailable = UnavailableOfferings(clock)
     unavailable.mark("m5.large", "us-east-1a", "spot")
@@ -17,26 +17,26 @@ def test_a_pool_comes_back_after_three_minutes() -> None:
     )
     clock.time += 1
     assert unavailable.entries() == []
-    assert unavailable.pools() == ()
+    assert unavailable.keys() == ()
 
 
-def test_without_its_role_nothing_is_to_be_had_as_spot() -> None:
+def test_without_its_role_no_spot_offering_is_available() -> None:
     unavailable = UnavailableOfferings(ManualClock())
     unavailable.mark_capacity_type("spot")
     assert unavailable.entries() == [UnavailableOffering(capacityType="spot")]
 
 
-def test_what_is_marked_again_stays_longer() -> None:
+def test_marking_again_extends_the_time() -> None:
     clock = ManualClock()
     unavailable = UnavailableOfferings(clock)
     unavailable.mark_subnet("subnet-1")
     clock.time += 100
     unavailable.mark_subnet("subnet-1")
     clock.time += 100
-    assert unavailable.full("subnet-1")
-    assert not unavailable.full("subnet-2")
+    assert unavailable.is_subnet_full("subnet-1")
+    assert not unavailable.is_subnet_full("subnet-2")
     clock.time += 80
-    assert not unavailable.full("subnet-1")
+    assert not unavailable.is_subnet_full("subnet-1")
 
 
 def test_the_order_of_marks_does_not_matter() -> None:
@@ -45,4 +45,4 @@ def test_the_order_of_marks_does_not_matter() -> None:
         one.mark(name, "z", "spot")
     for name in ("b", "a"):
         other.mark(name, "z", "spot")
-    assert one.pools() == other.pools()
+    assert one.keys() == other.keys()

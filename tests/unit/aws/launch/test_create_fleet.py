@@ -1,4 +1,4 @@
-"""CreateFleet as EC2 gets it, never more than EC2 takes, and what is read from its response."""
+"""The CreateFleet request, within EC2's limits, and its parsed response."""
 
 from base64 import b64decode
 from itertools import product
@@ -48,9 +48,9 @@ def tags_of(request: Any, kind: str) -> dict[str, str]:
     return {pair["Key"]: pair["Value"] for pair in found["Tags"]}
 
 
-async def asked(scene: ProviderScene, wanted: Requirements, **more: Any) -> Any:
-    """The one request that a claim leads to."""
-    await scene.one(node_claim(1, wanted, **more))
+async def fleet_request(scene: ProviderScene, wanted: Requirements, **more: Any) -> Any:
+    """The only CreateFleet request for a claim."""
+    await scene.launch_one(node_claim(1, wanted, **more))
     (request,) = scene.fleets()
     return request
 
@@ -63,12 +63,12 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("capacity", "target", "options"), WAYS)
-def test_how_each_kind_of_capacity_is_asked_for(
+def test_each_capacity_type_has_its_request(
     capacity: str, target: str, options: dict[str, Any]
 ) -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        request = await asked(scene, claim_requirements(capacity=capacity))
+        request = await fleet_request(scene, claim_requirements(capacity=capacity))
         assert request["Type"] == "instant"
         assert request["TargetCapacitySpecification"] == {
             "DefaultTargetCapacityType": target,
@@ -82,7 +82,7 @@ def test_how_each_kind_of_capacity_is_asked_for(
 
 def test_each_type_and_zone_once_in_the_subnet_of_the_zone() -> None:
     async def test(scene: ProviderScene) -> None:
-        request = await asked(scene, claim_requirements(capacity="on-demand"))
+        request = await fleet_request(scene, claim_requirements(capacity="on-demand"))
         pools = [(each["InstanceType"], each["AvailabilityZone"]) for each in overrides(request)]
         assert len(set(pools)) == len(pools)
         assert {zone for _, zone in pools} == {A, B, C}
@@ -96,7 +96,7 @@ def test_each_type_and_zone_once_in_the_subnet_of_the_zone() -> None:
     run_scene(test)
 
 
-def test_prices_of_overlays_go_along_as_priorities() -> None:
+def test_prices_of_overlays_become_priorities() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.overlays = [
             {
@@ -110,24 +110,24 @@ def test_prices_of_overlays_go_along_as_priorities() -> None:
             }
         ]
         scene.declare()
-        bought = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
+        launched = await scene.launch_one(node_claim(1, claim_requirements(capacity="on-demand")))
         (request,) = scene.fleets()
         assert request["OnDemandOptions"] == {"AllocationStrategy": "prioritized"}
         cheapest = min(overrides(request), key=lambda each: each["Priority"])
         assert (cheapest["InstanceType"], cheapest["Priority"]) == ("m5.xlarge", 0.001)
-        assert (bought.instance_type, bought.price) == ("m5.xlarge", 0.001)
+        assert (launched.instance_type, launched.price) == ("m5.xlarge", 0.001)
 
-        await scene.one(node_claim(2, claim_requirements(capacity="spot")))
+        await scene.launch_one(node_claim(2, claim_requirements(capacity="spot")))
         spot = scene.fleets()[-1]["SpotOptions"]["AllocationStrategy"]
         assert spot == "capacity-optimized-prioritized"
 
     run_scene(test)
 
 
-def test_everything_is_tagged_and_named_after_its_batch() -> None:
+def test_all_resources_are_tagged_with_their_batch() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(tags={"team": "web"})
-        request = await asked(scene, Requirements())
+        request = await fleet_request(scene, Requirements())
         (mark,) = [mark for _, mark in scene.store.recorded]
         assert request["ClientToken"] == mark.batch
         for kind in ("instance", "volume", "fleet"):
@@ -144,10 +144,10 @@ def test_everything_is_tagged_and_named_after_its_batch() -> None:
 
 
 @pytest.mark.parametrize("relaxed", [False, True])
-def test_the_context_goes_along_unless_the_claim_is_less_diverse(relaxed: bool) -> None:
+def test_the_context_is_passed_on_unless_min_values_were_relaxed(relaxed: bool) -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(context="arn:wain")
-        request = await asked(scene, Requirements(), min_values_relaxed=relaxed)
+        request = await fleet_request(scene, Requirements(), min_values_relaxed=relaxed)
         assert request.get("Context") == (None if relaxed else "arn:wain")
 
     run_scene(test)
@@ -156,76 +156,76 @@ def test_the_context_goes_along_unless_the_claim_is_less_diverse(relaxed: bool) 
 def test_one_template_for_each_reservation_and_nothing_else() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        request = await asked(scene, Requirements())
+        request = await fleet_request(scene, Requirements())
         assert len(request["LaunchTemplateConfigs"]) == 2
-        templates = scene.seam.asked("CreateLaunchTemplate")[-2:]
-        said = [
+        templates = scene.seam.calls_to("CreateLaunchTemplate")[-2:]
+        specs = [
             each["LaunchTemplateData"]["CapacityReservationSpecification"] for each in templates
         ]
-        assert {each["CapacityReservationPreference"] for each in said} == {
+        assert {each["CapacityReservationPreference"] for each in specs} == {
             "capacity-reservations-only"
         }
-        targets = {each["CapacityReservationTarget"]["CapacityReservationId"] for each in said}
+        targets = {each["CapacityReservationTarget"]["CapacityReservationId"] for each in specs}
         assert targets == {"cr-00000001", "cr-00000003"}  # most free of its type and zone
 
     two = reservation_object(2, 2)
     run_scene(test, reservation_object(1, 3), two, reservation_object(3, 1, zone=B))
 
 
-def test_other_launches_of_such_a_class_keep_out_of_open_reservations() -> None:
+def test_other_launches_of_such_a_class_do_not_use_open_reservations() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        bought = await scene.one(node_claim(1, claim_requirements(capacity="on-demand")))
-        assert (bought.capacity_type, bought.reservation_id) == ("on-demand", "")
-        (machine,) = scene.running()
-        assert machine.reservation is None
+        launched = await scene.launch_one(node_claim(1, claim_requirements(capacity="on-demand")))
+        assert (launched.capacity_type, launched.reservation_id) == ("on-demand", "")
+        (instance,) = scene.running()
+        assert instance.reservation is None
 
     run_scene(test, reservation_object(1, 5, instanceMatchCriteria="open"), types=["m5.large"])
 
 
-def test_a_capacity_block_is_bought_on_its_own_market() -> None:
+def test_a_capacity_block_has_its_own_capacity_type() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        bought = await scene.one(node_claim(1, ONLY_RESERVED))
+        launched = await scene.launch_one(node_claim(1, ONLY_RESERVED))
         (request,) = scene.fleets()
         target = request["TargetCapacitySpecification"]["DefaultTargetCapacityType"]
         assert target == "capacity-block"
         assert not [key for key in request if key.endswith("Options")]
-        assert bought.labels["karpenter.k8s.aws/capacity-reservation-type"] == "capacity-block"
+        assert launched.labels["karpenter.k8s.aws/capacity-reservation-type"] == "capacity-block"
 
     block = reservation_object(
-        1, 2, kind="p5.48xlarge", reservationType="capacity-block", endTime=ENDS
+        1, 2, instance_type="p5.48xlarge", reservationType="capacity-block", endTime=ENDS
     )
     run_scene(test, block, types=["p5.48xlarge", "m5.large"])
 
 
-def test_interruptible_capacity_is_asked_for_by_its_name() -> None:
+def test_interruptible_capacity_has_its_own_option() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        bought = await scene.one(node_claim(1, ONLY_RESERVED))
+        launched = await scene.launch_one(node_claim(1, ONLY_RESERVED))
         (request,) = scene.fleets()
         assert request["ReservedCapacityOptions"] == {
             "ReservationTypes": ["interruptible-capacity-reservation"]
         }
-        assert bought.labels["karpenter.k8s.aws/capacity-reservation-interruptible"] == "true"
+        assert launched.labels["karpenter.k8s.aws/capacity-reservation-interruptible"] == "true"
 
     run_scene(test, reservation_object(1, 2, interruptible=True))
 
 
-def test_the_machine_boots_with_what_the_claim_says() -> None:
+def test_the_node_boots_with_the_labels_and_taints_of_the_claim() -> None:
     async def test(scene: ProviderScene) -> None:
         taint = Taint(key="dedicated", value="web")
-        await asked(scene, Requirements(), labels={"team": "web"}, taints=(taint,))
-        (machine,) = scene.running()
+        await fleet_request(scene, Requirements(), labels={"team": "web"}, taints=(taint,))
+        (instance,) = scene.running()
         answer = scene.emulated.answer(
             "ec2",
             "DescribeInstanceAttribute",
-            {"InstanceId": machine.id, "Attribute": "userData"},
+            {"InstanceId": instance.id, "Attribute": "userData"},
         )
         text = b64decode(answer["UserData"]["Value"]).decode()
         assert "team=web" in text
         assert "dedicated" in text
-        assert f"name: {scene.setup.cluster.name}" in text
+        assert f"name: {scene.options.cluster.name}" in text
 
     run_scene(test)
 
@@ -238,22 +238,22 @@ def config(number: int, *pools: tuple[str, str]) -> LaunchTemplateConfig:
 
 
 def offering(kind: str, zone: str, price: float) -> LaunchOffering:
-    return LaunchOffering(kind=kind, zone=zone, price=price)
+    return LaunchOffering(instance_type=kind, zone=zone, price=price)
 
 
 def pools(configs: tuple[LaunchTemplateConfig, ...]) -> set[tuple[str, str]]:
     return {type_and_zone(each) for one in configs for each in one.overrides}
 
 
-def test_what_is_small_enough_stays_as_it_is() -> None:
+def test_a_request_within_the_limits_is_unchanged() -> None:
     configs = (config(1, ("m", "a"), ("m", "b")), config(2, ("c", "a")))
     offerings = [offering("m", "a", 1), offering("m", "b", 1), offering("c", "a", 2)]
     assert truncate_configs(configs, offerings) == configs
 
 
-def test_every_type_and_every_zone_keeps_a_place() -> None:
-    kinds, zones = [f"m{n}" for n in range(60)], "abcdef"
-    every = list(product(kinds, zones))
+def test_every_type_and_every_zone_keeps_an_override() -> None:
+    types_of, zones = [f"m{n}" for n in range(60)], "abcdef"
+    every = list(product(types_of, zones))
     prices = {pool: float(number) for number, pool in enumerate(every)}
     found = truncate_configs(
         (config(1, *every[::2]), config(2, *every[1::2])),
@@ -261,14 +261,14 @@ def test_every_type_and_every_zone_keeps_a_place() -> None:
     )
     left = pools(found)
     assert len(left) == MAX_FLEET_OVERRIDES
-    assert {kind for kind, _ in left} == set(kinds)
+    assert {kind for kind, _ in left} == set(types_of)
     assert {zone for _, zone in left} == set(zones)
     gone = set(every) - left
     assert min(prices[pool] for pool in gone) > max(prices[pool] for pool in every[:240])
 
 
 @given(st.permutations(range(MAX_FLEET_CONFIGS + 10)))
-def test_of_many_templates_the_cheapest(order: list[int]) -> None:
+def test_the_cheapest_templates_are_kept(order: list[int]) -> None:
     configs = tuple(config(number, (f"m{number}", "a")) for number in order)
     offerings = [offering(f"m{number}", "a", float(number)) for number in order]
     found = truncate_configs(configs, offerings)

@@ -1,4 +1,4 @@
-"""Launches that are alike go together; what is not to be had is remembered."""
+"""Compatible launches share a request; offerings without capacity are marked unavailable."""
 
 import asyncio
 from typing import Any
@@ -34,11 +34,15 @@ ON_DEMAND = claim_requirements(capacity="on-demand")
 LARGE = claim_requirements((INSTANCE_TYPE, "In", ("m5.large",), None), capacity="on-demand")
 
 
-def stock(
-    free: int, kind: str = "*", zone: str | None = None, market: str = "on-demand"
+def limited_capacity(
+    free: int, instance_type: str = "*", zone: str | None = None, capacity_type: str = "on-demand"
 ) -> EmulatorSettings:
     return EmulatorSettings(
-        capacity_rules=(CapacityRule(instanceType=kind, zone=zone, capacityType=market, free=free),)
+        capacity_rules=(
+            CapacityRule(
+                instanceType=instance_type, zone=zone, capacityType=capacity_type, free=free
+            ),
+        )
     )
 
 
@@ -54,11 +58,11 @@ def pools(request: Any) -> set[tuple[str, str]]:
     }
 
 
-def kinds_of(results: list[Any]) -> list[str]:
+def outcome_types(results: list[Any]) -> list[str]:
     return [type(each).__name__ for each in results]
 
 
-def test_claims_that_are_alike_share_a_request() -> None:
+def test_claims_with_equal_keys_share_a_request() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch(*(node_claim(number, ON_DEMAND) for number in range(1, 6)))
         assert counts(scene) == [5]
@@ -71,7 +75,7 @@ def test_claims_that_are_alike_share_a_request() -> None:
     run_scene(test)
 
 
-def test_claims_that_differ_do_not() -> None:
+def test_claims_that_differ_have_separate_requests() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.launch(
             node_claim(1, ON_DEMAND),
@@ -85,7 +89,7 @@ def test_claims_that_differ_do_not() -> None:
     run_scene(test)
 
 
-def test_claims_that_come_later_do_not() -> None:
+def test_later_claims_have_separate_requests() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.launch(node_claim(1, ON_DEMAND))
         await scene.launch(node_claim(2, ON_DEMAND))
@@ -94,73 +98,75 @@ def test_claims_that_come_later_do_not() -> None:
     run_scene(test)
 
 
-def test_machines_are_dealt_out_in_order_and_the_rest_is_told_why() -> None:
+def test_instances_are_assigned_in_order_and_the_other_claims_get_an_error() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch(*(node_claim(number, LARGE) for number in range(1, 8)))
-        assert kinds_of(found) == ["Instance"] * 6 + ["InsufficientCapacityError"]
+        assert outcome_types(found) == ["Instance"] * 6 + ["InsufficientCapacityError"]
         assert "InsufficientInstanceCapacity" in found[-1].message
         assert "web-7" in found[-1].message
 
-    run_scene(test, settings=stock(2))
+    run_scene(test, settings=limited_capacity(2))
 
 
-def test_errors_beside_machines_are_only_remembered() -> None:
+def test_errors_of_a_fulfilled_fleet_only_mark_offerings_unavailable() -> None:
     async def test(scene: ProviderScene) -> None:
-        first = await scene.one(node_claim(1, LARGE))
+        first = await scene.launch_one(node_claim(1, LARGE))
         assert first.zone != A
         failed = {"zone": A, "zone_id": "use1-az1", "capacity_type": "on-demand"}
         reason = "InsufficientInstanceCapacity"
         assert scene.metrics.value(INSTANCE_LAUNCH_FAILURES, reason=reason, **failed) == 1
-        await scene.one(node_claim(2, LARGE))
+        await scene.launch_one(node_claim(2, LARGE))
         assert ("m5.large", A) in pools(scene.fleets()[0])
         assert ("m5.large", A) not in pools(scene.fleets()[1])
         await scene.clock.sleep(180)
-        await scene.one(node_claim(3, LARGE))
+        await scene.launch_one(node_claim(3, LARGE))
         assert ("m5.large", A) in pools(scene.fleets()[2])
 
-    run_scene(test, settings=stock(0, zone=A), types=["m5.large"])
+    run_scene(test, settings=limited_capacity(0, zone=A), types=["m5.large"])
 
 
-def test_without_any_stock_nobody_is_asked_again() -> None:
+def test_offerings_without_capacity_are_not_requested_again() -> None:
     async def test(scene: ProviderScene) -> None:
         for number in (1, 2):
             (found,) = await scene.launch(node_claim(number, LARGE))
             assert isinstance(found, InsufficientCapacityError)
         assert counts(scene) == [1]
         listed = (await scene.cloud.catalog("web")).index
-        kind = next(kind for kind in listed.types if kind.name == "m5.large")
-        states = {each.capacity_type: each.available > 0 for each in kind.offerings}
+        instance_type = next(
+            instance_type for instance_type in listed.types if instance_type.name == "m5.large"
+        )
+        states = {each.capacity_type: each.available > 0 for each in instance_type.offerings}
         assert states == {"on-demand": False, "spot": True}  # still listed
 
-    run_scene(test, settings=stock(0), types=["m5.large"])
+    run_scene(test, settings=limited_capacity(0), types=["m5.large"])
 
 
-def test_on_demand_where_spot_is_gone() -> None:
+def test_on_demand_is_launched_without_spot_capacity() -> None:
     async def test(scene: ProviderScene) -> None:
         (found,) = await scene.launch(node_claim(1))
         assert isinstance(found, InsufficientCapacityError)
-        again = await scene.one(node_claim(2))
+        again = await scene.launch_one(node_claim(2))
         assert again.capacity_type == "on-demand"
 
-    run_scene(test, settings=stock(0, market="spot"), types=["m5.large"])
+    run_scene(test, settings=limited_capacity(0, capacity_type="spot"), types=["m5.large"])
 
 
-def test_without_the_spot_role_spot_is_gone_altogether() -> None:
+def test_without_the_spot_role_no_spot_is_launched() -> None:
     async def test(scene: ProviderScene) -> None:
         role = {"RoleName": "AWSServiceRoleForEC2Spot"}
         scene.emulated.answer("iam", "DeleteServiceLinkedRole", role)
         (found,) = await scene.launch(node_claim(1))
         assert isinstance(found, InsufficientCapacityError)
         assert "service-linked role" in found.hint
-        assert (await scene.one(node_claim(2))).capacity_type == "on-demand"
+        assert (await scene.launch_one(node_claim(2))).capacity_type == "on-demand"
 
     run_scene(test, settings=EmulatorSettings(quota=QuotaLimits(spotRole=False)))
 
 
-def test_a_quota_is_no_capacity() -> None:
+def test_an_exceeded_quota_is_insufficient_capacity() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch(node_claim(1, LARGE), node_claim(2, LARGE))
-        assert kinds_of(found) == ["Instance", "InsufficientCapacityError"]
+        assert outcome_types(found) == ["Instance", "InsufficientCapacityError"]
         assert "quota" in found[1].hint
 
     run_scene(
@@ -170,7 +176,7 @@ def test_a_quota_is_no_capacity() -> None:
     )
 
 
-def test_a_full_subnet_is_left_for_another_one() -> None:
+def test_after_a_full_subnet_another_one_is_used() -> None:
     async def test(scene: ProviderScene) -> None:
         account = scene.emulated.account
         subnet = {"VpcId": account.vpc, "AvailabilityZone": A, "CidrBlock": "192.168.250.0/28"}
@@ -182,14 +188,14 @@ def test_a_full_subnet_is_left_for_another_one() -> None:
         (late,) = await scene.launch(node_claim(20, LARGE))
         assert isinstance(late, InsufficientCapacityError)
         scene.use(subnetSelectorTerms=terms)
-        await scene.one(node_claim(21, LARGE))
+        await scene.launch_one(node_claim(21, LARGE))
         (config,) = scene.fleets()[-1]["LaunchTemplateConfigs"]
         assert {each["SubnetId"] for each in config["Overrides"]} == {account.subnets[A]}
 
     run_scene(test, types=["m5.large"])
 
 
-def test_launches_under_way_keep_addresses_from_each_other() -> None:
+def test_concurrent_launches_do_not_use_the_same_addresses() -> None:
     async def test(scene: ProviderScene) -> None:
         account = scene.emulated.account
         subnet = {"VpcId": account.vpc, "AvailabilityZone": A, "CidrBlock": "192.168.224.0/20"}
@@ -197,7 +203,7 @@ def test_launches_under_way_keep_addresses_from_each_other() -> None:
         scene.use(subnetSelectorTerms=[{"id": other}, {"id": account.subnets[A]}])
         await scene.cloud.resolve("default")
         await scene.launch(*(node_claim(number, LARGE) for number in range(1, 201)))
-        await scene.one(node_claim(300, LARGE))
+        await scene.launch_one(node_claim(300, LARGE))
         used = [
             {
                 each["SubnetId"]
@@ -211,21 +217,21 @@ def test_launches_under_way_keep_addresses_from_each_other() -> None:
     run_scene(test, types=["m5.large"])
 
 
-def test_a_reservation_is_never_asked_for_more_than_it_has() -> None:
+def test_never_more_instances_are_requested_than_a_reservation_has() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         found = await scene.launch(*(node_claim(number, ONLY_RESERVED) for number in range(1, 6)))
-        assert kinds_of(found) == ["Instance"] * 3 + ["InsufficientCapacityError"] * 2
+        assert outcome_types(found) == ["Instance"] * 3 + ["InsufficientCapacityError"] * 2
         assert counts(scene) == [3]
         assert {each.reservation_id for each in found[:3]} == {"cr-00000001"}
         (late,) = await scene.launch(node_claim(9, ONLY_RESERVED))
         assert isinstance(late, InsufficientCapacityError)
-        assert counts(scene) == [3]  # nobody was asked
+        assert counts(scene) == [3]  # no further request
 
     run_scene(test, reservation_object(1, 3))
 
 
-def test_launches_at_the_same_time_share_a_reservation() -> None:
+def test_concurrent_launches_share_a_reservation() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         found = await scene.launch(
@@ -233,22 +239,24 @@ def test_launches_at_the_same_time_share_a_reservation() -> None:
             node_claim(2, claim_requirements(capacity="reserved", zone=A)),
             node_claim(3, claim_requirements(capacity="reserved", zone=A), labels={"team": "web"}),
         )
-        assert sorted(kinds_of(found)) == ["Instance", "Instance", "InsufficientCapacityError"]
+        assert sorted(outcome_types(found)) == ["Instance", "Instance", "InsufficientCapacityError"]
 
     run_scene(test, reservation_object(1, 2), settings=EmulatorSettings(latency=0.5))
 
 
-def test_a_place_is_free_again_after_termination() -> None:
+def test_reserved_capacity_is_available_again_after_termination() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
-        first = await scene.one(node_claim(1, ONLY_RESERVED))
+        first = await scene.launch_one(node_claim(1, ONLY_RESERVED))
         await scene.cloud.terminate(first.id)
-        assert (await scene.one(node_claim(2, ONLY_RESERVED))).reservation_id == "cr-00000001"
+        assert (
+            await scene.launch_one(node_claim(2, ONLY_RESERVED))
+        ).reservation_id == "cr-00000001"
 
     run_scene(test, reservation_object(1, 1))
 
 
-def test_a_reservation_that_others_took_counts_as_full_until_it_is_asked_for() -> None:
+def test_an_exceeded_reservation_counts_as_full_until_the_next_poll() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
@@ -265,12 +273,12 @@ def test_a_reservation_that_others_took_counts_as_full_until_it_is_asked_for() -
             {"capacityReservations": [{**theirs, "available": 1, "tags": {"team": "web"}}]}
         )
         await scene.clock.sleep(60)
-        assert await scene.one(node_claim(3, ONLY_RESERVED))
+        assert await scene.launch_one(node_claim(3, ONLY_RESERVED))
 
     run_scene(test, reservation_object(1, 1))
 
 
-def test_throttling_does_not_make_a_reservation_full() -> None:
+def test_throttling_does_not_mark_a_reservation_as_full() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)
         await scene.cloud.resolve("default")
@@ -278,23 +286,23 @@ def test_throttling_does_not_make_a_reservation_full() -> None:
         scene.emulated.change({"faults": [{**fault, "times": 5}]})
         (found,) = await scene.launch(node_claim(1, ONLY_RESERVED))
         assert isinstance(found, TemporarilyUnavailableError)
-        await scene.clock.sleep(found.after)
-        assert await scene.one(node_claim(1, ONLY_RESERVED))
+        await scene.clock.sleep(found.retry_after)
+        assert await scene.launch_one(node_claim(1, ONLY_RESERVED))
 
     run_scene(test, reservation_object(1, 1))
 
 
-def test_a_claim_that_cannot_be_marked_is_not_launched() -> None:
+def test_a_claim_without_a_launch_record_is_not_launched() -> None:
     async def test(scene: ProviderScene) -> None:
         class Broken:
-            batch = scene.store.batch
+            batch_entries = scene.store.batch_entries
 
-            async def record(self, claim: str, mark: LaunchRecord) -> None:
+            async def record(self, claim: str, launch_record: LaunchRecord) -> None:
                 if claim in refused:
                     raise TemporarilyUnavailableError(
                         "somebody else has changed it", reason="Conflict"
                     )
-                await scene.store.record(claim, mark)
+                await scene.store.record(claim, launch_record)
 
         for refused, launched in (({"uid-1"}, 1), ({"uid-3", "uid-4"}, 0)):
             scene.cloud = scene.provider(launch_log=Broken())
@@ -312,19 +320,19 @@ def test_a_claim_that_cannot_be_marked_is_not_launched() -> None:
     run_scene(test)
 
 
-def test_a_template_that_somebody_deleted_is_made_again() -> None:
+def test_a_deleted_template_is_created_again() -> None:
     async def test(scene: ProviderScene) -> None:
-        await scene.one(node_claim(1, LARGE))
+        await scene.launch_one(node_claim(1, LARGE))
         (config,) = scene.fleets()[-1]["LaunchTemplateConfigs"]
         named = {"LaunchTemplateName": config["LaunchTemplateSpecification"]["LaunchTemplateName"]}
         scene.emulated.answer("ec2", "DeleteLaunchTemplate", named)
-        assert await scene.one(node_claim(2, LARGE))
+        assert await scene.launch_one(node_claim(2, LARGE))
         assert len(scene.running()) == 2
 
     run_scene(test)
 
 
-def test_user_data_that_cannot_be_written_is_refused() -> None:
+def test_user_data_that_cannot_be_written_is_rejected() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.cloud.resolve("default")
         labels = {f"label-{number}": "x" * 60 for number in range(400)}
@@ -336,27 +344,27 @@ def test_user_data_that_cannot_be_written_is_refused() -> None:
     run_scene(test)
 
 
-def test_whoever_asks_twice_gets_one_machine() -> None:
+def test_concurrent_launches_of_a_claim_get_one_instance() -> None:
     async def test(scene: ProviderScene) -> None:
-        wanted = scene.store.keep(node_claim(1, ON_DEMAND))
+        wanted = scene.store.add(node_claim(1, ON_DEMAND))
         first, second = await asyncio.gather(*(scene.cloud.launch(wanted) for _ in range(2)))
         assert first.id == second.id
-        later = await scene.cloud.launch(wanted)  # as it was before it was launched
+        later = await scene.cloud.launch(wanted)  # the claim without its launch record
         assert later.id == first.id
         assert len(scene.running()) == 1
 
     run_scene(test)
 
 
-def test_a_launch_goes_on_although_nobody_waits_for_it() -> None:
+def test_a_launch_continues_after_its_caller_is_cancelled() -> None:
     async def test(scene: ProviderScene) -> None:
-        wanted = scene.store.keep(node_claim(1, ON_DEMAND))
+        wanted = scene.store.add(node_claim(1, ON_DEMAND))
         waiting = asyncio.ensure_future(scene.cloud.launch(wanted))
         await scene.clock.sleep(0.01)
         waiting.cancel()
         await scene.clock.sleep(10)
-        (machine,) = scene.running()
-        assert (await scene.cloud.launch(wanted)).id == machine.id
+        (instance,) = scene.running()
+        assert (await scene.cloud.launch(wanted)).id == instance.id
 
     run_scene(test)
 
@@ -366,7 +374,7 @@ def test_only_zones_with_subnets_of_the_class(zones: tuple[str, ...]) -> None:
     async def test(scene: ProviderScene) -> None:
         subnets = scene.emulated.account.subnets
         scene.use(subnetSelectorTerms=[{"id": subnets[zone]} for zone in zones])
-        await scene.one(node_claim(1, ON_DEMAND))
+        await scene.launch_one(node_claim(1, ON_DEMAND))
         assert {zone for _, zone in pools(scene.fleets()[0])} == set(zones)
 
     run_scene(test)

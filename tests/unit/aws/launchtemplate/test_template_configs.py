@@ -1,4 +1,4 @@
-"""A launch divided among templates: as many as it needs, and not one for an InstanceType object."""
+"""A launch split by template: as few as possible, and none for an InstanceType object."""
 
 import tomllib
 from base64 import b64decode
@@ -53,7 +53,7 @@ BOOTSTRAP = BootstrapOptions(
     cluster="wain",
     endpoint="https://wain.example.com",
     ca="Y2E=",
-    cidr="10.100.0.0/16",
+    service_cidr="10.100.0.0/16",
     labels={"team": "web"},
 )
 NO_GPU: tuple[Any, ...] = ("karpenter.k8s.aws/instance-gpu-count", "DoesNotExist", (), None)
@@ -75,38 +75,38 @@ IMAGES = (
 )
 
 
-def kinds(
+def launch_types(
     *names: str, settings: NodeClassSettings | None = None, **pods: int
 ) -> dict[str, LaunchInstanceType]:
-    """Types of the catalogue; `pods` are those of InstanceType objects, dots as underscores."""
+    """Types of the catalog; `pods` are those of InstanceType objects, dots as underscores."""
     used = settings or NodeClassSettings()
     declared = {name.replace("_", "."): amount for name, amount in pods.items()}
     described = type_requirements("us-east-1", used.ami_family.traits)
     made = {}
     for name in names:
-        machine = instance_type_info.built_in_instance_types()[name]
+        info = instance_type_info.built_in_instance_types()[name]
         override = ResourceOverride(resources={"pods": declared[name]} if name in declared else {})
-        held = to_node_resources(derive_resources(machine, used, override))
-        made[name] = launch_instance_type(machine, held, described[name], used)
+        held = to_node_resources(derive_resources(info, used, override))
+        made[name] = launch_instance_type(info, held, described[name], used)
     return made
 
 
-def offer(name: str, zone: str = "a", price: float = 1.0, **more: Any) -> SubnetOffering:
+def subnet_offering(name: str, zone: str = "a", price: float = 1.0, **more: Any) -> SubnetOffering:
     return SubnetOffering(
-        kind=name, zone=f"us-east-1{zone}", subnet=f"subnet-{zone}", price=price, **more
+        instance_type=name, zone=f"us-east-1{zone}", subnet=f"subnet-{zone}", price=price, **more
     )
 
 
-def divided(
+def split(
     known: dict[str, LaunchInstanceType],
-    *offers: SubnetOffering,
+    *offerings: SubnetOffering,
     family: AmiFamily = AmiFamily.AL2023,
     spec: dict[str, Any] | None = None,
     bootstrap: BootstrapOptions = BOOTSTRAP,
     capacity_type: str = "on-demand",
     **more: Any,
 ) -> TemplateSplit:
-    common = SharedTemplateSettings(
+    shared = SharedTemplateSettings(
         spec=msgspec.structs.replace(SPEC, **(spec or {})),
         family=family,
         groups=("sg-1",),
@@ -116,11 +116,11 @@ def divided(
     )
     made = split_by_template(
         LaunchSpec(
-            common=common,
+            shared=shared,
             bootstrap=bootstrap,
             images=more.pop("images", IMAGES),
-            kinds=known,
-            offers=offers or tuple(offer(name) for name in known),
+            instance_types=known,
+            offerings=offerings or tuple(subnet_offering(name) for name in known),
             **more,
         )
     )
@@ -129,7 +129,7 @@ def divided(
 
 
 def check(made: TemplateSplit) -> None:
-    """As botocore would; and no type and zone twice, which EC2 refuses."""
+    """Validates as botocore does; and no type and zone twice, which EC2 rejects."""
     request = {
         "LaunchTemplateConfigs": [each.as_request() for each in made.configs],
         "TargetCapacitySpecification": {"TotalTargetCapacity": 1},
@@ -156,7 +156,7 @@ def text(made: TemplateSplit, number: int = 0) -> str:
 
 
 def test_each_type_boots_the_first_image_that_it_can() -> None:
-    made = divided(kinds("m5.large", "m6g.large", "g5.xlarge", "c5.large"))
+    made = split(launch_types("m5.large", "m6g.large", "g5.xlarge", "c5.large"))
     assert groups(made) == {
         "ami-amd": ["c5.large", "m5.large"],
         "ami-arm": ["m6g.large"],
@@ -164,14 +164,14 @@ def test_each_type_boots_the_first_image_that_it_can() -> None:
     }
 
 
-def test_a_type_without_an_image_is_left_out_with_a_word() -> None:
-    made = divided(kinds("m5.large", "m6g.large"), images=IMAGES[:2])
+def test_a_type_without_an_image_is_left_out_with_a_remark() -> None:
+    made = split(launch_types("m5.large", "m6g.large"), images=IMAGES[:2])
     assert groups(made) == {"ami-amd": ["m5.large"]}
     assert made.remarks == ("m6g.large is left out: no image of the class is made for it",)
 
 
 def test_an_override_names_type_subnet_zone_and_image() -> None:
-    made = divided(kinds("m5.large"), offer("m5.large", "b", 0.1))
+    made = split(launch_types("m5.large"), subnet_offering("m5.large", "b", 0.1))
     assert made.configs[0].as_request() == {
         "LaunchTemplateSpecification": {
             "LaunchTemplateName": made.configs[0].template.name,
@@ -188,50 +188,52 @@ def test_an_override_names_type_subnet_zone_and_image() -> None:
     }
 
 
-def test_prices_are_handed_on_where_they_are_not_ec2s() -> None:
-    made = divided(kinds("m5.large"), offer("m5.large", price=0.25), prioritised=True)
+def test_overridden_prices_are_passed_on_as_priorities() -> None:
+    made = split(
+        launch_types("m5.large"), subnet_offering("m5.large", price=0.25), prioritised=True
+    )
     assert overrides(made)[0]["Priority"] == 0.25
 
 
-def test_instance_type_objects_never_divide() -> None:
-    plain = kinds("m5.large", "c5.large", "m5.xlarge")
-    changed = kinds("m5.large", "c5.large", "m5.xlarge", m5_large=10, c5_large=20)
-    assert len(divided(plain).configs) == len(divided(changed).configs) == 1
-    rows = text(divided(changed)).splitlines()
+def test_instance_type_objects_need_no_template_of_their_own() -> None:
+    plain = launch_types("m5.large", "c5.large", "m5.xlarge")
+    changed = launch_types("m5.large", "c5.large", "m5.xlarge", m5_large=10, c5_large=20)
+    assert len(split(plain).configs) == len(split(changed).configs) == 1
+    rows = text(split(changed)).splitlines()
     kept = {"c5.large=20=memory=475Mi", "m5.large=10=memory=365Mi"}
     assert kept | {"m5.xlarge=58", "*=10"} <= set(rows)
 
 
 def test_a_template_does_not_depend_on_the_types_of_the_launch() -> None:
-    known = kinds("m5.large", "c5.large", "m5.xlarge")
-    one = divided(known, offer("m5.large"))
-    other = divided(known, offer("c5.large"), offer("m5.xlarge"))
+    known = launch_types("m5.large", "c5.large", "m5.xlarge")
+    one = split(known, subnet_offering("m5.large"))
+    other = split(known, subnet_offering("c5.large"), subnet_offering("m5.xlarge"))
     assert one.configs[0].template.name == other.configs[0].template.name
 
 
-def test_the_table_is_cut_down_where_the_users_text_is_long() -> None:
-    sold = type_requirements("us-east-1", AmiFamily.AL2023.traits)
-    known = kinds(
+def test_the_table_has_fewer_types_if_the_users_user_data_is_long() -> None:
+    offered = type_requirements("us-east-1", AmiFamily.AL2023.traits)
+    known = launch_types(
         *(
             name
-            for name in sold
+            for name in offered
             if instance_type_info.built_in_instance_types()[name].architecture == "amd64"
         )
     )
-    long = msgspec.structs.replace(BOOTSTRAP, text="#!/bin/bash\n" + "#" * 12_000)
-    made = divided(known, offer("m5.large"), offer("t3.large"), bootstrap=long)
+    long = msgspec.structs.replace(BOOTSTRAP, custom_user_data="#!/bin/bash\n" + "#" * 12_000)
+    made = split(known, subnet_offering("m5.large"), subnet_offering("t3.large"), bootstrap=long)
     rows = text(made).partition("begin\n")[2].partition("\n# wain")[0].splitlines()
     assert rows == ["t3.large=35", "*=29"]
-    assert len(text(divided(known, offer("m5.large")))) < 11_000
+    assert len(text(split(known, subnet_offering("m5.large")))) < 11_000
 
 
-def test_a_class_with_a_warning_passes_it_on() -> None:
-    long = msgspec.structs.replace(BOOTSTRAP, text="#!/bin/bash\n" + "#" * 14_500)
-    assert "bytes that EC2 allows" in divided(kinds("m5.large"), bootstrap=long).remarks[0]
+def test_user_data_warnings_become_remarks() -> None:
+    long = msgspec.structs.replace(BOOTSTRAP, custom_user_data="#!/bin/bash\n" + "#" * 14_500)
+    assert "bytes that EC2 allows" in split(launch_types("m5.large"), bootstrap=long).remarks[0]
 
 
 def test_the_capacity_type_becomes_a_label() -> None:
-    made = divided(kinds("m5.large"), capacity_type="spot")
+    made = split(launch_types("m5.large"), capacity_type="spot")
     assert "karpenter.sh/capacity-type=spot" in text(made)
 
 
@@ -251,27 +253,29 @@ def rocket_pods(made: TemplateSplit) -> dict[str, int | None]:
     }
 
 
-def test_bottlerocket_reckons_itself_where_the_class_is_silent() -> None:
-    made = divided(kinds("m5.large", "m5.xlarge", settings=ROCKET), family=AmiFamily.BOTTLEROCKET)
+def test_without_max_pods_bottlerocket_gets_no_number() -> None:
+    made = split(
+        launch_types("m5.large", "m5.xlarge", settings=ROCKET), family=AmiFamily.BOTTLEROCKET
+    )
     assert rocket_pods(made) == {"m5.large": None, "m5.xlarge": None}
     assert len(made.configs) == 1
 
 
-def test_bottlerocket_is_told_the_number_of_the_class() -> None:
+def test_bottlerocket_gets_max_pods_of_the_class() -> None:
     settings = NodeClassSettings(
         ami_family=AmiFamily.BOTTLEROCKET, kubelet=KubeletSettings(max_pods=42)
     )
     bootstrap = msgspec.structs.replace(BOOTSTRAP, max_pods=42)
-    known = kinds("m5.large", "m5.xlarge", settings=settings, m5_xlarge=50)
-    made = divided(known, family=AmiFamily.BOTTLEROCKET, bootstrap=bootstrap)
+    known = launch_types("m5.large", "m5.xlarge", settings=settings, m5_xlarge=50)
+    made = split(known, family=AmiFamily.BOTTLEROCKET, bootstrap=bootstrap)
     assert rocket_pods(made) == {"m5.large": 42, "m5.xlarge": 42}
     assert made.remarks == ()
 
 
 @pytest.mark.parametrize("pods", [10, 200])
-def test_types_that_bottlerocket_cannot_be_told_are_left_out(pods: int) -> None:
-    known = kinds("m5.large", "m5.xlarge", settings=ROCKET, m5_xlarge=pods)
-    made = divided(known, family=AmiFamily.BOTTLEROCKET)
+def test_types_with_another_max_pods_are_left_out_for_bottlerocket(pods: int) -> None:
+    known = launch_types("m5.large", "m5.xlarge", settings=ROCKET, m5_xlarge=pods)
+    made = split(known, family=AmiFamily.BOTTLEROCKET)
     assert rocket_pods(made) == {"m5.large": None}
     assert made.remarks == (
         f"m5.xlarge is left out: its InstanceType object says {pods} pods, "
@@ -281,10 +285,10 @@ def test_types_that_bottlerocket_cannot_be_told_are_left_out(pods: int) -> None:
     assert max_pods_mismatches(AmiFamily.AL2023, known.values()) == {}
 
 
-def test_reserved_interfaces_divide_bottlerocket_by_number() -> None:
+def test_with_reserved_interfaces_bottlerocket_has_a_template_per_max_pods() -> None:
     settings = msgspec.structs.replace(ROCKET, options=CatalogOptions(reserved_enis=1))
-    known = kinds("m5.large", "c5.large", "m5.xlarge", settings=settings)
-    made = divided(known, family=AmiFamily.BOTTLEROCKET)
+    known = launch_types("m5.large", "c5.large", "m5.xlarge", settings=settings)
+    made = split(known, family=AmiFamily.BOTTLEROCKET)
     assert rocket_pods(made) == {"m5.large": 20, "c5.large": 20, "m5.xlarge": 44}
     assert len(made.configs) == 2
 
@@ -292,10 +296,10 @@ def test_reserved_interfaces_divide_bottlerocket_by_number() -> None:
 # Interfaces for EFA
 
 
-def test_types_are_divided_by_their_efa_interfaces_when_pods_ask_for_them() -> None:
-    known = kinds("c6in.32xlarge", "c5n.18xlarge", "m5n.24xlarge")
-    assert len(divided(known).configs) == 1
-    made = divided(known, efa=True)
+def test_if_pods_request_efa_there_is_a_template_per_number_of_interfaces() -> None:
+    known = launch_types("c6in.32xlarge", "c5n.18xlarge", "m5n.24xlarge")
+    assert len(split(known).configs) == 1
+    made = split(known, efa=True)
     found = [
         ([each["InstanceType"] for each in config.overrides], len(interfaces(config.template.data)))
         for config in made.configs
@@ -308,10 +312,10 @@ def interfaces(data: Any) -> list[Any]:
     return found
 
 
-def test_a_class_with_interfaces_of_its_own_is_not_divided() -> None:
+def test_a_class_with_explicit_interfaces_has_one_template() -> None:
     listed = [NetworkInterface(networkCardIndex=0, deviceIndex=0, interfaceType="interface")]
-    known = kinds("c6in.32xlarge", "c5n.18xlarge")
-    made = divided(known, efa=True, spec={"networkInterfaces": listed})
+    known = launch_types("c6in.32xlarge", "c5n.18xlarge")
+    made = split(known, efa=True, spec={"networkInterfaces": listed})
     assert len(made.configs) == 1
 
 
@@ -321,7 +325,9 @@ def test_a_class_with_interfaces_of_its_own_is_not_divided() -> None:
 def reserved(
     name: str, number: int, free: int, zone: str = "a", price: float = 0.0
 ) -> SubnetOffering:
-    return offer(name, zone, price, reservation=TargetReservation(id=f"cr-{number}", free=free))
+    return subnet_offering(
+        name, zone, price, reservation=TargetReservation(id=f"cr-{number}", available_count=free)
+    )
 
 
 TERMS = {
@@ -339,8 +345,8 @@ def targets(made: TemplateSplit) -> dict[str, list[tuple[str, str]]]:
 
 
 def test_each_reservation_has_a_template_of_its_own() -> None:
-    made = divided(
-        kinds("m5.large", "m5.xlarge"),
+    made = split(
+        launch_types("m5.large", "m5.xlarge"),
         reserved("m5.large", 1, 5),
         reserved("m5.large", 2, 1, "b"),
         reserved("m5.xlarge", 3, 1),
@@ -354,9 +360,9 @@ def test_each_reservation_has_a_template_of_its_own() -> None:
     }
 
 
-def test_of_equal_reservations_that_with_most_room_is_taken() -> None:
-    made = divided(
-        kinds("m5.large"),
+def test_of_equal_reservations_the_most_available_is_targeted() -> None:
+    made = split(
+        launch_types("m5.large"),
         reserved("m5.large", 1, 2),
         reserved("m5.large", 2, 7),
         reserved("m5.large", 3, 7),
@@ -367,8 +373,8 @@ def test_of_equal_reservations_that_with_most_room_is_taken() -> None:
 
 
 def test_full_reservations_are_left_out() -> None:
-    made = divided(
-        kinds("m5.large"),
+    made = split(
+        launch_types("m5.large"),
         reserved("m5.large", 1, 0),
         spec=TERMS,
         capacity_type="reserved",
@@ -376,14 +382,17 @@ def test_full_reservations_are_left_out() -> None:
     assert made.configs == ()
 
 
-def test_of_two_subnets_of_a_zone_one_is_taken() -> None:
-    both = [offer("m5.large"), msgspec.structs.replace(offer("m5.large"), subnet="subnet-z")]
+def test_of_two_subnets_of_a_zone_one_is_used() -> None:
+    both = [
+        subnet_offering("m5.large"),
+        msgspec.structs.replace(subnet_offering("m5.large"), subnet="subnet-z"),
+    ]
     assert [each.subnet for each in one_per_type_and_zone(reversed(both))] == ["subnet-a"]
 
 
-def test_a_disk_sized_to_the_pods_travels_with_its_type() -> None:
+def test_a_disk_sized_to_the_pods_is_set_in_the_override() -> None:
     settings = NodeClassSettings(options=CatalogOptions(storage_per_pod=2 * 2**30))
-    made = divided(kinds("m5.large", "m5.xlarge", settings=settings))
+    made = split(launch_types("m5.large", "m5.xlarge", settings=settings))
     found = {
         each["InstanceType"]: each["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]
         for each in overrides(made)
@@ -393,10 +402,10 @@ def test_a_disk_sized_to_the_pods_travels_with_its_type() -> None:
 
 
 SOME = ["m5.large", "m5.xlarge", "m6g.large", "g5.xlarge", "t3.large"]
-KNOWN = kinds(*SOME)
+KNOWN = launch_types(*SOME)
 OFFERS = st.lists(
     st.builds(
-        offer,
+        subnet_offering,
         st.sampled_from(SOME),
         st.sampled_from("abc"),
         st.floats(0.01, 9),
@@ -407,18 +416,18 @@ OFFERS = st.lists(
 
 
 @given(OFFERS, st.permutations(SOME), st.randoms(use_true_random=False))
-def test_every_pool_is_there_once_whatever_the_order(
-    offers: list[SubnetOffering], names: list[str], random: Any
+def test_every_type_and_zone_is_there_once_whatever_the_order(
+    offerings: list[SubnetOffering], names: list[str], random: Any
 ) -> None:
     known = KNOWN
-    made = divided(known, *offers)
-    wanted = {(each.kind, each.zone) for each in offers}
+    made = split(known, *offerings)
+    wanted = {(each.instance_type, each.zone) for each in offerings}
     assert {(each["InstanceType"], each["AvailabilityZone"]) for each in overrides(made)} == wanted
-    random.shuffle(offers)
-    assert divided({name: known[name] for name in names}, *offers) == made
+    random.shuffle(offerings)
+    assert split({name: known[name] for name in names}, *offerings) == made
 
 
 def test_user_data_is_for_the_family() -> None:
-    made = divided(kinds("m5.large"))
+    made = split(launch_types("m5.large"))
     kinds_found = [each.get_content_type() for each in message_from_string(text(made)).walk()]
     assert kinds_found == ["multipart/mixed", "application/node.eks.aws"]

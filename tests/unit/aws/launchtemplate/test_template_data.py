@@ -1,4 +1,4 @@
-"""What a launch template says, and that its name follows from nothing else."""
+"""The content of a launch template, which alone determines its name."""
 
 from base64 import b64decode
 from typing import Any
@@ -61,12 +61,12 @@ def data(**changes: Any) -> Any:
 
 
 def check(found: LaunchTemplate) -> None:
-    """As botocore would, before it sends anything."""
+    """Validates as botocore does before it sends a request."""
     request = {"LaunchTemplateName": found.name, "LaunchTemplateData": found.data}
     aws_account.check_params("ec2", "CreateLaunchTemplate", request)
 
 
-def test_a_plain_class_says_what_machines_are_made_of() -> None:
+def test_a_plain_class_sets_only_the_necessary_fields() -> None:
     found = made()
     check(found)
     assert found.data == {
@@ -103,7 +103,7 @@ def test_a_plain_class_says_what_machines_are_made_of() -> None:
     assert b64decode(found.data["UserData"]) == b"hello"
 
 
-def test_a_full_class_is_a_request_that_ec2_understands() -> None:
+def test_a_class_with_all_fields_is_a_valid_ec2_request() -> None:
     found = made(
         spec={
             "blockDeviceMappings": [
@@ -133,7 +133,10 @@ def test_a_full_class_is_a_request_that_ec2_understands() -> None:
             "capacityReservationSelectorTerms": TERMS,
         },
         variant=msgspec.structs.replace(
-            VARIANT, reservation=TargetReservation(id="cr-1", free=1, kind="capacity-block")
+            VARIANT,
+            reservation=TargetReservation(
+                id="cr-1", available_count=1, reservation_type="capacity-block"
+            ),
         ),
         ipv6=True,
         tenancy="dedicated",
@@ -193,7 +196,7 @@ def test_sizes_are_rounded_up_to_whole_gibibytes(size: str, gibibytes: int) -> N
     ]
 
 
-def test_a_disk_without_a_name_is_refused() -> None:
+def test_a_disk_without_a_name_is_rejected() -> None:
     disks = [BlockDeviceMapping(ebs=EBSVolume(volumeSize="1Gi"))]
     with pytest.raises(InvalidInputError, match="deviceName"):
         made(spec={"blockDeviceMappings": disks})
@@ -235,7 +238,7 @@ def interfaces(**changes: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("flag", [True, False])
-def test_a_public_address_is_given_or_refused_where_the_class_says_so(flag: bool) -> None:
+def test_a_public_address_is_set_only_if_the_class_sets_it(flag: bool) -> None:
     found = interfaces(spec={"associatePublicIPAddress": flag})
     assert found == [{"DeviceIndex": 0, "AssociatePublicIpAddress": flag}]
 
@@ -247,13 +250,13 @@ def test_a_public_address_is_given_or_refused_where_the_class_says_so(flag: bool
         (True, {"Ipv6PrefixCount": 3, "Ipv6AddressCount": 1, "PrimaryIpv6": True}),
     ],
 )
-def test_prefixes_are_of_the_clusters_kind(ipv6: bool, expected: dict[str, Any]) -> None:
+def test_prefixes_have_the_ip_family_of_the_cluster(ipv6: bool, expected: dict[str, Any]) -> None:
     assert interfaces(spec={"ipPrefixCount": 3}, ipv6=ipv6) == [{"DeviceIndex": 0} | expected]
 
 
 def test_each_efa_interface_has_a_card_of_its_own() -> None:
     variant = msgspec.structs.replace(VARIANT, efa=3)
-    # EC2 refuses a public address beside several interfaces.
+    # EC2 rejects a public address with several interfaces.
     found = interfaces(variant=variant, spec={"associatePublicIPAddress": True})
     assert found == [
         {"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "efa"},
@@ -284,7 +287,7 @@ def test_interfaces_of_the_class_are_attached_as_listed() -> None:
     ]
 
 
-def test_metadata_options_are_the_class_own() -> None:
+def test_metadata_options_are_those_of_the_class() -> None:
     options = MetadataOptions(
         httpEndpoint="disabled",
         httpProtocolIPv6="enabled",
@@ -308,7 +311,7 @@ def test_a_spot_request_is_tagged_as_well() -> None:
     ]
 
 
-HELD = TargetReservation(id="cr-1", free=2)
+HELD = TargetReservation(id="cr-1", available_count=2)
 ONLY = {
     "CapacityReservationPreference": "capacity-reservations-only",
     "CapacityReservationTarget": {"CapacityReservationId": "cr-1"},
@@ -327,7 +330,7 @@ NONE = {"CapacityReservationPreference": "none"}
         (None, False, None, None),
     ],
 )
-def test_only_classes_that_select_reservations_speak_of_them(
+def test_only_classes_that_select_reservations_have_a_reservation_specification(
     terms: list[CapacityReservationSelectorTerm] | None,
     gate: bool,
     reservation: TargetReservation | None,
@@ -343,22 +346,25 @@ def test_only_classes_that_select_reservations_speak_of_them(
 
 
 @pytest.mark.parametrize(
-    ("reservation", "market"),
+    ("reservation", "market_type"),
     [
         (None, None),
         (HELD, None),
-        (TargetReservation(id="cr-1", free=1, kind="capacity-block"), "capacity-block"),
         (
-            TargetReservation(id="cr-1", free=1, interruptible=True),
+            TargetReservation(id="cr-1", available_count=1, reservation_type="capacity-block"),
+            "capacity-block",
+        ),
+        (
+            TargetReservation(id="cr-1", available_count=1, interruptible=True),
             "interruptible-capacity-reservation",
         ),
     ],
 )
-def test_blocks_and_interruptible_reservations_have_a_market_of_their_own(
-    reservation: TargetReservation | None, market: str | None
+def test_blocks_and_interruptible_reservations_have_their_own_market_type(
+    reservation: TargetReservation | None, market_type: str | None
 ) -> None:
     found = data(variant=msgspec.structs.replace(VARIANT, reservation=reservation))
-    options = None if market is None else {"MarketType": market}
+    options = None if market_type is None else {"MarketType": market_type}
     assert found.get("InstanceMarketOptions") == options
 
 
@@ -379,5 +385,5 @@ def test_the_name_follows_from_the_content() -> None:
     assert len({one.name, *(each.name for each in others)}) == len(others) + 1
 
 
-def test_no_user_data_is_left_out() -> None:
+def test_empty_user_data_is_omitted() -> None:
     assert "UserData" not in data(variant=TemplateVariant(image="ami-1", user_data=UserData("")))

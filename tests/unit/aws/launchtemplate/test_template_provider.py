@@ -1,4 +1,4 @@
-"""Launch templates: made once, there when needed, gone when unused; what is launched from them."""
+"""Launch templates: created once, there when needed, deleted when unused; launches from them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -60,7 +60,7 @@ def written(number: int = 1, node_class: str = "default") -> LaunchTemplate:
 
 
 class SlowSeam:
-    """A way to an account on which deletions are overtaken by what was asked after them."""
+    """A seam on which deletions are overtaken by later calls."""
 
     def __init__(self, cloud: EmulatedAwsAccount) -> None:
         self._cloud = cloud
@@ -82,14 +82,14 @@ class TemplateScenario:
         self.templates = LaunchTemplateProvider(self.ec2, clock)
 
     def count(self, operation: str) -> int:
-        return len(self.seam.asked(operation))
+        return len(self.seam.calls_to(operation))
 
     async def there(self) -> set[str]:
-        rows = await Ec2(self.cloud).describe_launch_templates()
+        rows = await Ec2(self.cloud).describe_launch_templates([])
         return {row["LaunchTemplateName"] for row in rows}
 
     async def fleet(self, template: LaunchTemplate) -> None:
-        """What a launch meets that names a template which is gone."""
+        """The error of a launch whose template is gone."""
         await self.ec2.call("DescribeLaunchTemplates", {"LaunchTemplateNames": [template.name]})
 
 
@@ -100,11 +100,11 @@ def run_scenario(
     run_in_virtual_time(lambda clock: test(TemplateScenario(clock, settings)))
 
 
-def test_a_template_is_made_at_its_first_use() -> None:
+def test_a_template_is_created_at_its_first_use() -> None:
     async def test(world: TemplateScenario) -> None:
         template = written()
         assert await world.templates.ensure(template) == template.name
-        (row,) = await world.ec2.describe_launch_templates(names=[template.name])
+        (row,) = await world.ec2.describe_launch_templates([])
         tags = {each["Key"]: each["Value"] for each in row["Tags"]}
         assert tags == OWNED | {"wainwright.dev/managed-by": "wainwright"}
         await world.templates.ensure(template)
@@ -113,7 +113,7 @@ def test_a_template_is_made_at_its_first_use() -> None:
     run_scenario(test)
 
 
-def test_those_who_ask_together_share_one_creation() -> None:
+def test_concurrent_callers_share_one_creation() -> None:
     async def test(world: TemplateScenario) -> None:
         await asyncio.gather(*(world.templates.ensure(written()) for _ in range(20)))
         assert world.count("CreateLaunchTemplate") == 1
@@ -121,7 +121,7 @@ def test_those_who_ask_together_share_one_creation() -> None:
     run_scenario(test)
 
 
-def test_who_goes_away_does_not_take_the_template_along() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_creation() -> None:
     async def test(world: TemplateScenario) -> None:
         impatient = asyncio.ensure_future(world.templates.ensure(written()))
         patient = asyncio.ensure_future(world.templates.ensure(written()))
@@ -133,7 +133,7 @@ def test_who_goes_away_does_not_take_the_template_along() -> None:
     run_scenario(test)
 
 
-def test_a_failure_is_everybodys_and_not_remembered() -> None:
+def test_a_failure_is_raised_for_all_callers_and_not_cached() -> None:
     async def test(world: TemplateScenario) -> None:
         both = [world.templates.ensure(written()) for _ in range(2)]
         failed = await asyncio.gather(*both, return_exceptions=True)
@@ -144,7 +144,7 @@ def test_a_failure_is_everybodys_and_not_remembered() -> None:
     run_scenario(test, FaultRule(operation="CreateLaunchTemplate", code="Denied", times=1))
 
 
-def test_one_that_another_process_has_made_is_as_good() -> None:
+def test_a_template_of_another_process_is_used() -> None:
     async def test(world: TemplateScenario) -> None:
         await LaunchTemplateProvider(world.ec2, world.clock).ensure(written())
         assert await world.templates.ensure(written()) == written().name
@@ -154,7 +154,7 @@ def test_one_that_another_process_has_made_is_as_good() -> None:
     run_scenario(test)
 
 
-def test_what_is_known_is_checked_after_a_while() -> None:
+def test_an_expired_template_is_created_again() -> None:
     async def test(world: TemplateScenario) -> None:
         await world.templates.ensure(written())
         await world.clock.sleep(TEMPLATE_TTL - 1)
@@ -167,11 +167,11 @@ def test_what_is_known_is_checked_after_a_while() -> None:
     run_scenario(test)
 
 
-def test_a_launch_whose_template_is_gone_is_tried_again_once() -> None:
+def test_a_launch_whose_template_is_gone_is_retried_once() -> None:
     async def test(world: TemplateScenario) -> None:
         template = written()
         await world.templates.ensure(template)
-        await Ec2(world.cloud).delete_launch_template(name=template.name)
+        await Ec2(world.cloud).delete_launch_template(template.name)
         await world.templates.launch([template], lambda: world.fleet(template))
         assert world.count("CreateLaunchTemplate") == 2
         assert world.count("DescribeLaunchTemplates") == 2
@@ -179,7 +179,7 @@ def test_a_launch_whose_template_is_gone_is_tried_again_once() -> None:
     run_scenario(test)
 
 
-def test_a_launch_is_not_tried_for_ever() -> None:
+def test_a_launch_is_not_retried_for_ever() -> None:
     async def test(world: TemplateScenario) -> None:
         with pytest.raises(AwsError, match="NotFoundException"):
             await world.templates.launch([written(1)], lambda: world.fleet(written(2)))
@@ -188,7 +188,7 @@ def test_a_launch_is_not_tried_for_ever() -> None:
     run_scenario(test)
 
 
-def test_other_errors_of_a_launch_are_the_launchs_own() -> None:
+def test_other_errors_of_a_launch_are_raised() -> None:
     async def test(world: TemplateScenario) -> None:
         with pytest.raises(AwsError, match="Refused"):
             await world.templates.launch([written()], lambda: world.fleet(written()))
@@ -197,7 +197,7 @@ def test_other_errors_of_a_launch_are_the_launchs_own() -> None:
     run_scenario(test, FaultRule(operation="DescribeLaunchTemplates", code="Refused"))
 
 
-def test_several_templates_are_made_side_by_side() -> None:
+def test_several_templates_are_created_concurrently() -> None:
     async def test(world: TemplateScenario) -> None:
         wanted = [written(number) for number in range(5)]
         before = world.clock.now()
@@ -207,14 +207,14 @@ def test_several_templates_are_made_side_by_side() -> None:
     run_scenario(test)
 
 
-def test_what_nobody_uses_goes() -> None:
+def test_unused_templates_are_deleted() -> None:
     async def test(world: TemplateScenario) -> None:
         await world.templates.ensure(written(1))
         await world.clock.sleep(UNUSED_TEMPLATE_AGE - 100)
         await world.templates.ensure(written(2))
-        assert await world.templates.sweep() == ()
+        assert await world.templates.delete_unused() == ()
         await world.clock.sleep(200)
-        assert await world.templates.sweep() == (written(1).name,)
+        assert await world.templates.delete_unused() == (written(1).name,)
         assert await world.there() == {written(2).name}
         await world.templates.ensure(written(1))
         assert await world.there() == {written(1).name, written(2).name}
@@ -222,11 +222,11 @@ def test_what_nobody_uses_goes() -> None:
     run_scenario(test)
 
 
-def test_what_a_launch_uses_stays_however_long_it_takes() -> None:
+def test_a_template_in_use_is_kept_however_long_the_launch_takes() -> None:
     async def test(world: TemplateScenario) -> None:
         async def slow() -> None:
             await world.clock.sleep(2 * UNUSED_TEMPLATE_AGE)
-            assert await world.templates.sweep() == ()
+            assert await world.templates.delete_unused() == ()
             await world.fleet(written())
 
         await world.templates.launch([written()], slow)
@@ -235,11 +235,11 @@ def test_what_a_launch_uses_stays_however_long_it_takes() -> None:
     run_scenario(test)
 
 
-def test_who_needs_a_template_that_is_going_has_it_made_anew() -> None:
+def test_a_template_being_deleted_is_created_again_for_a_launch() -> None:
     async def test(world: TemplateScenario) -> None:
         await world.templates.ensure(written())
         await world.clock.sleep(2 * UNUSED_TEMPLATE_AGE)
-        sweeping = asyncio.ensure_future(world.templates.sweep())
+        sweeping = asyncio.ensure_future(world.templates.delete_unused())
         await world.clock.sleep(0.5)
         await world.templates.launch([written()], lambda: world.fleet(written()))
         await sweeping
@@ -249,19 +249,19 @@ def test_who_needs_a_template_that_is_going_has_it_made_anew() -> None:
     run_scenario(test)
 
 
-def test_a_deletion_that_fails_is_tried_again() -> None:
+def test_a_failed_deletion_is_retried() -> None:
     async def test(world: TemplateScenario) -> None:
         await world.templates.ensure(written())
         await world.clock.sleep(2 * UNUSED_TEMPLATE_AGE)
         with pytest.raises(AwsError, match="Denied"):
-            await world.templates.sweep()
-        assert await world.templates.sweep() == (written().name,)
+            await world.templates.delete_unused()
+        assert await world.templates.delete_unused() == (written().name,)
         assert await world.there() == set()
 
     run_scenario(test, FaultRule(operation="DeleteLaunchTemplate", code="Denied", times=1))
 
 
-def test_templates_of_an_earlier_process_are_not_forgotten() -> None:
+def test_templates_of_an_earlier_process_are_adopted() -> None:
     async def test(world: TemplateScenario) -> None:
         await LaunchTemplateProvider(world.ec2, world.clock).ensure(written())
         token = "theirs"
@@ -272,13 +272,13 @@ def test_templates_of_an_earlier_process_are_not_forgotten() -> None:
         await world.templates.ensure(written())
         assert world.count("CreateLaunchTemplate") == 2
         await world.clock.sleep(2 * UNUSED_TEMPLATE_AGE)
-        assert await world.templates.sweep() == (written().name,)
+        assert await world.templates.delete_unused() == (written().name,)
         assert await world.there() == {"karpenter.k8s.aws/9"}
 
     run_scenario(test)
 
 
-def test_a_class_takes_its_templates_along() -> None:
+def test_the_templates_of_a_class_are_deleted_with_it() -> None:
     async def test(world: TemplateScenario) -> None:
         for number in range(3):
             await world.templates.ensure(written(number))
@@ -308,13 +308,13 @@ FAMILIES = {
     AmiFamily.BOTTLEROCKET: "bottlerocket/aws-k8s-{}/x86_64/latest",
     AmiFamily.WINDOWS2022: ("ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-{}"),
 }
-"""Where the ids of their images are found."""
+"""The SSM parameters of their image ids."""
 
 
 def known(*names: str, family: AmiFamily) -> dict[str, LaunchInstanceType]:
     settings = NodeClassSettings(ami_family=family)
     described = type_requirements("us-east-1", family.traits)
-    machines = [instance_type_info.built_in_instance_types()[name] for name in names]
+    infos = [instance_type_info.built_in_instance_types()[name] for name in names]
     return {
         each.name: launch_instance_type(
             each,
@@ -322,12 +322,12 @@ def known(*names: str, family: AmiFamily) -> dict[str, LaunchInstanceType]:
             described[each.name],
             settings,
         )
-        for each in machines
+        for each in infos
     }
 
 
 class LaunchScenario:
-    """An emulated account with a cluster, and everything that a launch needs of it."""
+    """An emulated account with a cluster, and the inputs of launches in it."""
 
     def __init__(self, clock: VirtualClock, *reservations: Seeded) -> None:
         spec = CloudSpec(region="us-east-1", capacityReservations=list(reservations))
@@ -344,7 +344,7 @@ class LaunchScenario:
         path = FAMILIES[family].format(self.cluster["version"])
         asked = {"Name": f"/aws/service/{path}/image_id"}
         found = self.cloud.answer("ssm", "GetParameter", asked)["Parameter"]["Value"]
-        common = SharedTemplateSettings(
+        shared = SharedTemplateSettings(
             spec=more.pop("spec", SPEC),
             family=family,
             groups=(self.cloud.account.security_group,),
@@ -353,11 +353,11 @@ class LaunchScenario:
             capacity_type=more.pop("capacity_type", "on-demand"),
         )
         return LaunchSpec(
-            common=common,
+            shared=shared,
             bootstrap=self.bootstrap(),
             images=(ResolvedImage(id=found, name="", requirements=Requirements()),),
-            kinds=known(*names, family=family),
-            offers=tuple(self.offer(name, **more) for name in names),
+            instance_types=known(*names, family=family),
+            offerings=tuple(self.subnet_offering(name, **more) for name in names),
         )
 
     def bootstrap(self) -> BootstrapOptions:
@@ -365,13 +365,13 @@ class LaunchScenario:
             cluster="wain",
             endpoint=self.cluster["endpoint"],
             ca=self.cluster["certificateAuthority"]["data"],
-            cidr=self.cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
+            service_cidr=self.cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
             labels={"team": "web"},
         )
 
-    def offer(self, name: str, **more: Any) -> SubnetOffering:
+    def subnet_offering(self, name: str, **more: Any) -> SubnetOffering:
         subnet = self.cloud.account.subnets[ZONE]
-        return SubnetOffering(kind=name, zone=ZONE, subnet=subnet, price=0.1, **more)
+        return SubnetOffering(instance_type=name, zone=ZONE, subnet=subnet, price=0.1, **more)
 
     async def fleet(self, launch: LaunchSpec) -> dict[str, Any]:
         configs = split_by_template(launch).configs
@@ -395,7 +395,7 @@ class LaunchScenario:
     def booted(self, row: dict[str, Any]) -> BootedNode:
         asked = {"InstanceId": row["InstanceId"], "Attribute": "userData"}
         answer = self.cloud.answer("ec2", "DescribeInstanceAttribute", asked)
-        facts = InstanceFacts(
+        instance_facts = InstanceFacts(
             type_info=instance_type_info.built_in_instance_types()[row["InstanceType"]],
             instance_id=row["InstanceId"],
             region="us-east-1",
@@ -403,7 +403,7 @@ class LaunchScenario:
             zone_id="use1-az1",
             private_dns="ip-10-0-0-1.ec2.internal",
         )
-        made = boot_from_user_data(decode_user_data(answer["UserData"]["Value"]), facts)
+        made = boot_from_user_data(decode_user_data(answer["UserData"]["Value"]), instance_facts)
         assert isinstance(made, BootedNode), made
         return made
 
@@ -416,7 +416,9 @@ def run_launches(
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(("name", "pods"), [("m5.large", 29), ("t3.large", 35)])
-def test_a_machine_is_made_as_the_class_has_it(family: AmiFamily, name: str, pods: int) -> None:
+def test_an_instance_is_launched_with_the_settings_of_the_class(
+    family: AmiFamily, name: str, pods: int
+) -> None:
     async def test(world: LaunchScenario) -> None:
         row = await world.launched(world.launch((name,), family))
         assert row["InstanceType"] == name
@@ -432,16 +434,16 @@ def test_a_machine_is_made_as_the_class_has_it(family: AmiFamily, name: str, pod
     run_launches(test)
 
 
-def test_the_second_launch_needs_no_template() -> None:
+def test_the_second_launch_creates_no_template() -> None:
     async def test(world: LaunchScenario) -> None:
         family = AmiFamily.AL2023
         names = ("m5.large", "c5.large", "m5.xlarge")
         everything = world.launch(names, family)
         for name in names:
-            chosen = msgspec.structs.replace(everything, offers=(world.offer(name),))
+            chosen = msgspec.structs.replace(everything, offerings=(world.subnet_offering(name),))
             row = await world.launched(chosen)
-            assert world.booted(row).max_pods == everything.kinds[name].density
-        assert len(await world.ec2.describe_launch_templates()) == 1
+            assert world.booted(row).max_pods == everything.instance_types[name].max_pods
+        assert len(await world.ec2.describe_launch_templates([])) == 1
 
     run_launches(test)
 
@@ -457,11 +459,11 @@ def seeded(criteria: str, available: int = 1) -> Seeded:
     )
 
 
-HELD = TargetReservation(id="cr-0123456789abcdef0", free=1)
+HELD = TargetReservation(id="cr-0123456789abcdef0", available_count=1)
 MORE = {"spec": WITH_TERMS, "capacity_type": "reserved", "reservation": HELD}
 
 
-def test_a_reserved_machine_is_in_its_reservation() -> None:
+def test_a_reserved_instance_is_in_its_reservation() -> None:
     async def test(world: LaunchScenario) -> None:
         launch = world.launch(("m5.large",), AmiFamily.AL2023, **MORE)
         row = await world.launched(launch)
@@ -479,7 +481,7 @@ def test_a_reserved_machine_is_in_its_reservation() -> None:
 @pytest.mark.parametrize(
     ("spec", "joins"), [(WITH_TERMS, False), (SPEC, True)], ids=["with terms", "without"]
 )
-def test_only_classes_without_terms_fall_into_open_reservations(
+def test_only_classes_without_terms_use_open_reservations(
     spec: EC2NodeClassSpec, joins: bool
 ) -> None:
     async def test(world: LaunchScenario) -> None:

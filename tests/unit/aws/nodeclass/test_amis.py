@@ -105,7 +105,7 @@ def test_every_parameter_is_published_unless_we_say_why_not(alias: str, version:
     assert bool(missing) is bool(not_published_reason(alias, version))
 
 
-def test_only_the_latest_moves_on() -> None:
+def test_only_parameters_of_latest_are_mutable() -> None:
     assert all(each.mutable for each in published_amis("al2023@latest", "1.31"))
     assert not any(each.mutable for each in published_amis("al2023@v20251218", "1.31"))
 
@@ -122,7 +122,9 @@ def test_only_the_latest_moves_on() -> None:
         ("windows2019@latest", "1.26", True),
     ],
 )
-def test_some_families_end_or_begin_with_a_version(alias: str, version: str, works: bool) -> None:
+def test_some_families_exist_only_for_some_kubernetes_versions(
+    alias: str, version: str, works: bool
+) -> None:
     assert (not_published_reason(alias, version) == "") is works
 
 
@@ -185,7 +187,7 @@ def booted(found: ResolvedNodeClass, family: AmiFamily, *types: str) -> list[str
         ),
     ],
 )
-def test_each_machine_boots_the_image_that_is_for_it(
+def test_each_instance_type_boots_its_image(
     alias: str, family: AmiFamily, expected: dict[str, str]
 ) -> None:
     found = resolved(amiSelectorTerms=[{"alias": alias}])
@@ -193,7 +195,7 @@ def test_each_machine_boots_the_image_that_is_for_it(
     assert booted(found, family, *expected) == list(expected.values())
 
 
-def test_bottlerocket_has_one_image_for_accelerators_and_ordinary_machines() -> None:
+def test_bottlerocket_has_one_image_for_neuron_and_ordinary_types() -> None:
     found = resolved(amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
     plain, neuron, nvidia = booted(
         found, AmiFamily.BOTTLEROCKET, "m5.large", "inf2.xlarge", "g5.xlarge"
@@ -211,7 +213,7 @@ def test_bottlerocket_has_one_image_for_accelerators_and_ordinary_machines() -> 
         ("al2023@v19990101", "1.31", "select no image"),
     ],
 )
-def test_an_alias_without_images_is_said(alias: str, version: str, why: str) -> None:
+def test_an_alias_without_images_is_reported(alias: str, version: str, why: str) -> None:
     found = resolved(version, amiSelectorTerms=[{"alias": alias}])
     assert condition_status(found, AMIS_READY) == ("False", "AMINotFound")
     assert why in condition_message(found, AMIS_READY)
@@ -219,7 +221,7 @@ def test_an_alias_without_images_is_said(alias: str, version: str, why: str) -> 
     assert found.images == ()
 
 
-def test_the_version_stated_goes_before_that_of_eks() -> None:
+def test_the_configured_version_takes_precedence_over_eks() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench = ResolverBench(
             clock, settings=EmulatorSettings(kubernetes="1.31"), kubernetes_version="1.29"
@@ -256,7 +258,7 @@ def found_by(terms: list[dict[str, Any]], rows: list[dict[str, Any]]) -> tuple[l
         return (await images.find(wanted)).value
 
     found = run_in_virtual_time(main)
-    return [each.id for each in found], seam.asked("DescribeImages")[-1]
+    return [each.id for each in found], seam.calls_to("DescribeImages")[-1]
 
 
 STATE = {"Name": "state", "Values": ["available"]}
@@ -300,7 +302,7 @@ def test_terms_become_filters(
     assert asked["IncludeDeprecated"] is True
 
 
-def test_of_those_for_the_same_machines_the_newest_counts() -> None:
+def test_of_images_for_the_same_types_the_newest_is_used() -> None:
     rows = [
         image("ami-old", CreationDate="2024-01-01T00:00:00.000Z"),
         image("ami-new", CreationDate="2025-12-01T00:00:00.000Z"),
@@ -310,7 +312,7 @@ def test_of_those_for_the_same_machines_the_newest_counts() -> None:
     assert found_by([{"name": "*"}], rows)[0] == ["ami-new", "ami-arm"]
 
 
-def test_a_deprecated_image_counts_only_where_there_is_no_other() -> None:
+def test_a_deprecated_image_is_used_only_if_there_is_no_other() -> None:
     rows = [
         image(
             "ami-deprecated",
@@ -323,12 +325,12 @@ def test_a_deprecated_image_counts_only_where_there_is_no_other() -> None:
     assert found_by([{"name": "*"}], rows[:1])[0] == ["ami-deprecated"]
 
 
-def test_an_image_of_unknown_architecture_is_for_nobody() -> None:
+def test_an_image_of_unknown_architecture_is_ignored() -> None:
     rows = [image("ami-1", Architecture="i386"), image("ami-2", Architecture="")]
     assert found_by([{"name": "*"}], rows)[0] == []
 
 
-def test_a_class_on_a_deprecated_image_says_so_and_is_ready_all_the_same() -> None:
+def test_a_class_on_a_deprecated_image_has_a_condition_and_is_ready() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench = ResolverBench(clock, settings=EmulatorSettings(kubernetes="1.31"))
         pinned = (await bench.resolve(discovered_node_class())).images[0].id
@@ -339,11 +341,11 @@ def test_a_class_on_a_deprecated_image_says_so_and_is_ready_all_the_same() -> No
     found = run_in_virtual_time(main)
     assert condition_status(found, AMI_DEPRECATED) == ("True", AMI_DEPRECATED)
     assert condition_status(found, AMIS_READY)[0] == "True"
-    assert found.ready
+    assert found.is_ready
     assert [each.deprecated for each in to_status(found).amis or []] == [True]
 
 
-def test_a_parameter_is_asked_for_once_a_day_unless_its_image_was_withdrawn() -> None:
+def test_a_parameter_is_fetched_once_a_day_unless_its_image_is_deprecated() -> None:
     images = {"ami-1": "2026-01-01T06:00:00.000Z", "ami-2": "2030-01-01T00:00:00.000Z"}
     current = "ami-1"
 
@@ -373,14 +375,14 @@ def test_a_parameter_is_asked_for_once_a_day_unless_its_image_was_withdrawn() ->
             await clock.sleep(EPOCH + hour * 3600 - clock.now())
             current = "ami-2" if hour > 4 else "ami-1"
             found = await images.find(wanted)
-            seen.append((hour, found.value[0].id, len(seam.asked("GetParameter"))))
+            seen.append((hour, found.value[0].id, len(seam.calls_to("GetParameter"))))
         return seen
 
     assert run_in_virtual_time(main) == [
         (0, "ami-1", 1),
         (1, "ami-1", 1),
         (5, "ami-1", 1),
-        (7, "ami-1", 1),  # now deprecated, and so doubted
+        (7, "ami-1", 1),  # deprecated, so it is fetched again
         (8, "ami-2", 2),
         (9, "ami-2", 2),
         (20, "ami-2", 2),

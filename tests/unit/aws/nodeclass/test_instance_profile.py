@@ -1,4 +1,4 @@
-"""Instance profiles: made, mended, given another role, collected, and never touched if not ours."""
+"""Instance profiles: created, corrected, garbage collected, and never touched if not ours."""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ HOUR = 3600.0
 
 
 def profiles(bench: ResolverBench) -> dict[str, list[str]]:
-    """All that the account has: names with their roles."""
-    rows = bench.ask("iam", "ListInstanceProfiles")["InstanceProfiles"]
+    """All profiles of the account with their roles."""
+    rows = bench.call_api("iam", "ListInstanceProfiles")["InstanceProfiles"]
     return {row["InstanceProfileName"]: [role["RoleName"] for role in row["Roles"]] for row in rows}
 
 
 def another_role(bench: ResolverBench, name: str = "other") -> str:
-    bench.ask("iam", "CreateRole", RoleName=name, AssumeRolePolicyDocument=TRUST)
+    bench.call_api("iam", "CreateRole", RoleName=name, AssumeRolePolicyDocument=TRUST)
     return name
 
 
@@ -41,7 +41,7 @@ def test_a_class_with_a_role_gets_a_profile_of_its_own() -> None:
     async def main(clock: VirtualClock) -> tuple[ResolvedNodeClass, dict[str, Any]]:
         bench = ResolverBench(clock)
         found = await bench.resolve(discovered_node_class(tags={"team": "web"}))
-        answer = bench.ask("iam", "GetInstanceProfile", InstanceProfileName=found.profile)
+        answer = bench.call_api("iam", "GetInstanceProfile", InstanceProfileName=found.profile)
         return found, answer["InstanceProfile"]
 
     found, made = run_in_virtual_time(main)
@@ -62,7 +62,7 @@ def test_a_path_before_the_role_is_not_part_of_its_name() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         return await ResolverBench(clock).resolve(discovered_node_class(role=f"teams/web/{ROLE}"))
 
-    assert run_in_virtual_time(main).ready
+    assert run_in_virtual_time(main).is_ready
 
 
 def test_a_profile_that_the_class_names_is_never_touched() -> None:
@@ -70,13 +70,13 @@ def test_a_profile_that_the_class_names_is_never_touched() -> None:
         bench = ResolverBench(clock, dry_runs=False)
         found = await bench.resolve(discovered_node_class(role=None, instanceProfile="mine"))
         touched = [name for name, _ in bench.seam.calls if "InstanceProfile" in name]
-        assert found.ready
+        assert found.is_ready
         return found.profile, touched
 
     assert run_in_virtual_time(main) == ("mine", [])
 
 
-def test_it_is_looked_at_every_quarter_of_an_hour() -> None:
+def test_a_profile_is_checked_every_quarter_of_an_hour() -> None:
     async def main(clock: VirtualClock) -> tuple[int, int]:
         bench = ResolverBench(clock)
         for _ in range(31):
@@ -98,14 +98,14 @@ def test_another_role_is_another_profile_and_the_old_one_stays_for_its_nodes() -
     assert known == {before: [ROLE], after: ["other"]}
 
 
-def test_a_role_that_somebody_swapped_is_put_right() -> None:
+def test_a_swapped_role_is_corrected() -> None:
     async def main(clock: VirtualClock) -> tuple[str, dict[str, list[str]]]:
         bench = ResolverBench(clock)
         name = (await bench.resolve(discovered_node_class())).profile
         named = {"InstanceProfileName": name}
-        bench.ask("iam", "RemoveRoleFromInstanceProfile", RoleName=ROLE, **named)
+        bench.call_api("iam", "RemoveRoleFromInstanceProfile", RoleName=ROLE, **named)
         role = another_role(bench)
-        bench.ask("iam", "AddRoleToInstanceProfile", RoleName=role, **named)
+        bench.call_api("iam", "AddRoleToInstanceProfile", RoleName=role, **named)
         await clock.sleep(901)
         await bench.resolve(discovered_node_class())
         return name, profiles(bench)
@@ -114,19 +114,19 @@ def test_a_role_that_somebody_swapped_is_put_right() -> None:
     assert known == {name: [ROLE]}
 
 
-def test_tags_that_are_new_are_added() -> None:
+def test_new_tags_are_added() -> None:
     async def main(clock: VirtualClock) -> list[dict[str, str]]:
         bench = ResolverBench(clock)
         await bench.resolve(discovered_node_class())
         name = (await bench.resolve(discovered_node_class(tags={"team": "web"}))).profile
-        made = bench.ask("iam", "GetInstanceProfile", InstanceProfileName=name)
+        made = bench.call_api("iam", "GetInstanceProfile", InstanceProfileName=name)
         assert bench.count("TagInstanceProfile") == 1
         return [pair for pair in made["InstanceProfile"]["Tags"] if pair["Key"] == "team"]
 
     assert run_in_virtual_time(main) == [{"Key": "team", "Value": "web"}]
 
 
-def test_a_role_that_does_not_exist_is_told() -> None:
+def test_a_missing_role_is_reported() -> None:
     async def main(clock: VirtualClock) -> tuple[ResolvedNodeClass, str]:
         bench = ResolverBench(clock)
         missing = await bench.resolve(discovered_node_class(role="late"))
@@ -142,12 +142,12 @@ def test_a_role_that_does_not_exist_is_told() -> None:
     assert later == "True"
 
 
-def test_in_an_isolated_vpc_iam_is_left_alone() -> None:
+def test_in_an_isolated_vpc_iam_is_not_called() -> None:
     async def main(clock: VirtualClock) -> tuple[tuple[str, str], list[str], list[str]]:
         bench = ResolverBench(clock, isolated_vpc=True)
         found = await bench.resolve(discovered_node_class())
         removed = await bench.resolver.profiles.delete("uid-default")
-        collected = await bench.resolver.profiles.collect(())
+        collected = await bench.resolver.profiles.garbage_collect(())
         assert not [name for name, _ in bench.seam.calls if "InstanceProfile" in name]
         return condition_status(found, INSTANCE_PROFILE_READY), removed, collected
 
@@ -155,7 +155,7 @@ def test_in_an_isolated_vpc_iam_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("operation", ["CreateInstanceProfile", "AddRoleToInstanceProfile"])
-def test_a_lost_reply_is_made_good_at_the_next_look(operation: str) -> None:
+def test_a_lost_response_is_corrected_by_the_next_check(operation: str) -> None:
     async def main(clock: VirtualClock) -> tuple[str, str, dict[str, list[str]]]:
         bench = ResolverBench(clock)
         lost = {"operation": operation, "times": 1, "when": "after"}
@@ -172,11 +172,11 @@ def test_a_lost_reply_is_made_good_at_the_next_look(operation: str) -> None:
     assert known == {name: [ROLE]}
 
 
-def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
+def test_a_profile_of_another_owner_is_not_taken_over() -> None:
     async def main(clock: VirtualClock) -> tuple[str, str]:
         bench = ResolverBench(clock)
-        name = bench.resolver.profiles.name(discovered_node_class())
-        bench.ask("iam", "CreateInstanceProfile", InstanceProfileName=name, Path="/theirs/")
+        name = bench.resolver.profiles.profile_name(discovered_node_class())
+        bench.call_api("iam", "CreateInstanceProfile", InstanceProfileName=name, Path="/theirs/")
         found = await bench.resolve(discovered_node_class())
         assert profiles(bench) == {name: []}
         return condition_status(found, INSTANCE_PROFILE_READY)
@@ -185,8 +185,8 @@ def test_a_name_that_somebody_else_has_is_not_taken_over() -> None:
 
 
 @pytest.mark.parametrize("held", [[], [ROLE]])
-def test_a_profile_that_iam_did_not_show_yet_is_no_obstacle(held: list[str]) -> None:
-    """IAM answers from several places, and the one asked first may lag behind."""
+def test_a_profile_that_iam_does_not_show_yet_is_no_error(held: list[str]) -> None:
+    """IAM is eventually consistent: a read may miss a profile that was just created."""
     missing = AwsError("NoSuchEntity", "Instance Profile cannot be found.", 404)
     shown: AwsResponse = {
         "InstanceProfile": {
@@ -207,7 +207,7 @@ def test_a_profile_that_iam_did_not_show_yet_is_no_obstacle(held: list[str]) -> 
         cluster = ClusterConfig(name="wain", region="us-east-1")
         return (
             await InstanceProfileProvider(Iam(seam), cluster, clock).find(discovered_node_class())
-        ).finding.good
+        ).condition.is_true
 
     assert run_in_virtual_time(main)
 
@@ -223,20 +223,20 @@ def test_a_class_without_uid_has_no_profiles_to_delete() -> None:
 
 
 async def crowd(bench: ResolverBench, clock: VirtualClock) -> tuple[str, str]:
-    """Two profiles of ours, of which the first is old, and two of other people."""
+    """Two profiles of ours, of which the first is old, and two of other owners."""
     old = (await bench.resolve(discovered_node_class())).profile
     await clock.sleep(2 * HOUR)
     new = (await bench.resolve(discovered_node_class(role=another_role(bench)))).profile
     for name, path in (("theirs", "/"), ("neighbour", "/karpenter/us-east-1/wain-2/uid/")):
-        bench.ask("iam", "CreateInstanceProfile", InstanceProfileName=name, Path=path)
+        bench.call_api("iam", "CreateInstanceProfile", InstanceProfileName=name, Path=path)
     return old, new
 
 
-def test_what_nothing_uses_is_collected_and_only_from_our_own() -> None:
+def test_only_our_own_unused_profiles_are_garbage_collected() -> None:
     async def main(clock: VirtualClock) -> None:
         bench = ResolverBench(clock)
         old, new = await crowd(bench, clock)
-        collect = bench.resolver.profiles.collect
+        collect = bench.resolver.profiles.garbage_collect
         assert await collect([old]) == []
         assert await collect([]) == [old]
         assert await collect([]) == []
@@ -254,14 +254,14 @@ def test_a_profile_is_protected_for_an_hour_even_from_a_new_process() -> None:
         await clock.sleep(0.5 * HOUR)
         other = ResolverBench(clock)
         other.cloud.services.iam.state = bench.cloud.services.iam.state
-        assert await other.resolver.profiles.collect([]) == []
+        assert await other.resolver.profiles.garbage_collect([]) == []
         await clock.sleep(0.6 * HOUR)
-        assert await other.resolver.profiles.collect([]) == [name]
+        assert await other.resolver.profiles.garbage_collect([]) == [name]
 
     run_in_virtual_time(main)
 
 
-def test_a_list_that_is_not_filtered_does_not_cost_others_their_profiles() -> None:
+def test_an_unfiltered_listing_does_not_delete_profiles_of_others() -> None:
     """An emulator of EC2 that ignored the path once had all profiles of an account deleted."""
 
     class Careless(ResolverBench):
@@ -279,7 +279,7 @@ def test_a_list_that_is_not_filtered_does_not_cost_others_their_profiles() -> No
         await crowd(bench, clock)
         bench.unfiltered()
         await clock.sleep(2 * HOUR)
-        await bench.resolver.profiles.collect([])
+        await bench.resolver.profiles.garbage_collect([])
         await bench.resolver.profiles.delete("uid-default")
         return set(profiles(bench))
 

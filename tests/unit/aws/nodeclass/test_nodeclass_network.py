@@ -29,8 +29,8 @@ def subnet_row(identity: str, free: int, zone: str = "us-east-1a") -> dict[str, 
     }
 
 
-def asked(operation: str, **spec: Any) -> list[Any]:
-    """What EC2 is asked for a class."""
+def requested_filters(operation: str, **spec: Any) -> list[Any]:
+    """The filters of the calls for a class."""
     seam = ScriptedApi({"DescribeSubnets": {}, "DescribeSecurityGroups": {}})
 
     async def main(clock: VirtualClock) -> None:
@@ -38,7 +38,7 @@ def asked(operation: str, **spec: Any) -> list[Any]:
         await SecurityGroupProvider(Ec2(seam), clock).find(discovered_node_class(**spec))
 
     run_in_virtual_time(main)
-    return [params["Filters"] for params in seam.asked(operation)]
+    return [params["Filters"] for params in seam.calls_to(operation)]
 
 
 def test_all_ids_go_into_one_call_and_other_terms_into_their_own() -> None:
@@ -48,16 +48,16 @@ def test_all_ids_go_into_one_call_and_other_terms_into_their_own() -> None:
         {"id": "subnet-1"},
         {"tags": {"team": "db"}},
     ]
-    assert asked("DescribeSubnets", subnetSelectorTerms=terms) == [
+    assert requested_filters("DescribeSubnets", subnetSelectorTerms=terms) == [
         [{"Name": "subnet-id", "Values": ["subnet-1", "subnet-2"]}],
         [{"Name": "tag-key", "Values": ["stage"]}, {"Name": "tag:team", "Values": ["web"]}],
         [{"Name": "tag:team", "Values": ["db"]}],
     ]
 
 
-def test_groups_are_also_selected_by_name() -> None:
+def test_security_groups_can_be_selected_by_name() -> None:
     terms = [{"name": "b"}, {"id": "sg-1"}, {"name": "a"}, {"tags": DISCOVERY}]
-    assert asked("DescribeSecurityGroups", securityGroupSelectorTerms=terms) == [
+    assert requested_filters("DescribeSecurityGroups", securityGroupSelectorTerms=terms) == [
         [{"Name": "group-id", "Values": ["sg-1"]}],
         [{"Name": "tag:karpenter.sh/discovery", "Values": ["wain"]}],
         [{"Name": "group-name", "Values": ["a", "b"]}],
@@ -90,7 +90,7 @@ def test_pages_are_followed() -> None:
         return [each.id for each in found.value]
 
     assert run_in_virtual_time(main) == ["subnet-b", "subnet-a"]
-    assert seam.asked("DescribeSubnets")[1]["NextToken"] == "more"
+    assert seam.calls_to("DescribeSubnets")[1]["NextToken"] == "more"
 
 
 @pytest.mark.parametrize(
@@ -100,16 +100,16 @@ def test_pages_are_followed() -> None:
         ("securityGroupSelectorTerms", SECURITY_GROUPS_READY, "SecurityGroupsNotFound"),
     ],
 )
-def test_terms_that_select_nothing_are_told(field: str, kind: str, reason: str) -> None:
+def test_terms_that_select_nothing_are_reported(field: str, kind: str, reason: str) -> None:
     async def main(clock: VirtualClock) -> tuple[tuple[str, str], bool, float]:
         spec: dict[str, Any] = {field: [{"tags": {"nobody": "has this"}}]}
         found = await ResolverBench(clock).resolve(discovered_node_class(**spec))
-        return condition_status(found, kind), found.ready, found.requeue_after
+        return condition_status(found, kind), found.is_ready, found.requeue_after
 
     assert run_in_virtual_time(main) == (("False", reason), False, 60.0)
 
 
-def test_subnets_are_asked_for_each_minute_and_groups_every_five() -> None:
+def test_subnets_are_described_every_minute_and_groups_every_five() -> None:
     async def main(clock: VirtualClock) -> tuple[int, int]:
         bench = ResolverBench(clock)
         for _ in range(10):
@@ -120,7 +120,7 @@ def test_subnets_are_asked_for_each_minute_and_groups_every_five() -> None:
     assert run_in_virtual_time(main) == (10, 2)
 
 
-def test_classes_with_the_same_terms_share_an_answer() -> None:
+def test_classes_with_the_same_terms_share_a_response() -> None:
     async def main(clock: VirtualClock) -> int:
         bench = ResolverBench(clock)
         for name in ("one", "two", "three"):
@@ -130,13 +130,13 @@ def test_classes_with_the_same_terms_share_an_answer() -> None:
     assert run_in_virtual_time(main) == 1
 
 
-def test_a_group_that_is_made_later_is_found_a_minute_later() -> None:
+def test_a_group_created_later_is_found_a_minute_later() -> None:
     async def main(clock: VirtualClock) -> list[str]:
         bench = ResolverBench(clock)
         wanted = discovered_node_class(securityGroupSelectorTerms=[{"name": "late"}])
         seen = [condition_status(await bench.resolve(wanted), SECURITY_GROUPS_READY)[0]]
         vpc = bench.cloud.account.vpc
-        bench.ask("ec2", "CreateSecurityGroup", GroupName="late", Description="d", VpcId=vpc)
+        bench.call_api("ec2", "CreateSecurityGroup", GroupName="late", Description="d", VpcId=vpc)
         await clock.sleep(60)
         return [*seen, condition_status(await bench.resolve(wanted), SECURITY_GROUPS_READY)[0]]
 
@@ -144,79 +144,83 @@ def test_a_group_that_is_made_later_is_found_a_minute_later() -> None:
 
 
 def resolved_subnet(name: str, free: int, zone: str = "a") -> ResolvedSubnet:
-    return ResolvedSubnet(id=name, zone=zone, zone_id=f"az-{zone}", free=free)
+    return ResolvedSubnet(id=name, zone=zone, zone_id=f"az-{zone}", free_addresses=free)
 
 
 class AddressBench:
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.stock = UnavailableOfferings(self.clock)
-        self.addresses = SubnetAddresses(self.clock, self.stock)
+        self.unavailable_offerings = UnavailableOfferings(self.clock)
+        self.addresses = SubnetAddresses(self.clock, self.unavailable_offerings)
 
     def chosen(self, *subnets: ResolvedSubnet) -> dict[str, str]:
-        return {zone: each.id for zone, each in self.addresses.choose(subnets).items()}
+        return {zone: each.id for zone, each in self.addresses.choose_by_zone(subnets).items()}
 
 
-def test_each_zone_gets_its_emptiest_subnet() -> None:
+def test_each_zone_gets_the_subnet_with_most_free_addresses() -> None:
     found = AddressBench().chosen(
         resolved_subnet("s1", 10), resolved_subnet("s2", 20), resolved_subnet("s3", 5, "b")
     )
     assert found == {"a": "s2", "b": "s3"}
 
 
-def test_equal_ones_are_told_apart_by_name() -> None:
+def test_equal_subnets_are_ordered_by_id() -> None:
     assert AddressBench().chosen(resolved_subnet("s2", 10), resolved_subnet("s1", 10)) == {
         "a": "s1"
     }
 
 
-def test_what_is_under_way_counts() -> None:
+def test_launches_in_flight_count() -> None:
     bench, subnets = AddressBench(), (resolved_subnet("s1", 100), resolved_subnet("s2", 90))
-    hold = bench.addresses.hold([subnets[0]], instances=2, each=29)
+    hold = bench.addresses.hold([subnets[0]], instances=2, addresses_per_instance=29)
     assert bench.chosen(*subnets) == {"a": "s2"}
     bench.addresses.settle(hold, {})
     assert bench.chosen(*subnets) == {"a": "s1"}
 
 
-def test_what_was_launched_counts_until_ec2_has_counted() -> None:
+def test_launched_instances_count_until_ec2s_number_changes() -> None:
     bench = AddressBench()
-    hold = bench.addresses.hold([resolved_subnet("s1", 100)], instances=1, each=29)
+    hold = bench.addresses.hold(
+        [resolved_subnet("s1", 100)], instances=1, addresses_per_instance=29
+    )
     bench.addresses.settle(hold, {"s1": 1})
     assert bench.chosen(resolved_subnet("s1", 100), resolved_subnet("s2", 90)) == {"a": "s2"}
     assert bench.chosen(resolved_subnet("s1", 99), resolved_subnet("s2", 90)) == {"a": "s1"}
 
 
-def test_it_is_forgotten_after_five_minutes() -> None:
+def test_launched_instances_count_for_five_minutes_at_most() -> None:
     bench = AddressBench()
-    hold = bench.addresses.hold([resolved_subnet("s1", 100)], instances=1, each=29)
+    hold = bench.addresses.hold(
+        [resolved_subnet("s1", 100)], instances=1, addresses_per_instance=29
+    )
     bench.addresses.settle(hold, {"s1": 1})
     bench.clock.time += 299
-    assert bench.addresses.free(resolved_subnet("s1", 100)) == 71
+    assert bench.addresses.free_addresses(resolved_subnet("s1", 100)) == 71
     bench.clock.time += 1
-    assert bench.addresses.free(resolved_subnet("s1", 100)) == 100
+    assert bench.addresses.free_addresses(resolved_subnet("s1", 100)) == 100
 
 
-def test_only_the_zone_that_was_used_keeps_its_share() -> None:
+def test_only_the_subnet_that_was_used_keeps_its_addresses_counted() -> None:
     bench, subnets = AddressBench(), [resolved_subnet("s1", 100), resolved_subnet("s2", 100, "b")]
-    hold = bench.addresses.hold(subnets, instances=3, each=10)
-    assert [bench.addresses.free(each) for each in subnets] == [70, 70]
+    hold = bench.addresses.hold(subnets, instances=3, addresses_per_instance=10)
+    assert [bench.addresses.free_addresses(each) for each in subnets] == [70, 70]
     bench.addresses.settle(hold, {"s2": 2})
-    assert [bench.addresses.free(each) for each in subnets] == [100, 80]
+    assert [bench.addresses.free_addresses(each) for each in subnets] == [100, 80]
 
 
-def test_two_holds_of_the_same_size_are_two() -> None:
+def test_two_holds_of_the_same_size_both_count() -> None:
     bench, one = AddressBench(), resolved_subnet("s1", 100)
-    first = bench.addresses.hold([one], instances=1, each=10)
-    bench.addresses.hold([one], instances=1, each=10)
+    first = bench.addresses.hold([one], instances=1, addresses_per_instance=10)
+    bench.addresses.hold([one], instances=1, addresses_per_instance=10)
     bench.addresses.settle(first, {})
-    assert bench.addresses.free(one) == 90
+    assert bench.addresses.free_addresses(one) == 90
 
 
-def test_a_zone_is_gone_only_with_its_last_subnet() -> None:
+def test_a_zone_is_left_out_only_with_its_last_subnet() -> None:
     bench, subnets = AddressBench(), (resolved_subnet("s1", 10), resolved_subnet("s2", 20))
-    bench.stock.mark_subnet("s2")
+    bench.unavailable_offerings.mark_subnet("s2")
     assert bench.chosen(*subnets) == {"a": "s1"}
-    bench.stock.mark_subnet("s1")
+    bench.unavailable_offerings.mark_subnet("s1")
     assert bench.chosen(*subnets) == {}
 
 

@@ -1,4 +1,4 @@
-"""Validation: what is wrong with a class itself, and what EC2 would not allow."""
+"""Validation: problems of the spec, and launches that EC2 would not allow."""
 
 from typing import Any
 
@@ -45,15 +45,15 @@ def test_a_class_that_may_launch_is_ready() -> None:
     found, bench = resolved()
     assert condition_status(found, VALIDATION_SUCCEEDED) == ("True", VALIDATION_SUCCEEDED)
     assert condition_status(found, "Ready") == ("True", "Ready")
-    fleet, run = bench.seam.asked("CreateFleet"), bench.seam.asked("RunInstances")
+    fleet, run = bench.seam.calls_to("CreateFleet"), bench.seam.calls_to("RunInstances")
     assert [params["DryRun"] for params in (*fleet, *run)] == [True, True]
-    assert bench.ask("ec2", "DescribeInstances")["Reservations"] == []
+    assert bench.call_api("ec2", "DescribeInstances")["Reservations"] == []
 
 
-def test_what_is_rehearsed_is_what_would_be_launched() -> None:
+def test_the_dry_run_is_the_launch_request() -> None:
     found, bench = resolved(discovered_node_class(tags={"team": "web"}))
-    (template,) = bench.seam.asked("CreateLaunchTemplate")
-    (fleet,) = bench.seam.asked("CreateFleet")
+    (template,) = bench.seam.calls_to("CreateLaunchTemplate")
+    (fleet,) = bench.seam.calls_to("CreateFleet")
     config = fleet["LaunchTemplateConfigs"][0]
     specification = config["LaunchTemplateSpecification"]
     assert specification["LaunchTemplateName"] == template["LaunchTemplateName"]
@@ -82,23 +82,23 @@ def test_what_is_rehearsed_is_what_would_be_launched() -> None:
         ("RunInstances", "RunInstancesAuthCheckFailed"),
     ],
 )
-def test_who_is_not_allowed_is_told_what_is_missing(operation: str, reason: str) -> None:
+def test_a_missing_permission_is_named_in_the_condition(operation: str, reason: str) -> None:
     found, _ = resolved(None, denied(operation))
     assert condition_status(found, VALIDATION_SUCCEEDED) == ("False", reason)
     assert condition_message(found, VALIDATION_SUCCEEDED).startswith(
         f"not allowed to call {operation}: You are not"
     )
     assert len(condition_message(found, VALIDATION_SUCCEEDED)) <= 1000
-    assert not found.ready
+    assert not found.is_ready
 
 
-def test_a_denial_is_not_tried_in_every_subnet_but_a_type_not_sold_there_is() -> None:
+def test_a_denial_is_not_retried_in_other_subnets_but_a_type_not_offered_there_is() -> None:
     _, refused = resolved(None, denied("RunInstances"))
     assert refused.count("RunInstances") == 1
     unsold = FaultRule(operation="RunInstances", code="Unsupported", times=2)
     found, bench = resolved(None, unsold)
     assert bench.count("RunInstances") == 3
-    assert found.ready
+    assert found.is_ready
 
 
 def test_a_permission_given_later_is_noticed_within_a_minute() -> None:
@@ -118,7 +118,7 @@ def test_a_permission_given_later_is_noticed_within_a_minute() -> None:
     assert run_in_virtual_time(main) == ["False", "False", "False", "False", "True"]
 
 
-def test_a_success_stands_for_half_an_hour_and_as_long_as_nothing_changes() -> None:
+def test_a_success_is_cached_for_half_an_hour_unless_something_changes() -> None:
     async def main(clock: VirtualClock) -> list[int]:
         bench = ResolverBench(clock)
         counts = []
@@ -136,7 +136,7 @@ def test_a_success_stands_for_half_an_hour_and_as_long_as_nothing_changes() -> N
     assert run_in_virtual_time(main) == [1, 1, 2, 2, 3]
 
 
-def test_a_profile_that_has_not_spread_yet_is_waited_for() -> None:
+def test_a_propagating_profile_is_waited_for() -> None:
     fault = FaultRule(
         operation="RunInstances",
         code="InvalidParameterValue",
@@ -154,7 +154,7 @@ def test_a_profile_that_has_not_spread_yet_is_waited_for() -> None:
 
 def test_dry_runs_can_be_switched_off() -> None:
     found, bench = resolved(None, denied("*Fleet"), denied("RunInstances"), dry_runs=False)
-    assert found.ready
+    assert found.is_ready
     assert bench.count("CreateFleet") == bench.count("RunInstances") == 0
 
 
@@ -171,7 +171,7 @@ def test_dry_runs_can_be_switched_off() -> None:
         ({"userData": "é" * 8193}, "UserDataTooLarge", "16,386 bytes"),
     ],
 )
-def test_a_class_that_cannot_work_is_told_why(
+def test_a_class_that_cannot_work_has_the_reason_in_its_condition(
     spec: dict[str, Any], reason: str, words: str
 ) -> None:
     found, bench = resolved(discovered_node_class(**spec))
@@ -180,27 +180,27 @@ def test_a_class_that_cannot_work_is_told_why(
     assert bench.count("CreateFleet") == 0
 
 
-def test_nothing_is_rehearsed_while_something_is_missing() -> None:
+def test_no_dry_run_while_another_condition_is_not_true() -> None:
     found, bench = resolved(discovered_node_class(subnetSelectorTerms=[{"id": "subnet-0"}]))
     assert condition_status(found, VALIDATION_SUCCEEDED) == ("False", "DependenciesNotReady")
     assert condition_message(found, VALIDATION_SUCCEEDED) == "waiting for SubnetsReady"
     assert bench.count("CreateLaunchTemplate") == 0
 
 
-def test_without_the_cidr_of_services_no_node_with_nodeadm_can_join() -> None:
+def test_without_the_service_cidr_an_al2023_class_is_not_ready() -> None:
     lost = FaultRule(service="eks", code="AccessDeniedException", status=403)
     found, _ = resolved(None, lost, kubernetes_version="1.33")
     assert condition_status(found, VALIDATION_SUCCEEDED) == ("Unknown", "ClusterCIDRNotFound")
     assert condition_status(found, "AMIsReady")[0] == "True"
     stated, _ = resolved(None, lost, kubernetes_version="1.33", service_cidr="10.100.0.0/16")
-    assert (stated.ready, stated.cluster_cidr) == (True, "10.100.0.0/16")
+    assert (stated.is_ready, stated.cluster_cidr) == (True, "10.100.0.0/16")
     other, _ = resolved(
         discovered_node_class(
             amiFamily="Bottlerocket", amiSelectorTerms=[{"name": "bottlerocket-*"}]
         ),
         lost,
     )
-    assert other.ready
+    assert other.is_ready
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_without_the_cidr_of_services_no_node_with_nodeadm_can_join() -> None:
         pytest.param(["c5.xlarge"], id="not the type that is usual"),
     ],
 )
-def test_a_class_is_ready_whatever_machines_are_sold(types: list[str]) -> None:
+def test_a_class_is_ready_whatever_instance_types_are_offered(types: list[str]) -> None:
     async def launched(scene: ProviderScene) -> None:
-        found = await scene.one(node_claim())
+        found = await scene.launch_one(node_claim())
         assert found.instance_type in types
-        tried = [each for each in scene.seam.asked("RunInstances") if each.get("DryRun")]
+        tried = [each for each in scene.seam.calls_to("RunInstances") if each.get("DryRun")]
         assert {each["InstanceType"] for each in tried} <= set(types)
         assert tried
 

@@ -1,4 +1,4 @@
-"""Resolving: conditions over time, what stands when AWS is away, faults, and the end of a class."""
+"""Resolving: conditions over time, transient errors, faults, and the deletion of a class."""
 
 from random import Random
 from typing import Any
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.aws_account import (
     ROLE,
+    MinimalDryRunTemplates,
     ResolverBench,
     condition_message,
     condition_status,
@@ -37,7 +38,6 @@ from wainwright.aws.nodeclass.status import (
     ResolvedNodeClass,
     to_status,
 )
-from wainwright.aws.nodeclass.validation import MinimalDryRunTemplates
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.clock import EPOCH, VirtualClock
 from wainwright.emulator.faults import FaultRule, FaultTiming
@@ -130,7 +130,7 @@ def test_a_condition_keeps_the_time_of_its_last_change() -> None:
         ("GetInstanceProfile", INSTANCE_PROFILE_READY),
     ],
 )
-def test_what_aws_said_last_stands_while_it_cannot_be_reached(operation: str, kind: str) -> None:
+def test_the_last_result_stays_while_aws_cannot_be_reached(operation: str, kind: str) -> None:
     async def main(
         clock: VirtualClock,
     ) -> tuple[ResolvedNodeClass, ResolvedNodeClass, ResolvedNodeClass]:
@@ -143,7 +143,7 @@ def test_what_aws_said_last_stands_while_it_cannot_be_reached(operation: str, ki
         return before, await bench.resolve(wanted), await fresh.resolve(wanted)
 
     before, after, fresh = run_in_virtual_time(main)
-    assert after.ready
+    assert after.is_ready
     assert (after.subnets, after.images, after.profile) == (
         before.subnets,
         before.images,
@@ -153,7 +153,7 @@ def test_what_aws_said_last_stands_while_it_cannot_be_reached(operation: str, ki
     assert condition_status(fresh, READY)[0] == "Unknown"
 
 
-def test_it_does_not_stand_for_other_terms() -> None:
+def test_the_last_result_is_not_used_for_other_terms() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench = ResolverBench(clock)
         await bench.resolve(discovered_node_class())
@@ -176,7 +176,7 @@ def test_it_does_not_stand_for_other_terms() -> None:
         ("DescribeCapacityReservations", CAPACITY_RESERVATIONS_READY),
     ],
 )
-def test_a_refusal_is_told_and_nothing_stands(operation: str, kind: str) -> None:
+def test_a_rejected_call_is_reported_and_clears_the_result(operation: str, kind: str) -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench, wanted = (
             ResolverBench(clock),
@@ -193,7 +193,7 @@ def test_a_refusal_is_told_and_nothing_stands(operation: str, kind: str) -> None
     assert condition_message(found, READY) == f"{kind}=False, {VALIDATION_SUCCEEDED}=False"
 
 
-def test_a_hiccup_at_the_next_rehearsal_does_not_make_a_class_unready() -> None:
+def test_a_transient_error_of_a_dry_run_does_not_make_a_class_unready() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench = ResolverBench(clock)
         await bench.resolve(discovered_node_class())
@@ -201,10 +201,10 @@ def test_a_hiccup_at_the_next_rehearsal_does_not_make_a_class_unready() -> None:
         bench.cloud.change(fails("CreateFleet", "RequestLimitExceeded", 503))
         return await bench.resolve(discovered_node_class())
 
-    assert run_in_virtual_time(main).ready
+    assert run_in_virtual_time(main).is_ready
 
 
-def test_a_class_that_is_gone_leaves_nothing_behind() -> None:
+def test_the_results_of_a_deleted_class_are_dropped() -> None:
     async def main(clock: VirtualClock) -> ResolvedNodeClass:
         bench = ResolverBench(clock)
         await bench.resolve(discovered_node_class())
@@ -219,7 +219,7 @@ def test_a_class_that_is_gone_leaves_nothing_behind() -> None:
 def test_a_placement_group_is_found_by_name_and_by_id() -> None:
     async def main(clock: VirtualClock) -> list[tuple[str, str]]:
         bench = ResolverBench(clock)
-        made = bench.ask(
+        made = bench.call_api(
             "ec2", "CreatePlacementGroup", GroupName="rack", Strategy="partition", PartitionCount=3
         )["PlacementGroup"]
         seen = []
@@ -239,10 +239,10 @@ def test_a_placement_group_is_found_by_name_and_by_id() -> None:
     assert run_in_virtual_time(main) == [("True", "rack"), ("True", "rack"), ("False", "")]
 
 
-def test_a_placement_group_that_is_there_is_asked_for_once_a_day() -> None:
+def test_an_existing_placement_group_is_described_once_a_day() -> None:
     async def main(clock: VirtualClock) -> tuple[int, int]:
         bench = ResolverBench(clock)
-        bench.ask("ec2", "CreatePlacementGroup", GroupName="rack", Strategy="cluster")
+        bench.call_api("ec2", "CreatePlacementGroup", GroupName="rack", Strategy="cluster")
         wanted = discovered_node_class(placementGroupSelector={"name": "rack"})
         for _ in range(5):
             await bench.resolve(wanted)
@@ -256,8 +256,8 @@ def test_a_placement_group_that_is_there_is_asked_for_once_a_day() -> None:
     assert run_in_virtual_time(main) == (1, 3)
 
 
-def test_a_quiet_minute_costs_little() -> None:
-    """One class, everything known: subnets alone are asked for each minute."""
+def test_a_minute_without_changes_costs_few_calls() -> None:
+    """One class, everything cached: only subnets are described every minute."""
 
     async def main(clock: VirtualClock) -> list[str]:
         bench = ResolverBench(clock, settings=EmulatorSettings(latency=0.05))
@@ -288,7 +288,7 @@ faults = st.builds(
 
 @settings(max_examples=25)
 @given(st.lists(faults, max_size=3), st.integers(0, 1000))
-def test_once_things_are_quiet_the_class_is_ready(rules: list[FaultRule], seed: int) -> None:
+def test_after_faults_end_the_class_becomes_ready(rules: list[FaultRule], seed: int) -> None:
     async def main(clock: VirtualClock) -> tuple[ResolvedNodeClass, ResolverBench]:
         bench = ResolverBench(clock, settings=EmulatorSettings(faults=tuple(rules)))
         account = AwsServices(with_middleware(bench.seam, clock, Random(seed), MetricsRegistry()))
@@ -306,12 +306,12 @@ def test_once_things_are_quiet_the_class_is_ready(rules: list[FaultRule], seed: 
         return await resolver.resolve(discovered_node_class()), bench
 
     found, bench = run_in_virtual_time(main)
-    assert found.ready, found.conditions
-    profiles = bench.ask("iam", "ListInstanceProfiles")["InstanceProfiles"]
+    assert found.is_ready, found.conditions
+    profiles = bench.call_api("iam", "ListInstanceProfiles")["InstanceProfiles"]
     assert [row["InstanceProfileName"] for row in profiles] == [found.profile]
     assert [role["RoleName"] for role in profiles[0]["Roles"]] == [ROLE]
-    assert len(bench.ask("ec2", "DescribeLaunchTemplates")["LaunchTemplates"]) == 1
-    assert bench.ask("ec2", "DescribeInstances")["Reservations"] == []
+    assert len(bench.call_api("ec2", "DescribeLaunchTemplates")["LaunchTemplates"]) == 1
+    assert bench.call_api("ec2", "DescribeInstances")["Reservations"] == []
 
 
 def deletion(bench: ResolverBench) -> NodeClassFinalizer:
@@ -319,15 +319,15 @@ def deletion(bench: ResolverBench) -> NodeClassFinalizer:
 
 
 def left(bench: ResolverBench) -> tuple[int, int]:
-    templates = bench.ask("ec2", "DescribeLaunchTemplates")["LaunchTemplates"]
-    return len(templates), len(bench.ask("iam", "ListInstanceProfiles")["InstanceProfiles"])
+    templates = bench.call_api("ec2", "DescribeLaunchTemplates")["LaunchTemplates"]
+    return len(templates), len(bench.call_api("iam", "ListInstanceProfiles")["InstanceProfiles"])
 
 
 def test_a_class_stays_while_a_claim_uses_it() -> None:
     async def main(clock: VirtualClock) -> tuple[AwaitingClaims | Finalized, tuple[int, int]]:
         bench = ResolverBench(clock)
         await bench.resolve(discovered_node_class())
-        return await deletion(bench).finish(discovered_node_class(), ["b", "a"]), left(bench)
+        return await deletion(bench).finalize(discovered_node_class(), ["b", "a"]), left(bench)
 
     found, remaining = run_in_virtual_time(main)
     assert found == AwaitingClaims(claims=("a", "b"))
@@ -340,30 +340,32 @@ def test_many_claims_are_not_all_named() -> None:
     assert str(waiting) == "waiting for the NodeClaims a, b, c, d, e and 3 more to terminate"
 
 
-def test_what_was_made_for_the_class_goes_with_it_and_it_can_be_repeated() -> None:
+def test_finalizing_deletes_what_was_created_and_can_be_repeated() -> None:
     async def main(clock: VirtualClock) -> None:
         bench = ResolverBench(clock)
         mine = await bench.resolve(discovered_node_class("mine"))
         await bench.resolve(discovered_node_class("other"))
         assert left(bench) == (2, 2)
-        found = await deletion(bench).finish(discovered_node_class("mine"), [])
+        found = await deletion(bench).finalize(discovered_node_class("mine"), [])
         assert isinstance(found, Finalized)
         assert (len(found.templates), found.profiles) == (1, (mine.profile,))
         assert left(bench) == (1, 1)
-        assert await deletion(bench).finish(discovered_node_class("mine"), []) == Finalized(
+        assert await deletion(bench).finalize(discovered_node_class("mine"), []) == Finalized(
             templates=(), profiles=()
         )
 
     run_in_virtual_time(main)
 
 
-def test_what_somebody_has_deleted_meanwhile_is_no_obstacle() -> None:
+def test_finalizing_ignores_resources_that_are_already_gone() -> None:
     async def main(clock: VirtualClock) -> tuple[int, int]:
         bench = ResolverBench(clock)
         name = (await bench.resolve(discovered_node_class())).profile
         role = discovered_node_class().spec.role
-        bench.ask("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role)
-        await deletion(bench).finish(discovered_node_class(), [])
+        bench.call_api(
+            "iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role
+        )
+        await deletion(bench).finalize(discovered_node_class(), [])
         return left(bench)
 
     assert run_in_virtual_time(main) == (0, 0)

@@ -54,12 +54,12 @@ def options(arguments: list[str]) -> dict[str, str]:
 
 
 def kubelet(arguments: list[str]) -> dict[str, str]:
-    """The kubelet's flags as its service manager hands them over: split, without quotes."""
+    """The kubelet's flags as its service manager passes them: split, without quotes."""
     words = shlex.split(options(arguments)["--kubelet-extra-args"])
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
-def test_the_node_finds_its_cluster(tmp_path: Path) -> None:
+def test_the_node_gets_its_cluster_settings(tmp_path: Path) -> None:
     found = called(written(dns_ip="10.100.0.10"), tmp_path)
     assert found[0] == "wain"
     assert options(found)["--apiserver-endpoint"] == "https://wain.example.com"
@@ -68,8 +68,8 @@ def test_the_node_finds_its_cluster(tmp_path: Path) -> None:
     assert "--ip-family" not in options(found)
 
 
-def test_an_ipv6_cluster_says_so(tmp_path: Path) -> None:
-    found = options(called(written(ip_family=IpFamily.IPV6, cidr="fd00::/108"), tmp_path))
+def test_an_ipv6_cluster_sets_the_ip_family(tmp_path: Path) -> None:
+    found = options(called(written(ip_family=IpFamily.IPV6, service_cidr="fd00::/108"), tmp_path))
     assert (found["--ip-family"], found["--service-ipv6-cidr"]) == ("ipv6", "fd00::/108")
 
 
@@ -82,7 +82,7 @@ def test_labels_and_taints_go_to_the_kubelet(tmp_path: Path) -> None:
     )
 
 
-def test_settings_of_the_kubelet_become_flags(tmp_path: Path) -> None:
+def test_kubelet_settings_become_flags(tmp_path: Path) -> None:
     settings = KubeletConfiguration(
         clusterDNS=["10.0.0.10", "10.0.0.11"],
         podsPerCore=4,
@@ -114,7 +114,7 @@ def test_settings_of_the_kubelet_become_flags(tmp_path: Path) -> None:
     }
 
 
-def test_local_disks_are_striped_where_the_class_says_so(tmp_path: Path) -> None:
+def test_the_raid0_policy_stripes_local_disks(tmp_path: Path) -> None:
     found = called(written(instance_store=InstanceStorePolicy.RAID0), tmp_path)
     assert options(found)["--local-disks"] == "raid0"
 
@@ -124,12 +124,12 @@ def test_local_disks_are_striped_where_the_class_says_so(tmp_path: Path) -> None
     [
         ({}, None, None),
         ({"max_pods": 110}, "false", "110"),
-        ({"densities": {"m5.large": 29}}, "false", "29"),
-        ({"densities": MIXED}, "false", "58"),
-        ({"densities": MIXED | {"m5.xlarge": 110}, "max_pods": 110}, "false", "110"),
+        ({"max_pods_by_type": {"m5.large": 29}}, "false", "29"),
+        ({"max_pods_by_type": MIXED}, "false", "58"),
+        ({"max_pods_by_type": MIXED | {"m5.xlarge": 110}, "max_pods": 110}, "false", "110"),
     ],
 )
-def test_the_machine_takes_the_pods_of_its_type(
+def test_the_node_gets_the_max_pods_of_its_instance_type(
     changes: dict[str, Any], used: str | None, pods: str | None, tmp_path: Path
 ) -> None:
     found = called(written(**changes), tmp_path)
@@ -141,7 +141,7 @@ KEPT = "cpu=80m,ephemeral-storage=1Gi,memory=475Mi"
 
 
 @pytest.mark.parametrize(
-    ("told", "own", "kept"),
+    ("by_type", "own", "kept"),
     [
         ({"m5.xlarge": KEPT}, {}, [KEPT]),
         ({"m5.xlarge": KEPT}, {"pid": "100"}, ["pid=100", KEPT]),
@@ -150,30 +150,34 @@ KEPT = "cpu=80m,ephemeral-storage=1Gi,memory=475Mi"
         ({}, {}, []),
     ],
 )
-def test_the_kubelet_keeps_what_its_type_is_told(
-    told: dict[str, str], own: dict[str, str], kept: list[str], tmp_path: Path
+def test_the_kubelet_reserves_the_value_of_its_instance_type(
+    by_type: dict[str, str], own: dict[str, str], kept: list[str], tmp_path: Path
 ) -> None:
-    text = written(densities=MIXED, reserved=told, kubelet=KubeletConfiguration(kubeReserved=own))
+    text = written(
+        max_pods_by_type=MIXED,
+        kube_reserved_by_type=by_type,
+        kubelet=KubeletConfiguration(kubeReserved=own),
+    )
     words = shlex.split(options(called(text, tmp_path))["--kubelet-extra-args"])
-    said = [each for each in words if each.startswith("--kube-reserved=")]
-    assert said == [f"--kube-reserved={each}" for each in kept]
+    flags = [each for each in words if each.startswith("--kube-reserved=")]
+    assert flags == [f"--kube-reserved={each}" for each in kept]
     assert "--max-pods=58" in words
 
 
-def test_scripts_of_the_user_run_first() -> None:
-    assert scripts(written(text="#!/bin/sh\necho hi\n"))[0] == "#!/bin/sh\necho hi\n"
+def test_user_scripts_run_first() -> None:
+    assert scripts(written(custom_user_data="#!/bin/sh\necho hi\n"))[0] == "#!/bin/sh\necho hi\n"
     own = (
         'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="X"\n\n'
         "--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\none\n"
         "--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\ntwo\n--X--\n"
     )
-    found = scripts(written(text=own))
+    found = scripts(written(custom_user_data=own))
     assert found[:2] == ["#!/bin/sh\none", "#!/bin/sh\ntwo"]
     assert "bootstrap.sh" in found[2]
 
 
 @pytest.mark.parametrize("grace", ["1 m", "1m'", '1m"', "1m,2m", "$HOME", "1m\\"])
-def test_what_no_command_line_can_say_is_refused(grace: str) -> None:
+def test_values_that_break_the_command_line_are_rejected(grace: str) -> None:
     settings = KubeletConfiguration(evictionSoftGracePeriod={"memory.available": grace})
     with pytest.raises(InvalidInputError, match="command line"):
         written(kubelet=settings)
@@ -183,7 +187,7 @@ ODD = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, ma
 
 
 @given(ODD, ODD, ODD)
-def test_the_shell_takes_nothing_for_its_own(cluster: str, endpoint: str, ca: str) -> None:
+def test_the_shell_expands_nothing(cluster: str, endpoint: str, ca: str) -> None:
     text = written(cluster=cluster, endpoint=endpoint, ca=ca, dns_ip=endpoint)
     words = shlex.split(scripts(text)[-1].splitlines()[-1])
     assert words[1] == cluster

@@ -24,7 +24,7 @@ PLAIN = BootstrapOptions(
     cluster="wain",
     endpoint="https://wain.example.com",
     ca="Y2E=",
-    cidr="10.100.0.0/16",
+    service_cidr="10.100.0.0/16",
     labels={"team": "web"},
 )
 MIXED = {"m5.large": 29, "t3.large": 35, "m5.xlarge": 58}
@@ -42,7 +42,7 @@ def parts(text: str) -> list[tuple[str, str]]:
 
 
 def config(text: str) -> dict[str, Any]:
-    """The last NodeConfig, which goes over the others."""
+    """The last NodeConfig, which overrides the others."""
     kind, body = parts(text)[-1]
     assert kind == "application/node.eks.aws"
     found: dict[str, Any] = yaml.safe_load(body)
@@ -60,7 +60,7 @@ def labels(text: str) -> dict[str, str]:
     return dict(each.split("=") for each in flag.removeprefix("--node-labels=").split(","))
 
 
-def test_the_node_finds_its_cluster() -> None:
+def test_the_node_gets_its_cluster_settings() -> None:
     found = config(written())
     assert (found["apiVersion"], found["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
     assert found["spec"]["cluster"] == {
@@ -71,12 +71,12 @@ def test_the_node_finds_its_cluster() -> None:
     }
 
 
-def test_without_the_service_cidr_nodeadm_cannot_start() -> None:
+def test_al2023_requires_the_service_cidr() -> None:
     with pytest.raises(InvalidInputError, match="service CIDR"):
-        written(cidr="")
+        written(service_cidr="")
 
 
-def test_taints_of_claim_and_start_come_with_the_unregistered_one() -> None:
+def test_claim_and_startup_taints_are_registered_with_the_unregistered_taint() -> None:
     gpu = Taint(key="gpu", value="true", effect="NoExecute")
     found = kubelet(written(taints=(gpu,), startup_taints=(Taint(key="cilium"), gpu)))
     assert found["registerWithTaints"] == [
@@ -86,7 +86,7 @@ def test_taints_of_claim_and_start_come_with_the_unregistered_one() -> None:
     ]
 
 
-def test_the_kubelet_sets_only_labels_that_it_may() -> None:
+def test_the_kubelet_sets_only_labels_that_it_is_allowed_to() -> None:
     asked = {
         "team": "web",
         "karpenter.sh/nodepool": "default",
@@ -122,7 +122,7 @@ EVERYTHING = KubeletConfiguration(
 )
 
 
-def test_every_setting_of_the_kubelet_passes_through() -> None:
+def test_every_kubelet_setting_is_passed_on() -> None:
     found = kubelet(written(kubelet=EVERYTHING, max_pods=110))
     assert found == {
         "clusterDNS": ["10.0.0.10", "10.0.0.11"],
@@ -141,24 +141,24 @@ def test_every_setting_of_the_kubelet_passes_through() -> None:
     }
 
 
-def test_the_dns_of_the_cluster_stands_in_for_that_of_the_class() -> None:
+def test_the_cluster_dns_is_the_default_of_the_class() -> None:
     assert kubelet(written(dns_ip="10.100.0.10"))["clusterDNS"] == ["10.100.0.10"]
     assert "clusterDNS" not in kubelet(written())
 
 
-def test_local_disks_are_striped_where_the_class_says_so() -> None:
+def test_the_raid0_policy_stripes_local_disks() -> None:
     striped = config(written(instance_store=InstanceStorePolicy.RAID0))
     assert striped["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
     assert "instance" not in config(written())["spec"]
 
 
-def test_without_any_word_on_pods_nodeadm_reckons_itself() -> None:
+def test_without_max_pods_nodeadm_computes_its_own() -> None:
     assert "maxPods" not in kubelet(written())
     assert len(parts(written())) == 1
 
 
 def test_one_number_for_all_types_needs_no_script() -> None:
-    text = written(densities={"m5.large": 29, "c5.large": 29})
+    text = written(max_pods_by_type={"m5.large": 29, "c5.large": 29})
     assert kubelet(text)["maxPods"] == 29
     assert [kind for kind, _ in parts(text)] == ["application/node.eks.aws"]
 
@@ -167,7 +167,7 @@ FAKE_CURL = '#!/bin/bash\ncase "$*" in *instance-type) echo -n m5.xlarge ;; *) e
 
 
 def run_script(text: str, etc: Path) -> None:
-    """Runs our shell part, in a world where the kubelet's files lie somewhere else."""
+    """Runs our shell part with the kubelet's files in a temporary directory."""
     (body,) = (body for kind, body in parts(text) if kind == "text/x-shellscript")
     curl = etc / "curl"
     curl.write_text(FAKE_CURL)
@@ -177,11 +177,11 @@ def run_script(text: str, etc: Path) -> None:
     subprocess.run(["/bin/bash", "-c", script], env=env, check=True, capture_output=True)
 
 
-def test_the_script_adds_a_file_that_goes_over_the_one_of_nodeadm(tmp_path: Path) -> None:
+def test_the_script_adds_a_drop_in_that_overrides_nodeadm(tmp_path: Path) -> None:
     drop_ins = tmp_path / "config.json.d"
     drop_ins.mkdir()
     (drop_ins / "40-nodeadm.conf").write_text('{"maxPods": 29}')
-    run_script(written(densities=MIXED), tmp_path)
+    run_script(written(max_pods_by_type=MIXED), tmp_path)
     last = max(drop_ins.glob("*.conf"))
     assert json.loads(last.read_text()) == {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -193,15 +193,18 @@ def test_the_script_adds_a_file_that_goes_over_the_one_of_nodeadm(tmp_path: Path
 def test_the_script_changes_the_only_file_of_older_kubelets(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"kind": "KubeletConfiguration", "maxPods": 29, "x": 1}, indent=4))
-    run_script(written(densities=MIXED), tmp_path)
+    run_script(written(max_pods_by_type=MIXED), tmp_path)
     expected = {"kind": "KubeletConfiguration", "maxPods": 58, "x": 1}
     assert json.loads(file.read_text()) == expected
 
 
-def test_the_script_says_what_memory_the_kubelet_keeps(tmp_path: Path) -> None:
+def test_the_script_sets_the_memory_that_the_kubelet_reserves(tmp_path: Path) -> None:
     drop_ins = tmp_path / "config.json.d"
     drop_ins.mkdir()
-    run_script(written(densities=MIXED, reserved={"m5.xlarge": "memory=475Mi"}), tmp_path)
+    run_script(
+        written(max_pods_by_type=MIXED, kube_reserved_by_type={"m5.xlarge": "memory=475Mi"}),
+        tmp_path,
+    )
     pods, kept = (json.loads(each.read_text()) for each in sorted(drop_ins.glob("*.conf")))
     assert pods["maxPods"] == 58
     assert kept == {
@@ -211,14 +214,17 @@ def test_the_script_says_what_memory_the_kubelet_keeps(tmp_path: Path) -> None:
     }
 
 
-def test_a_type_that_is_told_nothing_keeps_what_its_image_reckons(tmp_path: Path) -> None:
+def test_a_type_without_kube_reserved_uses_the_value_of_its_image(tmp_path: Path) -> None:
     drop_ins = tmp_path / "config.json.d"
     drop_ins.mkdir()
-    run_script(written(densities=MIXED, reserved={"t3.large": "memory=475Mi"}), tmp_path)
+    run_script(
+        written(max_pods_by_type=MIXED, kube_reserved_by_type={"t3.large": "memory=475Mi"}),
+        tmp_path,
+    )
     assert [each.name for each in drop_ins.iterdir()] == ["90-wain-max-pods.conf"]
 
 
-def test_of_older_kubelets_only_the_memory_of_kube_reserved_is_changed(tmp_path: Path) -> None:
+def test_with_older_kubelets_only_the_memory_of_kube_reserved_is_changed(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     before = {
         "evictionHard": {"memory.available": "100Mi"},
@@ -227,13 +233,16 @@ def test_of_older_kubelets_only_the_memory_of_kube_reserved_is_changed(tmp_path:
         "systemReserved": {"memory": "200Mi"},
     }
     file.write_text(json.dumps(before, indent=4))
-    run_script(written(densities=MIXED, reserved={"m5.xlarge": "memory=475Mi"}), tmp_path)
+    run_script(
+        written(max_pods_by_type=MIXED, kube_reserved_by_type={"m5.xlarge": "memory=475Mi"}),
+        tmp_path,
+    )
     kept = before["kubeReserved"] | {"memory": "475Mi"}  # type: ignore[operator]
     assert json.loads(file.read_text()) == before | {"kubeReserved": kept}
 
 
-def test_a_machine_that_knows_no_type_takes_the_fewest_pods() -> None:
-    assert kubelet(written(densities=MIXED))["maxPods"] == 29
+def test_an_instance_of_unknown_type_gets_the_smallest_max_pods() -> None:
+    assert kubelet(written(max_pods_by_type=MIXED))["maxPods"] == 29
 
 
 OWN_CONFIG = """\
@@ -247,13 +256,13 @@ spec:
 
 
 def test_a_nodeconfig_of_the_user_comes_before_ours() -> None:
-    found = parts(written(text=OWN_CONFIG))
+    found = parts(written(custom_user_data=OWN_CONFIG))
     assert [kind for kind, _ in found] == ["application/node.eks.aws"] * 2
     assert found[0][1] == OWN_CONFIG
 
 
 def test_several_nodeconfigs_become_several_parts() -> None:
-    found = parts(written(text=f"---\n{OWN_CONFIG}---\n{OWN_CONFIG}"))
+    found = parts(written(custom_user_data=f"---\n{OWN_CONFIG}---\n{OWN_CONFIG}"))
     assert [yaml.safe_load(body) for _, body in found[:2]] == [yaml.safe_load(OWN_CONFIG)] * 2
     assert len(found) == 3
 
@@ -271,13 +280,13 @@ def test_several_nodeconfigs_become_several_parts() -> None:
         ("#cloud-boothook\ntrue\n", "text/cloud-boothook", "#cloud-boothook\ntrue\n"),
     ],
 )
-def test_anything_else_runs_before_ours(text: str, kind: str, body: str) -> None:
-    assert parts(written(text=text))[0] == (kind, body)
+def test_other_user_data_runs_before_ours(text: str, kind: str, body: str) -> None:
+    assert parts(written(custom_user_data=text))[0] == (kind, body)
 
 
 @pytest.mark.parametrize("text", ["", "  \n"])
-def test_an_empty_text_adds_nothing(text: str) -> None:
-    assert written(text=text) == written()
+def test_empty_user_data_adds_nothing(text: str) -> None:
+    assert written(custom_user_data=text) == written()
 
 
 OWN_MIME = """\
@@ -299,7 +308,7 @@ I2Nsb3VkLWNvbmZpZwo=
 
 
 def test_the_parts_of_the_user_come_first_and_unchanged() -> None:
-    found = list(message_from_string(written(text=OWN_MIME)).walk())[1:]
+    found = list(message_from_string(written(custom_user_data=OWN_MIME)).walk())[1:]
     assert str(found[0].get_payload()) == '#!/bin/bash\necho "--// and more"'
     assert found[1].get_payload(decode=True) == b"#cloud-config\n"
     assert found[2].get_content_type() == "application/node.eks.aws"
@@ -307,15 +316,15 @@ def test_the_parts_of_the_user_come_first_and_unchanged() -> None:
 
 def test_a_line_like_our_boundary_does_not_divide_a_part() -> None:
     body = "#!/bin/bash\ncat <<EOF\n--//\n--=1=\nEOF\n"
-    found = parts(written(text=body))
+    found = parts(written(custom_user_data=body))
     assert found[0] == ("text/x-shellscript", body)
     assert len(found) == 2
 
 
-def test_mime_without_parts_is_refused() -> None:
+def test_mime_without_parts_is_rejected() -> None:
     text = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="X"\n\n--Y\n\nhi\n--Y--\n'
     with pytest.raises(InvalidInputError, match="several parts"):
-        written(text=text)
+        written(custom_user_data=text)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +337,9 @@ def test_mime_without_parts_is_refused() -> None:
         {"startup_taints": (Taint(key="gpu=x"),)},
     ],
 )
-def test_what_kubernetes_would_refuse_is_refused_at_once(changes: dict[str, Any]) -> None:
+def test_labels_and_taints_that_kubernetes_rejects_are_rejected_at_once(
+    changes: dict[str, Any],
+) -> None:
     with pytest.raises(InvalidInputError, match="Kubernetes accepts no"):
         written(**changes)
 
@@ -355,7 +366,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size
 
 
 @given(LABELS, TAINTS, TEXT, TEXT)
-def test_whatever_is_legal_survives(
+def test_every_valid_label_and_taint_survives(
     asked: dict[str, str], taints: list[Taint], grace: str, name: str
 ) -> None:
     made = written(
@@ -377,15 +388,15 @@ def test_whatever_is_legal_survives(
 
 @given(LABELS, TAINTS, st.dictionaries(st.sampled_from(list(MIXED)), st.integers(1, 9)))
 def test_equal_input_gives_equal_bytes(
-    asked: dict[str, str], taints: list[Taint], densities: dict[str, int]
+    asked: dict[str, str], taints: list[Taint], max_pods_by_type: dict[str, int]
 ) -> None:
     def backwards(found: dict[str, Any]) -> dict[str, Any]:
         return dict(reversed(found.items()))
 
-    one = written(labels=asked, taints=tuple(taints), densities=densities)
+    one = written(labels=asked, taints=tuple(taints), max_pods_by_type=max_pods_by_type)
     other = written(
         labels=backwards(asked),
         taints=tuple(reversed(taints)),
-        densities=backwards(densities),
+        max_pods_by_type=backwards(max_pods_by_type),
     )
     assert one == other

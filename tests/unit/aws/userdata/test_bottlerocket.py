@@ -28,7 +28,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_node_finds_its_cluster() -> None:
+def test_the_node_gets_its_cluster_settings() -> None:
     found = settings(dns_ip="10.100.0.10")["kubernetes"]
     assert found["cluster-name"] == "wain"
     assert found["api-server"] == "https://wain.example.com"
@@ -46,7 +46,7 @@ def test_labels_and_taints_are_set() -> None:
     }
 
 
-def test_settings_of_the_kubelet_are_spelt_as_bottlerocket_does() -> None:
+def test_kubelet_settings_have_the_names_of_bottlerocket() -> None:
     given_ = KubeletConfiguration(
         clusterDNS=["10.0.0.10", "10.0.0.11"],
         podsPerCore=4,
@@ -79,8 +79,8 @@ def test_settings_of_the_kubelet_are_spelt_as_bottlerocket_does() -> None:
     }
 
 
-def test_pods_are_left_to_the_machine_where_the_class_is_silent() -> None:
-    assert "max-pods" not in settings(densities={"m5.large": 29})["kubernetes"]
+def test_without_max_pods_bottlerocket_computes_its_own() -> None:
+    assert "max-pods" not in settings(max_pods_by_type={"m5.large": 29})["kubernetes"]
 
 
 OWN = """\
@@ -101,8 +101,8 @@ mode = "once"
 """
 
 
-def test_the_user_keeps_what_is_not_ours() -> None:
-    found = settings(text=OWN, instance_store=InstanceStorePolicy.RAID0)
+def test_user_settings_are_kept_unless_they_are_ours() -> None:
+    found = settings(custom_user_data=OWN, instance_store=InstanceStorePolicy.RAID0)
     kubernetes = found["kubernetes"]
     assert found["kernel"] == {"sysctl": {"vm.max_map_count": "262144"}}
     assert kubernetes["allowed-unsafe-sysctls"] == ["net.core.somaxconn"]
@@ -110,7 +110,7 @@ def test_the_user_keeps_what_is_not_ours() -> None:
     assert kubernetes["cluster-name"] == "wain"
     assert kubernetes["node-labels"]["team"] == "web"
     assert kubernetes["node-labels"]["own"] == "label"
-    # A taint that the planner does not know of would keep the pods off that the node is for.
+    # A taint that the planner does not know of would keep off the pods that the node is for.
     assert list(kubernetes["node-taints"]) == ["karpenter.sh/unregistered"]
     commands = found["bootstrap-commands"]
     assert commands["111-hello"] == {"commands": [["apiclient", "get"]], "mode": "once"}
@@ -122,8 +122,8 @@ def test_the_user_keeps_what_is_not_ours() -> None:
     assert commands["000-mount-instance-storage"]["essential"] is True
 
 
-def test_the_class_goes_over_the_number_of_pods_of_the_user() -> None:
-    assert settings(text=OWN, max_pods=42)["kubernetes"]["max-pods"] == 42
+def test_max_pods_of_the_class_overrides_the_users() -> None:
+    assert settings(custom_user_data=OWN, max_pods=42)["kubernetes"]["max-pods"] == 42
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_the_class_goes_over_the_number_of_pods_of_the_user() -> None:
         ("[settings]\nkubernetes = []", "expected kubernetes in the user data to be a table"),
     ],
 )
-def test_other_texts_are_refused(text: str, message: str) -> None:
+def test_user_data_that_is_not_toml_is_rejected(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
-        settings(text=text)
+        settings(custom_user_data=text)
 
 
 SCALARS = (
@@ -161,7 +161,7 @@ TABLES = st.dictionaries(
 
 
 @given(TABLES)
-def test_toml_survives(table: dict[str, Any]) -> None:
+def test_toml_round_trips(table: dict[str, Any]) -> None:
     assert tomllib.loads(to_toml(table)) == table
 
 
@@ -170,6 +170,6 @@ def test_equal_tables_give_equal_toml(table: dict[str, Any]) -> None:
     assert to_toml(table) == to_toml(dict(reversed(table.items())))
 
 
-def test_times_are_written_as_toml_has_them() -> None:
+def test_dates_and_times_are_written_as_toml() -> None:
     moments = {"a": datetime.fromisoformat("2026-01-02T03:04:05+00:00"), "b": date(2026, 1, 2)}
     assert tomllib.loads(to_toml(moments | {"c": time(3, 4, 5)})) == moments | {"c": time(3, 4, 5)}

@@ -1,4 +1,4 @@
-"""The table of pods by instance type: right for every type, short, and readable by a shell."""
+"""The max-pods table: right for every instance type, short, and readable by a shell."""
 
 import subprocess
 from collections.abc import Callable
@@ -28,35 +28,37 @@ DENSITIES = st.dictionaries(NAMES, st.integers(1, 4) | st.just(110), min_size=1)
 
 
 def rows(text: str) -> dict[str, int]:
-    """What lies between the markers, read by somebody who knows only the format."""
+    """The lines between the markers, parsed independently of the code under test."""
     lines = text.splitlines()
     inside = lines[lines.index(TABLE_BEGIN) + 1 : lines.index(TABLE_END)]
     return {line.rpartition("=")[0]: int(line.rpartition("=")[2]) for line in inside}
 
 
 @given(DENSITIES, st.none() | st.just(110))
-def test_every_type_finds_its_own_number(densities: dict[str, int], max_pods: int | None) -> None:
-    made = build_max_pods_table(densities, max_pods)
+def test_every_type_finds_its_own_max_pods(
+    max_pods_by_type: dict[str, int], max_pods: int | None
+) -> None:
+    made = build_max_pods_table(max_pods_by_type, max_pods)
     assert made is not None
-    assert {name: made.of(name).pods for name in densities} == densities
-    assert not made.reserves
+    assert {name: made.entry_for(name).pods for name in max_pods_by_type} == max_pods_by_type
+    assert not made.has_kube_reserved
 
 
 @given(DENSITIES)
-def test_an_unknown_type_takes_the_fewest(densities: dict[str, int]) -> None:
-    made = build_max_pods_table(densities)
+def test_an_unknown_type_gets_the_smallest_max_pods(max_pods_by_type: dict[str, int]) -> None:
+    made = build_max_pods_table(max_pods_by_type)
     assert made is not None
-    assert made.otherwise == made.of("").pods == min(densities.values())
+    assert made.default_pods == made.entry_for("").pods == min(max_pods_by_type.values())
 
 
 @given(DENSITIES)
-def test_the_order_of_types_makes_no_difference(densities: dict[str, int]) -> None:
-    assert build_max_pods_table(densities) == build_max_pods_table(
-        dict(reversed(densities.items()))
+def test_the_order_of_types_makes_no_difference(max_pods_by_type: dict[str, int]) -> None:
+    assert build_max_pods_table(max_pods_by_type) == build_max_pods_table(
+        dict(reversed(max_pods_by_type.items()))
     )
 
 
-def test_nothing_is_said_where_nobody_has_said_anything() -> None:
+def test_without_max_pods_there_is_no_table() -> None:
     assert build_max_pods_table({}) is None
 
 
@@ -67,7 +69,7 @@ def test_one_number_for_all_needs_no_table() -> None:
     assert build_max_pods_table({}, 110) == MaxPodsTable((MaxPodsEntry("*", 110),))
 
 
-def test_the_class_stands_for_all_types_that_do_not_differ() -> None:
+def test_max_pods_of_the_class_covers_all_types_that_do_not_differ() -> None:
     made = build_max_pods_table({"m5.large": 110, "c5.large": 20, "m5.xlarge": 110}, 110)
     assert made == MaxPodsTable((MaxPodsEntry("c5.large", 20), MaxPodsEntry("*", 110)))
 
@@ -84,22 +86,22 @@ KEPT = st.dictionaries(NAMES, st.sampled_from(["memory=475Mi", "cpu=70m,memory=1
 
 
 @given(DENSITIES, st.none() | st.just(110), KEPT)
-def test_only_those_who_are_told_to_keep_something_are(
-    densities: dict[str, int], max_pods: int | None, reserved: dict[str, str]
+def test_only_types_with_kube_reserved_have_it_in_the_table(
+    max_pods_by_type: dict[str, int], max_pods: int | None, reserved: dict[str, str]
 ) -> None:
-    made = build_max_pods_table(densities, max_pods, reserved)
+    made = build_max_pods_table(max_pods_by_type, max_pods, reserved)
     assert made is not None
-    assert {name: made.of(name)[1:] for name in densities} == {
-        name: (pods, reserved.get(name, "")) for name, pods in densities.items()
+    assert {name: made.entry_for(name)[1:] for name in max_pods_by_type} == {
+        name: (pods, reserved.get(name, "")) for name, pods in max_pods_by_type.items()
     }
-    assert made.reserves == any(name in reserved for name in densities)
-    assert made.of("").reserved == ""
+    assert made.has_kube_reserved == any(name in reserved for name in max_pods_by_type)
+    assert made.entry_for("").kube_reserved == ""
 
 
-def test_a_size_that_keeps_the_same_is_written_once() -> None:
+def test_a_size_with_equal_kube_reserved_is_written_once() -> None:
     large = dict.fromkeys(["m5.large", "c5.large"], 20)
-    told = dict.fromkeys(large, "memory=475Mi")
-    made = build_max_pods_table(large | {"t3.large": 20}, None, told)
+    options = dict.fromkeys(large, "memory=475Mi")
+    made = build_max_pods_table(large | {"t3.large": 20}, None, options)
     assert made is not None
     assert made.text.splitlines()[1:-1] == ["t3.large=20", "*.large=20=memory=475Mi", "*=20"]
 
@@ -108,14 +110,14 @@ def test_a_size_that_keeps_the_same_is_written_once() -> None:
 @pytest.mark.parametrize("options", [CatalogOptions(), CatalogOptions(reserved_enis=1)])
 def test_the_whole_catalogue_fits(architecture: str, options: CatalogOptions) -> None:
     settings = NodeClassSettings(options=options)
-    densities = {
+    max_pods_by_type = {
         each.name: compute_max_pods(each, settings).amount
         for each in instance_type_info.built_in_instance_types().values()
         if each.architecture == architecture
     }
-    made = build_max_pods_table(densities)
+    made = build_max_pods_table(max_pods_by_type)
     assert made is not None
-    assert all(made.of(name).pods == amount for name, amount in densities.items())
+    assert all(made.entry_for(name).pods == amount for name, amount in max_pods_by_type.items())
     assert len(made.text) < 7_000
 
 
@@ -154,7 +156,7 @@ def test_a_shell_finds_the_row(type_: str, expected: int, tmp_path: Path) -> Non
         ("", "4 []"),
     ],
 )
-def test_a_shell_finds_what_is_kept(type_: str, expected: str, tmp_path: Path) -> None:
+def test_a_shell_finds_the_kube_reserved_value(type_: str, expected: str, tmp_path: Path) -> None:
     made = build_max_pods_table(MIXED, None, {"m5.large": "cpu=70m,memory=574Mi"})
     assert made is not None
     assert looked_up(made, type_, tmp_path) == f"{expected}\n"

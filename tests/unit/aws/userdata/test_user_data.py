@@ -14,7 +14,7 @@ from wainwright.api.karpenter.kubelet import KubeletConfiguration
 from wainwright.aws.launchtemplate.template_configs import launch_instance_type
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions
 from wainwright.aws.userdata.user_data import (
-    USER_DATA_LIMIT,
+    MAX_USER_DATA_BYTES,
     UserData,
     UserDataTooLarge,
     build_user_data,
@@ -37,7 +37,7 @@ CUSTOM_OPTIONS = BootstrapOptions(
     cluster="wain",
     endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",
     ca="A" * 1500,
-    cidr="10.100.0.0/16",
+    service_cidr="10.100.0.0/16",
     labels={f"example.com/label-{n}": f"value-{n}" for n in range(20)},
 )
 
@@ -50,70 +50,74 @@ def changed(**changes: Any) -> BootstrapOptions:
 
 def test_a_custom_image_gets_the_users_text_as_it_is() -> None:
     text = "\n\tany <text> & 'quotes' \r\n"
-    assert build_user_data(AmiFamily.CUSTOM, changed(text=text)).text == text
+    assert build_user_data(AmiFamily.CUSTOM, changed(custom_user_data=text)).text == text
     assert build_user_data(AmiFamily.CUSTOM, CUSTOM_OPTIONS).text == ""
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_what_is_encoded_is_what_is_written(family: AmiFamily) -> None:
+def test_encoding_preserves_the_text(family: AmiFamily) -> None:
     text = "" if family is AmiFamily.BOTTLEROCKET else "# größer\n"
-    made = build_user_data(family, changed(text=text))
+    made = build_user_data(family, changed(custom_user_data=text))
     assert b64decode(made.encoded).decode() == made.text
     assert made.size == len(b64decode(made.encoded))
 
 
-def test_the_limit_counts_bytes() -> None:
-    largest = build_user_data(AmiFamily.CUSTOM, changed(text="ü" * (USER_DATA_LIMIT // 2)))
-    assert largest.size == USER_DATA_LIMIT
+def test_the_size_limit_is_in_bytes() -> None:
+    largest = build_user_data(
+        AmiFamily.CUSTOM, changed(custom_user_data="ü" * (MAX_USER_DATA_BYTES // 2))
+    )
+    assert largest.size == MAX_USER_DATA_BYTES
     with pytest.raises(UserDataTooLarge, match=r"16,386 bytes, and EC2 allows 16,384"):
-        build_user_data(AmiFamily.CUSTOM, changed(text="ü" * (USER_DATA_LIMIT // 2 + 1)))
+        build_user_data(
+            AmiFamily.CUSTOM, changed(custom_user_data="ü" * (MAX_USER_DATA_BYTES // 2 + 1))
+        )
 
 
 @pytest.mark.parametrize(
-    ("size", "warned"), [(14_000, False), (14_745, True), (USER_DATA_LIMIT, True)]
+    ("size", "warned"), [(14_000, False), (14_745, True), (MAX_USER_DATA_BYTES, True)]
 )
-def test_nine_tenths_are_worth_a_warning(size: int, warned: bool) -> None:
+def test_user_data_above_nine_tenths_of_the_limit_gets_a_warning(size: int, warned: bool) -> None:
     assert bool(UserData("x" * size).warnings) is warned
 
 
-def test_the_error_tells_whose_bytes_they_are() -> None:
+def test_the_error_states_the_size_of_the_users_part() -> None:
     with pytest.raises(UserDataTooLarge, match="16,000 of them are the class's own userData"):
-        build_user_data(AmiFamily.AL2023, changed(text="#" * 16_000))
+        build_user_data(AmiFamily.AL2023, changed(custom_user_data="#" * 16_000))
 
 
 @pytest.mark.parametrize("family", [AmiFamily.AL2, AmiFamily.AL2023, AmiFamily.WINDOWS2022])
-def test_every_type_of_an_architecture_has_room(family: AmiFamily) -> None:
+def test_the_table_has_room_for_every_type_of_an_architecture(family: AmiFamily) -> None:
     settings = NodeClassSettings(ami_family=AmiFamily.AL2023)
-    densities = {
+    max_pods_by_type = {
         each.name: compute_max_pods(each, settings).amount
         for each in instance_type_info.built_in_instance_types().values()
         if each.architecture == "amd64"
     }
-    assert build_user_data(family, changed(densities=densities)).size < 11_000
+    assert build_user_data(family, changed(max_pods_by_type=max_pods_by_type)).size < 11_000
 
 
 @pytest.mark.parametrize(("family", "objects"), [(AmiFamily.AL2, 90), (AmiFamily.AL2023, 180)])
-def test_so_many_instance_type_objects_leave_room_for_every_type(
-    family: AmiFamily, objects: int
-) -> None:
+def test_the_table_has_room_for_many_instance_type_objects(family: AmiFamily, objects: int) -> None:
     settings = NodeClassSettings(ami_family=family)
-    machines = [
+    infos = [
         each
         for each in instance_type_info.built_in_instance_types().values()
         if each.architecture == "amd64"
     ]
     made = {}
-    for number, each in enumerate(machines):
+    for number, each in enumerate(infos):
         override = ResourceOverride(resources={"pods": 5 + number} if number < objects else {})
         made[each.name] = launch_instance_type(
             each, to_node_resources(derive_resources(each, settings, override)), NONE, settings
         )
-    told = changed(
-        densities={name: each.density for name, each in made.items()},
-        reserved={name: each.reserved for name, each in made.items() if each.reserved},
+    options = changed(
+        max_pods_by_type={name: each.max_pods for name, each in made.items()},
+        kube_reserved_by_type={
+            name: each.kube_reserved for name, each in made.items() if each.kube_reserved
+        },
     )
-    assert len(told.reserved) == objects
-    assert build_user_data(family, told).size < USER_DATA_LIMIT
+    assert len(options.kube_reserved_by_type) == objects
+    assert build_user_data(family, options).size < MAX_USER_DATA_BYTES
 
 
 ALL = [AmiFamily.AL2, AmiFamily.AL2023, AmiFamily.BOTTLEROCKET, AmiFamily.WINDOWS2022]
@@ -122,7 +126,7 @@ BOOT_OPTIONS = BootstrapOptions(
     cluster="wain",
     endpoint="https://wain.example.com",
     ca="Y2E=",
-    cidr="10.100.0.0/16",
+    service_cidr="10.100.0.0/16",
     dns_ip="10.100.0.10",
     labels={"team": "web", "kubernetes.io/arch": "amd64"},
 )
@@ -131,7 +135,7 @@ UNREGISTERED = Taint(key="karpenter.sh/unregistered", effect="NoExecute")
 
 
 def booted(family: AmiFamily, name: str = "m5.xlarge", **changes: Any) -> BootedNode:
-    facts = InstanceFacts(
+    instance_facts = InstanceFacts(
         type_info=instance_type_info.built_in_instance_types()[name],
         instance_id="i-1",
         region="us-east-1",
@@ -140,7 +144,8 @@ def booted(family: AmiFamily, name: str = "m5.xlarge", **changes: Any) -> Booted
         private_dns="ip-10-0-0-1.ec2.internal",
     )
     made = boot_from_user_data(
-        build_user_data(family, msgspec.structs.replace(BOOT_OPTIONS, **changes)).text, facts
+        build_user_data(family, msgspec.structs.replace(BOOT_OPTIONS, **changes)).text,
+        instance_facts,
     )
     assert isinstance(made, BootedNode), made
     return made
@@ -156,7 +161,7 @@ def test_the_node_joins_its_cluster(family: AmiFamily) -> None:
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_the_kubelet_is_told_what_the_class_sets(family: AmiFamily) -> None:
+def test_the_kubelet_gets_the_settings_of_the_class(family: AmiFamily) -> None:
     settings = KubeletConfiguration(
         kubeReserved={"cpu": "300m", "memory": "1Gi", "ephemeral-storage": "2Gi"},
         systemReserved={"memory": "200Mi"},
@@ -179,7 +184,7 @@ def test_the_kubelet_is_told_what_the_class_sets(family: AmiFamily) -> None:
 
 @pytest.mark.parametrize("family", [AmiFamily.AL2, AmiFamily.AL2023, AmiFamily.BOTTLEROCKET])
 @pytest.mark.parametrize("policy", [None, InstanceStorePolicy.RAID0])
-def test_local_disks_hold_the_pods_where_the_class_says_so(
+def test_the_raid0_policy_puts_pods_on_local_disks(
     family: AmiFamily, policy: InstanceStorePolicy | None
 ) -> None:
     assert booted(family, instance_store=policy).local_disks is (policy is not None)
@@ -190,14 +195,14 @@ MIXED = {"m5.large": 29, "c5.large": 29, "t3.large": 35, "m5.xlarge": 58, "t3.na
 
 @pytest.mark.parametrize("family", SCRIPTED)
 @pytest.mark.parametrize(("name", "pods"), [*MIXED.items(), ("r5.large", 29), ("r5.4xlarge", 4)])
-def test_each_type_takes_its_own_number_of_pods(family: AmiFamily, name: str, pods: int) -> None:
-    assert booted(family, name, densities=MIXED).max_pods == pods
+def test_each_type_gets_its_own_max_pods(family: AmiFamily, name: str, pods: int) -> None:
+    assert booted(family, name, max_pods_by_type=MIXED).max_pods == pods
 
 
 @pytest.mark.parametrize("family", SCRIPTED)
-def test_a_script_of_the_user_does_not_disturb(family: AmiFamily) -> None:
+def test_a_user_script_does_not_change_our_settings(family: AmiFamily) -> None:
     text = "max_pods=1\n$MaxPods = '1'\necho done\n"
-    assert booted(family, text=text, densities=MIXED).max_pods == 58
+    assert booted(family, custom_user_data=text, max_pods_by_type=MIXED).max_pods == 58
 
 
 WORD = st.from_regex(
@@ -221,7 +226,7 @@ TAINTS = st.lists(
 
 
 @given(st.sampled_from(ALL), LABELS, TAINTS, TAINTS, st.none() | st.integers(1, 250))
-def test_whatever_is_legal_survives(
+def test_every_valid_label_and_taint_survives(
     family: AmiFamily,
     labels: dict[str, str],
     taints: list[Taint],
@@ -267,7 +272,7 @@ def kubelet(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
-def test_the_node_finds_its_cluster() -> None:
+def test_the_node_gets_its_cluster_settings() -> None:
     found = called(written(dns_ip="10.100.0.10"))
     del found["KubeletExtraArgs"]
     assert found == {
@@ -278,7 +283,7 @@ def test_the_node_finds_its_cluster() -> None:
     }
 
 
-def test_settings_of_the_kubelet_become_flags() -> None:
+def test_kubelet_settings_become_flags() -> None:
     given_ = KubeletConfiguration(
         kubeReserved={"memory": "1Gi", "cpu": "1"}, evictionHard={"memory.available": "5%"}
     )
@@ -294,8 +299,8 @@ def test_settings_of_the_kubelet_become_flags() -> None:
     }
 
 
-def test_pods_by_type_are_looked_up() -> None:
-    text = written(densities={"m5.large": 110, "m5.xlarge": 50, "c5.large": 110})
+def test_max_pods_by_type_is_looked_up() -> None:
+    text = written(max_pods_by_type={"m5.large": 110, "m5.xlarge": 50, "c5.large": 110})
     assert kubelet(text)["--max-pods"] == "$MaxPods"
     table = text.partition("# wain:max-pods begin\n")[2].partition("\n# wain:max-pods end")[0]
     assert table.splitlines() == ["*.large=110", "*=50"]
@@ -315,15 +320,15 @@ def test_everything_is_between_the_tags() -> None:
         "<PowerShell>Write-Host 'hi'</PowerShell>\n",
     ],
 )
-def test_lines_of_the_user_run_first(own: str) -> None:
-    lines = written(text=own).splitlines()
+def test_user_lines_run_first(own: str) -> None:
+    lines = written(custom_user_data=own).splitlines()
     assert lines[:2] == ["<powershell>", "Write-Host 'hi'"]
     assert "\n".join(lines).lower().count("<powershell>") == 1
 
 
-def test_what_stands_beside_the_users_script_is_kept() -> None:
+def test_text_around_the_users_script_is_kept() -> None:
     own = "<powershell>\nWrite-Host 'hi'\n</powershell>\n<persist>true</persist>"
-    assert written(text=own).endswith("</powershell>\n<persist>true</persist>\n")
+    assert written(custom_user_data=own).endswith("</powershell>\n<persist>true</persist>\n")
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1))

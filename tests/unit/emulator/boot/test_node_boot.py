@@ -333,14 +333,14 @@ bootstraps = st.builds(
     cluster=words,
     endpoint=st.just("https://api.example.com"),
     ca=st.just("Q0E="),
-    cidr=st.just("10.100.0.0/16"),
+    service_cidr=st.just("10.100.0.0/16"),
     kubelet=kubelets(),
     labels=st.dictionaries(keys, st.one_of(st.just(""), words), max_size=5),
     taints=st.lists(taints, max_size=3).map(tuple),
     startup_taints=st.lists(taints, max_size=2).map(tuple),
     instance_store=st.sampled_from([None, InstanceStorePolicy.RAID0]),
     max_pods=st.sampled_from([None, 10, 200]),
-    densities=st.dictionaries(st.sampled_from(TYPES), st.integers(4, 250)),
+    max_pods_by_type=st.dictionaries(st.sampled_from(TYPES), st.integers(4, 250)),
 )
 
 
@@ -386,7 +386,7 @@ def test_every_kubelet_setting_reaches_the_node(
 def test_a_node_has_the_max_pods_of_its_instance_type(
     family: AmiFamily, written: BootstrapOptions, kind: str
 ) -> None:
-    expected = written.densities.get(kind, written.max_pods)
+    expected = written.max_pods_by_type.get(kind, written.max_pods)
     if family not in MAX_PODS_LOOKUP_FAMILIES:
         expected = written.max_pods
     if expected is not None:
@@ -413,16 +413,16 @@ def test_a_node_reserves_what_was_planned(
         cluster="prod",
         endpoint="https://api.example.com",
         ca="Q0E=",
-        cidr="10.100.0.0/16",
+        service_cidr="10.100.0.0/16",
         kubelet=KubeletConfiguration(kubeReserved=own),
         max_pods=max_pods,
-        densities={"m5.xlarge": created.density, "t3.nano": 4},
-        reserved={"m5.xlarge": created.reserved} if created.reserved else {},
+        max_pods_by_type={"m5.xlarge": created.max_pods, "t3.nano": 4},
+        kube_reserved_by_type={"m5.xlarge": created.kube_reserved} if created.kube_reserved else {},
     )
     node = boot(family, written)
     expected = {name: each.amount for name, each in held.derived.overhead.kube_reserved.items()}
     assert node.kube_reserved["memory"] == expected["memory"]
-    if family is AmiFamily.AL2023 or created.reserved:
+    if family is AmiFamily.AL2023 or created.kube_reserved:
         assert node.kube_reserved == expected
     assert node.max_pods == min(pods, max_pods or pods)
 
@@ -437,7 +437,11 @@ def test_kubelet_settings_of_the_user_are_kept(family: AmiFamily) -> None:
         AmiFamily.BOTTLEROCKET: '[settings.kubernetes.node-labels]\nown = "1"\n',
     }.get(family, "echo hello")
     written = BootstrapOptions(
-        cluster="prod", endpoint="https://x", ca="Q0E=", cidr="10.0.0.0/8", text=own
+        cluster="prod",
+        endpoint="https://x",
+        ca="Q0E=",
+        service_cidr="10.0.0.0/8",
+        custom_user_data=own,
     )
     node = boot(family, written)
     if family in (AmiFamily.AL2023, AmiFamily.BOTTLEROCKET):
