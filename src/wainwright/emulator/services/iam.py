@@ -384,10 +384,10 @@ class Iam:
 
     def role(self, params: Params) -> IamRole:
         name = parse_role_name(params)
-        known = self.state.roles.get(name)
-        if known is None:
+        existing = self.state.roles.get(name)
+        if existing is None:
             raise no_such_role(name)
-        return known
+        return existing
 
     def delete_role(self, params: Params) -> Response:
         role = self.role(params)

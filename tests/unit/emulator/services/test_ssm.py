@@ -124,13 +124,13 @@ def test_a_parameter_is_put_once_unless_overwritten() -> None:
     assert service.refused("PutParameter", **again) == ("ParameterAlreadyExists", 400)
     service.clock.time += 60
     assert service.call("PutParameter", **again, Overwrite=True)["Version"] == 2
-    found = service.call("GetParameter", Name="/a/b")["Parameter"]
-    assert (found["Value"], found["Version"], found["Type"]) == ("2", 2, "String")
-    assert found["LastModifiedDate"].timestamp() == service.clock.time
-    assert found["ARN"] == "arn:aws:ssm:us-east-1:111122223333:parameter/a/b"
+    described = service.call("GetParameter", Name="/a/b")["Parameter"]
+    assert (described["Value"], described["Version"], described["Type"]) == ("2", 2, "String")
+    assert described["LastModifiedDate"].timestamp() == service.clock.time
+    assert described["ARN"] == "arn:aws:ssm:us-east-1:111122223333:parameter/a/b"
     assert value(service, "/a/b:2") == "2"
     assert service.refused("GetParameter", Name="/a/b:1") == ("ParameterVersionNotFound", 400)
-    assert value(service, found["ARN"]) == "2"
+    assert value(service, described["ARN"]) == "2"
     untyped = service.refused("PutParameter", Name="/c", Value="1")
     assert untyped == ("ValidationException", 400)
 

@@ -182,8 +182,8 @@ def test_a_full_reservation_is_reported_with_the_instances_of_the_next_one() -> 
 def test_an_instance_in_a_reservation_shows_target_and_reservation() -> None:
     account = LaunchAccount(cloud_reservation(1, *DEAR))
     name = account.template_with_target("aimed", "cr-00000001", ONLY)
-    (found,) = launched_ids(account.fleet(account.config(DEAR, template=name)))
-    instance = account.describe_instance(found)
+    (instance_id,) = launched_ids(account.fleet(account.config(DEAR, template=name)))
+    instance = account.describe_instance(instance_id)
     assert instance["CapacityReservationId"] == "cr-00000001"
     assert instance["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": ONLY,
@@ -254,9 +254,9 @@ def test_spot_instances_do_not_use_reservations() -> None:
 def test_windows_instances_use_windows_reservations() -> None:
     account = LaunchAccount(cloud_reservation(1, *DEAR, platform="Windows", **OPEN_RESERVATION))
     config = account.config(account.override(*DEAR, ImageId=account.windows_image))
-    (found,) = launched_ids(account.fleet(config))
-    assert account.reservation_of(found) == "cr-00000001"
-    assert account.describe_instance(found)["Platform"] == "Windows"
+    (instance_id,) = launched_ids(account.fleet(config))
+    assert account.reservation_of(instance_id) == "cr-00000001"
+    assert account.describe_instance(instance_id)["Platform"] == "Windows"
 
 
 def test_a_group_of_reservations_is_not_emulated() -> None:
@@ -337,11 +337,11 @@ def test_instances_of_a_capacity_block_end_half_an_hour_before_it() -> None:
     account = block()
     account.wait(2 * HOUR)
     config = account.config(BLOCK, template=block_template(account))
-    (found,) = launched_ids(account.fleet(config, capacity_type="capacity-block"))
+    (instance_id,) = launched_ids(account.fleet(config, capacity_type="capacity-block"))
     account.wait(2.4 * HOUR)
-    assert (account.state(found), account.free("cr-00000001")) == ("running", 1)
+    assert (account.state(instance_id), account.free("cr-00000001")) == ("running", 1)
     account.wait(0.11 * HOUR)
-    assert (account.state(found), account.free("cr-00000001")) == ("terminated", 2)
+    assert (account.state(instance_id), account.free("cr-00000001")) == ("terminated", 2)
     account.wait(0.5 * HOUR)
     assert account.reserved("cr-00000001")["State"] == "expired"
 

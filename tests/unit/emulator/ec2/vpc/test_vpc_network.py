@@ -32,7 +32,7 @@ def subnet(account: CheckedAccount, vpc_id: str, block: str, **params: Any) -> d
     return dict(created["Subnet"])
 
 
-def found(
+def described_ids(
     account: CheckedAccount, operation: str, key: str, member: str, **params: Any
 ) -> list[str]:
     return [row[member] for row in account.call(operation, **params)[key]]
@@ -44,7 +44,7 @@ def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
     assert (row["CidrBlock"], row["IsDefault"]) == ("10.0.0.0/16", False)
     assert row["Tags"] == [{"Key": "team", "Value": "web"}]
     filters = [{"Name": "vpc-id", "Values": [created]}]
-    groups = found(
+    groups = described_ids(
         account, "DescribeSecurityGroups", "SecurityGroups", "GroupName", Filters=filters
     )
     assert groups == ["default"]
@@ -102,7 +102,7 @@ def test_invalid_vpcs_are_rejected(account: CheckedAccount, block: str) -> None:
 
 
 def subnets(account: CheckedAccount, **params: Any) -> list[str]:
-    return found(account, "DescribeSubnets", "Subnets", "SubnetId", **params)
+    return described_ids(account, "DescribeSubnets", "Subnets", "SubnetId", **params)
 
 
 def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> None:
@@ -395,8 +395,10 @@ def test_an_invalid_rule_rejects_the_whole_request(
     account: CheckedAccount, group: str, changes: dict[str, Any], code: str
 ) -> None:
     request = [{"IpProtocol": "udp", "FromPort": 1, "ToPort": 2, **ANY}, *permission(**changes)]
-    found = account.refused("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request)
-    assert found == (code, 400)
+    described_ids = account.refused(
+        "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request
+    )
+    assert described_ids == (code, 400)
     assert shown(account, group)[0] == []
 
 
@@ -413,10 +415,10 @@ def test_a_duplicate_rule_is_rejected(account: CheckedAccount, group: str) -> No
 def test_a_group_has_at_most_sixty_rules(account: CheckedAccount, group: str) -> None:
     ports = [permission(FromPort=each, ToPort=each)[0] for each in range(60)]
     account.call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
-    found = account.refused(
+    described_ids = account.refused(
         "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=permission(IpProtocol="udp")
     )
-    assert found == ("RulesPerSecurityGroupLimitExceeded", 400)
+    assert described_ids == ("RulesPerSecurityGroupLimitExceeded", 400)
 
 
 def test_a_request_without_rules_is_rejected(account: CheckedAccount, group: str) -> None:
