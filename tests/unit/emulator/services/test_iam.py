@@ -24,7 +24,7 @@ def iam() -> SingleService[Iam]:
     return service
 
 
-def listed(service: SingleService[Iam], **params: Any) -> list[str]:
+def profile_names(service: SingleService[Iam], **params: Any) -> list[str]:
     response = service.call("ListInstanceProfiles", **params)
     return [each["InstanceProfileName"] for each in response["InstanceProfiles"]]
 
@@ -124,10 +124,10 @@ def test_profiles_are_listed_by_path() -> None:
     service = iam()
     for name, path in (("b", "/karpenter/eu/b/"), ("c", "/karpenter/eu/a/uid/"), ("d", "/")):
         service.call("CreateInstanceProfile", InstanceProfileName=name, Path=path)
-    assert listed(service) == ["b", "c", "d", "profile"]
-    assert listed(service, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
-    assert listed(service, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
-    assert listed(service, PathPrefix="/karpenter/us/") == []
+    assert profile_names(service) == ["b", "c", "d", "profile"]
+    assert profile_names(service, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
+    assert profile_names(service, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
+    assert profile_names(service, PathPrefix="/karpenter/us/") == []
 
 
 @given(st.integers(0, 30), st.integers(1, 9))

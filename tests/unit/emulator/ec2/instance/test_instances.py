@@ -125,7 +125,7 @@ def test_a_new_instance_may_be_invisible_at_first() -> None:
     assert account.state(instance_id) == "running"
 
 
-def scene() -> tuple[LaunchAccount, dict[str, str]]:
+def described_instances() -> tuple[LaunchAccount, dict[str, str]]:
     """One instance of each kind."""
     account = LaunchAccount(cloud_reservation(1, "m5.xlarge", B, instanceMatchCriteria="open"))
     teams = tag_specifications("instance", team="web", Name="first")
@@ -195,7 +195,7 @@ def test_instances_with_several_interfaces_take_several_addresses(account: Launc
 
 
 def test_instances_continue_after_saving_and_loading() -> None:
-    account, names = scene()
+    account, names = described_instances()
     (late,) = account.launch(ClientToken="once")
     clock = ManualClock(account.clock.now())
     again = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
@@ -273,7 +273,7 @@ def test_instances_are_grouped_by_launch(account: LaunchAccount) -> None:
     assert len({each["ReservationId"] for each in runs}) == 2
 
 
-def filter_scene() -> tuple[LaunchAccount, dict[str, str]]:
+def filtered_instances() -> tuple[LaunchAccount, dict[str, str]]:
     """One instance of each kind."""
     account = LaunchAccount(cloud_reservation(1, "m5.xlarge", B, instanceMatchCriteria="open"))
     teams = tag_specifications("instance", team="web", Name="first")
@@ -314,7 +314,7 @@ def filter_scene() -> tuple[LaunchAccount, dict[str, str]]:
     ],
 )
 def test_filters(filters: list[Any], expected: str | None) -> None:
-    account, names = filter_scene()
+    account, names = filtered_instances()
     requested = list(names) if expected is None else expected.split()
     assert ids_of(account.describe(Filters=filters)) == [names[each] for each in requested]
 

@@ -255,7 +255,7 @@ def events(account: LaunchAccount) -> list[Any]:
             found.append(json.loads(each["Body"]))
 
 
-def event_kinds(account: LaunchAccount) -> list[tuple[str, str]]:
+def received_events(account: LaunchAccount) -> list[tuple[str, str]]:
     """Event type and instance id; of a state change the state."""
     return [
         (each["detail-type"], each["detail"].get("state") or each["detail"].get("instance-id", ""))
@@ -267,23 +267,23 @@ def interrupt(account: LaunchAccount, instance: str, kind: str, **more: Any) -> 
     account.cloud.change({"interruptions": [{"instance": instance, "kind": kind, **more}]})
 
 
-def running(account: LaunchAccount, *capacity_pool: str, capacity_type: str = "spot") -> str:
+def launch_running(account: LaunchAccount, *capacity_pool: str, capacity_type: str = "spot") -> str:
     """A running instance, with the messages of its launch deleted."""
     (instance_id,) = account.launch(*capacity_pool, capacity_type=capacity_type)
     account.wait(2)
-    assert event_kinds(account) == [(STATE, "pending"), (STATE, "running")]
+    assert received_events(account) == [(STATE, "pending"), (STATE, "running")]
     return instance_id
 
 
 def test_a_spot_instance_is_terminated_two_minutes_after_the_warning() -> None:
     account = LaunchAccount()
-    instance_id, other = running(account), running(account)
+    instance_id, other = launch_running(account), launch_running(account)
     interrupt(account, instance_id, "spot")
     (warning,) = events(account)
     assert (warning["detail-type"], warning["detail"]["instance-id"]) == (SPOT, instance_id)
     assert warning["time"] == iso_timestamp(account.clock.now()).replace(".000", "")
     account.wait(119)
-    assert (account.state(instance_id), event_kinds(account)) == ("running", [])
+    assert (account.state(instance_id), received_events(account)) == ("running", [])
     account.wait(1)
     assert account.state(instance_id) == "shutting-down"
     assert (
@@ -292,7 +292,7 @@ def test_a_spot_instance_is_terminated_two_minutes_after_the_warning() -> None:
     )
     account.wait(1)
     assert (account.state(instance_id), account.state(other)) == ("terminated", "running")
-    assert event_kinds(account) == [(STATE, "shutting-down"), (STATE, "terminated")]
+    assert received_events(account) == [(STATE, "shutting-down"), (STATE, "terminated")]
 
 
 def test_an_interrupted_instance_releases_its_capacity() -> None:
@@ -300,7 +300,7 @@ def test_an_interrupted_instance_releases_its_capacity() -> None:
     account.cloud.change(
         {"stock": [{"instanceType": "m5.large", "capacityType": "spot", "free": 1}]}
     )
-    instance_id = running(account)
+    instance_id = launch_running(account)
     capacity_market = account.cloud.services.capacity_market
     assert capacity_market.free("m5.large", A, "spot") == 0
     interrupt(account, instance_id, "spot", seconds=10)
@@ -311,7 +311,7 @@ def test_an_interrupted_instance_releases_its_capacity() -> None:
 
 def test_an_instance_terminated_after_the_warning_is_not_terminated_twice() -> None:
     account = LaunchAccount()
-    instance_id = running(account)
+    instance_id = launch_running(account)
     interrupt(account, instance_id, "spot")
     account.call("TerminateInstances", InstanceIds=[instance_id])
     account.wait(200)
@@ -319,17 +319,17 @@ def test_an_instance_terminated_after_the_warning_is_not_terminated_twice() -> N
         account.describe_instance(instance_id)["StateReason"]["Code"]
         == "Client.UserInitiatedShutdown"
     )
-    assert [kind for kind, _ in event_kinds(account)] == [SPOT, STATE, STATE]
+    assert [kind for kind, _ in received_events(account)] == [SPOT, STATE, STATE]
 
 
 def test_a_scheduled_termination_survives_saving_and_loading() -> None:
     account = LaunchAccount()
-    instance_id = running(account)
+    instance_id = launch_running(account)
     interrupt(account, instance_id, "spot")
     account.cloud = EmulatedAwsAccount.load(account.cloud.save(), clock=account.clock)
     account.wait(122)
     assert account.state(instance_id) == "terminated"
-    assert [kind for kind, _ in event_kinds(account)] == [SPOT, STATE, STATE]
+    assert [kind for kind, _ in received_events(account)] == [SPOT, STATE, STATE]
 
 
 def statuses(account: LaunchAccount, code: str) -> list[Any]:
@@ -348,7 +348,7 @@ def statuses(account: LaunchAccount, code: str) -> list[Any]:
 )
 def test_a_scheduled_event_is_sent_described_and_carried_out(code: str, after: str) -> None:
     account = LaunchAccount()
-    instance_id = running(account, capacity_type="on-demand")
+    instance_id = launch_running(account, capacity_type="on-demand")
     starts = account.clock.now() + HOUR
     interrupt(account, instance_id, code, seconds=HOUR)
     (health,) = events(account)
@@ -364,7 +364,7 @@ def test_a_scheduled_event_is_sent_described_and_carried_out(code: str, after: s
     assert bool(statuses(account, code)) is (after == "running")
 
 
-def block() -> LaunchAccount:
+def capacity_block_account() -> LaunchAccount:
     """A capacity block of two instances, which ends in five hours."""
     window = {"startTime": iso_timestamp(EPOCH), "endTime": iso_timestamp(EPOCH + 5 * HOUR)}
     account = LaunchAccount(
@@ -379,7 +379,7 @@ def block() -> LaunchAccount:
 
 
 def test_the_end_of_a_capacity_block_is_announced_and_its_instances_end_before() -> None:
-    account = block()
+    account = capacity_block_account()
     config = account.config(BLOCK, template="block")
     first, second = launched_ids(account.fleet(config, capacity_type="capacity-block", count=2))
     account.wait(2)
@@ -412,7 +412,7 @@ def test_the_end_of_a_capacity_block_is_announced_and_its_instances_end_before()
 
 
 def test_the_end_of_an_empty_block_is_announced_and_that_of_a_reservation_is_not() -> None:
-    account = block()
+    account = capacity_block_account()
     ends = {"endTime": iso_timestamp(EPOCH + 5 * HOUR)}
     entry = cloud_reservation(2, "m5.large", A, **ends)
     account.cloud.services.reservations.seed([entry])
@@ -425,7 +425,7 @@ def test_the_end_of_an_empty_block_is_announced_and_that_of_a_reservation_is_not
 
 
 def test_an_extended_block_is_announced_before_its_new_end() -> None:
-    account = block()
+    account = capacity_block_account()
     longer = {
         "id": "cr-00000001",
         "instanceType": BLOCK[0],

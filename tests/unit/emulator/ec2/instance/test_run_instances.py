@@ -235,12 +235,12 @@ SPOT_LIMIT = "MaxSpotInstanceCountExceeded"
 MANY = (("m5.large", A), ("m5.large", B))  # two vCPUs each
 
 
-def limited(**limits: dict[str, int]) -> LaunchAccount:
+def account_with_quota(**limits: dict[str, int]) -> LaunchAccount:
     return LaunchAccount(settings=EmulatorSettings(quota=QuotaLimits(**limits)))  # type: ignore[arg-type]
 
 
 def test_launches_beyond_the_quota_fail_in_every_capacity_pool() -> None:
-    account = limited(onDemand={"standard": 5})
+    account = account_with_quota(onDemand={"standard": 5})
     response = account.fleet(account.config(*MANY), count=4)
     assert [count for *_, count in launched_capacity_pools(response)] == [2]
     assert {code for *_, code in launch_errors(response)} == {LIMIT}
@@ -249,7 +249,7 @@ def test_launches_beyond_the_quota_fail_in_every_capacity_pool() -> None:
 
 
 def test_spot_has_its_own_quota_and_error_code() -> None:
-    account = limited(spot={"standard": 2}, onDemand={"standard": 2})
+    account = account_with_quota(spot={"standard": 2}, onDemand={"standard": 2})
     response = account.fleet(account.config(*MANY), count=2, capacity_type="spot")
     assert (len(launched_ids(response)), launch_error_codes(response)) == (1, {SPOT_LIMIT})
     account.launch()
@@ -257,14 +257,14 @@ def test_spot_has_its_own_quota_and_error_code() -> None:
 
 
 def test_quota_groups_are_counted_separately() -> None:
-    account = limited(onDemand={"p": 0})
+    account = account_with_quota(onDemand={"p": 0})
     account.launch("m5.xlarge")
     assert launch_error_codes(account.fleet(account.config(("p5.48xlarge", A)))) == {LIMIT}
 
 
 @pytest.mark.parametrize("capacity_type", ["on-demand", "spot"])
 def test_terminated_instances_do_not_count_against_the_quota(capacity_type: str) -> None:
-    account = limited(onDemand={"standard": 2}, spot={"standard": 2})
+    account = account_with_quota(onDemand={"standard": 2}, spot={"standard": 2})
     (first,) = account.launch(capacity_type=capacity_type)
     assert launch_error_codes(account.fleet(account.config(*MANY), capacity_type=capacity_type))
     account.call("TerminateInstances", InstanceIds=[first])
@@ -296,7 +296,7 @@ def test_there_is_no_quota_by_default() -> None:
 
 
 def test_quotas_are_recounted_after_loading() -> None:
-    account = limited(onDemand={"standard": 4})
+    account = account_with_quota(onDemand={"standard": 4})
     account.launch()
     saved = account.cloud.save()
     again = type(account.cloud).load(saved, clock=account.clock)

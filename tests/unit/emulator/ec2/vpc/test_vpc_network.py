@@ -15,19 +15,21 @@ def account() -> CheckedAccount:
     return CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.large"]))
 
 
-def tagged(kind: str, **tags: str) -> list[dict[str, Any]]:
+def tag_specifications(kind: str, **tags: str) -> list[dict[str, Any]]:
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": kind, "Tags": pairs}]
 
 
-def vpc(account: CheckedAccount, block: str = "10.0.0.0/16") -> str:
+def create_vpc(account: CheckedAccount, block: str = "10.0.0.0/16") -> str:
     created = account.call(
-        "CreateVpc", CidrBlock=block, TagSpecifications=tagged("vpc", team="web")
+        "CreateVpc", CidrBlock=block, TagSpecifications=tag_specifications("vpc", team="web")
     )
     return str(created["Vpc"]["VpcId"])
 
 
-def subnet(account: CheckedAccount, vpc_id: str, block: str, **params: Any) -> dict[str, Any]:
+def create_subnet(
+    account: CheckedAccount, vpc_id: str, block: str, **params: Any
+) -> dict[str, Any]:
     created: dict[str, Any] = account.call("CreateSubnet", VpcId=vpc_id, CidrBlock=block, **params)
     return dict(created["Subnet"])
 
@@ -39,7 +41,7 @@ def described_ids(
 
 
 def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
-    created = vpc(account)
+    created = create_vpc(account)
     (row,) = account.call("DescribeVpcs", VpcIds=[created])["Vpcs"]
     assert (row["CidrBlock"], row["IsDefault"]) == ("10.0.0.0/16", False)
     assert row["Tags"] == [{"Key": "team", "Value": "web"}]
@@ -56,7 +58,7 @@ def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
 def test_a_subnet_has_all_addresses_but_five(
     account: CheckedAccount, block: str, free: int
 ) -> None:
-    created = subnet(account, vpc(account), block, AvailabilityZone="us-west-2b")
+    created = create_subnet(account, create_vpc(account), block, AvailabilityZone="us-west-2b")
     assert created["AvailableIpAddressCount"] == free
     assert (created["AvailabilityZone"], created["AvailabilityZoneId"]) == (
         "us-west-2b",
@@ -65,10 +67,10 @@ def test_a_subnet_has_all_addresses_but_five(
 
 
 def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
-    created = vpc(account)
-    by_id = subnet(account, created, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
+    created = create_vpc(account)
+    by_id = create_subnet(account, created, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
     assert by_id["AvailabilityZone"] == "us-west-2c"
-    assert subnet(account, created, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
+    assert create_subnet(account, created, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
         ({"CidrBlock": "10.0.2.0/24", "AvailabilityZoneId": "use1-az1"}, "InvalidParameterValue"),
         ({"CidrBlock": "10.0.2.0/24", "VpcId": "vpc-1"}, "InvalidVpcID.NotFound"),
         (
-            {"CidrBlock": "10.0.2.0/24", "TagSpecifications": tagged("vpc", a="b")},
+            {"CidrBlock": "10.0.2.0/24", "TagSpecifications": tag_specifications("vpc", a="b")},
             "InvalidParameterValue",
         ),
     ],
@@ -91,8 +93,8 @@ def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
 def test_invalid_subnets_are_rejected(
     account: CheckedAccount, params: dict[str, Any], code: str
 ) -> None:
-    created = vpc(account)
-    subnet(account, created, "10.0.0.0/24")
+    created = create_vpc(account)
+    create_subnet(account, created, "10.0.0.0/24")
     assert account.refused("CreateSubnet", **{"VpcId": created, **params}) == (code, 400)
 
 
@@ -106,9 +108,14 @@ def subnets(account: CheckedAccount, **params: Any) -> list[str]:
 
 
 def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> None:
-    created = vpc(account)
-    web = subnet(account, created, "10.0.0.0/24", TagSpecifications=tagged("subnet", team="web"))
-    other = subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
+    created = create_vpc(account)
+    web = create_subnet(
+        account,
+        created,
+        "10.0.0.0/24",
+        TagSpecifications=tag_specifications("subnet", team="web"),
+    )
+    other = create_subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
     service, two = web["SubnetId"], other["SubnetId"]
     cases: list[tuple[str, str, list[str]]] = [
         ("tag:team", "w*", [service]),
@@ -133,16 +140,16 @@ def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> Non
 
 
 def test_subnets_are_paginated(account: CheckedAccount) -> None:
-    created = vpc(account)
+    created = create_vpc(account)
     for number in range(12):
-        subnet(account, created, f"10.0.{number}.0/24")
+        create_subnet(account, created, f"10.0.{number}.0/24")
     filters = [{"Name": "vpc-id", "Values": [created]}]
     pages = account.pages("DescribeSubnets", "Subnets", Filters=filters, MaxResults=5)
     assert [len(page) for page in pages] == [5, 5, 2]
 
 
 def test_available_addresses_follow_use_and_run_out(account: CheckedAccount) -> None:
-    identity = subnet(account, vpc(account), "10.0.0.0/28")["SubnetId"]
+    identity = create_subnet(account, create_vpc(account), "10.0.0.0/28")["SubnetId"]
     network = account.cloud.services.network
 
     def free() -> int:
@@ -164,8 +171,8 @@ def test_available_addresses_follow_use_and_run_out(account: CheckedAccount) -> 
 
 
 def test_resources_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
-    created = vpc(account)
-    identity = subnet(account, created, "10.0.0.0/28")["SubnetId"]
+    created = create_vpc(account)
+    identity = create_subnet(account, created, "10.0.0.0/28")["SubnetId"]
     account.cloud.services.network.take_addresses(identity)
     assert account.refused("DeleteSubnet", SubnetId=identity) == ("DependencyViolation", 400)
     account.cloud.services.network.release_addresses(identity)
@@ -176,8 +183,8 @@ def test_resources_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
 
 
 def test_groups_are_created_described_and_deleted(account: CheckedAccount) -> None:
-    created = vpc(account)
-    specified = tagged("security-group", team="web")
+    created = create_vpc(account)
+    specified = tag_specifications("security-group", team="web")
     response = account.call(
         "CreateSecurityGroup",
         GroupName="nodes",
@@ -266,14 +273,14 @@ NOBODY: dict[str, Any] = {name: [] for name in PEERS}
 
 @pytest.fixture
 def group(account: CheckedAccount) -> str:
-    return created(account, "mine")
+    return create_group(account, "mine")
 
 
-def created(account: CheckedAccount, name: str) -> str:
+def create_group(account: CheckedAccount, name: str) -> str:
     return str(account.call("CreateSecurityGroup", GroupName=name, Description="x")["GroupId"])
 
 
-def shown(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
+def group_permissions(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
     """Ingress and egress permissions."""
     (row,) = account.call("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
     permissions = row["IpPermissions"], row["IpPermissionsEgress"]
@@ -281,7 +288,7 @@ def shown(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
     return permissions
 
 
-def listed(account: CheckedAccount, **filters: str) -> list[Any]:
+def described_rules(account: CheckedAccount, **filters: str) -> list[Any]:
     request = [{"Name": name.replace("_", "-"), "Values": [each]} for name, each in filters.items()]
     return list(account.call("DescribeSecurityGroupRules", Filters=request)["SecurityGroupRules"])
 
@@ -294,8 +301,8 @@ ANYWHERE = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 
 def test_a_new_group_allows_all_egress(account: CheckedAccount, group: str) -> None:
-    assert shown(account, group) == ([], [NOBODY | ANYWHERE])
-    (rule,) = listed(account, group_id=group)
+    assert group_permissions(account, group) == ([], [NOBODY | ANYWHERE])
+    (rule,) = described_rules(account, group_id=group)
     assert (rule["IsEgress"], rule["CidrIpv4"], rule["FromPort"]) == (True, "0.0.0.0/0", -1)
 
 
@@ -329,7 +336,7 @@ def test_added_rules_are_described(account: CheckedAccount, group: str) -> None:
         "Description": "from home",
         "Tags": [{"Key": "team", "Value": "web"}],
     }
-    inside, _ = shown(account, group)
+    inside, _ = group_permissions(account, group)
     assert inside == [{**NOBODY, **SSH, "Ipv6Ranges": [{"CidrIpv6": "fd00::/8"}]}]
     tagged = account.call(
         "DescribeSecurityGroupRules", Filters=[{"Name": "tag:team", "Values": ["web"]}]
@@ -341,30 +348,30 @@ def test_a_rule_in_the_short_form(account: CheckedAccount, group: str) -> None:
     short = {"IpProtocol": "6", "FromPort": 80, "ToPort": 80, "CidrIp": "10.1.2.3/16"}
     account.call("AuthorizeSecurityGroupIngress", GroupName="mine", **short)
     ranges = [{"CidrIp": "10.1.0.0/16"}]
-    assert shown(account, group)[0] == [
+    assert group_permissions(account, group)[0] == [
         {**NOBODY, "IpProtocol": "tcp", "FromPort": 80, "ToPort": 80, "IpRanges": ranges}
     ]
     account.call("AuthorizeSecurityGroupIngress", GroupId=group, SourceSecurityGroupName="default")
-    assert len(shown(account, group)[0][1]["UserIdGroupPairs"]) == 1
+    assert len(group_permissions(account, group)[0][1]["UserIdGroupPairs"]) == 1
 
 
 def test_groups_can_be_peers_of_rules(account: CheckedAccount, group: str) -> None:
-    other = created(account, "other")
+    other = create_group(account, "other")
     pairs = [{"GroupId": other}]
     account.call(
         "AuthorizeSecurityGroupIngress",
         GroupId=group,
         IpPermissions=[{"IpProtocol": "all", "UserIdGroupPairs": pairs}],
     )
-    (rule,) = [each for each in listed(account, group_id=group) if not each["IsEgress"]]
+    (rule,) = [each for each in described_rules(account, group_id=group) if not each["IsEgress"]]
     assert rule["ReferencedGroupInfo"] == {"GroupId": other, "UserId": "111122223333"}
 
 
 def test_egress_rules_can_be_removed_and_added(account: CheckedAccount, group: str) -> None:
     account.call("RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[ANYWHERE])
-    assert shown(account, group) == ([], [])
+    assert group_permissions(account, group) == ([], [])
     account.call("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[SSH])
-    assert shown(account, group) == ([], [NOBODY | SSH])
+    assert group_permissions(account, group) == ([], [NOBODY | SSH])
 
 
 def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> None:
@@ -372,7 +379,7 @@ def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> Non
     (rule,) = response["SecurityGroupRules"]
     deleted = {"GroupId": group, "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
     account.call("RevokeSecurityGroupIngress", **deleted)
-    assert shown(account, group)[0] == []
+    assert group_permissions(account, group)[0] == []
     code = ("InvalidSecurityGroupRuleId.NotFound", 400)
     assert account.refused("RevokeSecurityGroupIngress", **deleted) == code
 
@@ -399,7 +406,7 @@ def test_an_invalid_rule_rejects_the_whole_request(
         "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request
     )
     assert described_ids == (code, 400)
-    assert shown(account, group)[0] == []
+    assert group_permissions(account, group)[0] == []
 
 
 def test_a_duplicate_rule_is_rejected(account: CheckedAccount, group: str) -> None:
