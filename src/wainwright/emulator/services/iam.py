@@ -353,9 +353,6 @@ class Iam:
             return profile
         return None
 
-    def profile_arn(self, profile: InstanceProfile) -> str:
-        return profile_arn(self._context, profile)
-
     def create_role(self, params: Params) -> Response:
         name = parse_role_name(params)
         policy = require_text(params, "AssumeRolePolicyDocument", error_code=VALIDATION_ERROR)

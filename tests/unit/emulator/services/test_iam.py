@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.emulator_accounts import SingleService
 
-from wainwright.emulator.services.iam import Iam, trust_policy
+from wainwright.emulator.services.iam import Iam, profile_arn, trust_policy
 
 POLICY = json.dumps(trust_policy("ec2.amazonaws.com"))
 MISSING = ("NoSuchEntity", 404)
@@ -185,7 +185,7 @@ def test_a_launch_finds_a_profile_by_name_and_by_arn() -> None:
     service = iam()
     profile = service.service.find_profile("profile")
     assert profile is not None
-    arn = service.service.profile_arn(profile)
+    arn = profile_arn(service.context, profile)
     assert arn == "arn:aws:iam::111122223333:instance-profile/karpenter/eu/a/profile"
     assert service.service.find_profile(arn) is profile
     assert service.service.find_profile("other") is None
