@@ -381,12 +381,12 @@ def more_vcpus_than_the_account_may_have(client: HttpClient) -> None:
 @client_check("errors MaxFleetCountExceeded", own_account=True)
 def more_fleets_than_the_account_may_have(client: HttpClient) -> None:
     change_emulator(client, quota={"fleets": 1})
-    service = fleet_override(client, "m5.large", "us-east-1a")
+    single = fleet_override(client, "m5.large", "us-east-1a")
     response = client.call(
-        "ec2", "CreateFleet", **fleet_request(template_config(create_template(client), [service]))
+        "ec2", "CreateFleet", **fleet_request(template_config(create_template(client), [single]))
     )
     assert response["Instances"]
-    assert codes(failed(client, service)) == ["MaxFleetCountExceeded"]
+    assert codes(failed(client, single)) == ["MaxFleetCountExceeded"]
 
 
 @client_check("errors MaxSpotInstanceCountExceeded", own_account=True)

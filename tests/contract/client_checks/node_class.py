@@ -28,8 +28,8 @@ def subnets_by_tag_by_key_and_by_id(client: HttpClient) -> None:
         assert each["AvailableIpAddressCount"] > 0
     by_key = [{"Name": "tag-key", "Values": ["karpenter.sh/discovery"]}]
     assert len(client.call("ec2", "DescribeSubnets", Filters=by_key)["Subnets"]) == 6
-    service = subnet[0]["SubnetId"]
-    by_id = [{"Name": "subnet-id", "Values": [service]}]
+    first = subnet[0]["SubnetId"]
+    by_id = [{"Name": "subnet-id", "Values": [first]}]
     (only,) = client.call("ec2", "DescribeSubnets", Filters=by_id, MaxResults=500)["Subnets"]
     assert only == subnet[0]
 

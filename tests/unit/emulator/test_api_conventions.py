@@ -25,8 +25,8 @@ def context(seed: int) -> AccountContext:
 
 
 def test_ids_depend_on_the_seed_only() -> None:
-    service, same, other = context(1), context(1), context(2)
-    first = [api_conventions.new_resource_id(service, "i") for _ in range(100)]
+    single, same, other = context(1), context(1), context(2)
+    first = [api_conventions.new_resource_id(single, "i") for _ in range(100)]
     assert first == [api_conventions.new_resource_id(same, "i") for _ in range(100)]
     assert len(set(first) | {api_conventions.new_resource_id(other, "i")}) == 101
 

@@ -149,9 +149,9 @@ def test_moving_spot_prices_stay_within_their_bounds() -> None:
     account.clock.time += 30 * DAY
     after = history(account, StartTime=NOW + timedelta(days=30))
     changed = [
-        service
-        for service, two in zip(before, after, strict=True)
-        if service["SpotPrice"] != two["SpotPrice"]
+        first
+        for first, two in zip(before, after, strict=True)
+        if first["SpotPrice"] != two["SpotPrice"]
     ]
     assert len(changed) > len(before) * 0.9
     for row in after:

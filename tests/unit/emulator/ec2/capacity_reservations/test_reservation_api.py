@@ -185,8 +185,8 @@ def test_an_unknown_id_or_filter_is_an_error() -> None:
     assert (
         account.refused("DescribeCapacityReservations", **both)[0] == "InvalidParameterCombination"
     )
-    service = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
-    assert reservation_ids(account, **service) == []
+    single = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
+    assert reservation_ids(account, **single) == []
 
 
 def test_long_lists_are_paginated() -> None:

@@ -73,15 +73,15 @@ class InterruptionSetup:
 
 
 @pytest.fixture
-def scene() -> InterruptionSetup:
+def harness() -> InterruptionSetup:
     created = InterruptionSetup()
     created.instances.add("i-1")
     return created
 
 
-def test_every_event_has_region_account_and_time(scene: InterruptionSetup) -> None:
-    scene.interruptions.recommend_rebalance("i-1")
-    (body,) = scene.messages()
+def test_every_event_has_region_account_and_time(harness: InterruptionSetup) -> None:
+    harness.interruptions.recommend_rebalance("i-1")
+    (body,) = harness.messages()
     assert body["version"] == "0"
     assert body["account"] == "111122223333"
     assert body["region"] == "us-east-1"
@@ -94,35 +94,35 @@ def test_every_event_has_region_account_and_time(scene: InterruptionSetup) -> No
 
 
 def test_a_spot_interruption_warning_comes_two_minutes_before_termination(
-    scene: InterruptionSetup,
+    harness: InterruptionSetup,
 ) -> None:
-    scene.interruptions.interrupt_spot("i-1")
-    (body,) = scene.messages()
+    harness.interruptions.interrupt_spot("i-1")
+    (body,) = harness.messages()
     assert (body["source"], body["detail-type"]) == (
         "aws.ec2",
         "EC2 Spot Instance Interruption Warning",
     )
     assert body["detail"] == {"instance-id": "i-1", "instance-action": "terminate"}
     assert body["resources"] == ["arn:aws:ec2:us-east-1a:instance/i-1"]
-    scene.later(119)
-    assert scene.instances.ended == []
-    scene.later(60)
-    assert scene.instances.ended == [(120, "i-1", "Server.SpotInstanceTermination")]
+    harness.later(119)
+    assert harness.instances.ended == []
+    harness.later(60)
+    assert harness.instances.ended == [(120, "i-1", "Server.SpotInstanceTermination")]
 
 
-def test_a_rebalance_recommendation_terminates_nothing(scene: InterruptionSetup) -> None:
-    scene.interruptions.recommend_rebalance("i-1")
-    (body,) = scene.messages()
+def test_a_rebalance_recommendation_terminates_nothing(harness: InterruptionSetup) -> None:
+    harness.interruptions.recommend_rebalance("i-1")
+    (body,) = harness.messages()
     assert body["detail-type"] == "EC2 Instance Rebalance Recommendation"
     assert body["detail"] == {"instance-id": "i-1"}
-    scene.later(10_000)
-    assert scene.instances.ended == []
+    harness.later(10_000)
+    assert harness.instances.ended == []
 
 
-def test_interruptible_capacity_has_its_own_warning(scene: InterruptionSetup) -> None:
-    scene.instances.add("i-2", "capacity-block")
-    scene.interruptions.interrupt_reserved("i-2", notice_seconds=600)
-    (body,) = scene.messages()
+def test_interruptible_capacity_has_its_own_warning(harness: InterruptionSetup) -> None:
+    harness.instances.add("i-2", "capacity-block")
+    harness.interruptions.interrupt_reserved("i-2", notice_seconds=600)
+    (body,) = harness.messages()
     assert body["detail-type"] == "EC2 Capacity Reservation Instance Interruption Warning"
     assert body["detail"] == {
         "instance-id": "i-2",
@@ -131,35 +131,35 @@ def test_interruptible_capacity_has_its_own_warning(scene: InterruptionSetup) ->
         "availability-zone-id": "use1-az6",
         "instance-lifecycle": "capacity-block",
     }
-    scene.later(600)
-    assert [each[:2] for each in scene.instances.ended] == [(600, "i-2")]
+    harness.later(600)
+    assert [each[:2] for each in harness.instances.ended] == [(600, "i-2")]
 
 
 @pytest.mark.parametrize("code", list(ScheduledEventCode))
 def test_a_scheduled_change_is_announced_described_and_carried_out(
-    scene: InterruptionSetup, code: ScheduledEventCode
+    harness: InterruptionSetup, code: ScheduledEventCode
 ) -> None:
-    event = scene.interruptions.schedule_change("i-1", code, starts=EPOCH + 3600, duration=60)
-    (body,) = scene.messages()
+    event = harness.interruptions.schedule_change("i-1", code, starts=EPOCH + 3600, duration=60)
+    (body,) = harness.messages()
     assert (body["source"], body["detail-type"]) == ("aws.health", "AWS Health Event")
     detail = body["detail"]
     assert (detail["service"], detail["eventTypeCategory"]) == ("EC2", "scheduledChange")
     assert [each["entityValue"] for each in detail["affectedEntities"]] == ["i-1"]
     assert detail["startTime"] == "Thu, 01 Jan 2026 01:00:00 GMT"
-    assert scene.interruptions.state.events == {"i-1": [event]}
+    assert harness.interruptions.state.events == {"i-1": [event]}
     assert (event.not_before, event.not_after) == (EPOCH + 3600, EPOCH + 3660)
-    scene.later(3600)
-    assert [each[:2] for each in scene.instances.ended] == [(3600, "i-1")] * code.terminates
+    harness.later(3600)
+    assert [each[:2] for each in harness.instances.ended] == [(3600, "i-1")] * code.terminates
 
 
-def test_each_state_change_is_sent_once(scene: InterruptionSetup) -> None:
-    fake_instance = scene.instances.add("i-2", "on-demand")
+def test_each_state_change_is_sent_once(harness: InterruptionSetup) -> None:
+    fake_instance = harness.instances.add("i-2", "on-demand")
     seen = ""
     for state in ("pending", "running", "shutting-down", "terminated", "gone"):
         fake_instance.state = state
-        scene.interruptions.on_state_change(fake_instance, seen)
+        harness.interruptions.on_state_change(fake_instance, seen)
         seen = state
-    found = scene.messages()
+    found = harness.messages()
     assert {each["detail-type"] for each in found} == {"EC2 Instance State-change Notification"}
     assert [each["detail"] for each in found] == [
         {"instance-id": "i-2", "state": state}
@@ -167,54 +167,56 @@ def test_each_state_change_is_sent_once(scene: InterruptionSetup) -> None:
     ]
 
 
-def test_a_failing_check_keeps_its_first_time_until_it_recovers(scene: InterruptionSetup) -> None:
-    scene.interruptions.impair("i-1", StatusCheck.SYSTEM)
-    scene.later(60)
-    scene.interruptions.impair("i-1", StatusCheck.SYSTEM)
-    scene.interruptions.impair("i-1", StatusCheck.INSTANCE)
-    state = scene.interruptions.state
+def test_a_failing_check_keeps_its_first_time_until_it_recovers(harness: InterruptionSetup) -> None:
+    harness.interruptions.impair("i-1", StatusCheck.SYSTEM)
+    harness.later(60)
+    harness.interruptions.impair("i-1", StatusCheck.SYSTEM)
+    harness.interruptions.impair("i-1", StatusCheck.INSTANCE)
+    state = harness.interruptions.state
     assert state.impaired == {"i-1": {StatusCheck.SYSTEM: EPOCH, StatusCheck.INSTANCE: EPOCH + 60}}
     stored = msgspec.json.decode(msgspec.json.encode(state), type=InterruptionState)
     assert stored == state
-    scene.interruptions.clear_impairment("i-1")
+    harness.interruptions.clear_impairment("i-1")
     assert state.impaired == {}
 
 
-def test_a_terminated_instance_has_no_scheduled_events(scene: InterruptionSetup) -> None:
-    scene.interruptions.schedule_change("i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10)
-    scene.interruptions.impair("i-1", StatusCheck.EBS)
-    fake_instance = scene.instances.known["i-1"]
+def test_a_terminated_instance_has_no_scheduled_events(harness: InterruptionSetup) -> None:
+    harness.interruptions.schedule_change(
+        "i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10
+    )
+    harness.interruptions.impair("i-1", StatusCheck.EBS)
+    fake_instance = harness.instances.known["i-1"]
     fake_instance.state = "terminated"
-    scene.interruptions.on_state_change(fake_instance, "shutting-down")
-    assert scene.interruptions.state == InterruptionState()
+    harness.interruptions.on_state_change(fake_instance, "shutting-down")
+    assert harness.interruptions.state == InterruptionState()
 
 
-def test_interruptions_work_without_a_queue(scene: InterruptionSetup) -> None:
-    scene.sqs.operations()["DeleteQueue"]({"QueueUrl": scene.url})
-    scene.interruptions.interrupt_spot("i-1")
-    scene.later(120)
-    assert len(scene.instances.ended) == 1
+def test_interruptions_work_without_a_queue(harness: InterruptionSetup) -> None:
+    harness.sqs.operations()["DeleteQueue"]({"QueueUrl": harness.url})
+    harness.interruptions.interrupt_spot("i-1")
+    harness.later(120)
+    assert len(harness.instances.ended) == 1
 
 
-def test_an_unknown_instance_cannot_be_interrupted(scene: InterruptionSetup) -> None:
-    for act in (scene.interruptions.interrupt_spot, scene.interruptions.recommend_rebalance):
+def test_an_unknown_instance_cannot_be_interrupted(harness: InterruptionSetup) -> None:
+    for act in (harness.interruptions.interrupt_spot, harness.interruptions.recommend_rebalance):
         with pytest.raises(InvalidInputError, match="i-9"):
             act("i-9")
 
 
-def launch_many(scene: InterruptionSetup, count: int, lifecycle: str) -> None:
+def launch_many(harness: InterruptionSetup, count: int, lifecycle: str) -> None:
     for number in range(count):
-        fake_instance = scene.instances.add(f"i-{lifecycle}-{number}", lifecycle)
-        scene.interruptions.on_state_change(fake_instance, "")
+        fake_instance = harness.instances.add(f"i-{lifecycle}-{number}", lifecycle)
+        harness.interruptions.on_state_change(fake_instance, "")
 
 
 def test_spot_instances_are_reclaimed_at_the_configured_rate() -> None:
-    scene = InterruptionSetup(seed=3)
-    scene.interruptions.state.monthly_spot_interruption_rate = 0.2
-    launch_many(scene, 1000, "spot")
-    launch_many(scene, 1000, "on-demand")
-    scene.later(30 * 86_400)
-    ended = [name for _, name, _ in scene.instances.ended]
+    harness = InterruptionSetup(seed=3)
+    harness.interruptions.state.monthly_spot_interruption_rate = 0.2
+    launch_many(harness, 1000, "spot")
+    launch_many(harness, 1000, "on-demand")
+    harness.later(30 * 86_400)
+    ended = [name for _, name, _ in harness.instances.ended]
     assert 130 < len(ended) < 240  # 1 - exp(-0.2) is 18 %
     assert all(name.startswith("i-spot") for name in ended)
     again = InterruptionSetup(seed=3)
@@ -222,14 +224,14 @@ def test_spot_instances_are_reclaimed_at_the_configured_rate() -> None:
     launch_many(again, 1000, "spot")
     launch_many(again, 1000, "on-demand")
     again.later(30 * 86_400)
-    assert again.instances.ended == scene.instances.ended
+    assert again.instances.ended == harness.instances.ended
 
 
 def test_no_instance_is_reclaimed_by_default() -> None:
-    scene = InterruptionSetup()
-    launch_many(scene, 1000, "spot")
-    scene.later(365 * 86_400)
-    assert scene.instances.ended == []
+    harness = InterruptionSetup()
+    launch_many(harness, 1000, "spot")
+    harness.later(365 * 86_400)
+    assert harness.instances.ended == []
 
 
 HOUR, WARNED = 3600.0, 2400.0

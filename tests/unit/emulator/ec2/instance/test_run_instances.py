@@ -50,7 +50,7 @@ def run(account: LaunchAccount, **more: Any) -> Response:
     return account.call("RunInstances", **request(account, **more))
 
 
-def service(account: LaunchAccount, **more: Any) -> Response:
+def run_one(account: LaunchAccount, **more: Any) -> Response:
     (instance,) = run(account, **more)["Instances"]
     return dict(instance)
 
@@ -95,7 +95,7 @@ def test_the_request_overrides_its_template(account: LaunchAccount) -> None:
 
 def test_run_instances_can_target_a_reservation(account: LaunchAccount) -> None:
     specification = {"CapacityReservationSpecification": TARGET}
-    instance = service(account, **specification)
+    instance = run_one(account, **specification)
     assert instance["CapacityReservationId"] == "cr-00000001"
     assert account.free("cr-00000001") == 1
     refused = account.refused(
@@ -112,7 +112,7 @@ def test_run_instances_can_target_a_reservation(account: LaunchAccount) -> None:
 
 def test_run_instances_uses_open_reservations() -> None:
     account = LaunchAccount(cloud_reservation(1, **OPEN_RESERVATION))
-    assert service(account)["CapacityReservationId"] == "cr-00000001"
+    assert run_one(account)["CapacityReservationId"] == "cr-00000001"
 
 
 def test_run_instances_launches_between_min_and_max_count() -> None:
@@ -132,7 +132,7 @@ def test_run_instances_launches_between_min_and_max_count() -> None:
 def test_spot() -> None:
     account = LaunchAccount(prices=[spot_price(0.05, "m5.large", A)])
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.06"}}
-    instance = service(account, InstanceMarketOptions=options)
+    instance = run_one(account, InstanceMarketOptions=options)
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"]
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.04"}}
@@ -197,8 +197,8 @@ def test_a_missing_instance_profile_has_the_error_of_ec2(account: LaunchAccount)
     )
     assert refused == ("DryRunOperation", 412)
     assert account.describe() == []
-    arn = service(account, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
-    assert service(account, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
+    arn = run_one(account, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
+    assert run_one(account, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
 
 
 def test_a_security_group_of_another_vpc_is_not_found(account: LaunchAccount) -> None:
@@ -212,21 +212,21 @@ def test_a_security_group_of_another_vpc_is_not_found(account: LaunchAccount) ->
 
 
 def test_security_groups_can_be_given_by_name(account: LaunchAccount) -> None:
-    instance = service(account, SecurityGroups=["wain-nodes"])
+    instance = run_one(account, SecurityGroups=["wain-nodes"])
     assert [each["GroupId"] for each in instance["SecurityGroups"]] == [account.group]
 
 
 def test_block_devices_of_the_image_can_be_changed_and_removed(account: LaunchAccount) -> None:
     added = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 5}}
     changed = {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": False}}
-    instance = service(account, BlockDeviceMappings=[changed, added])
+    instance = run_one(account, BlockDeviceMappings=[changed, added])
     disks = {
         each["DeviceName"]: each["Ebs"]["DeleteOnTermination"]
         for each in instance["BlockDeviceMappings"]
     }
     assert disks == {"/dev/xvda": False, "/dev/sdf": True}
     assert len({each["Ebs"]["VolumeId"] for each in instance["BlockDeviceMappings"]}) == 2
-    without = service(account, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
+    without = run_one(account, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
     assert without["BlockDeviceMappings"] == []
 
 

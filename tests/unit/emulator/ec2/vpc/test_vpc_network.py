@@ -116,14 +116,14 @@ def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> Non
         TagSpecifications=tag_specifications("subnet", team="web"),
     )
     other = create_subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
-    service, two = web["SubnetId"], other["SubnetId"]
+    single, two = web["SubnetId"], other["SubnetId"]
     cases: list[tuple[str, str, list[str]]] = [
-        ("tag:team", "w*", [service]),
-        ("tag-key", "team", [service]),
+        ("tag:team", "w*", [single]),
+        ("tag-key", "team", [single]),
         ("subnet-id", two, [two]),
-        ("vpc-id", created, [service, two]),
+        ("vpc-id", created, [single, two]),
         ("cidr-block", "10.0.1.0/24", [two]),
-        ("available-ip-address-count", "251", [service, two]),
+        ("available-ip-address-count", "251", [single, two]),
     ]
     for name, value, expected in cases:
         assert subnets(account, Filters=[{"Name": name, "Values": [value]}]) == expected
@@ -132,8 +132,8 @@ def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> Non
         {"Name": "availability-zone", "Values": ["*b"]},
     ]
     assert subnets(account, Filters=both) == [two]
-    assert subnets(account, SubnetIds=[two, service, two]) == [service, two]
-    assert account.refused("DescribeSubnets", SubnetIds=[service, "subnet-1"]) == (
+    assert subnets(account, SubnetIds=[two, single, two]) == [single, two]
+    assert account.refused("DescribeSubnets", SubnetIds=[single, "subnet-1"]) == (
         "InvalidSubnetID.NotFound",
         400,
     )
