@@ -76,8 +76,8 @@ def test_the_state_file_survives_a_restart(tmp_path: Path) -> None:
         assert again["subnets"] == first["subnets"]
         assert again["queueURL"].startswith(again["endpoint"])
         client = HttpClient(again["endpoint"])
-        (found,) = client.call("ec2", "DescribeCapacityReservations")["CapacityReservations"]
-        assert found["CapacityReservationId"] == identity
+        (reservation,) = client.call("ec2", "DescribeCapacityReservations")["CapacityReservations"]
+        assert reservation["CapacityReservationId"] == identity
         client.close()
         running.child.send_signal(signal.SIGINT)
         assert running.child.wait(30) == 0

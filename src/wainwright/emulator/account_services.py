@@ -61,10 +61,18 @@ class RegisteredService(Protocol):
     """A service, or one subject of a large one."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The service name in boto3."""
+        ...
+
     @property
-    def state(self) -> msgspec.Struct: ...
-    def operations(self) -> Mapping[str, OperationHandler]: ...
+    def state(self) -> msgspec.Struct:
+        """Everything that the service keeps; saved with the account as JSON."""
+        ...
+
+    def operations(self) -> Mapping[str, OperationHandler]:
+        """Handlers by operation name; each takes and returns the shapes of boto3."""
+        ...
 
 
 class OnDemandPrices:

@@ -8,7 +8,7 @@ by their `state`.
 import heapq
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -23,19 +23,6 @@ OperationHandler: TypeAlias = Callable[[Params], Response]
 EventHandler: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 ACCOUNT_ID: Final = "111122223333"
-
-
-class AwsService(Protocol):
-    """A service, or one subject of a large one."""
-
-    name: str
-    """The service name in boto3."""
-    state: msgspec.Struct
-    """Everything that the service keeps; saved with the account as JSON."""
-
-    def operations(self) -> Mapping[str, OperationHandler]:
-        """Handlers by operation name; each takes and returns the shapes of boto3."""
-        ...
 
 
 class TimedEvent(msgspec.Struct, order=True):
@@ -73,6 +60,7 @@ class AccountContext:
     def schedule_event(self, due: float, kind: str, **payload: Any) -> None:
         """Schedules a timed event; its payload must be JSON, as it is saved with the account."""
         self._last_number += 1
+        # A heap: there may be thousands of pending events, and every call looks at the first.
         heapq.heappush(self._events, TimedEvent(due, self._last_number, kind, payload))
 
     def next_due(self) -> float | None:

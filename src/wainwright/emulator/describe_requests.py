@@ -126,6 +126,7 @@ def _has_wildcard(value: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Cached, as clients repeat the same filters at every poll."""
     return re.compile(
         "".join(_pattern_piece(each) for each in PATTERN_TOKEN.findall(pattern)), re.DOTALL
     )

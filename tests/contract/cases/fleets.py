@@ -39,10 +39,10 @@ def a_template_is_found_by_its_name_and_by_its_id(client: AccountClient) -> None
     name = fresh_name("found")
     identity = create_template(client, name)
     for how in ({"LaunchTemplateNames": [name]}, {"LaunchTemplateIds": [identity]}):
-        (found,) = client.call("ec2", "DescribeLaunchTemplates", **how)["LaunchTemplates"]
-        assert found["LaunchTemplateName"] == name
-        assert found["LaunchTemplateId"] == identity
-        assert found["DefaultVersionNumber"] == found["LatestVersionNumber"] == 1
+        (template,) = client.call("ec2", "DescribeLaunchTemplates", **how)["LaunchTemplates"]
+        assert template["LaunchTemplateName"] == name
+        assert template["LaunchTemplateId"] == identity
+        assert template["DefaultVersionNumber"] == template["LatestVersionNumber"] == 1
 
 
 @contract_case()
@@ -115,11 +115,11 @@ def templates_are_found_by_tag(client: AccountClient) -> None:
     team = fresh_name("team")
     identity = create_template(client, fresh_name("tagged"), team=team, empty="")
     create_template(client, fresh_name("tagged"), team="another")
-    (found,) = client.call(
+    (template,) = client.call(
         "ec2", "DescribeLaunchTemplates", Filters=[{"Name": "tag:team", "Values": [team]}]
     )["LaunchTemplates"]
-    assert found["LaunchTemplateId"] == identity
-    tags = {pair["Key"]: pair["Value"] for pair in found["Tags"]}
+    assert template["LaunchTemplateId"] == identity
+    tags = {pair["Key"]: pair["Value"] for pair in template["Tags"]}
     assert tags == {"team": team, "empty": ""}
 
 
@@ -138,7 +138,7 @@ def templates_are_paginated(client: AccountClient) -> None:
     names = sorted(fresh_name("page") for _ in range(7))
     for name in names:
         create_template(client, name, crowd=crowd)
-    found = fetch_pages(
+    pages = fetch_pages(
         client,
         "ec2",
         "DescribeLaunchTemplates",
@@ -146,8 +146,8 @@ def templates_are_paginated(client: AccountClient) -> None:
         Filters=[{"Name": "tag:crowd", "Values": [crowd]}],
         MaxResults=3,
     )
-    assert [len(page) for page in found] == [3, 3, 1]
-    assert sorted(each["LaunchTemplateName"] for page in found for each in page) == names
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert sorted(each["LaunchTemplateName"] for page in pages for each in page) == names
 
 
 MOTO_LACKS_RESERVATIONS = "it has no capacity reservations, and answers with a page of HTML"

@@ -9,14 +9,14 @@ from tests.contract.registry import contract_case
 
 @contract_case()
 def types_are_found_by_name_and_wildcard(client: AccountClient) -> None:
-    found = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"]
-    (large,) = found
+    types = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"]
+    (large,) = types
     assert large["VCpuInfo"]["DefaultVCpus"] == 2
     assert large["MemoryInfo"]["SizeInMiB"] == 8192
     assert large["NetworkInfo"]["Ipv4AddressesPerInterface"] == 10
     expected = [{"Name": "instance-type", "Values": ["m5.*large"]}]
-    found = client.call("ec2", "DescribeInstanceTypes", Filters=expected)["InstanceTypes"]
-    names = {each["InstanceType"] for each in found}
+    types = client.call("ec2", "DescribeInstanceTypes", Filters=expected)["InstanceTypes"]
+    names = {each["InstanceType"] for each in types}
     assert {"m5.large", "m5.xlarge", "m5.24xlarge"} <= names
     assert all(name.startswith("m5.") for name in names)
 
@@ -30,11 +30,11 @@ def an_unknown_type_is_an_error(client: AccountClient) -> None:
 @contract_case(moto_wrong="it ignores MaxResults")
 def instance_types_are_paginated(client: AccountClient) -> None:
     expected = [{"Name": "instance-type", "Values": ["c5.*"]}]
-    found = fetch_pages(
+    pages = fetch_pages(
         client, "ec2", "DescribeInstanceTypes", "InstanceTypes", Filters=expected, MaxResults=5
     )
-    assert [len(page) for page in found] == [5, 4]
-    names = [each["InstanceType"] for page in found for each in page]
+    assert [len(page) for page in pages] == [5, 4]
+    names = [each["InstanceType"] for page in pages for each in page]
     assert len(set(names)) == len(names)
 
 
@@ -100,7 +100,7 @@ def the_price_list_has_on_demand_prices(client: AccountClient) -> None:
 
 @contract_case()
 def images_are_found_by_id(client: AccountClient) -> None:
-    (found,) = client.call(
+    (image,) = client.call(
         "ec2",
         "DescribeImages",
         Filters=[
@@ -108,6 +108,6 @@ def images_are_found_by_id(client: AccountClient) -> None:
             {"Name": "state", "Values": ["available"]},
         ],
     )["Images"]
-    assert found["Architecture"] == "x86_64"
-    assert found["Name"]
-    assert found["CreationDate"].endswith("Z")
+    assert image["Architecture"] == "x86_64"
+    assert image["Name"]
+    assert image["CreationDate"].endswith("Z")

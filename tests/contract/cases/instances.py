@@ -13,13 +13,13 @@ NOT_FOUND = ("InvalidInstanceID.NotFound", 400)
 @cache
 def any_image(client: AccountClient) -> str:
     """Any image of the account."""
-    found = client.call(
+    image = client.call(
         "ec2",
         "DescribeImages",
         Owners=["amazon"],
         Filters=[{"Name": "architecture", "Values": ["x86_64"]}],
     )
-    return str(min(each["ImageId"] for each in found["Images"]))
+    return str(min(each["ImageId"] for each in image["Images"]))
 
 
 def run_instances(client: AccountClient, number: int = 1, **tags: str) -> list[Any]:
@@ -51,14 +51,14 @@ def instance_ids(instances: list[Any]) -> set[str]:
 @contract_case()
 def an_instance_matches_its_request(client: AccountClient) -> None:
     (created,) = run_instances(client, name="one")
-    (found,) = describe_instances(client, InstanceIds=[created["InstanceId"]])
-    assert found["InstanceType"] == "m5.large"
-    assert found["SubnetId"] == created["SubnetId"]
-    assert found["Placement"]["AvailabilityZone"] == "us-east-1a"
-    assert found["State"]["Name"] in ("pending", "running")
-    assert found["ImageId"] == any_image(client)
-    assert found["Tags"] == [{"Key": "name", "Value": "one"}]
-    assert found["LaunchTime"].tzinfo is not None
+    (instance,) = describe_instances(client, InstanceIds=[created["InstanceId"]])
+    assert instance["InstanceType"] == "m5.large"
+    assert instance["SubnetId"] == created["SubnetId"]
+    assert instance["Placement"]["AvailabilityZone"] == "us-east-1a"
+    assert instance["State"]["Name"] in ("pending", "running")
+    assert instance["ImageId"] == any_image(client)
+    assert instance["Tags"] == [{"Key": "name", "Value": "one"}]
+    assert instance["LaunchTime"].tzinfo is not None
 
 
 @contract_case()
@@ -153,8 +153,8 @@ def wait_until_gone(client: AccountClient, identity: str) -> None:
     """Waits by long polling an empty queue: that advances a virtual clock too."""
     where = client.call("sqs", "CreateQueue", QueueName=fresh_name("wait"))["QueueUrl"]
     for _ in range(5):
-        (found,) = describe_instances(client, InstanceIds=[identity])
-        if found["State"]["Name"] == "terminated":
+        (instance,) = describe_instances(client, InstanceIds=[identity])
+        if instance["State"]["Name"] == "terminated":
             return
         client.call("sqs", "ReceiveMessage", QueueUrl=where, WaitTimeSeconds=1)
     raise AssertionError(f"{identity} does not end")
@@ -201,8 +201,8 @@ AWKWARD = {
 
 
 def tags_of(client: AccountClient, identity: str) -> dict[str, str]:
-    (found,) = client.call("ec2", "DescribeSubnets", SubnetIds=[identity])["Subnets"]
-    return {pair["Key"]: pair["Value"] for pair in found.get("Tags", [])}
+    (subnet,) = client.call("ec2", "DescribeSubnets", SubnetIds=[identity])["Subnets"]
+    return {pair["Key"]: pair["Value"] for pair in subnet.get("Tags", [])}
 
 
 @contract_case()

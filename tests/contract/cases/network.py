@@ -36,11 +36,11 @@ def create_security_group(client: AccountClient, home: str, name: str) -> str:
 @contract_case()
 def a_subnet_has_all_its_addresses_but_five(client: AccountClient) -> None:
     created = create_subnet(client, create_vpc(client), zone="us-east-1b")
-    (found,) = client.call("ec2", "DescribeSubnets", SubnetIds=[created["SubnetId"]])["Subnets"]
-    assert found["AvailableIpAddressCount"] == 251
-    assert found["AvailabilityZone"] == "us-east-1b"
-    assert found["AvailabilityZoneId"].startswith("use1-az")
-    assert found["State"] == "available"
+    (subnet,) = client.call("ec2", "DescribeSubnets", SubnetIds=[created["SubnetId"]])["Subnets"]
+    assert subnet["AvailableIpAddressCount"] == 251
+    assert subnet["AvailabilityZone"] == "us-east-1b"
+    assert subnet["AvailabilityZoneId"].startswith("use1-az")
+    assert subnet["State"] == "available"
 
 
 @contract_case()

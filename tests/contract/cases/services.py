@@ -40,11 +40,13 @@ def a_profile_has_its_path_its_tags_and_its_role(client: AccountClient) -> None:
     created, home = create_role(client), "/karpenter/us-east-1/test/"
     name = create_profile(client, home)
     client.call("iam", "AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=created)
-    found = client.call("iam", "GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"]
-    assert found["Path"] == home
-    assert [each["RoleName"] for each in found["Roles"]] == [created]
-    assert found["Arn"].endswith(f":instance-profile{home}{name}")
-    tags = {pair["Key"]: pair["Value"] for pair in found["Tags"]}
+    described = client.call("iam", "GetInstanceProfile", InstanceProfileName=name)[
+        "InstanceProfile"
+    ]
+    assert described["Path"] == home
+    assert [each["RoleName"] for each in described["Roles"]] == [created]
+    assert described["Arn"].endswith(f":instance-profile{home}{name}")
+    tags = {pair["Key"]: pair["Value"] for pair in described["Tags"]}
     assert tags == {"team": "", "a&b": "<c>"}
 
 
@@ -132,13 +134,13 @@ def a_cluster_says_what_nodes_must_know(client: AccountClient) -> None:
     name = fresh_name("cluster")
     created = create_cluster(client, name)
     assert created["name"] == name
-    found = client.call("eks", "DescribeCluster", name=name)["cluster"]
-    assert found["version"] == "1.33"
-    assert found["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
-    assert found["endpoint"].startswith("https://")
-    assert found["certificateAuthority"]["data"]
-    assert found["status"] == "ACTIVE"
-    assert found["createdAt"].tzinfo is not None
+    described = client.call("eks", "DescribeCluster", name=name)["cluster"]
+    assert described["version"] == "1.33"
+    assert described["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
+    assert described["endpoint"].startswith("https://")
+    assert described["certificateAuthority"]["data"]
+    assert described["status"] == "ACTIVE"
+    assert described["createdAt"].tzinfo is not None
 
 
 @contract_case()
@@ -250,8 +252,12 @@ PUBLIC = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/
 def a_parameter_comes_back_as_it_was_put(client: AccountClient) -> None:
     name = f"/{fresh_name('mine')}/value"
     client.call("ssm", "PutParameter", Name=name, Value="a <b> & c", Type="String")
-    found = client.call("ssm", "GetParameter", Name=name)["Parameter"]
-    assert (found["Value"], found["Type"], found["Version"]) == ("a <b> & c", "String", 1)
+    described = client.call("ssm", "GetParameter", Name=name)["Parameter"]
+    assert (described["Value"], described["Type"], described["Version"]) == (
+        "a <b> & c",
+        "String",
+        1,
+    )
 
 
 @contract_case()

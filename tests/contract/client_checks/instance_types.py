@@ -61,8 +61,8 @@ def every_type_has_the_fields_without_which_the_client_falls_over(client: HttpCl
 @client_check("calls DescribeInstanceTypes")
 def the_fields_that_become_labels(client: HttpClient) -> None:
     names = ["m5d.large", "g5.xlarge", "inf2.xlarge", "m7g.metal", "p5.48xlarge"]
-    found = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=names)["InstanceTypes"]
-    types = {each["InstanceType"]: each for each in found}
+    described = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=names)["InstanceTypes"]
+    types = {each["InstanceType"]: each for each in described}
     assert types["m5d.large"]["InstanceStorageInfo"]["TotalSizeInGB"] == 75
     assert types["m5d.large"]["InstanceStorageInfo"]["NvmeSupport"] == "required"
     assert types["m5d.large"]["Hypervisor"] == "nitro"
@@ -80,7 +80,7 @@ def the_fields_that_become_labels(client: HttpClient) -> None:
 
 @client_check("calls DescribeInstanceTypeOfferings")
 def offerings_by_zone_in_pages_of_a_thousand(client: HttpClient) -> None:
-    found = fetch_pages(
+    pages = fetch_pages(
         client,
         "ec2",
         "DescribeInstanceTypeOfferings",
@@ -88,9 +88,9 @@ def offerings_by_zone_in_pages_of_a_thousand(client: HttpClient) -> None:
         LocationType="availability-zone",
         MaxResults=1000,
     )
-    assert len(found) >= 5
-    assert {len(page) for page in found[:-1]} == {1000}
-    capacity_pools = {(each["InstanceType"], each["Location"]) for page in found for each in page}
+    assert len(pages) >= 5
+    assert {len(page) for page in pages[:-1]} == {1000}
+    capacity_pools = {(each["InstanceType"], each["Location"]) for page in pages for each in page}
     assert ("m5.large", "us-east-1a") in capacity_pools
     assert {zone for _, zone in capacity_pools} == {f"us-east-1{letter}" for letter in "abcdef"}
 
@@ -98,7 +98,7 @@ def offerings_by_zone_in_pages_of_a_thousand(client: HttpClient) -> None:
 @client_check("calls DescribeSpotPriceHistory", "needs 5")
 def the_current_price_of_every_pool(client: HttpClient) -> None:
     now = datetime.now(UTC)
-    found = fetch_pages(
+    pages = fetch_pages(
         client,
         "ec2",
         "DescribeSpotPriceHistory",
@@ -107,8 +107,8 @@ def the_current_price_of_every_pool(client: HttpClient) -> None:
         StartTime=now,
         MaxResults=2000,
     )
-    rows = [each for page in found for each in page]
-    assert {len(page) for page in found[:-1]} == {2000}
+    rows = [each for page in pages for each in page]
+    assert {len(page) for page in pages[:-1]} == {2000}
     prices = {(each["InstanceType"], each["AvailabilityZone"]): each for each in rows}
     assert len(prices) > 5000
     assert all(float(each["SpotPrice"]) > 0 for each in rows)
@@ -165,7 +165,7 @@ def the_images_of_al2023_and_a_miss(client: HttpClient) -> None:
 @client_check("calls DescribeImages", "needs 6")
 def images_by_id_with_what_the_client_needs(client: HttpClient) -> None:
     expected = [image_id(client), image_id(client, "arm64")]
-    found = client.call(
+    image = client.call(
         "ec2",
         "DescribeImages",
         Filters=[
@@ -175,11 +175,11 @@ def images_by_id_with_what_the_client_needs(client: HttpClient) -> None:
         IncludeDeprecated=True,
         MaxResults=1000,
     )["Images"]
-    assert {each["ImageId"]: each["Architecture"] for each in found} == {
+    assert {each["ImageId"]: each["Architecture"] for each in image} == {
         expected[0]: "x86_64",
         expected[1]: "arm64",
     }
-    for each in found:
+    for each in image:
         assert each["Name"]
         assert datetime.fromisoformat(each["CreationDate"]) < datetime.now(UTC)
         assert datetime.fromisoformat(each["DeprecationTime"]) > datetime.now(UTC)
@@ -201,12 +201,12 @@ def images_by_name_and_by_tag_of_given_owners(client: HttpClient) -> None:
         {"Name": "name", "Values": [f"{name}*"]},
         {"Name": "tag:image", "Values": [name]},
     ):
-        (found,) = client.call(
+        (image,) = client.call(
             "ec2", "DescribeImages", Owners=["self", "amazon"], Filters=[expected], MaxResults=1000
         )["Images"]
-        assert (found["ImageId"], found["Architecture"]) == (created, "arm64")
+        assert (image["ImageId"], image["Architecture"]) == (created, "arm64")
     by_key = [{"Name": "tag-key", "Values": ["image"]}]
-    found = client.call("ec2", "DescribeImages", Owners=["self"], Filters=by_key)["Images"]
-    assert created in {each["ImageId"] for each in found}
+    image = client.call("ec2", "DescribeImages", Owners=["self"], Filters=by_key)["Images"]
+    assert created in {each["ImageId"] for each in image}
     public = [{"Name": "name", "Values": [f"{name}*"]}]
     assert client.call("ec2", "DescribeImages", Owners=["amazon"], Filters=public)["Images"] == []

@@ -216,4 +216,4 @@ def the_messages_about_interruptions(client: HttpClient) -> None:
     assert content["EC2 Instance Rebalance Recommendation"]["detail"]["instance-id"] == spot
     started = content["EC2 Instance State-change Notification"]
     assert started["detail"]["state"] in ("pending", "running")
-    assert all(service["time"] <= two["time"] for service, two in pairwise(bodies))
+    assert all(first["time"] <= two["time"] for first, two in pairwise(bodies))

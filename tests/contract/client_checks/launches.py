@@ -30,7 +30,7 @@ ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 def sixty_types(client: HttpClient) -> list[str]:
     """Types that all three zones offer and that fit the image."""
-    found = fetch_pages(
+    pages = fetch_pages(
         client,
         "ec2",
         "DescribeInstanceTypeOfferings",
@@ -43,7 +43,7 @@ def sixty_types(client: HttpClient) -> list[str]:
         MaxResults=1000,
     )
     counts: dict[str, int] = {}
-    for each in (each for page in found for each in page):
+    for each in (each for page in pages for each in page):
         counts[each["InstanceType"]] = counts.get(each["InstanceType"], 0) + 1
     everywhere = sorted(name for name, number in counts.items() if number == 3)
     return [name for name in everywhere if "metal" not in name][:60]
@@ -381,12 +381,12 @@ def more_vcpus_than_the_account_may_have(client: HttpClient) -> None:
 @client_check("errors MaxFleetCountExceeded", own_account=True)
 def more_fleets_than_the_account_may_have(client: HttpClient) -> None:
     change_emulator(client, quota={"fleets": 1})
-    service = fleet_override(client, "m5.large", "us-east-1a")
+    single = fleet_override(client, "m5.large", "us-east-1a")
     response = client.call(
-        "ec2", "CreateFleet", **fleet_request(template_config(create_template(client), [service]))
+        "ec2", "CreateFleet", **fleet_request(template_config(create_template(client), [single]))
     )
     assert response["Instances"]
-    assert codes(failed(client, service)) == ["MaxFleetCountExceeded"]
+    assert codes(failed(client, single)) == ["MaxFleetCountExceeded"]
 
 
 @client_check("errors MaxSpotInstanceCountExceeded", own_account=True)
@@ -436,8 +436,8 @@ def a_subnet_without_addresses(client: HttpClient) -> None:
     only = {"InstanceType": "m5.large", "SubnetId": small["SubnetId"]}
 
     def free() -> int:
-        (found,) = client.call("ec2", "DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
-        return int(found["AvailableIpAddressCount"])
+        (subnet,) = client.call("ec2", "DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
+        return int(subnet["AvailableIpAddressCount"])
 
     response = client.call(
         "ec2", "CreateFleet", **fleet_request(template_config(name, [only]), number=11)
@@ -493,5 +493,5 @@ def instances_of_a_partial_response_exist(client: HttpClient) -> None:
     (created,) = response["Instances"]
     assert len(created["InstanceIds"]) == 1
     assert codes(response["Errors"]) == ["ReservationCapacityExceeded"]
-    found = describe_instances(client, Filters=[{"Name": "tag:mark", "Values": [mark]}])
-    assert [each["InstanceId"] for each in found] == created["InstanceIds"]
+    instance = describe_instances(client, Filters=[{"Name": "tag:mark", "Values": [mark]}])
+    assert [each["InstanceId"] for each in instance] == created["InstanceIds"]

@@ -19,19 +19,19 @@ GONE = ("NoSuchEntity", 404)
 
 @client_check("calls DescribeSubnets", "needs 4")
 def subnets_by_tag_by_key_and_by_id(client: HttpClient) -> None:
-    found = client.call("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
-    assert len(found) == 6
-    for each in found:
+    subnet = client.call("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
+    assert len(subnet) == 6
+    for each in subnet:
         assert each["SubnetId"].startswith("subnet-")
         assert each["AvailabilityZone"].startswith("us-east-1")
         assert each["AvailabilityZoneId"].startswith("use1-az")
         assert each["AvailableIpAddressCount"] > 0
     by_key = [{"Name": "tag-key", "Values": ["karpenter.sh/discovery"]}]
     assert len(client.call("ec2", "DescribeSubnets", Filters=by_key)["Subnets"]) == 6
-    service = found[0]["SubnetId"]
-    by_id = [{"Name": "subnet-id", "Values": [service]}]
+    first = subnet[0]["SubnetId"]
+    by_id = [{"Name": "subnet-id", "Values": [first]}]
     (only,) = client.call("ec2", "DescribeSubnets", Filters=by_id, MaxResults=500)["Subnets"]
-    assert only == found[0]
+    assert only == subnet[0]
 
 
 @client_check("calls DescribeSecurityGroups", "needs 4")
@@ -86,8 +86,10 @@ def reservations_by_tag_owner_and_criteria(client: HttpClient) -> None:
 
 
 def reservation_ids(client: HttpClient, **params: Any) -> dict[str, Any]:
-    found = client.call("ec2", "DescribeCapacityReservations", **params)["CapacityReservations"]
-    return {each["CapacityReservationId"]: each for each in found}
+    reservation = client.call("ec2", "DescribeCapacityReservations", **params)[
+        "CapacityReservations"
+    ]
+    return {each["CapacityReservationId"]: each for each in reservation}
 
 
 @client_check("calls DescribeCapacityReservations")
@@ -154,8 +156,10 @@ def a_profile_has_its_role(client: HttpClient) -> None:
     name = create_profile(client, PATH)
     both = {"InstanceProfileName": name, "RoleName": ROLE}
     client.call("iam", "AddRoleToInstanceProfile", **both)
-    found = client.call("iam", "GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"]
-    assert found["Roles"][0]["RoleName"] == ROLE
+    described = client.call("iam", "GetInstanceProfile", InstanceProfileName=name)[
+        "InstanceProfile"
+    ]
+    assert described["Roles"][0]["RoleName"] == ROLE
     assert expect_error(client, "iam", "GetInstanceProfile", InstanceProfileName="none") == GONE
 
 

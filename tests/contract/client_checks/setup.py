@@ -46,13 +46,13 @@ def change_emulator(client: HttpClient, **patch: Any) -> None:
 
 
 def subnets_by_zone(client: HttpClient) -> dict[str, str]:
-    found = client.call("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
-    return {each["AvailabilityZone"]: each["SubnetId"] for each in found}
+    subnet = client.call("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
+    return {each["AvailabilityZone"]: each["SubnetId"] for each in subnet}
 
 
 def security_group_ids(client: HttpClient) -> list[str]:
-    found = client.call("ec2", "DescribeSecurityGroups", Filters=[DISCOVERY], MaxResults=500)
-    return [each["GroupId"] for each in found["SecurityGroups"]]
+    group = client.call("ec2", "DescribeSecurityGroups", Filters=[DISCOVERY], MaxResults=500)
+    return [each["GroupId"] for each in group["SecurityGroups"]]
 
 
 def image_id(client: HttpClient, architecture: str = "x86_64") -> str:

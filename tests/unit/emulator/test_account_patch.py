@@ -43,7 +43,7 @@ def test_capacity_rules_and_unavailability_are_patched(account: CheckedAccount) 
     assert capacity_market.free(*POOL) is None
 
 
-def free(account: CheckedAccount) -> dict[str, int]:
+def available_by_reservation(account: CheckedAccount) -> dict[str, int]:
     rows = account.call("DescribeCapacityReservations")["CapacityReservations"]
     return {row["CapacityReservationId"]: row["AvailableInstanceCount"] for row in rows}
 
@@ -51,9 +51,9 @@ def free(account: CheckedAccount) -> dict[str, int]:
 def test_patched_reservations_are_added_and_changed(account: CheckedAccount) -> None:
     account.cloud.change({"capacityReservations": [RESERVATION]})
     account.cloud.change({"capacityReservations": [{**RESERVATION, "id": "cr-0b", "total": 1}]})
-    assert free(account) == {"cr-0a": 4, "cr-0b": 1}
+    assert available_by_reservation(account) == {"cr-0a": 4, "cr-0b": 1}
     account.cloud.change({"capacityReservations": [{**RESERVATION, "available": 2}]})
-    assert free(account) == {"cr-0a": 2, "cr-0b": 1}
+    assert available_by_reservation(account) == {"cr-0a": 2, "cr-0b": 1}
 
 
 def test_faults_and_throttling_are_patched(account: CheckedAccount) -> None:

@@ -25,8 +25,8 @@ def context(seed: int) -> AccountContext:
 
 
 def test_ids_depend_on_the_seed_only() -> None:
-    service, same, other = context(1), context(1), context(2)
-    first = [api_conventions.new_resource_id(service, "i") for _ in range(100)]
+    single, same, other = context(1), context(1), context(2)
+    first = [api_conventions.new_resource_id(single, "i") for _ in range(100)]
     assert first == [api_conventions.new_resource_id(same, "i") for _ in range(100)]
     assert len(set(first) | {api_conventions.new_resource_id(other, "i")}) == 101
 
@@ -85,7 +85,7 @@ def tags(row: Row) -> Row:
     return {key: row[key] for key in TAGS if key in row}
 
 
-def found(*filters: dict[str, Any]) -> list[str]:
+def matching(*filters: dict[str, Any]) -> list[str]:
     return [row["id"] for row in apply_filters(ROWS, list(filters), FIELDS, tags)]
 
 
@@ -120,7 +120,7 @@ def f(name: str, *values: str) -> dict[str, Any]:
 def test_rows_pass_every_filter_by_any_of_its_values(
     filters: list[dict[str, Any]], expected: list[str]
 ) -> None:
-    assert found(*filters) == expected
+    assert matching(*filters) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_rows_pass_every_filter_by_any_of_its_values(
     ],
 )
 def test_invalid_filters_are_rejected(wrong: dict[str, Any], code: str) -> None:
-    assert expect_error(lambda: found(wrong)) == (code, 400)
+    assert expect_error(lambda: matching(wrong)) == (code, 400)
 
 
 def test_tag_filters_are_unknown_for_resources_without_tags() -> None:
@@ -165,8 +165,8 @@ def name(row: str) -> str:
 def walk(rows: list[str], size: int, **rules: Any) -> list[list[str]]:
     pages, params = [], {"MaxResults": size, "Filters": ["x"]}
     while True:
-        found, token = paginate(rows, params, maximum=100, minimum=1, **rules)
-        pages.append(found)
+        matching, token = paginate(rows, params, maximum=100, minimum=1, **rules)
+        pages.append(matching)
         if not token:
             return pages
         params = {**params, **token}
@@ -193,8 +193,8 @@ def test_rows_added_or_removed_between_pages_move_no_other_row() -> None:
 def test_without_max_results_a_page_has_all_rows_or_the_maximum() -> None:
     rows = list(range(25))
     assert paginate(rows, {}, maximum=10) == (rows, {})
-    found, token = paginate(rows, {}, maximum=10, all_by_default=False)
-    assert found == rows[:10]
+    matching, token = paginate(rows, {}, maximum=10, all_by_default=False)
+    assert matching == rows[:10]
     assert paginate(rows, token, maximum=10, all_by_default=False)[0] == rows[10:20]
 
 

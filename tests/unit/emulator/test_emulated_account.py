@@ -215,14 +215,14 @@ def account() -> CheckedAccount:
 
 
 def test_the_network_is_found_by_its_tag(account: CheckedAccount) -> None:
-    found = account.cloud.account
+    subnet = account.cloud.account
     subnets = account.call("DescribeSubnets", Filters=DISCOVERY)["Subnets"]
-    assert {each["AvailabilityZone"]: each["SubnetId"] for each in subnets} == found.subnets
-    assert set(found.subnets) == {"us-west-2a", "us-west-2c"}
+    assert {each["AvailabilityZone"]: each["SubnetId"] for each in subnets} == subnet.subnets
+    assert set(subnet.subnets) == {"us-west-2a", "us-west-2c"}
     assert all(each["AvailableIpAddressCount"] == 2**13 - 5 for each in subnets)
     assert not any(each["MapPublicIpOnLaunch"] for each in subnets)
     (group,) = account.call("DescribeSecurityGroups", Filters=DISCOVERY)["SecurityGroups"]
-    assert (group["GroupId"], group["VpcId"]) == (found.security_group, found.vpc)
+    assert (group["GroupId"], group["VpcId"]) == (subnet.security_group, subnet.vpc)
 
 
 def test_the_cluster_has_the_configured_endpoint(account: CheckedAccount) -> None:

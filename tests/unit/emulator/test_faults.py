@@ -32,7 +32,7 @@ FLEET = {
 }
 
 
-def faults(
+def injector(
     *values: dict[str, Any], seed: int = 1, clock: ManualTime | None = None
 ) -> FaultInjector:
     moments = clock or ManualTime()
@@ -78,16 +78,16 @@ def count_hits(
     ],
 )
 def test_every_field_of_a_fault_rule_must_match(rule: dict[str, Any], hits: bool) -> None:
-    assert count_hits(faults(rule)) is hits
+    assert count_hits(injector(rule)) is hits
 
 
 def test_a_fault_rule_applies_at_most_its_number_of_times() -> None:
-    created = faults({"times": 2})
+    created = injector({"times": 2})
     assert [count_hits(created) for _ in range(4)] == [True, True, False, False]
 
 
 def test_only_applied_rules_are_counted() -> None:
-    created = faults({"times": 1, "operation": "RunInstances"})
+    created = injector({"times": 1, "operation": "RunInstances"})
     assert not count_hits(created)
     assert count_hits(created, "RunInstances")
     assert created.state.hits == [1]
@@ -95,7 +95,7 @@ def test_only_applied_rules_are_counted() -> None:
 
 def test_a_window_includes_its_start_and_excludes_its_end() -> None:
     clock = ManualTime()
-    created = faults({"start": EPOCH + 10, "end": EPOCH + 20}, clock=clock)
+    created = injector({"start": EPOCH + 10, "end": EPOCH + 20}, clock=clock)
     outcome = []
     for seconds in (0, 9.9, 10, 19.9, 20):
         clock.time = EPOCH + seconds
@@ -104,7 +104,7 @@ def test_a_window_includes_its_start_and_excludes_its_end() -> None:
 
 
 def test_a_response_is_lost_only_after_the_handler() -> None:
-    created = faults({"when": "after"})
+    created = injector({"when": "after"})
     assert created.injected_error("ec2", "CreateFleet", {}) is None
     error = created.injected_error("ec2", "CreateFleet", {}, FaultTiming.AFTER)
     assert error is not None
@@ -121,20 +121,20 @@ def test_a_response_is_lost_only_after_the_handler() -> None:
     ],
 )
 def test_the_error_is_that_of_the_rule(rule: dict[str, Any], code: str, status: int) -> None:
-    error = faults(rule | {"message": "as told"}).injected_error("ec2", "CreateFleet", {})
+    error = injector(rule | {"message": "as told"}).injected_error("ec2", "CreateFleet", {})
     assert error is not None
     assert (error.code, error.status, error.text) == (code, status, "as told")
 
 
 def test_the_first_matching_rule_applies() -> None:
-    created = faults({"code": "A", "times": 1}, {"code": "B"})
+    created = injector({"code": "A", "times": 1}, {"code": "B"})
     codes = [created.injected_error("ec2", "X", {}) for _ in range(2)]
     assert [each and each.code for each in codes] == ["A", "B"]
 
 
 @given(st.integers(0, 10_000))
 def test_probability_uses_the_random_sequence_of_the_account(seed: int) -> None:
-    created, same = (faults({"probability": 0.3}, seed=seed) for _ in range(2))
+    created, same = (injector({"probability": 0.3}, seed=seed) for _ in range(2))
     outcome = [count_hits(created) for _ in range(300)]
     assert outcome == [count_hits(same) for _ in range(300)]
     assert 40 < sum(outcome) < 140
@@ -149,7 +149,7 @@ def test_calls_that_match_no_rule_draw_no_random_numbers() -> None:
 
 
 def test_rules_can_be_replaced() -> None:
-    created = faults({"times": 1})
+    created = injector({"times": 1})
     assert count_hits(created)
     created.replace([FaultRule(times=1)])
     assert count_hits(created)
@@ -174,17 +174,17 @@ def test_an_invalid_fault_rule_is_rejected(wrong: Any) -> None:
         parse_fault_rules([wrong])
 
 
-def buckets(clock: ManualTime, *values: RateLimit) -> Throttler:
+def throttler(clock: ManualTime, *values: RateLimit) -> Throttler:
     return Throttler(AccountContext(clock.now, region="us-east-1"), values)
 
 
-def admitted(created: Throttler, operation: str, times: int, service: str = "ec2") -> int:
+def count_admitted(created: Throttler, operation: str, times: int, service: str = "ec2") -> int:
     return sum(created.admit(operation, service) is None for _ in range(times))
 
 
 def test_there_is_no_throttling_by_default() -> None:
     created = Throttler(AccountContext(ManualTime().now, region="us-east-1"))
-    assert admitted(created, "RunInstances", 10_000) == 10_000
+    assert count_admitted(created, "RunInstances", 10_000) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -201,16 +201,16 @@ def test_there_is_no_throttling_by_default() -> None:
 )
 def test_the_rate_limits_of_ec2(operation: str, burst: int, rate: int) -> None:
     clock = ManualTime()
-    created = buckets(clock, *DEFAULT_RATE_LIMITS)
-    assert admitted(created, operation, 1000) == burst
+    created = throttler(clock, *DEFAULT_RATE_LIMITS)
+    assert count_admitted(created, operation, 1000) == burst
     clock.time += 2
-    assert admitted(created, operation, 1000) == 2 * rate
+    assert count_admitted(created, operation, 1000) == 2 * rate
     clock.time += 10_000
-    assert admitted(created, operation, 1000) == burst
+    assert count_admitted(created, operation, 1000) == burst
 
 
 def test_the_error_is_the_one_that_clients_retry() -> None:
-    created = buckets(
+    created = throttler(
         ManualTime(), RateLimit(rate=1, burst=1), RateLimit(service="ssm", rate=1, burst=1)
     )
     errors = [[created.admit("X", service) for _ in range(2)][1] for service in ("ec2", "ssm")]
@@ -221,20 +221,20 @@ def test_the_error_is_the_one_that_clients_retry() -> None:
 
 
 def test_each_operation_has_its_own_bucket_and_other_services_have_none() -> None:
-    created = buckets(ManualTime(), *DEFAULT_RATE_LIMITS)
-    assert admitted(created, "DescribeSubnets", 1000) == 100
-    assert admitted(created, "DescribeImages", 1000) == 100
-    assert admitted(created, "GetParameter", 1000, "ssm") == 1000
+    created = throttler(ManualTime(), *DEFAULT_RATE_LIMITS)
+    assert count_admitted(created, "DescribeSubnets", 1000) == 100
+    assert count_admitted(created, "DescribeImages", 1000) == 100
+    assert count_admitted(created, "GetParameter", 1000, "ssm") == 1000
 
 
 @given(st.lists(st.floats(0, 3), max_size=50), st.integers(1, 9), st.integers(1, 9))
 def test_calls_never_exceed_burst_plus_refill(pauses: list[float], rate: int, burst: int) -> None:
     clock = ManualTime()
-    created = buckets(clock, RateLimit(rate=rate, burst=burst))
+    created = throttler(clock, RateLimit(rate=rate, burst=burst))
     start, through = clock.time, 0
     for pause in pauses:
         clock.time += pause
-        through += admitted(created, "X", 5)
+        through += count_admitted(created, "X", 5)
         assert through <= burst + rate * (clock.time - start) + 1e-3
 
 

@@ -61,7 +61,7 @@ def busy_account() -> CheckedAccount:
     return account
 
 
-QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
+REQUESTS: list[tuple[str, str, dict[str, Any]]] = [
     ("ec2", "DescribeInstances", {}),
     ("ec2", "DescribeInstanceStatus", {"IncludeAllInstances": True}),
     ("ec2", "DescribeCapacityReservations", {}),
@@ -86,7 +86,7 @@ def test_a_loaded_account_behaves_like_the_original(later: float) -> None:
     loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
     account.clock.time += later
     clock.time += later
-    for service, operation, params in QUESTIONS:
+    for service, operation, params in REQUESTS:
         expected = account.cloud.answer(service, operation, params)
         assert loaded.answer(service, operation, params) == expected, operation
     decode = msgspec.json.decode
@@ -133,3 +133,23 @@ def test_another_version_is_rejected() -> None:
         EmulatedAwsAccount.load(
             msgspec.json.encode({**written, "version": 99}), clock=ManualClock()
         )
+
+
+def test_json_names_do_not_follow_renamed_fields() -> None:
+    """Files of earlier releases must stay readable: JSON names are part of the format."""
+    saved = msgspec.json.decode(busy_account().cloud.save())
+    states = saved["states"]
+    (event, *_) = saved["appointments"]
+    (instance, *_) = states["Instances"]["instances"].values()
+    assert saved.keys() >= {"version", "at", "cloud", "settings", "account", "chance", "states"}
+    assert saved["settings"].keys() >= {"stock", "pace", "moving_prices", "kubernetes"}
+    assert saved["settings"]["pace"].keys() >= {"boot", "invisible", "remembered", "duds"}
+    assert event.keys() == {"due", "number", "kind", "about"}
+    assert instance.keys() >= {"run", "build", "visible", "joins"}
+    assert states["Instances"].keys() == {"instances", "builds", "number", "pace"}
+    assert states["Shop"].keys() >= {"opened", "priced", "moving", "stock"}
+    assert states["Faults"].keys() == {"rules", "struck"}
+    assert states["Ssm"].keys() == {"put", "gone"}
+    assert "spot_share" in states["Interruptions"]
+    (token,) = states["Templates"]["tokens"].values()
+    assert token.keys() == {"asked", "answer", "at"}

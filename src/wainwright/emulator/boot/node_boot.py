@@ -206,16 +206,16 @@ def _check_cluster(config: BootstrapConfig, facts: InstanceFacts) -> str:
     """The endpoint: scripts without one get it from EKS; one that is set must be correct."""
     if facts.clusters is None:
         return config.endpoint
-    known = facts.clusters.get(config.cluster)
-    if known is None:
+    cluster = facts.clusters.get(config.cluster)
+    if cluster is None:
         raise BootError(BootFailureReason.OTHER_CLUSTER, f"there is no cluster {config.cluster!r}")
-    if config.endpoint not in ("", known.endpoint):
+    if config.endpoint not in ("", cluster.endpoint):
         raise BootError(BootFailureReason.OTHER_CLUSTER, f"nobody answers at {config.endpoint}")
-    if config.certificate not in ("", known.certificate):
+    if config.certificate not in ("", cluster.certificate):
         raise BootError(
             BootFailureReason.OTHER_CLUSTER, "the cluster has another certificate authority"
         )
-    return known.endpoint
+    return cluster.endpoint
 
 
 def _resolve_max_pods(config: BootstrapConfig, type_info: InstanceTypeInfo) -> int:

@@ -221,8 +221,8 @@ def _network_card(index: int, interfaces: int, performance: str | None, mbps: in
 def _ena_support(type_info: InstanceTypeInfo) -> str:
     if type_info.hypervisor != "xen":
         return "required"
-    known = not ENA_ON_XEN.isdisjoint((type_info.family, type_info.name))
-    return "supported" if known else "unsupported"
+    supported = not ENA_ON_XEN.isdisjoint((type_info.family, type_info.name))
+    return "supported" if supported else "unsupported"
 
 
 def _placement_strategies(type_info: InstanceTypeInfo) -> list[str]:
@@ -257,8 +257,8 @@ def _accelerator_info(accelerator: AcceleratorInfo, family: str) -> JsonObject:
     return info
 
 
-def _manufacturer_name(name: str, known: Mapping[str, str] = MANUFACTURER_NAMES) -> str:
-    return known.get(name, name.capitalize())
+def _manufacturer_name(name: str, names: Mapping[str, str] = MANUFACTURER_NAMES) -> str:
+    return names.get(name, name.capitalize())
 
 
 def _gpu_name(name: str) -> str:

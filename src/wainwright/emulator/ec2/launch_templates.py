@@ -295,8 +295,8 @@ class LaunchTemplates:
         return templates.values()
 
     def _find_version(self, template: LaunchTemplate, requested: str) -> LaunchTemplateVersion:
-        known = {"$Latest": template.latest, "$Default": template.default}
-        number = known.get(requested, requested)
+        aliases = {"$Latest": template.latest, "$Default": template.default}
+        number = aliases.get(requested, requested)
         for version in template.versions:
             if str(version.number) == str(number):
                 return version

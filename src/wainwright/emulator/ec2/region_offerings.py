@@ -25,7 +25,7 @@ ANY_TIME: Final = datetime.fromtimestamp(0, UTC)  # nothing that is read here de
 
 
 class RegionOfferings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Constant while the emulator runs."""
+    """Constant while the emulator runs (`dict=True` is for the cached properties)."""
 
     region: str
     zones: Mapping[str, str]

@@ -189,10 +189,10 @@ class QueryProtocol:
             if pair[0] not in REQUEST_FIELDS and not pair[0].startswith(SIGNATURE_PREFIX)
         )
         try:
-            found: Params = self._forms.reader(shape)(parse_form_tree(pairs))
+            decoded: Params = self._forms.reader(shape)(parse_form_tree(pairs))
         except ParameterError as error:
             raise PARAMETER_ERRORS["ec2" if self._ec2 else "query"](error) from None
-        return found
+        return decoded
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:
         writer = self._writer(operation)
@@ -245,10 +245,10 @@ class JsonProtocol:
         if shape is None:
             return {}
         try:
-            found: Params = self._decoder.reader(shape)(parse_json_body(request.body))
+            decoded: Params = self._decoder.reader(shape)(parse_json_body(request.body))
         except ParameterError as error:
             raise PARAMETER_ERRORS["json"](error) from None
-        return found
+        return decoded
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:
         if operation not in self._writers:

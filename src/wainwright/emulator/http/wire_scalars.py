@@ -25,10 +25,10 @@ class ParameterErrorKind(Enum):
 class ParameterError(Exception):
     """An invalid parameter; each enclosing reader adds its step to the path."""
 
-    def __init__(self, kind: ParameterErrorKind, found: str = "", expected: str = "") -> None:
+    def __init__(self, kind: ParameterErrorKind, actual: str = "", expected: str = "") -> None:
         super().__init__()
         self.kind = kind
-        self.found = found
+        self.actual = actual
         self.expected = expected
         self._steps: list[str] = []
 
@@ -51,7 +51,7 @@ def _ec2_parameter_error(error: ParameterError) -> AwsError:
             return AwsError("MissingParameter", message)
         case ParameterErrorKind.VALUE:
             message = (
-                f"Value ({error.found}) for parameter {error.path} is invalid. "
+                f"Value ({error.actual}) for parameter {error.path} is invalid. "
                 f"Expecting {error.expected}."
             )
             return AwsError("InvalidParameterValue", message)
@@ -66,7 +66,7 @@ def _json_parameter_error(error: ParameterError) -> AwsError:
 
 
 def _describe_mismatch(error: ParameterError) -> str:
-    return f"found {error.found}, expected {error.expected}"
+    return f"found {error.actual}, expected {error.expected}"
 
 
 PARAMETER_ERRORS: Final = {

@@ -353,9 +353,6 @@ class Iam:
             return profile
         return None
 
-    def profile_arn(self, profile: InstanceProfile) -> str:
-        return profile_arn(self._context, profile)
-
     def create_role(self, params: Params) -> Response:
         name = parse_role_name(params)
         policy = require_text(params, "AssumeRolePolicyDocument", error_code=VALIDATION_ERROR)
@@ -384,10 +381,10 @@ class Iam:
 
     def role(self, params: Params) -> IamRole:
         name = parse_role_name(params)
-        known = self.state.roles.get(name)
-        if known is None:
+        existing = self.state.roles.get(name)
+        if existing is None:
             raise no_such_role(name)
-        return known
+        return existing
 
     def delete_role(self, params: Params) -> Response:
         role = self.role(params)

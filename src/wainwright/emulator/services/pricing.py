@@ -237,6 +237,7 @@ def _size_attributes(type_info: InstanceTypeInfo) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _builtin_prices(region: str) -> Mapping[str, float]:
+    """Cached, as every page of the price list reads all prices of the region."""
     if region not in regions.region_names():
         return {}
     return dict(_iter_prices(region))

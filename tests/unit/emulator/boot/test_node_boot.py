@@ -316,7 +316,7 @@ thresholds = st.dictionaries(
 
 
 @st.composite
-def kubelets(draw: st.DrawFn) -> KubeletConfiguration:
+def kubelet_configurations(draw: st.DrawFn) -> KubeletConfiguration:
     soft = draw(thresholds)
     return KubeletConfiguration(
         kubeReserved=draw(reserved),
@@ -334,7 +334,7 @@ bootstraps = st.builds(
     endpoint=st.just("https://api.example.com"),
     ca=st.just("Q0E="),
     service_cidr=st.just("10.100.0.0/16"),
-    kubelet=kubelets(),
+    kubelet=kubelet_configurations(),
     labels=st.dictionaries(keys, st.one_of(st.just(""), words), max_size=5),
     taints=st.lists(taints, max_size=3).map(tuple),
     startup_taints=st.lists(taints, max_size=2).map(tuple),

@@ -131,7 +131,7 @@ def test_an_unknown_offering_has_no_price() -> None:
     assert not capacity_market.is_offered("m5.large", "us-west-2c", "spot")
 
 
-def moving() -> CheckedAccount:
+def moving_prices_account() -> CheckedAccount:
     return CheckedAccount(SMALL, settings=EmulatorSettings(moving_prices=True))
 
 
@@ -143,15 +143,15 @@ def test_prices_are_constant_by_default() -> None:
 
 
 def test_moving_spot_prices_stay_within_their_bounds() -> None:
-    account = moving()
+    account = moving_prices_account()
     capacity_market = account.cloud.services.capacity_market
     before = history(account, StartTime=NOW)
     account.clock.time += 30 * DAY
     after = history(account, StartTime=NOW + timedelta(days=30))
     changed = [
-        service
-        for service, two in zip(before, after, strict=True)
-        if service["SpotPrice"] != two["SpotPrice"]
+        first
+        for first, two in zip(before, after, strict=True)
+        if first["SpotPrice"] != two["SpotPrice"]
     ]
     assert len(changed) > len(before) * 0.9
     for row in after:
@@ -162,7 +162,7 @@ def test_moving_spot_prices_stay_within_their_bounds() -> None:
 
 
 def test_price_history_equals_the_prices_seen_at_the_time() -> None:
-    account = moving()
+    account = moving_prices_account()
     seen: list[float | None] = []
     for _ in range(30):
         price = account.cloud.services.capacity_market.price(*POOL)
@@ -179,7 +179,7 @@ def test_price_history_equals_the_prices_seen_at_the_time() -> None:
 
 
 def test_a_price_of_the_cloud_does_not_move() -> None:
-    account = moving()
+    account = moving_prices_account()
     account.cloud.change(
         {"prices": [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.05}]}
     )

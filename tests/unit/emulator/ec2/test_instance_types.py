@@ -41,10 +41,10 @@ def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> set[tuple
         pairs = [((*path, key), value, known.get(key)) for key, value in ours.items()]
     elif isinstance(ours, list) and ours and isinstance(ours[0], dict):
         assert len(theirs or ()) == len(ours), path
-        pairs = [(path, service, other) for service, other in zip(ours, theirs, strict=True)]
+        pairs = [(path, single, other) for single, other in zip(ours, theirs, strict=True)]
     else:
         return set() if ours == theirs or path in OURS_OR_ROUGH else {path}
-    return set().union(*(differences(service, other, at) for at, service, other in pairs))
+    return set().union(*(differences(single, other, at) for at, single, other in pairs))
 
 
 def test_instance_types_agree_with_recorded_ec2_responses() -> None:

@@ -25,25 +25,25 @@ def account() -> CheckedAccount:
     return CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.large"]))
 
 
-def create(account: CheckedAccount, name: str = NAME, **params: Any) -> dict[str, Any]:
+def create_template(account: CheckedAccount, name: str = NAME, **params: Any) -> dict[str, Any]:
     request = {"LaunchTemplateData": DATA, **params}
     created = account.call("CreateLaunchTemplate", LaunchTemplateName=name, **request)
     return dict(created["LaunchTemplate"])
 
 
-def tagged(**tags: str) -> list[dict[str, Any]]:
+def tag_specifications(**tags: str) -> list[dict[str, Any]]:
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": "launch-template", "Tags": pairs}]
 
 
-def names(account: CheckedAccount, **params: Any) -> list[str]:
+def template_names(account: CheckedAccount, **params: Any) -> list[str]:
     pages = account.pages("DescribeLaunchTemplates", "LaunchTemplates", **params)
     return sorted(row["LaunchTemplateName"] for page in pages for row in page)
 
 
 def test_a_template_is_found_by_name_id_and_tag(account: CheckedAccount) -> None:
-    created = create(account, TagSpecifications=tagged(team="web", empty=""))
-    create(account, "other")
+    created = create_template(account, TagSpecifications=tag_specifications(team="web", empty=""))
+    create_template(account, "other")
     assert (created["DefaultVersionNumber"], created["LatestVersionNumber"]) == (1, 1)
     for params in (
         {"LaunchTemplateNames": [NAME]},
@@ -56,7 +56,7 @@ def test_a_template_is_found_by_name_id_and_tag(account: CheckedAccount) -> None
 
 
 def test_missing_templates_have_their_own_error_codes(account: CheckedAccount) -> None:
-    create(account)
+    create_template(account)
     describe, delete = "DescribeLaunchTemplates", "DeleteLaunchTemplate"
     assert account.refused(describe, LaunchTemplateNames=[NAME, "absent"]) == NO_NAME
     assert account.refused(describe, LaunchTemplateIds=["lt-1"]) == NO_ID
@@ -74,15 +74,15 @@ def test_missing_templates_have_their_own_error_codes(account: CheckedAccount) -
 
 @pytest.mark.parametrize("by", ["LaunchTemplateId", "LaunchTemplateName"])
 def test_a_deleted_template_frees_its_name(account: CheckedAccount, by: str) -> None:
-    created = create(account)
+    created = create_template(account)
     deleted = account.call("DeleteLaunchTemplate", **{by: created[by]})["LaunchTemplate"]
     assert deleted == created
     assert account.refused("DeleteLaunchTemplate", **{by: created[by]}) in (NO_ID, NO_NAME)
-    assert create(account)["LaunchTemplateId"] != created["LaunchTemplateId"]
+    assert create_template(account)["LaunchTemplateId"] != created["LaunchTemplateId"]
 
 
 def test_a_template_name_is_unique(account: CheckedAccount) -> None:
-    create(account)
+    create_template(account)
     again = account.refused(
         "CreateLaunchTemplate", LaunchTemplateName=NAME, LaunchTemplateData=DATA
     )
@@ -109,21 +109,21 @@ def test_invalid_templates_are_rejected(
 ) -> None:
     request = {"LaunchTemplateName": "fine", "LaunchTemplateData": DATA, **params}
     assert account.refused("CreateLaunchTemplate", **request) == (code, 400)
-    assert names(account) == []
+    assert template_names(account) == []
 
 
 def test_user_data_is_limited_to_16_kib(account: CheckedAccount) -> None:
-    create(account, LaunchTemplateData=user_data(16384))
+    create_template(account, LaunchTemplateData=user_data(16384))
 
 
 def test_a_client_token_creates_once(account: CheckedAccount) -> None:
-    created = create(account, ClientToken="token")
-    assert create(account, ClientToken="token") == created
-    assert expect_error(lambda: create(account, "other", ClientToken="token")) == (
+    created = create_template(account, ClientToken="token")
+    assert create_template(account, ClientToken="token") == created
+    assert expect_error(lambda: create_template(account, "other", ClientToken="token")) == (
         "IdempotentParameterMismatch",
         400,
     )
-    assert names(account) == [NAME]
+    assert template_names(account) == [NAME]
 
 
 def test_the_number_of_templates_is_limited(account: CheckedAccount) -> None:
@@ -133,17 +133,17 @@ def test_the_number_of_templates_is_limited(account: CheckedAccount) -> None:
             "LaunchTemplateData": {"ImageId": "a"},
         }
         account.cloud.answer("ec2", "CreateLaunchTemplate", request)
-    assert expect_error(lambda: create(account)) == ("MaxTemplateLimitExceeded", 400)
+    assert expect_error(lambda: create_template(account)) == ("MaxTemplateLimitExceeded", 400)
     account.call("DeleteLaunchTemplate", LaunchTemplateName="template-7")
-    create(account)
+    create_template(account)
 
 
 def test_templates_are_paginated_while_others_are_deleted(account: CheckedAccount) -> None:
-    created = [create(account, f"template-{number}") for number in range(9)]
+    created = [create_template(account, f"template-{number}") for number in range(9)]
     first = account.call("DescribeLaunchTemplates", MaxResults=4)
     for row in first["LaunchTemplates"]:
         account.call("DeleteLaunchTemplate", LaunchTemplateId=row["LaunchTemplateId"])
-    rest = names(account, MaxResults=4)
+    rest = template_names(account, MaxResults=4)
     second = account.call("DescribeLaunchTemplates", MaxResults=4, NextToken=first["NextToken"])
     third = account.call("DescribeLaunchTemplates", MaxResults=4, NextToken=second["NextToken"])
     seen = [*first["LaunchTemplates"], *second["LaunchTemplates"], *third["LaunchTemplates"]]
@@ -154,7 +154,7 @@ def test_templates_are_paginated_while_others_are_deleted(account: CheckedAccoun
 
 
 def test_versions(account: CheckedAccount) -> None:
-    created = create(account)
+    created = create_template(account)
     response = account.call(
         "CreateLaunchTemplateVersion",
         LaunchTemplateName=NAME,
@@ -180,7 +180,7 @@ def test_versions(account: CheckedAccount) -> None:
 
 
 def test_versions_are_described_newest_first(account: CheckedAccount) -> None:
-    create(account)
+    create_template(account)
     for number in range(2, 5):
         account.call(
             "CreateLaunchTemplateVersion",
@@ -200,7 +200,7 @@ def test_versions_are_described_newest_first(account: CheckedAccount) -> None:
 
 def test_template_data_is_stored_as_a_copy(account: CheckedAccount) -> None:
     data = {"ImageId": "ami-1", "NetworkInterfaces": [{"Groups": ["sg-1"]}]}
-    create(account, LaunchTemplateData=data)
+    create_template(account, LaunchTemplateData=data)
     data["ImageId"] = "ami-9"
     template = account.cloud.services.templates.resolve({"LaunchTemplateName": NAME})[1]
     response = account.call("DescribeLaunchTemplateVersions", LaunchTemplateName=NAME)
@@ -211,22 +211,22 @@ def test_template_data_is_stored_as_a_copy(account: CheckedAccount) -> None:
 STANDARD = "amazon-eks-node-al2023-x86_64-standard-1.34-v*"
 
 
-def register(account: CheckedAccount, name: str, **params: Any) -> str:
+def register_image(account: CheckedAccount, name: str, **params: Any) -> str:
     request = {"Architecture": "arm64", **params}
     return str(account.call("RegisterImage", Name=name, **request)["ImageId"])
 
 
-def images(account: CheckedAccount, **params: Any) -> list[dict[str, Any]]:
+def described_images(account: CheckedAccount, **params: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = account.call("DescribeImages", **params)["Images"]
     return found
 
 
-def named(pattern: str) -> list[dict[str, Any]]:
+def name_filter(pattern: str) -> list[dict[str, Any]]:
     return [{"Name": "name", "Values": [pattern]}, {"Name": "state", "Values": ["available"]}]
 
 
 def test_public_images_have_the_fields_that_clients_use(account: CheckedAccount) -> None:
-    found = images(account, Filters=named(STANDARD), Owners=["amazon"])
+    found = described_images(account, Filters=name_filter(STANDARD), Owners=["amazon"])
     assert len(found) == 3
     for image in found:
         assert image["Architecture"] == "x86_64"
@@ -241,12 +241,12 @@ def test_public_images_have_the_fields_that_clients_use(account: CheckedAccount)
 
 def test_windows_images_have_their_platform(account: CheckedAccount) -> None:
     pattern = "Windows_Server-2022-English-Core-EKS_Optimized-1.34-*"
-    for image in images(account, Filters=named(pattern)):
+    for image in described_images(account, Filters=name_filter(pattern)):
         assert (image["Platform"], image["PlatformDetails"]) == ("windows", "Windows")
 
 
 def test_a_registered_image_is_owned_by_the_account(account: CheckedAccount) -> None:
-    identity = register(
+    identity = register_image(
         account,
         "mine",
         Description="for tests",
@@ -262,7 +262,7 @@ def test_a_registered_image_is_owned_by_the_account(account: CheckedAccount) -> 
         {"Filters": [{"Name": "tag:team", "Values": ["web"]}], "Owners": ["self", "amazon"]},
         {"Filters": [{"Name": "name", "Values": ["m?ne"]}]},
     ):
-        (image,) = images(account, **params)
+        (image,) = described_images(account, **params)
         assert image["ImageId"] == identity
         assert (image["Architecture"], image["Public"]) == ("arm64", False)
         assert image["CreationDate"] == "2026-01-01T00:00:00.000Z"
@@ -276,35 +276,35 @@ def test_unknown_images_are_errors(account: CheckedAccount) -> None:
     ):
         assert account.refused("DescribeImages", ImageIds=ids) == (code, 400)
         assert expect_error(lambda ids=ids: account.cloud.services.images.image(ids[0]))[0] == code  # type: ignore[misc]
-    assert images(account, Filters=[{"Name": "image-id", "Values": ["ami-0"]}]) == []
+    assert described_images(account, Filters=[{"Name": "image-id", "Values": ["ami-0"]}]) == []
     assert expect_error(lambda: account.cloud.services.images.image(None))[0] == "MissingParameter"
 
 
 def test_deprecated_public_images_are_hidden_by_default(account: CheckedAccount) -> None:
-    (image, *_) = images(account, Filters=named(STANDARD))
+    (image, *_) = described_images(account, Filters=name_filter(STANDARD))
     later = datetime.fromisoformat(image["DeprecationTime"]) + timedelta(days=1)
     account.clock.time = later.timestamp()
     by_id = [{"Name": "image-id", "Values": [image["ImageId"]]}]
-    assert images(account, Filters=by_id) == []
-    assert images(account, Filters=by_id, IncludeDeprecated=True)
-    assert images(account, ImageIds=[image["ImageId"]])
+    assert described_images(account, Filters=by_id) == []
+    assert described_images(account, Filters=by_id, IncludeDeprecated=True)
+    assert described_images(account, ImageIds=[image["ImageId"]])
 
 
 def test_own_deprecated_images_are_always_shown(account: CheckedAccount) -> None:
-    identity = register(account, "mine")
+    identity = register_image(account, "mine")
     at = datetime(2025, 1, 1, tzinfo=UTC)
     account.call("EnableImageDeprecation", ImageId=identity, DeprecateAt=at)
-    (image,) = images(account, Owners=["self"])
+    (image,) = described_images(account, Owners=["self"])
     assert image["DeprecationTime"] == "2025-01-01T00:00:00.000Z"
     account.call("DisableImageDeprecation", ImageId=identity)
-    assert "DeprecationTime" not in images(account, Owners=["self"])[0]
+    assert "DeprecationTime" not in described_images(account, Owners=["self"])[0]
 
 
 def test_a_deregistered_image_is_not_found(account: CheckedAccount) -> None:
-    identity = register(account, "mine")
+    identity = register_image(account, "mine")
     account.call("DeregisterImage", ImageId=identity)
     assert account.refused("DescribeImages", ImageIds=[identity]) == ("InvalidAMIID.NotFound", 400)
-    (image, *_) = images(account, Filters=named(STANDARD))
+    (image, *_) = described_images(account, Filters=name_filter(STANDARD))
     assert account.refused("DeregisterImage", ImageId=image["ImageId"]) == ("AuthFailure", 403)
 
 
@@ -317,14 +317,14 @@ def test_images_are_paginated_and_filtered(account: CheckedAccount) -> None:
 
 
 def test_images_by_executable_users(account: CheckedAccount) -> None:
-    identity = register(account, "mine")
-    own = images(account, ExecutableUsers=["self"])
-    public = images(account, ExecutableUsers=["all"], Filters=named(STANDARD))
+    identity = register_image(account, "mine")
+    own = described_images(account, ExecutableUsers=["self"])
+    public = described_images(account, ExecutableUsers=["all"], Filters=name_filter(STANDARD))
     assert [each["ImageId"] for each in own] == [identity]
     assert len(public) == 3
 
 
-def groups(account: CheckedAccount, **params: Any) -> list[str]:
+def placement_group_names(account: CheckedAccount, **params: Any) -> list[str]:
     rows = account.call("DescribePlacementGroups", **params)["PlacementGroups"]
     return [row["GroupName"] for row in rows]
 
@@ -334,11 +334,15 @@ def test_groups_are_created_described_and_deleted(account: CheckedAccount) -> No
     account.call("CreatePlacementGroup", GroupName="apart", Strategy="spread")
     assert created["PlacementGroup"]["PartitionCount"] == 2
     assert created["PlacementGroup"]["State"] == "available"
-    assert groups(account, GroupIds=[created["PlacementGroup"]["GroupId"]]) == ["parts"]
-    assert groups(account, GroupNames=["apart"]) == ["apart"]
-    assert groups(account, Filters=[{"Name": "strategy", "Values": ["spread"]}]) == ["apart"]
+    assert placement_group_names(account, GroupIds=[created["PlacementGroup"]["GroupId"]]) == [
+        "parts"
+    ]
+    assert placement_group_names(account, GroupNames=["apart"]) == ["apart"]
+    assert placement_group_names(account, Filters=[{"Name": "strategy", "Values": ["spread"]}]) == [
+        "apart"
+    ]
     account.call("DeletePlacementGroup", GroupName="parts")
-    assert groups(account) == ["apart"]
+    assert placement_group_names(account) == ["apart"]
 
 
 @pytest.mark.parametrize(

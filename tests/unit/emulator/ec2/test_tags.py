@@ -86,7 +86,7 @@ def account() -> CheckedAccount:
     )
 
 
-def things(account: CheckedAccount) -> dict[str, str]:
+def all_resources(account: CheckedAccount) -> dict[str, str]:
     """One resource of every type."""
     found = account.cloud.account
     template = account.call(
@@ -108,7 +108,7 @@ def tag(key: str, value: str | None = None) -> dict[str, str]:
     return {"Key": key} if value is None else {"Key": key, "Value": value}
 
 
-def listed(account: CheckedAccount, **filters: str) -> set[tuple[str, str, str, str]]:
+def described_tags(account: CheckedAccount, **filters: str) -> set[tuple[str, str, str, str]]:
     request = [
         {"Name": name.replace("_", "-"), "Values": [value]} for name, value in filters.items()
     ]
@@ -117,12 +117,12 @@ def listed(account: CheckedAccount, **filters: str) -> set[tuple[str, str, str, 
 
 
 def test_every_resource_type_can_be_tagged(account: CheckedAccount) -> None:
-    named = things(account)
+    named = all_resources(account)
     account.call("CreateTags", Resources=list(named.values()), Tags=[tag("x", "1"), tag("y", "")])
-    assert listed(account, key="x") == {
+    assert described_tags(account, key="x") == {
         (kind, identity, "x", "1") for kind, identity in named.items()
     }
-    assert len(listed(account, key="y", value="")) == len(named)
+    assert len(described_tags(account, key="y", value="")) == len(named)
 
 
 def test_tags_appear_in_descriptions_of_the_resource(account: CheckedAccount) -> None:
@@ -158,7 +158,7 @@ def test_unknown_resources_cannot_be_tagged(
     vpc = account.cloud.account.vpc
     request: dict[str, Any] = {"Resources": [vpc, identity], "Tags": [tag("x", "1")]}
     assert account.refused("CreateTags", **request) == (code, 400)
-    assert listed(account, key="x") == set()
+    assert described_tags(account, key="x") == set()
     assert account.refused("DeleteTags", **request) == (code, 400)
 
 
@@ -166,7 +166,7 @@ def test_tags_are_deleted_by_key_by_value_or_all(account: CheckedAccount) -> Non
     vpc = account.cloud.account.vpc
 
     def remaining() -> set[str]:
-        return {key for _, _, key, _ in listed(account, resource_id=vpc)}
+        return {key for _, _, key, _ in described_tags(account, resource_id=vpc)}
 
     account.call("CreateTags", Resources=[vpc], Tags=[tag("a", "1"), tag("b", "2"), tag("c", "3")])
     account.call("DeleteTags", Resources=[vpc], Tags=[tag("a"), tag("b", "other"), tag("nope")])
@@ -182,7 +182,7 @@ def test_a_resource_has_at_most_fifty_tags(account: CheckedAccount) -> None:
     many = [tag(f"k{number}", "") for number in range(49)]
     assert account.refused("CreateTags", Resources=[vpc], Tags=many) == ("TagLimitExceeded", 400)
     account.call("CreateTags", Resources=[vpc], Tags=many[:48])
-    assert len(listed(account, resource_id=vpc)) == 50
+    assert len(described_tags(account, resource_id=vpc)) == 50
 
 
 def test_a_request_without_tags_or_resources_is_rejected(account: CheckedAccount) -> None:
@@ -196,7 +196,7 @@ def test_a_request_without_tags_or_resources_is_rejected(account: CheckedAccount
 
 
 def test_tags_are_filtered_by_type_and_by_the_tag_itself(account: CheckedAccount) -> None:
-    found = listed(account, resource_type="security-group")
+    found = described_tags(account, resource_type="security-group")
     assert {key for _, _, key, _ in found} == {"Name", "karpenter.sh/discovery"}
     rows = account.call(
         "DescribeTags", Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["wain"]}]

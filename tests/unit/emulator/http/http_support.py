@@ -64,12 +64,12 @@ def values(shape: Any, *, non_empty: bool = False, depth: int = 0) -> st.SearchS
         case "structure":
             return structures(shape, non_empty=non_empty, depth=depth)
         case "list":
-            service = values(shape.member, non_empty=non_empty, depth=depth + 1)
-            return st.lists(service, min_size=int(non_empty), max_size=2)
+            first = values(shape.member, non_empty=non_empty, depth=depth + 1)
+            return st.lists(first, min_size=int(non_empty), max_size=2)
         case "map":
-            service = values(shape.value, non_empty=non_empty, depth=depth + 1)
+            first = values(shape.value, non_empty=non_empty, depth=depth + 1)
             keys = st.sampled_from(shape.key.enum) if shape.key.enum else KEYS
-            return st.dictionaries(keys, service, min_size=int(non_empty), max_size=2)
+            return st.dictionaries(keys, first, min_size=int(non_empty), max_size=2)
         case "string" if shape.serialization.get("location") == "uri":
             return TEXT.filter(bool)  # a path has no empty segments
         case kind:

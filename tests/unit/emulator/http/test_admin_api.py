@@ -133,25 +133,27 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[EmulatorServer]:
+def running_emulator() -> Iterator[EmulatorServer]:
     with serve_emulator() as created:
         yield created
 
 
-def change(running: EmulatorServer, *arguments: str, text: str | None = None) -> Result:
-    line = ["emulator", "set", "--endpoint", running.endpoint, *arguments]
+def run_set_command(
+    running_emulator: EmulatorServer, *arguments: str, text: str | None = None
+) -> Result:
+    line = ["emulator", "set", "--endpoint", running_emulator.endpoint, *arguments]
     return CliRunner().invoke(wain, line, input=text, standalone_mode=False)
 
 
-def refused(result: Result) -> str:
+def error_output(result: Result) -> str:
     assert isinstance(result.exception, WainError), result.output
     assert result.exception.exit_code == 2
     return result.exception.message
 
 
-def test_flags_become_a_patch(running: EmulatorServer) -> None:
-    result = change(
-        running,
+def test_flags_become_a_patch(running_emulator: EmulatorServer) -> None:
+    result = run_set_command(
+        running_emulator,
         *("--price", "instanceType=m5.large,capacityType=spot,price=0.01"),
         *("--unavailable", "instanceType=p5.*,zone=us-east-1a"),
         *("--stock", "instanceType=c5.*,free=3"),
@@ -161,7 +163,7 @@ def test_flags_become_a_patch(running: EmulatorServer) -> None:
         "--throttle",
     )
     assert result.exit_code == 0, result.exception
-    capacity_market = running.cloud.services.capacity_market.state
+    capacity_market = running_emulator.cloud.services.capacity_market.state
     assert [(each.instanceType, each.price) for each in capacity_market.prices] == [
         ("m5.large", 0.01)
     ]
@@ -169,43 +171,48 @@ def test_flags_become_a_patch(running: EmulatorServer) -> None:
         ("c5.*", 3),
         ("c5.large", 1),
     ]
-    assert running.cloud.services.reservations.state.reservations["cr-0a"].total == 2
+    assert running_emulator.cloud.services.reservations.state.reservations["cr-0a"].total == 2
     expected = "changed prices, unavailable, capacityReservations, stock, faults, throttling\n"
     assert result.output == expected
 
 
-def test_a_list_can_be_emptied(running: EmulatorServer) -> None:
-    change(running, "--unavailable", "instanceType=p5.*")
-    assert change(running, "--clear", "unavailable").exit_code == 0
-    assert running.cloud.services.capacity_market.state.capacity.unavailable == []
+def test_a_list_can_be_emptied(running_emulator: EmulatorServer) -> None:
+    run_set_command(running_emulator, "--unavailable", "instanceType=p5.*")
+    assert run_set_command(running_emulator, "--clear", "unavailable").exit_code == 0
+    assert running_emulator.cloud.services.capacity_market.state.capacity.unavailable == []
 
 
-def test_a_file_and_flags_together(running: EmulatorServer, tmp_path: Path) -> None:
+def test_a_file_and_flags_together(running_emulator: EmulatorServer, tmp_path: Path) -> None:
     file = tmp_path / "patch.yaml"
     file.write_text("stock: [{instanceType: r5.*, free: 2}]\npace: {boot: {median: 0}}\n")
-    assert change(running, str(file), "--stock", "instanceType=r6i.*,free=1").exit_code == 0
-    rules = running.cloud.services.capacity_market.state.capacity.rules
+    assert (
+        run_set_command(
+            running_emulator, str(file), "--stock", "instanceType=r6i.*,free=1"
+        ).exit_code
+        == 0
+    )
+    rules = running_emulator.cloud.services.capacity_market.state.capacity.rules
     assert [each.instanceType for each in rules] == ["r5.*", "r6i.*"]
-    assert running.cloud.services.instances.state.timings.boot.median == 0
+    assert running_emulator.cloud.services.instances.state.timings.boot.median == 0
 
 
-def test_a_patch_from_standard_input(running: EmulatorServer) -> None:
+def test_a_patch_from_standard_input(running_emulator: EmulatorServer) -> None:
     patch = {"unavailable": [{"instanceType": "x1.*"}]}
-    assert change(running, "-", text=json.dumps(patch)).exit_code == 0
-    (only,) = running.cloud.services.capacity_market.state.capacity.unavailable
+    assert run_set_command(running_emulator, "-", text=json.dumps(patch)).exit_code == 0
+    (only,) = running_emulator.cloud.services.capacity_market.state.capacity.unavailable
     assert only.instanceType == "x1.*"
-    change(running, "--clear", "unavailable")
+    run_set_command(running_emulator, "--clear", "unavailable")
 
 
-def test_a_cloud_is_accepted_as_a_patch(running: EmulatorServer, tmp_path: Path) -> None:
+def test_a_cloud_is_accepted_as_a_patch(running_emulator: EmulatorServer, tmp_path: Path) -> None:
     file = tmp_path / "cloud.yaml"
     file.write_text(CLOUD)
-    result = change(running, str(file))
+    result = run_set_command(running_emulator, str(file))
     assert result.exit_code == 0, result.exception
-    assert running.cloud.services.reservations.state.reservations["cr-0123"].total == 3
+    assert running_emulator.cloud.services.reservations.state.reservations["cr-0123"].total == 3
     assert "zones cannot change while the emulator runs" in result.stderr
     file.write_text(CLOUD.replace("us-east-1", "eu-west-1"))
-    message = refused(change(running, str(file)))
+    message = error_output(run_set_command(running_emulator, str(file)))
     assert message == "the patch is for eu-west-1, the emulator is in us-east-1"
 
 
@@ -226,9 +233,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_errors_name_the_invalid_field(name: str, running: EmulatorServer) -> None:
+def test_errors_name_the_invalid_field(name: str, running_emulator: EmulatorServer) -> None:
     arguments, message = WRONG[name]
-    assert refused(change(running, *arguments)).startswith(message)
+    assert error_output(run_set_command(running_emulator, *arguments)).startswith(message)
 
 
 FILES: dict[str, tuple[str, str]] = {
@@ -241,16 +248,18 @@ FILES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_unreadable_files_are_errors(name: str, running: EmulatorServer, tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(
+    name: str, running_emulator: EmulatorServer, tmp_path: Path
+) -> None:
     text, message = FILES[name]
     file = tmp_path / "patch.yaml"
     file.write_text(text)
-    assert message in refused(change(running, str(file)))
+    assert message in error_output(run_set_command(running_emulator, str(file)))
 
 
 def test_no_emulator_at_the_endpoint_is_an_error() -> None:
     line = ["emulator", "set", "--port", "1", "--throttle"]
-    message = refused(CliRunner().invoke(wain, line, standalone_mode=False))
+    message = error_output(CliRunner().invoke(wain, line, standalone_mode=False))
     assert message.startswith("no emulator answers at http://127.0.0.1:1: ")
 
 
@@ -273,10 +282,10 @@ def test_fields_of_a_flag(name: str) -> None:
     assert parse_fields("reservation", text) == expected
 
 
-def test_the_example_of_each_flag_can_be_parsed(running: EmulatorServer) -> None:
+def test_the_example_of_each_flag_can_be_parsed(running_emulator: EmulatorServer) -> None:
     """The example without optional parts in brackets, and with values for dots."""
     for flag in FLAG_EXAMPLES.keys() - {"interrupt"}:
         text = FLAG_EXAMPLES[flag].partition("[")[0].replace("cr-…", "cr-0b")
         text = text.replace("instanceType=…", "instanceType=m5.large").replace("…", "us-east-1a")
-        result = change(running, f"--{flag}", text.rstrip("."))
+        result = run_set_command(running_emulator, f"--{flag}", text.rstrip("."))
         assert result.exit_code == 0, (flag, result.exception)

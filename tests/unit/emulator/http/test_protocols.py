@@ -29,18 +29,18 @@ def operations() -> list[tuple[str, str]]:
 
 
 @cache
-def params(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
+def request_params(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
     shape = service_model(service).operation_model(operation).input_shape
     return None if shape is None else values(shape, non_empty=True)
 
 
 @cache
-def answers(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
+def responses(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
     shape = service_model(service).operation_model(operation).output_shape
     return None if shape is None else values(shape)
 
 
-def sent(service: str, operation: str, expected: Mapping[str, Any]) -> HttpRequest:
+def encode_request(service: str, operation: str, expected: Mapping[str, Any]) -> HttpRequest:
     """The request as boto3 sends it."""
     model = service_model(service)
     serializer = botocore.serialize.create_serializer(
@@ -56,7 +56,7 @@ def sent(service: str, operation: str, expected: Mapping[str, Any]) -> HttpReque
     return HttpRequest(created["method"], path, query, created["headers"], body)
 
 
-def received(service: str, operation: str, status: int, headers: Any, body: bytes) -> Any:
+def decode_response(service: str, operation: str, status: int, headers: Any, body: bytes) -> Any:
     """The response as boto3 parses it, without its metadata."""
     model = service_model(service)
     parser = botocore.parsers.create_parser(model.metadata["protocol"])
@@ -70,13 +70,13 @@ def received(service: str, operation: str, status: int, headers: Any, body: byte
 @given(st.data())
 def test_requests_of_boto3_are_decoded(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
-    strategy = params(service, operation)
+    strategy = request_params(service, operation)
     if strategy is None:
         return
     expected = data.draw(strategy)
     spoken = load_protocol(service)
     assert spoken is not None
-    incoming = sent(service, operation, expected)
+    incoming = encode_request(service, operation, expected)
     assert spoken.operation(incoming) == operation
     assert spoken.params(operation, incoming) == expected
 
@@ -84,14 +84,14 @@ def test_requests_of_boto3_are_decoded(data: st.DataObject) -> None:
 @given(st.data())
 def test_responses_are_decoded_by_boto3(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
-    strategy = answers(service, operation)
+    strategy = responses(service, operation)
     if strategy is None:
         return
     expected = data.draw(strategy)
     spoken = load_protocol(service)
     assert spoken is not None
     reply = spoken.answer(operation, expected, REQUEST_ID)
-    found = received(service, operation, reply.status, reply.headers, reply.body)
+    found = decode_response(service, operation, reply.status, reply.headers, reply.body)
     assert found == expected
 
 

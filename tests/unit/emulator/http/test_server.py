@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.emulator_accounts import ManualClock
 from tests.unit.emulator.http.http_support import RequestSender
-from tests.unit.emulator.http.test_protocols import operations, params
+from tests.unit.emulator.http.test_protocols import operations, request_params
 
 from wainwright.clock import VirtualClock
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
@@ -20,7 +20,7 @@ from wainwright.emulator.http.server import StateFile, resume_account
 from wainwright.errors import AwsError, InvalidInputError
 
 
-def noted(requests: RequestSender) -> list[tuple[str, str, int, str | None]]:
+def logged(requests: RequestSender) -> list[tuple[str, str, int, str | None]]:
     found: list[tuple[str, str, int, str | None]] = []
     requests.request_log.listeners.append(
         lambda entry: found.append((entry.service, entry.operation, entry.status, entry.code))
@@ -30,7 +30,7 @@ def noted(requests: RequestSender) -> list[tuple[str, str, int, str | None]]:
 
 def test_every_request_is_logged_with_its_outcome() -> None:
     requests = RequestSender()
-    found = noted(requests)
+    found = logged(requests)
     requests.ec2("DescribeSubnets")
     requests.ec2("DescribeInstances", **{"InstanceId.1": "i-0123456789abcdef0"})
     requests.ec2("Nothing")
@@ -85,7 +85,7 @@ CLOUD = EmulatedAwsAccount(clock=ManualClock())
 @given(st.data())
 def test_no_request_causes_an_internal_error(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
-    strategy = params(service, operation)
+    strategy = request_params(service, operation)
     request: dict[str, Any] = {} if strategy is None else data.draw(strategy)
     request.pop("DryRun", None)
     try:

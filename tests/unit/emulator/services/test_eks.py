@@ -124,6 +124,6 @@ def test_a_seeded_cluster_has_the_given_control_plane() -> None:
         version="1.35",
         control_plane=("https://127.0.0.1:6443", "Q0E="),
     )
-    found = service.reloaded().call("DescribeCluster", name="wain")["cluster"]
-    assert (found["endpoint"], found["version"]) == ("https://127.0.0.1:6443", "1.35")
-    assert found["certificateAuthority"] == {"data": "Q0E="}
+    described = service.reloaded().call("DescribeCluster", name="wain")["cluster"]
+    assert (described["endpoint"], described["version"]) == ("https://127.0.0.1:6443", "1.35")
+    assert described["certificateAuthority"] == {"data": "Q0E="}

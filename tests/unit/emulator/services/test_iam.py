@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.emulator_accounts import SingleService
 
-from wainwright.emulator.services.iam import Iam, trust_policy
+from wainwright.emulator.services.iam import Iam, profile_arn, trust_policy
 
 POLICY = json.dumps(trust_policy("ec2.amazonaws.com"))
 MISSING = ("NoSuchEntity", 404)
@@ -24,7 +24,7 @@ def iam() -> SingleService[Iam]:
     return service
 
 
-def listed(service: SingleService[Iam], **params: Any) -> list[str]:
+def profile_names(service: SingleService[Iam], **params: Any) -> list[str]:
     response = service.call("ListInstanceProfiles", **params)
     return [each["InstanceProfileName"] for each in response["InstanceProfiles"]]
 
@@ -124,10 +124,10 @@ def test_profiles_are_listed_by_path() -> None:
     service = iam()
     for name, path in (("b", "/karpenter/eu/b/"), ("c", "/karpenter/eu/a/uid/"), ("d", "/")):
         service.call("CreateInstanceProfile", InstanceProfileName=name, Path=path)
-    assert listed(service) == ["b", "c", "d", "profile"]
-    assert listed(service, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
-    assert listed(service, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
-    assert listed(service, PathPrefix="/karpenter/us/") == []
+    assert profile_names(service) == ["b", "c", "d", "profile"]
+    assert profile_names(service, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
+    assert profile_names(service, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
+    assert profile_names(service, PathPrefix="/karpenter/us/") == []
 
 
 @given(st.integers(0, 30), st.integers(1, 9))
@@ -185,7 +185,7 @@ def test_a_launch_finds_a_profile_by_name_and_by_arn() -> None:
     service = iam()
     profile = service.service.find_profile("profile")
     assert profile is not None
-    arn = service.service.profile_arn(profile)
+    arn = profile_arn(service.context, profile)
     assert arn == "arn:aws:iam::111122223333:instance-profile/karpenter/eu/a/profile"
     assert service.service.find_profile(arn) is profile
     assert service.service.find_profile("other") is None

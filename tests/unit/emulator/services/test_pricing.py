@@ -23,13 +23,15 @@ SHARED = {"tenancy": "Shared", "productFamily": "Compute Instance"}
 METAL = {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"}
 
 
-def term(field: str, value: str, kind: str = "TERM_MATCH") -> dict[str, str]:
+def filter_for(field: str, value: str, kind: str = "TERM_MATCH") -> dict[str, str]:
     return {"Type": kind, "Field": field, "Value": value}
 
 
-def stream(service: SingleService[Pricing], region: str, **fields: str) -> dict[str, float]:
+def prices_by_type(service: SingleService[Pricing], region: str, **fields: str) -> dict[str, float]:
     """All pages, parsed as clients do: price by instance type."""
-    filters = [term(field, value) for field, value in {"regionCode": region, **fields}.items()]
+    filters = [
+        filter_for(field, value) for field, value in {"regionCode": region, **fields}.items()
+    ]
     found: dict[str, float] = {}
     params: dict[str, Any] = {"ServiceCode": "AmazonEC2", "Filters": filters, "MaxResults": 100}
     while True:
@@ -52,8 +54,8 @@ def _read(line: str) -> tuple[str, float]:
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
 def test_shared_and_dedicated_products_price_every_type_once(region: str) -> None:
     service = SingleService(Pricing, "us-west-2")
-    shared = stream(service, region, **COMMON, **SHARED)
-    metal = stream(service, region, **COMMON, **METAL)
+    shared = prices_by_type(service, region, **COMMON, **SHARED)
+    metal = prices_by_type(service, region, **COMMON, **METAL)
     assert not shared.keys() & metal.keys()
     instances = instance_type_info.built_in_instance_types()
     assert metal
@@ -69,7 +71,7 @@ def test_shared_and_dedicated_products_price_every_type_once(region: str) -> Non
 
 def test_the_default_region_is_that_of_the_account() -> None:
     service = SingleService(Pricing, "eu-west-1")
-    filters = [term("instanceType", "m5.large")]
+    filters = [filter_for("instanceType", "m5.large")]
     (line,) = service.call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
     assert json.loads(line)["product"]["attributes"]["regionCode"] == "eu-west-1"
 
@@ -87,7 +89,7 @@ def test_the_default_region_is_that_of_the_account() -> None:
     ],
 )
 def test_every_filter_applies(fields: dict[str, str], count: int) -> None:
-    filters = [term(field, value) for field, value in fields.items()]
+    filters = [filter_for(field, value) for field, value in fields.items()]
     response = SingleService(Pricing).call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
     assert len(response["PriceList"]) == count
 
@@ -97,7 +99,7 @@ def test_every_filter_applies(fields: dict[str, str], count: int) -> None:
     [("EQUALS", "m5.large", 1), ("ANY_OF", "m5.large,c5.large", 2), ("CONTAINS", "m5.larg", 1)],
 )
 def test_other_filter_types(kind: str, value: str, count: int) -> None:
-    filters = [term("instanceType", value, kind)]
+    filters = [filter_for("instanceType", value, kind)]
     response = SingleService(Pricing).call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
     assert len(response["PriceList"]) == count
 
@@ -110,11 +112,11 @@ def test_other_filter_types(kind: str, value: str, count: int) -> None:
         ({"ServiceCode": "AmazonEC2", "MaxResults": 101}, "InvalidParameterException"),
         ({"ServiceCode": "AmazonEC2", "NextToken": "x"}, "InvalidNextTokenException"),
         (
-            {"ServiceCode": "AmazonEC2", "Filters": [term("colour", "red")]},
+            {"ServiceCode": "AmazonEC2", "Filters": [filter_for("colour", "red")]},
             "InvalidParameterException",
         ),
         (
-            {"ServiceCode": "AmazonEC2", "Filters": [term("tenancy", "Shared", "LIKE")]},
+            {"ServiceCode": "AmazonEC2", "Filters": [filter_for("tenancy", "Shared", "LIKE")]},
             "InvalidParameterException",
         ),
     ],
@@ -136,8 +138,8 @@ class MovingPrices:
 def test_prices_come_from_the_price_source_even_for_unknown_types() -> None:
     book = MovingPrices()
     service = SingleService(lambda context: Pricing(context, book))
-    assert stream(service, "us-east-1", **SHARED) == {"m5.large": 0.05, "x9.home": 1.25}
-    assert stream(service, "us-east-1", **METAL) == {"m5.metal": 2.0}
+    assert prices_by_type(service, "us-east-1", **SHARED) == {"m5.large": 0.05, "x9.home": 1.25}
+    assert prices_by_type(service, "us-east-1", **METAL) == {"m5.metal": 2.0}
     book.prices["m5.large"] = 0.0425
-    assert stream(service, "us-east-1", **SHARED)["m5.large"] == 0.0425
-    assert stream(service, "us-west-2", **SHARED) == {}
+    assert prices_by_type(service, "us-east-1", **SHARED)["m5.large"] == 0.0425
+    assert prices_by_type(service, "us-west-2", **SHARED) == {}

@@ -25,12 +25,12 @@ def sqs(**attributes: str) -> tuple[SingleService[Sqs], str]:
     return service, response["QueueUrl"]
 
 
-def received(service: SingleService[Sqs], url: str, **params: Any) -> list[Any]:
+def receive(service: SingleService[Sqs], url: str, **params: Any) -> list[Any]:
     return list(service.call("ReceiveMessage", QueueUrl=url, **params).get("Messages", ()))
 
 
-def bodies(service: SingleService[Sqs], url: str, **params: Any) -> list[str]:
-    return [each["Body"] for each in received(service, url, **params)]
+def received_bodies(service: SingleService[Sqs], url: str, **params: Any) -> list[str]:
+    return [each["Body"] for each in receive(service, url, **params)]
 
 
 def test_a_queue_is_found_by_name_and_by_the_last_segment_of_its_url() -> None:
@@ -40,7 +40,7 @@ def test_a_queue_is_found_by_name_and_by_the_last_segment_of_its_url() -> None:
     service.call(
         "SendMessage", QueueUrl="http://localhost:4566/000000000000/q", MessageBody="hello"
     )
-    assert bodies(service, url) == ["hello"]
+    assert received_bodies(service, url) == ["hello"]
 
 
 def test_queue_urls_have_the_configured_base() -> None:
@@ -51,37 +51,37 @@ def test_queue_urls_have_the_configured_base() -> None:
 def test_a_received_message_is_hidden_for_its_visibility_timeout() -> None:
     service, url = sqs()
     service.call("SendMessage", QueueUrl=url, MessageBody="m")
-    assert bodies(service, url, VisibilityTimeout=20) == ["m"]
+    assert received_bodies(service, url, VisibilityTimeout=20) == ["m"]
     service.clock.time += 19.9
-    assert bodies(service, url) == []
+    assert received_bodies(service, url) == []
     service.clock.time += 0.1
-    (again,) = received(service, url, AttributeNames=["All"])
+    (again,) = receive(service, url, AttributeNames=["All"])
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
     assert again["Attributes"]["SentTimestamp"] == str(round(EPOCH * 1000))
     service.clock.time += 29.9
-    assert bodies(service, url) == []
+    assert received_bodies(service, url) == []
     service.clock.time += 0.1
-    assert bodies(service, url) == ["m"]
+    assert received_bodies(service, url) == ["m"]
 
 
 def test_a_deleted_message_is_not_received_again() -> None:
     service, url = sqs()
     service.call("SendMessage", QueueUrl=url, MessageBody="m")
-    (message,) = received(service, url, VisibilityTimeout=0)
+    (message,) = receive(service, url, VisibilityTimeout=0)
     handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
     service.call("DeleteMessage", **handle)
-    assert bodies(service, url) == []
+    assert received_bodies(service, url) == []
     service.call("DeleteMessage", **handle)
 
 
 def test_a_receipt_handle_of_an_earlier_reception_deletes_nothing() -> None:
     service, url = sqs()
     service.call("SendMessage", QueueUrl=url, MessageBody="m")
-    (first,) = received(service, url, VisibilityTimeout=0)
-    (second,) = received(service, url, VisibilityTimeout=0)
+    (first,) = receive(service, url, VisibilityTimeout=0)
+    (second,) = receive(service, url, VisibilityTimeout=0)
     assert first["ReceiptHandle"] != second["ReceiptHandle"]
     service.call("DeleteMessage", QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    (third,) = received(service, url)
+    (third,) = receive(service, url)
     service.call("DeleteMessage", QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
     assert service.service.state.queues["q"].messages == {}
 
@@ -90,9 +90,11 @@ def test_the_oldest_messages_up_to_the_maximum_are_received() -> None:
     service, url = sqs()
     for number in range(12):
         service.call("SendMessage", QueueUrl=url, MessageBody=str(number))
-    assert bodies(service, url) == ["0"]
-    assert bodies(service, url, MaxNumberOfMessages=10) == [str(number) for number in range(1, 11)]
-    assert bodies(service, url, MaxNumberOfMessages=10) == ["11"]
+    assert received_bodies(service, url) == ["0"]
+    assert received_bodies(service, url, MaxNumberOfMessages=10) == [
+        str(number) for number in range(1, 11)
+    ]
+    assert received_bodies(service, url, MaxNumberOfMessages=10) == ["11"]
     assert service.call("ReceiveMessage", QueueUrl=url) == {}
 
 
@@ -105,15 +107,15 @@ def test_only_requested_attributes_are_returned() -> None:
     }
     sent = service.call("SendMessage", QueueUrl=url, MessageBody="m", MessageAttributes=own)
     again = service.reloaded()
-    (bare,) = received(again, url, VisibilityTimeout=0)
+    (bare,) = receive(again, url, VisibilityTimeout=0)
     assert "MessageAttributes" not in bare
     assert "Attributes" not in bare
-    (full,) = received(again, url, VisibilityTimeout=0, MessageAttributeNames=["All"])
+    (full,) = receive(again, url, VisibilityTimeout=0, MessageAttributeNames=["All"])
     assert full["MessageAttributes"] == own
     assert full["MD5OfMessageAttributes"] == sent["MD5OfMessageAttributes"]
-    (some,) = received(again, url, VisibilityTimeout=0, MessageAttributeNames=["count.*", "raw"])
+    (some,) = receive(again, url, VisibilityTimeout=0, MessageAttributeNames=["count.*", "raw"])
     assert set(some["MessageAttributes"]) == {"count.of", "raw"}
-    (dated,) = received(again, url, AttributeNames=["SentTimestamp"])
+    (dated,) = receive(again, url, AttributeNames=["SentTimestamp"])
     assert set(dated["Attributes"]) == {"SentTimestamp"}
 
 
@@ -121,7 +123,7 @@ def test_md5_sums_are_those_that_clients_verify() -> None:
     service, url = sqs()
     own = {"test": {"DataType": "String", "StringValue": "value"}}
     sent = service.call("SendMessage", QueueUrl=url, MessageBody="grüße", MessageAttributes=own)
-    (message,) = received(service, url)
+    (message,) = receive(service, url)
     assert sent["MD5OfMessageBody"] == message["MD5OfBody"]
     assert message["MD5OfBody"] == md5("grüße".encode(), usedforsecurity=False).hexdigest()
     parts = b"\0\0\0\4test" + b"\0\0\0\6String" + b"\1" + b"\0\0\0\5value"
@@ -133,11 +135,14 @@ def test_delayed_messages_wait_and_expired_ones_are_dropped() -> None:
     service, url = sqs(DelaySeconds="5", MessageRetentionPeriod="60")
     service.call("SendMessage", QueueUrl=url, MessageBody="late")
     service.call("SendMessage", QueueUrl=url, MessageBody="now", DelaySeconds=0)
-    assert bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["now"]
+    assert received_bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["now"]
     service.clock.time += 5
-    assert bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["late", "now"]
+    assert received_bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == [
+        "late",
+        "now",
+    ]
     service.clock.time += 55
-    assert bodies(service, url, MaxNumberOfMessages=10) == []
+    assert received_bodies(service, url, MaxNumberOfMessages=10) == []
 
 
 def test_a_queue_counts_its_messages() -> None:
@@ -145,7 +150,7 @@ def test_a_queue_counts_its_messages() -> None:
     for body in "abc":
         service.call("SendMessage", QueueUrl=url, MessageBody=body)
     service.call("SendMessage", QueueUrl=url, MessageBody="d", DelaySeconds=9)
-    received(service, url)
+    receive(service, url)
     names = [
         "ApproximateNumberOfMessages",
         "ApproximateNumberOfMessagesNotVisible",
@@ -246,13 +251,13 @@ def test_error_names_that_differ_in_json() -> None:
 def test_visibility_can_be_changed_while_in_flight() -> None:
     service, url = sqs()
     service.call("SendMessage", QueueUrl=url, MessageBody="m")
-    (message,) = received(service, url)
+    (message,) = receive(service, url)
     held = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
     service.call("ChangeMessageVisibility", **held, VisibilityTimeout=100)
     service.clock.time += 99
-    assert bodies(service, url) == []
+    assert received_bodies(service, url) == []
     service.call("ChangeMessageVisibility", **held, VisibilityTimeout=0)
-    assert bodies(service, url) == ["m"]
+    assert received_bodies(service, url) == ["m"]
     stale = service.refused("ChangeMessageVisibility", **held, VisibilityTimeout=1)
     assert stale == ("AWS.SimpleQueueService.MessageNotInflight", 400)
 
@@ -260,7 +265,7 @@ def test_visibility_can_be_changed_while_in_flight() -> None:
 def test_a_message_to_an_unknown_queue_is_dropped() -> None:
     service, url = sqs()
     service.service.send("other", "m")
-    assert bodies(service, url) == []
+    assert received_bodies(service, url) == []
 
 
 @given(st.lists(st.sampled_from(["send", "receive", "delete", "wait"]), max_size=60))

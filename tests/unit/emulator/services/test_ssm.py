@@ -15,13 +15,13 @@ WINDOWS = "/aws/service/ami-windows-latest"
 MISSING = ("ParameterNotFound", 400)
 
 
-def value(service: SingleService[Ssm], name: str) -> str:
+def parameter_value(service: SingleService[Ssm], name: str) -> str:
     return str(service.call("GetParameter", Name=name)["Parameter"]["Value"])
 
 
 def image_of(service: SingleService[Ssm], name: str) -> tuple[str, str]:
     """Name and architecture of the image of the parameter."""
-    identity = value(service, name)
+    identity = parameter_value(service, name)
     found = [each for each in service.service.images() if each.id == identity]
     assert len(found) == 1
     return found[0].name, found[0].architecture
@@ -79,21 +79,21 @@ def test_a_pinned_version_has_its_image_and_the_newest_is_recommended() -> None:
     for day in ("20251023", "20251120", "20251218"):
         name = f"amazon-eks-node-al2023-x86_64-standard-1.34-v{day}"
         assert image_of(service, f"{folder}/{name}/image_id") == (name, "x86_64")
-        pinned[day] = value(service, f"{folder}/{name}/image_id")
+        pinned[day] = parameter_value(service, f"{folder}/{name}/image_id")
     assert len(set(pinned.values())) == 3
-    assert value(service, f"{folder}/recommended/image_id") == pinned["20251218"]
-    assert value(service, f"{folder}/recommended/image_name").endswith("v20251218")
+    assert parameter_value(service, f"{folder}/recommended/image_id") == pinned["20251218"]
+    assert parameter_value(service, f"{folder}/recommended/image_name").endswith("v20251218")
 
 
 def test_bottlerocket_is_pinned_by_its_own_version() -> None:
     service = SingleService(Ssm)
     folder = f"{BOTTLEROCKET}/aws-k8s-1.36/arm64"
-    version = value(service, f"{folder}/latest/image_version")
+    version = parameter_value(service, f"{folder}/latest/image_version")
     number = version.partition("-")[0]
-    newest = value(service, f"{folder}/latest/image_id")
-    assert value(service, f"{folder}/{number}/image_id") == newest
-    assert value(service, f"{folder}/{version}/image_id") == newest
-    assert value(service, f"{folder}/1.49.0/image_id") != newest
+    newest = parameter_value(service, f"{folder}/latest/image_id")
+    assert parameter_value(service, f"{folder}/{number}/image_id") == newest
+    assert parameter_value(service, f"{folder}/{version}/image_id") == newest
+    assert parameter_value(service, f"{folder}/1.49.0/image_id") != newest
 
 
 def test_images_are_distinct_and_specific_to_their_region() -> None:
@@ -124,13 +124,13 @@ def test_a_parameter_is_put_once_unless_overwritten() -> None:
     assert service.refused("PutParameter", **again) == ("ParameterAlreadyExists", 400)
     service.clock.time += 60
     assert service.call("PutParameter", **again, Overwrite=True)["Version"] == 2
-    found = service.call("GetParameter", Name="/a/b")["Parameter"]
-    assert (found["Value"], found["Version"], found["Type"]) == ("2", 2, "String")
-    assert found["LastModifiedDate"].timestamp() == service.clock.time
-    assert found["ARN"] == "arn:aws:ssm:us-east-1:111122223333:parameter/a/b"
-    assert value(service, "/a/b:2") == "2"
+    described = service.call("GetParameter", Name="/a/b")["Parameter"]
+    assert (described["Value"], described["Version"], described["Type"]) == ("2", 2, "String")
+    assert described["LastModifiedDate"].timestamp() == service.clock.time
+    assert described["ARN"] == "arn:aws:ssm:us-east-1:111122223333:parameter/a/b"
+    assert parameter_value(service, "/a/b:2") == "2"
     assert service.refused("GetParameter", Name="/a/b:1") == ("ParameterVersionNotFound", 400)
-    assert value(service, found["ARN"]) == "2"
+    assert parameter_value(service, described["ARN"]) == "2"
     untyped = service.refused("PutParameter", Name="/c", Value="1")
     assert untyped == ("ValidationException", 400)
 
@@ -139,14 +139,14 @@ def test_the_recommended_image_can_be_replaced_and_deleted() -> None:
     service = SingleService(Ssm)
     name = f"{EKS}/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id"
     service.call("PutParameter", Name=name, Value="ami-1", Overwrite=True)
-    assert value(service, name) == "ami-1"
+    assert parameter_value(service, name) == "ami-1"
     service.call("DeleteParameter", Name=name)
     again = service.reloaded()
     for each in (service, again):
         assert each.refused("GetParameter", Name=name) == MISSING
         assert each.refused("DeleteParameter", Name=name) == MISSING
     again.call("PutParameter", Name=name, Value="ami-2", Type="String")
-    assert value(again, name) == "ami-2"
+    assert parameter_value(again, name) == "ami-2"
 
 
 def test_parameters_by_path_are_paginated() -> None:

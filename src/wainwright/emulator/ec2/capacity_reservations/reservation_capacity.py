@@ -309,7 +309,7 @@ class ReservationLifecycle:
         self.capacity_source = CapacitySource(context, capacity_market)
         self.state = ReservationsState()
         instances.add_listener(self._on_state_change)
-        context.register_handler(BEGIN_EVENT, self._begin)
+        context.register_handler(BEGIN_EVENT, self._activate)
         context.register_handler(END_EVENT, self._expire)
         context.register_handler(WARNING_EVENT, self._warn)
         context.register_handler(RECLAIM_EVENT, self._reclaim)
@@ -425,7 +425,7 @@ class ReservationLifecycle:
             each.reservation = None
         self._instances.invalidate_listing()
 
-    def _begin(self, payload: Mapping[str, Any]) -> None:
+    def _activate(self, payload: Mapping[str, Any]) -> None:
         reservation = self.state.reservations[payload["id"]]
         if reservation.state == SCHEDULED and reservation.start == payload["at"]:
             reservation.state = ACTIVE

@@ -193,7 +193,7 @@ class FleetFulfillment:
         self._tags = instance_tags
         self.result = FleetResult(fleet)
 
-    def fill(
+    def fulfill(
         self, option: PurchaseOption, overrides: Sequence[FleetOverride], remaining: float
     ) -> float:
         """Launches up to `remaining` capacity; returns the capacity that is still missing."""
@@ -434,7 +434,7 @@ class Fleets:
         for target in targets:
             remaining = target.capacity
             for option in target.purchase_options:
-                remaining = fulfillment.fill(option, overrides, remaining)
+                remaining = fulfillment.fulfill(option, overrides, remaining)
         response = fulfillment.result.response()
         self._records.add(params, response)
         return response

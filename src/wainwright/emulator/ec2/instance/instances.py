@@ -380,12 +380,12 @@ class Instances:
         """Adds instances of one launch, which share a specification."""
         if launched:
             self.state.specifications.setdefault(launched[0].specification_key, specification)
-            self._lifecycle.begin(launched)
+            self._lifecycle.add_launched(launched)
 
     def terminate(self, ids: Iterable[str], reason: str = USER_INITIATED_SHUTDOWN) -> None:
         """Shuts down those that exist and are pending or running."""
         instances = self.state.instances
-        self._lifecycle.end([instances[each] for each in ids if each in instances], reason)
+        self._lifecycle.shut_down([instances[each] for each in ids if each in instances], reason)
 
     def get(self, instance: str) -> Instance | None:
         """The instance, whether or not the API finds it yet."""
@@ -455,7 +455,7 @@ class Instances:
             raise AwsError("MissingParameter", "The request must contain the parameter InstanceIds")
         instances = self.get_by_ids(ids)
         previous_states = {each.id: each.state for each in instances}
-        self._lifecycle.end(instances)
+        self._lifecycle.shut_down(instances)
         return {
             "TerminatingInstances": [
                 {

@@ -446,6 +446,7 @@ class PrivateAddresses:
         self._taken_addresses().discard((instance.subnet, instance.address))
 
     def _parse_block(self, cidr: str) -> IPv4Network:
+        # Parsing a CIDR block for every instance would dominate large launches.
         if cidr not in self._blocks:
             self._blocks[cidr] = IPv4Network(cidr)
         return self._blocks[cidr]

@@ -174,7 +174,7 @@ class InstanceLifecycle:
         """Listeners are called in the order in which they were added."""
         self._listeners.append(listener)
 
-    def begin(self, launched: Iterable[Instance]) -> None:
+    def add_launched(self, launched: Iterable[Instance]) -> None:
         """Adds instances that were just launched."""
         timings, now = self.instances_state.timings, self._context.now()
         batches = TimedEventBatches(self._context, RUNNING_EVENT)
@@ -184,7 +184,9 @@ class InstanceLifecycle:
             batches.add(now + timings.boot.draw(self._context.random), instance.id)
         batches.schedule_all()
 
-    def end(self, instances: Iterable[Instance], reason: str = USER_INITIATED_SHUTDOWN) -> None:
+    def shut_down(
+        self, instances: Iterable[Instance], reason: str = USER_INITIATED_SHUTDOWN
+    ) -> None:
         """Shuts down those that are pending or running, and ignores the others."""
         timings, now = self.instances_state.timings, self._context.now()
         batches = TimedEventBatches(self._context, TERMINATED_EVENT)

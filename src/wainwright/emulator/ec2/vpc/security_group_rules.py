@@ -65,15 +65,15 @@ class SecurityGroupRules:
             self._group(params),
             parse_tag_specifications(params, SECURITY_GROUP_RULE.resource),
         )
-        known = {rule_definition(each) for each in group.rules.values()}
+        existing = {rule_definition(each) for each in group.rules.values()}
         rules: list[SecurityGroupRule] = []
         for requested, description in parse_permissions(params, egress):
             definition = self._resolve_peer(requested, group.vpc_id)
-            if definition in known:
+            if definition in existing:
                 raise _duplicate_rule(definition)
-            known.add(definition)
+            existing.add(definition)
             rules.append(self._create_rule(definition, description, tags))
-        if sum(each.egress == egress for each in known) > MAX_RULES:
+        if sum(each.egress == egress for each in existing) > MAX_RULES:
             message = "The maximum number of rules per security group has been reached."
             raise AwsError("RulesPerSecurityGroupLimitExceeded", message)
         group.rules.update((each.id, each) for each in rules)
@@ -111,14 +111,14 @@ class SecurityGroupRules:
         rule_ids = params.get("SecurityGroupRuleIds")
         if rule_ids:
             return find_by_ids(group.rules, rule_ids, SECURITY_GROUP_RULE)
-        known = {rule_definition(each): each for each in group.rules.values()}
+        existing = {rule_definition(each): each for each in group.rules.values()}
         definitions = [
             self._resolve_peer(each, group.vpc_id) for each, _ in parse_permissions(params, egress)
         ]
-        if any(each not in known for each in definitions):
+        if any(each not in existing for each in definitions):
             message = "The specified rule does not exist in this security group."
             raise AwsError("InvalidPermission.NotFound", message)
-        return [known[each] for each in dict.fromkeys(definitions)]
+        return [existing[each] for each in dict.fromkeys(definitions)]
 
     def _resolve_peer(self, definition: RuleDefinition, vpc_id: str) -> RuleDefinition:
         """The definition with the id of the peer group in place of its name."""

@@ -270,14 +270,6 @@ class VpcNetwork:
         """The group of instances that name none."""
         return self.named_group("default", vpc_id)
 
-    def default_subnet(self, zone: str | None = None) -> Subnet:
-        """The subnet of instances that name none: in the zone, or the first one."""
-        for subnet in self.state.subnets.values():
-            if subnet.default and zone in (None, subnet.zone):
-                return subnet
-        where = f"zone '{zone}'" if zone else "this account"
-        raise AwsError("MissingInput", f"No default subnet for {where}: name one in the request.")
-
     def make_default(self, vpc_id: str) -> None:
         """Makes it the default VPC, and its subnets default subnets."""
         self.state.vpcs[vpc_id].default = True

@@ -30,7 +30,7 @@ ONE = "cr-00000001"
 DAY = timedelta(days=1)
 
 
-def created(account: LaunchAccount, **more: Any) -> str:
+def create_reservation(account: LaunchAccount, **more: Any) -> str:
     request = {
         "InstanceType": "m5.large",
         "InstancePlatform": "Linux/UNIX",
@@ -42,7 +42,7 @@ def created(account: LaunchAccount, **more: Any) -> str:
     return str(reservation_id["CapacityReservationId"])
 
 
-def found(account: LaunchAccount, **params: Any) -> list[str]:
+def reservation_ids(account: LaunchAccount, **params: Any) -> list[str]:
     response = account.call("DescribeCapacityReservations", **params)
     return [each["CapacityReservationId"] for each in response["CapacityReservations"]]
 
@@ -56,7 +56,7 @@ def launch_into(account: LaunchAccount, target: str, count: int = 1) -> list[str
 
 def test_a_new_reservation_is_open_and_active() -> None:
     account = LaunchAccount()
-    reservation_id = created(
+    reservation_id = create_reservation(
         account, TagSpecifications=tag_specifications("capacity-reservation", team="web")
     )
     view = account.reserved(reservation_id)
@@ -105,15 +105,17 @@ def test_invalid_reservations_are_rejected(more: dict[str, Any], code: str) -> N
     }
     account = LaunchAccount()
     assert account.refused("CreateCapacityReservation", **{**request, **more}) == (code, 400)
-    assert found(account) == []
+    assert reservation_ids(account) == []
 
 
 def test_a_client_token_creates_one_reservation() -> None:
     account = LaunchAccount()
-    assert created(account, ClientToken="a") == created(account, ClientToken="a")
+    assert create_reservation(account, ClientToken="a") == create_reservation(
+        account, ClientToken="a"
+    )
     request = {"ClientToken": "a", "InstanceCount": 3}
     with pytest.raises(Exception, match="IdempotentParameterMismatch"):
-        created(account, **request)
+        create_reservation(account, **request)
 
 
 def test_available_count_follows_launches_and_terminations() -> None:
@@ -168,7 +170,7 @@ def test_filters(filters: list[Any], expected: list[int]) -> None:
         cloud_reservation(3, state="cancelled"),
         cloud_reservation(4, "c5.large", B, platform="Windows"),
     )
-    assert found(account, Filters=filters) == [f"cr-{number:08}" for number in expected]
+    assert reservation_ids(account, Filters=filters) == [f"cr-{number:08}" for number in expected]
 
 
 def test_an_unknown_id_or_filter_is_an_error() -> None:
@@ -183,8 +185,8 @@ def test_an_unknown_id_or_filter_is_an_error() -> None:
     assert (
         account.refused("DescribeCapacityReservations", **both)[0] == "InvalidParameterCombination"
     )
-    service = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
-    assert found(account, **service) == []
+    single = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
+    assert reservation_ids(account, **single) == []
 
 
 def test_long_lists_are_paginated() -> None:
@@ -198,7 +200,7 @@ def test_long_lists_are_paginated() -> None:
 
 def test_instances_of_a_cancelled_reservation_keep_running() -> None:
     account = LaunchAccount()
-    reservation_id = created(account, InstanceMatchCriteria="targeted")
+    reservation_id = create_reservation(account, InstanceMatchCriteria="targeted")
     (instance_id,) = launch_into(account, reservation_id)
     assert account.reservation_of(instance_id) == reservation_id
     assert account.call("CancelCapacityReservation", CapacityReservationId=reservation_id) == {
@@ -234,7 +236,7 @@ def test_instances_of_an_expired_reservation_keep_running() -> None:
 
 def test_a_scheduled_reservation_becomes_active_at_its_start() -> None:
     account = LaunchAccount()
-    reservation_id = created(account, StartDate=NOW + DAY, EndDate=NOW + 2 * DAY)
+    reservation_id = create_reservation(account, StartDate=NOW + DAY, EndDate=NOW + 2 * DAY)
     (instance_id,) = account.launch()
     assert (account.reserved(reservation_id)["State"], account.reservation_of(instance_id)) == (
         "scheduled",
@@ -250,7 +252,7 @@ def test_a_scheduled_reservation_becomes_active_at_its_start() -> None:
     assert account.reserved(reservation_id)["State"] == "expired"
 
 
-def modified(account: LaunchAccount, reservation_id: str, **params: Any) -> None:
+def modify_reservation(account: LaunchAccount, reservation_id: str, **params: Any) -> None:
     response = account.call(
         "ModifyCapacityReservation", CapacityReservationId=reservation_id, **params
     )
@@ -259,16 +261,16 @@ def modified(account: LaunchAccount, reservation_id: str, **params: Any) -> None
 
 def test_instance_count_and_end_date_can_be_modified() -> None:
     account = LaunchAccount()
-    reservation_id = created(account, EndDate=NOW + DAY)
+    reservation_id = create_reservation(account, EndDate=NOW + DAY)
     account.launch(count=2)
-    modified(account, reservation_id, InstanceCount=5)
+    modify_reservation(account, reservation_id, InstanceCount=5)
     assert account.free(reservation_id) == 3
-    modified(account, reservation_id, InstanceCount=2)
+    modify_reservation(account, reservation_id, InstanceCount=2)
     assert account.free(reservation_id) == 0
-    modified(account, reservation_id, EndDate=NOW + 3 * DAY)
+    modify_reservation(account, reservation_id, EndDate=NOW + 3 * DAY)
     account.wait(DAY.total_seconds())
     assert account.reserved(reservation_id)["State"] == "active"
-    modified(account, reservation_id, EndDateType="unlimited")
+    modify_reservation(account, reservation_id, EndDateType="unlimited")
     account.wait(3 * DAY.total_seconds())
     view = account.reserved(reservation_id)
     assert (view["State"], view["EndDateType"]) == ("active", "unlimited")
@@ -287,7 +289,7 @@ def test_modifications_that_conflict_with_running_instances_are_rejected(
     params: dict[str, Any], code: str
 ) -> None:
     account = LaunchAccount()
-    reservation_id = created(account)
+    reservation_id = create_reservation(account)
     account.launch(count=2)
     refused = account.refused(
         "ModifyCapacityReservation", CapacityReservationId=reservation_id, **params
@@ -298,9 +300,9 @@ def test_modifications_that_conflict_with_running_instances_are_rejected(
 
 def test_an_idle_reservation_made_open_adopts_running_instances() -> None:
     account = LaunchAccount()
-    reservation_id = created(account, InstanceMatchCriteria="targeted")
+    reservation_id = create_reservation(account, InstanceMatchCriteria="targeted")
     (instance_id,) = account.launch()
-    modified(account, reservation_id, InstanceMatchCriteria="open")
+    modify_reservation(account, reservation_id, InstanceMatchCriteria="open")
     assert account.reservation_of(instance_id) == reservation_id
 
 
@@ -329,7 +331,7 @@ def test_an_open_reservation_adopts_running_instances() -> None:
     account = LaunchAccount()
     first, second, third = account.launch(count=3)
     (other,) = account.launch("c5.large")
-    reservation_id = created(account)
+    reservation_id = create_reservation(account)
     assert [account.reservation_of(each) for each in (first, second, third, other)] == [
         reservation_id,
         reservation_id,
@@ -349,7 +351,7 @@ def test_instances_that_exclude_reservations_are_not_adopted(
     account = LaunchAccount()
     name = account.template_with_target("loner", None, "none")
     (loner,) = launched_ids(account.fleet(account.config(("m5.large", A), template=name)))
-    created(account, **more)
+    create_reservation(account, **more)
     assert account.reservation_of(loner) == inside
 
 
@@ -441,9 +443,9 @@ def test_a_reservation_takes_capacity_and_releases_it_when_it_ends() -> None:
     account = LaunchAccount(
         settings=EmulatorSettings(capacity_rules=(capacity_rule(3, "m5.large", A),))
     )
-    reservation_id = created(account, InstanceCount=2, InstanceMatchCriteria="targeted")
+    reservation_id = create_reservation(account, InstanceCount=2, InstanceMatchCriteria="targeted")
     with pytest.raises(Exception, match="InsufficientInstanceCapacity"):
-        created(account, InstanceCount=2)
+        create_reservation(account, InstanceCount=2)
     account.launch()
     assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {
         "InsufficientInstanceCapacity"
@@ -458,7 +460,7 @@ def test_a_reservation_takes_capacity_and_releases_it_when_it_ends() -> None:
     account.launch(count=2)
 
 
-def change(account: LaunchAccount, **more: Any) -> None:
+def patch_reservation(account: LaunchAccount, **more: Any) -> None:
     entry = {"id": ONE, "instanceType": "m5.large", "availabilityZone": A, "total": 2, **more}
     account.cloud.change({"capacityReservations": [entry]})
 
@@ -466,16 +468,16 @@ def change(account: LaunchAccount, **more: Any) -> None:
 def test_reservations_of_the_cloud_can_change_at_runtime() -> None:
     account = LaunchAccount(cloud_reservation(1, total=4))
     first, second, third = launch_into(account, ONE, 3)
-    change(account, total=6, available=1)
+    patch_reservation(account, total=6, available=1)
     assert (account.free(ONE), account.reserved(ONE)["TotalInstanceCount"]) == (1, 6)
-    change(account, total=2)
+    patch_reservation(account, total=2)
     assert [account.reservation_of(each) for each in (first, second, third)] == [ONE, ONE, None]
     assert account.free(ONE) == 0
-    change(account, state="cancelled")
+    patch_reservation(account, state="cancelled")
     assert {account.reservation_of(each) for each in (first, second, third)} == {None}
-    change(account, instanceMatchCriteria="open")
+    patch_reservation(account, instanceMatchCriteria="open")
     assert account.reserved(ONE)["State"] == "active"
-    change(account, endTime=iso_timestamp(EPOCH + 60))
+    patch_reservation(account, endTime=iso_timestamp(EPOCH + 60))
     account.wait(61)
     assert account.reserved(ONE)["State"] == "expired"
 
@@ -483,7 +485,7 @@ def test_reservations_of_the_cloud_can_change_at_runtime() -> None:
 def test_reservations_can_be_added_at_runtime() -> None:
     account = LaunchAccount()
     (instance_id,) = account.launch()
-    change(account, **OPEN_RESERVATION)
+    patch_reservation(account, **OPEN_RESERVATION)
     assert account.reservation_of(instance_id) == ONE
 
 

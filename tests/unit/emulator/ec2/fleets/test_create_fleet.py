@@ -285,8 +285,8 @@ def test_a_fleet_response_has_instances_or_errors(
 
 
 def test_a_spot_instance_has_a_spot_request(account: LaunchAccount) -> None:
-    (found,) = account.launch(**SPOT)
-    instance = account.describe_instance(found)
+    (instance_id,) = account.launch(**SPOT)
+    instance = account.describe_instance(instance_id)
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"].startswith("sir-")
     (plain,) = account.launch()
@@ -327,15 +327,15 @@ def test_tags_come_from_template_fleet_and_ec2(account: LaunchAccount) -> None:
         + tag_specifications("volume", c="no"),
     )
     (instance,) = account.describe(*launched_ids(response))
-    found = tags_of(instance)
-    assert {key: found[key] for key in ("a", "b", "empty")} == {
+    tags = tags_of(instance)
+    assert {key: tags[key] for key in ("a", "b", "empty")} == {
         "a": "template",
         "b": "fleet",
         "empty": "",
     }
-    assert "c" not in found
-    assert found["aws:ec2:fleet-id"] == response["FleetId"]
-    assert found["aws:ec2launchtemplate:version"] == "1"
+    assert "c" not in tags
+    assert tags["aws:ec2:fleet-id"] == response["FleetId"]
+    assert tags["aws:ec2launchtemplate:version"] == "1"
 
 
 def test_an_instance_combines_template_and_override(account: LaunchAccount) -> None:
@@ -350,8 +350,8 @@ def test_an_instance_combines_template_and_override(account: LaunchAccount) -> N
         ],
     )
     override = account.override("m6g.large", C, ImageId=account.arm_image)
-    (found,) = launched_ids(account.fleet(account.config(override, template=name)))
-    instance = account.describe_instance(found)
+    (instance_id,) = launched_ids(account.fleet(account.config(override, template=name)))
+    instance = account.describe_instance(instance_id)
     groups = [{"GroupId": account.group, "GroupName": "wain-nodes"}]
     (interface,) = instance["NetworkInterfaces"]
     assert instance["SecurityGroups"] == interface["Groups"] == groups

@@ -29,7 +29,7 @@ EXCEEDED = "ReservationCapacityExceeded"
 ONLY = "capacity-reservations-only"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ExpectedUse(msgspec.Struct, frozen=True, kw_only=True):
     """Two reservations of one instance each, for a cheap and a dear capacity pool; a fleet of 4."""
 
     criteria: str
@@ -44,7 +44,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ROWS = {
-    "1: targets are ignored where reservations are used first": Row(
+    "1: targets are ignored where reservations are used first": ExpectedUse(
         criteria="targeted",
         target=True,
         use_first=True,
@@ -52,7 +52,7 @@ ROWS = {
         outside=0,
         code="UnfulfillableCapacity",
     ),
-    "1, with open reservations": Row(
+    "1, with open reservations": ExpectedUse(
         criteria="open",
         target=True,
         use_first=True,
@@ -60,24 +60,28 @@ ROWS = {
         outside=0,
         code="UnfulfillableCapacity",
     ),
-    "2: open ones are used up first, then on-demand": Row(
+    "2: open ones are used up first, then on-demand": ExpectedUse(
         criteria="open", target=False, use_first=True, reserved=2, outside=2
     ),
-    "2: targeted ones stay free even so": Row(
+    "2: targeted ones stay free even so": ExpectedUse(
         criteria="targeted", target=False, use_first=True, reserved=0, outside=4
     ),
-    "3: from one reservation to the next, and no further": Row(
+    "3: from one reservation to the next, and no further": ExpectedUse(
         criteria="targeted", target=True, reserved=2, outside=0, code=EXCEEDED
     ),
-    "3, with open reservations": Row(
+    "3, with open reservations": ExpectedUse(
         criteria="open", target=True, reserved=2, outside=0, code=EXCEEDED
     ),
-    "4: by luck into an open one": Row(criteria="open", target=False, reserved=1, outside=3),
-    "4: never into a targeted one": Row(criteria="targeted", target=False, reserved=0, outside=4),
-    "5: never where none is wanted": Row(
+    "4: by luck into an open one": ExpectedUse(
+        criteria="open", target=False, reserved=1, outside=3
+    ),
+    "4: never into a targeted one": ExpectedUse(
+        criteria="targeted", target=False, reserved=0, outside=4
+    ),
+    "5: never where none is wanted": ExpectedUse(
         criteria="open", target=False, preference="none", reserved=0, outside=4
     ),
-    "6: none with a target is an error": Row(
+    "6: none with a target is an error": ExpectedUse(
         criteria="targeted",
         target=True,
         preference="none",
@@ -85,7 +89,7 @@ ROWS = {
         outside=0,
         code="InvalidParameterCombination",
     ),
-    "6, with open reservations": Row(
+    "6, with open reservations": ExpectedUse(
         criteria="open",
         target=True,
         preference="none",
@@ -93,13 +97,13 @@ ROWS = {
         outside=0,
         code="InvalidParameterCombination",
     ),
-    "7: only reservations, with a target, is a target": Row(
+    "7: only reservations, with a target, is a target": ExpectedUse(
         criteria="targeted", target=True, preference=ONLY, reserved=2, outside=0, code=EXCEEDED
     ),
-    "7, with open reservations": Row(
+    "7, with open reservations": ExpectedUse(
         criteria="open", target=True, preference=ONLY, reserved=2, outside=0, code=EXCEEDED
     ),
-    "7, used first: ignored like any target": Row(
+    "7, used first: ignored like any target": ExpectedUse(
         criteria="open",
         target=True,
         use_first=True,
@@ -108,17 +112,17 @@ ROWS = {
         outside=0,
         code="UnfulfillableCapacity",
     ),
-    "only reservations, without a target: open ones": Row(
+    "only reservations, without a target: open ones": ExpectedUse(
         criteria="open", target=False, preference=ONLY, reserved=2, outside=0, code=EXCEEDED
     ),
-    "none, used first: never": Row(
+    "none, used first: never": ExpectedUse(
         criteria="open", target=False, use_first=True, preference="none", reserved=0, outside=4
     ),
 }
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_capacity_reservation_use_by_template_and_strategy(row: Row) -> None:
+def test_capacity_reservation_use_by_template_and_strategy(row: ExpectedUse) -> None:
     more: dict[str, Any] = {"total": 1, "instanceMatchCriteria": row.criteria}
     held = [cloud_reservation(1, *CHEAP, **more), cloud_reservation(2, *DEAR, **more)]
     account = LaunchAccount(*held)
@@ -182,8 +186,8 @@ def test_a_full_reservation_is_reported_with_the_instances_of_the_next_one() -> 
 def test_an_instance_in_a_reservation_shows_target_and_reservation() -> None:
     account = LaunchAccount(cloud_reservation(1, *DEAR))
     name = account.template_with_target("aimed", "cr-00000001", ONLY)
-    (found,) = launched_ids(account.fleet(account.config(DEAR, template=name)))
-    instance = account.describe_instance(found)
+    (instance_id,) = launched_ids(account.fleet(account.config(DEAR, template=name)))
+    instance = account.describe_instance(instance_id)
     assert instance["CapacityReservationId"] == "cr-00000001"
     assert instance["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": ONLY,
@@ -254,9 +258,9 @@ def test_spot_instances_do_not_use_reservations() -> None:
 def test_windows_instances_use_windows_reservations() -> None:
     account = LaunchAccount(cloud_reservation(1, *DEAR, platform="Windows", **OPEN_RESERVATION))
     config = account.config(account.override(*DEAR, ImageId=account.windows_image))
-    (found,) = launched_ids(account.fleet(config))
-    assert account.reservation_of(found) == "cr-00000001"
-    assert account.describe_instance(found)["Platform"] == "Windows"
+    (instance_id,) = launched_ids(account.fleet(config))
+    assert account.reservation_of(instance_id) == "cr-00000001"
+    assert account.describe_instance(instance_id)["Platform"] == "Windows"
 
 
 def test_a_group_of_reservations_is_not_emulated() -> None:
@@ -274,7 +278,7 @@ BLOCK = ("p5.48xlarge", A)
 HOUR = 3600.0
 
 
-def block(**more: Any) -> LaunchAccount:
+def capacity_block_account(**more: Any) -> LaunchAccount:
     """A capacity block of two instances, from one hour from now until five."""
     window: dict[str, Any] = {
         "startTime": iso_timestamp(EPOCH + HOUR),
@@ -297,7 +301,7 @@ def block_template(account: LaunchAccount, capacity_type: str | None = "capacity
     ("hours", "works"), [(0.9, False), (1.1, True), (4.4, True), (4.6, False), (5.1, False)]
 )
 def test_a_capacity_block_is_used_inside_its_window_only(hours: float, works: bool) -> None:
-    account = block()
+    account = capacity_block_account()
     name = block_template(account)
     account.wait(hours * HOUR)
     response = account.fleet(account.config(BLOCK, template=name), capacity_type="capacity-block")
@@ -317,7 +321,7 @@ def test_a_capacity_block_is_used_inside_its_window_only(hours: float, works: bo
 def test_template_and_fleet_must_both_request_a_capacity_block(
     capacity_type: str | None, params: str
 ) -> None:
-    account = block()
+    account = capacity_block_account()
     account.wait(2 * HOUR)
     config = account.config(BLOCK, template=block_template(account, capacity_type))
     assert launch_error_codes(account.fleet(config, capacity_type=params)) == {
@@ -326,7 +330,7 @@ def test_template_and_fleet_must_both_request_a_capacity_block(
 
 
 def test_an_on_demand_launch_cannot_use_a_capacity_block() -> None:
-    account = block(**OPEN_RESERVATION)
+    account = capacity_block_account(**OPEN_RESERVATION)
     account.wait(2 * HOUR)
     assert account.reservation_of(account.launch(*BLOCK)[0]) is None
     config = account.config(BLOCK, template=block_template(account, None))
@@ -334,14 +338,14 @@ def test_an_on_demand_launch_cannot_use_a_capacity_block() -> None:
 
 
 def test_instances_of_a_capacity_block_end_half_an_hour_before_it() -> None:
-    account = block()
+    account = capacity_block_account()
     account.wait(2 * HOUR)
     config = account.config(BLOCK, template=block_template(account))
-    (found,) = launched_ids(account.fleet(config, capacity_type="capacity-block"))
+    (instance_id,) = launched_ids(account.fleet(config, capacity_type="capacity-block"))
     account.wait(2.4 * HOUR)
-    assert (account.state(found), account.free("cr-00000001")) == ("running", 1)
+    assert (account.state(instance_id), account.free("cr-00000001")) == ("running", 1)
     account.wait(0.11 * HOUR)
-    assert (account.state(found), account.free("cr-00000001")) == ("terminated", 2)
+    assert (account.state(instance_id), account.free("cr-00000001")) == ("terminated", 2)
     account.wait(0.5 * HOUR)
     assert account.reserved("cr-00000001")["State"] == "expired"
 

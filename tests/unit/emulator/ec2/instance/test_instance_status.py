@@ -25,7 +25,7 @@ def account() -> LaunchAccount:
     return LaunchAccount()
 
 
-def found(account: LaunchAccount, *filters: dict[str, Any], **params: Any) -> list[str]:
+def status_ids(account: LaunchAccount, *filters: dict[str, Any], **params: Any) -> list[str]:
     response = account.call("DescribeInstanceStatus", Filters=list(filters), **params)
     return ids_of(response["InstanceStatuses"])
 
@@ -43,11 +43,11 @@ def test_a_healthy_instance_passes_all_checks(account: LaunchAccount) -> None:
 
 def test_only_running_instances_by_default(account: LaunchAccount) -> None:
     (instance,) = account.launch()
-    assert found(account) == []
-    assert found(account, IncludeAllInstances=True) == [instance]
+    assert status_ids(account) == []
+    assert status_ids(account, IncludeAllInstances=True) == [instance]
     response = account.call("DescribeInstanceStatus", IncludeAllInstances=True)
     assert response["InstanceStatuses"][0]["SystemStatus"] == {"Status": "not-applicable"}
-    assert found(
+    assert status_ids(
         account, ec2_filter("instance-state-name", "pending"), IncludeAllInstances=True
     ) == [instance]
 
@@ -65,30 +65,32 @@ def test_failing_checks_are_found_by_filter(
 ) -> None:
     healthy, sick = account.launch(count=2)
     account.wait(10)
-    assert found(account, ec2_filter(f"{name}.status", IMPAIRED)) == []
+    assert status_ids(account, ec2_filter(f"{name}.status", IMPAIRED)) == []
     account.cloud.services.interruptions.impair(sick, check)
     account.wait(60)
-    assert found(account, ec2_filter(f"{name}.status", IMPAIRED)) == [sick]
-    assert found(account, ec2_filter(f"{name}.status", "ok")) == [healthy]
+    assert status_ids(account, ec2_filter(f"{name}.status", IMPAIRED)) == [sick]
+    assert status_ids(account, ec2_filter(f"{name}.status", "ok")) == [healthy]
     (shown,) = account.call("DescribeInstanceStatus", InstanceIds=[sick])["InstanceStatuses"]
     (detail,) = shown[field]["Details"]
     assert (shown[field]["Status"], detail["Status"]) == (IMPAIRED, "failed")
     assert detail["ImpairedSince"].timestamp() == account.clock.now() - 60
     account.cloud.services.interruptions.clear_impairment(sick)
-    assert found(account, ec2_filter(f"{name}.status", IMPAIRED)) == []
+    assert status_ids(account, ec2_filter(f"{name}.status", IMPAIRED)) == []
 
 
 def test_scheduled_events_are_found_by_their_code(account: LaunchAccount) -> None:
-    plain, hits = account.launch(count=2)
+    plain, affected = account.launch(count=2)
     account.wait(10)
     starts = account.clock.now() + 3600
     account.cloud.services.interruptions.schedule_change(
-        hits, ScheduledEventCode.SYSTEM_REBOOT, starts=starts
+        affected, ScheduledEventCode.SYSTEM_REBOOT, starts=starts
     )
     codes = [each.value for each in ScheduledEventCode]
-    assert found(account, ec2_filter("event.code", *codes)) == [hits]
-    assert found(account, ec2_filter("event.code", "instance-stop")) == []
-    shown = account.call("DescribeInstanceStatus", InstanceIds=[plain, hits])["InstanceStatuses"]
+    assert status_ids(account, ec2_filter("event.code", *codes)) == [affected]
+    assert status_ids(account, ec2_filter("event.code", "instance-stop")) == []
+    shown = account.call("DescribeInstanceStatus", InstanceIds=[plain, affected])[
+        "InstanceStatuses"
+    ]
     assert [len(each["Events"]) for each in shown] == [0, 1]
     (event,) = shown[1]["Events"]
     assert (event["Code"], event["NotBefore"].timestamp()) == ("system-reboot", starts)
@@ -98,7 +100,7 @@ def test_zones_unknown_filters_and_pages(account: LaunchAccount) -> None:
     first = account.launch(count=6)
     (second,) = account.launch(zone=B)
     account.wait(10)
-    assert found(account, ec2_filter("availability-zone", B)) == [second]
+    assert status_ids(account, ec2_filter("availability-zone", B)) == [second]
     pages = account.pages("DescribeInstanceStatus", "InstanceStatuses", MaxResults=5)
     assert [ids_of(page) for page in pages] == [first[:5], [first[5], second]]
     refused = account.refused("DescribeInstanceStatus", Filters=[ec2_filter("mood", "bad")])
@@ -187,7 +189,7 @@ def test_a_spot_request_shows_why_its_instance_ended(taken: bool, code: str) -> 
 
 def test_an_unknown_spot_request_is_not_found() -> None:
     account = LaunchAccount()
-    found = account.refused(
+    error = account.refused(
         "DescribeSpotInstanceRequests", SpotInstanceRequestIds=["sir-0123456789"]
     )
-    assert found == ("InvalidSpotInstanceRequestID.NotFound", 400)
+    assert error == ("InvalidSpotInstanceRequestID.NotFound", 400)

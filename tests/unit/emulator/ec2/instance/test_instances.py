@@ -40,23 +40,23 @@ def test_an_instance_runs_ends_and_is_removed_after_an_hour() -> None:
     account = with_timings(
         boot=DelayDistribution(median=30.0), shutdown=DelayDistribution(median=10.0)
     )
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     seen = []
     for seconds in (0, 29, 1):
         account.wait(seconds)
-        seen.append(account.state(found))
+        seen.append(account.state(instance_id))
     assert seen == ["pending", "pending", "running"]
-    response = account.call("TerminateInstances", InstanceIds=[found])
+    response = account.call("TerminateInstances", InstanceIds=[instance_id])
     (entry,) = response["TerminatingInstances"]
     assert entry["CurrentState"] == {"Code": 32, "Name": "shutting-down"}
     assert entry["PreviousState"] == {"Code": 16, "Name": "running"}
-    assert account.state(found) == "shutting-down"
+    assert account.state(instance_id) == "shutting-down"
     account.wait(10)
-    assert account.state(found) == "terminated"
+    assert account.state(instance_id) == "terminated"
     account.wait(3599)
-    assert account.state(found) == "terminated"
+    assert account.state(instance_id) == "terminated"
     account.wait(1)
-    assert account.refused("DescribeInstances", InstanceIds=[found]) == (
+    assert account.refused("DescribeInstances", InstanceIds=[instance_id]) == (
         "InvalidInstanceID.NotFound",
         400,
     )
@@ -68,22 +68,22 @@ def test_an_instance_terminated_while_pending_never_runs() -> None:
     account = with_timings(
         boot=DelayDistribution(median=30.0), shutdown=DelayDistribution(median=60.0)
     )
-    (found,) = account.launch()
-    account.call("TerminateInstances", InstanceIds=[found])
+    (instance_id,) = account.launch()
+    account.call("TerminateInstances", InstanceIds=[instance_id])
     account.wait(31)
-    assert account.state(found) == "shutting-down"
-    response = account.call("TerminateInstances", InstanceIds=[found, found])
+    assert account.state(instance_id) == "shutting-down"
+    response = account.call("TerminateInstances", InstanceIds=[instance_id, instance_id])
     (entry,) = response["TerminatingInstances"]
     assert entry["PreviousState"]["Name"] == entry["CurrentState"]["Name"] == "shutting-down"
 
 
 def test_a_terminated_instance_has_no_network_interfaces(account: LaunchAccount) -> None:
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     subnet = {"SubnetIds": [account.subnets[A]]}
     (before,) = account.call("DescribeSubnets", **subnet)["Subnets"]
-    account.call("TerminateInstances", InstanceIds=[found])
+    account.call("TerminateInstances", InstanceIds=[instance_id])
     account.wait(60)
-    view = account.describe_instance(found)
+    view = account.describe_instance(instance_id)
     assert view["NetworkInterfaces"] == view["SecurityGroups"] == []
     assert not {"SubnetId", "VpcId", "PrivateIpAddress"} & view.keys()
     assert view["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
@@ -115,17 +115,17 @@ def test_a_configured_share_of_instances_never_joins() -> None:
 
 def test_a_new_instance_may_be_invisible_at_first() -> None:
     account = with_timings(visibility_delay=DelayDistribution(median=5.0))
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     missing = ("InvalidInstanceID.NotFound", 400)
-    assert account.refused("DescribeInstances", InstanceIds=[found]) == missing
-    assert account.refused("TerminateInstances", InstanceIds=[found]) == missing
+    assert account.refused("DescribeInstances", InstanceIds=[instance_id]) == missing
+    assert account.refused("TerminateInstances", InstanceIds=[instance_id]) == missing
     assert account.describe() == []
     account.wait(5)
-    assert ids_of(account.describe()) == [found]
-    assert account.state(found) == "running"
+    assert ids_of(account.describe()) == [instance_id]
+    assert account.state(instance_id) == "running"
 
 
-def scene() -> tuple[LaunchAccount, dict[str, str]]:
+def described_instances() -> tuple[LaunchAccount, dict[str, str]]:
     """One instance of each kind."""
     account = LaunchAccount(cloud_reservation(1, "m5.xlarge", B, instanceMatchCriteria="open"))
     teams = tag_specifications("instance", team="web", Name="first")
@@ -150,20 +150,26 @@ def scene() -> tuple[LaunchAccount, dict[str, str]]:
     ],
 )
 def test_attributes(account: LaunchAccount, attribute: str, field: str, expected: Any) -> None:
-    (found,) = account.launch()
-    response = account.call("DescribeInstanceAttribute", InstanceId=found, Attribute=attribute)
-    assert response == {"InstanceId": found, field: expected}
+    (instance_id,) = account.launch()
+    response = account.call(
+        "DescribeInstanceAttribute", InstanceId=instance_id, Attribute=attribute
+    )
+    assert response == {"InstanceId": instance_id, field: expected}
 
 
 def test_user_data_is_that_of_the_template(account: LaunchAccount) -> None:
-    (found,) = account.launch()
-    response = account.call("DescribeInstanceAttribute", InstanceId=found, Attribute="userData")
+    (instance_id,) = account.launch()
+    response = account.call(
+        "DescribeInstanceAttribute", InstanceId=instance_id, Attribute="userData"
+    )
     assert b64decode(response["UserData"]["Value"]) == b"#!/bin/bash"
     bare = account.template("bare", UserData="")
     (without,) = launched_ids(account.fleet(account.config(("m5.large", A), template=bare)))
     response = account.call("DescribeInstanceAttribute", InstanceId=without, Attribute="userData")
     assert response["UserData"] == {}
-    refused = account.refused("DescribeInstanceAttribute", InstanceId=found, Attribute="kernel")
+    refused = account.refused(
+        "DescribeInstanceAttribute", InstanceId=instance_id, Attribute="kernel"
+    )
     assert refused == ("InvalidParameterValue", 400)
 
 
@@ -189,7 +195,7 @@ def test_instances_with_several_interfaces_take_several_addresses(account: Launc
 
 
 def test_instances_continue_after_saving_and_loading() -> None:
-    account, names = scene()
+    account, names = described_instances()
     (late,) = account.launch(ClientToken="once")
     clock = ManualClock(account.clock.now())
     again = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
@@ -216,9 +222,9 @@ def test_listeners_are_called_for_every_state_change(account: LaunchAccount) -> 
     account.cloud.services.instances.add_listener(
         lambda instance, before: steps.append((before, instance.state))
     )
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     account.wait(10)
-    account.call("TerminateInstances", InstanceIds=[found])
+    account.call("TerminateInstances", InstanceIds=[instance_id])
     account.wait(10_000)
     account.describe()
     assert steps == [
@@ -231,15 +237,15 @@ def test_listeners_are_called_for_every_state_change(account: LaunchAccount) -> 
 
 
 def test_unknown_instance_ids_are_named_in_the_error(account: LaunchAccount) -> None:
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     deleted = ["i-0123456789abcdef0", "i-0123456789abcdef1"]
     for operation in ("DescribeInstances", "TerminateInstances"):
-        assert account.refused(operation, InstanceIds=[found, *deleted]) == (
+        assert account.refused(operation, InstanceIds=[instance_id, *deleted]) == (
             "InvalidInstanceID.NotFound",
             400,
         )
         assert account.refused(operation, InstanceIds=["i-x"])[0] == "InvalidInstanceID.Malformed"
-    assert account.state(found) == "pending"
+    assert account.state(instance_id) == "pending"
     assert account.refused("TerminateInstances", InstanceIds=[]) == ("MissingParameter", 400)
 
 
@@ -253,9 +259,9 @@ def test_a_repeated_id_is_returned_once_and_filters_apply(account: LaunchAccount
 
 
 def test_ids_and_max_results_exclude_each_other(account: LaunchAccount) -> None:
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     for operation in ("DescribeInstances", "DescribeInstanceStatus"):
-        refused = account.refused(operation, InstanceIds=[found], MaxResults=5)
+        refused = account.refused(operation, InstanceIds=[instance_id], MaxResults=5)
         assert refused == ("InvalidParameterCombination", 400)
 
 
@@ -267,7 +273,7 @@ def test_instances_are_grouped_by_launch(account: LaunchAccount) -> None:
     assert len({each["ReservationId"] for each in runs}) == 2
 
 
-def filter_scene() -> tuple[LaunchAccount, dict[str, str]]:
+def filtered_instances() -> tuple[LaunchAccount, dict[str, str]]:
     """One instance of each kind."""
     account = LaunchAccount(cloud_reservation(1, "m5.xlarge", B, instanceMatchCriteria="open"))
     teams = tag_specifications("instance", team="web", Name="first")
@@ -308,16 +314,16 @@ def filter_scene() -> tuple[LaunchAccount, dict[str, str]]:
     ],
 )
 def test_filters(filters: list[Any], expected: str | None) -> None:
-    account, names = filter_scene()
+    account, names = filtered_instances()
     requested = list(names) if expected is None else expected.split()
     assert ids_of(account.describe(Filters=filters)) == [names[each] for each in requested]
 
 
 def test_every_filter_matches_the_described_value(account: LaunchAccount) -> None:
-    (found,) = account.launch()
-    shown = account.describe_instance(found)
+    (instance_id,) = account.launch()
+    shown = account.describe_instance(instance_id)
     names = {
-        "instance-id": found,
+        "instance-id": instance_id,
         "image-id": account.image,
         "subnet-id": account.subnets[A],
         "vpc-id": account.cloud.account.vpc,
@@ -329,7 +335,7 @@ def test_every_filter_matches_the_described_value(account: LaunchAccount) -> Non
         "block-device-mapping.device-name": "/dev/xvda",
     }
     for name, value in names.items():
-        assert ids_of(account.describe(Filters=[ec2_filter(name, value)])) == [found], name
+        assert ids_of(account.describe(Filters=[ec2_filter(name, value)])) == [instance_id], name
         assert account.describe(Filters=[ec2_filter(name, f"{value}#")]) == [], name
 
 
@@ -367,18 +373,18 @@ def test_changes_between_pages_move_no_other_row(account: LaunchAccount) -> None
 
 
 def test_new_tags_are_visible_at_once(account: LaunchAccount) -> None:
-    (found,) = account.launch()
+    (instance_id,) = account.launch()
     assert account.describe(Filters=[ec2_filter("tag:Name", "node")]) == []
-    account.call("CreateTags", Resources=[found], Tags=[{"Key": "Name", "Value": "node"}])
-    assert ids_of(account.describe(Filters=[ec2_filter("tag:Name", "node")])) == [found]
-    assert tags_of(account.describe_instance(found))["Name"] == "node"
+    account.call("CreateTags", Resources=[instance_id], Tags=[{"Key": "Name", "Value": "node"}])
+    assert ids_of(account.describe(Filters=[ec2_filter("tag:Name", "node")])) == [instance_id]
+    assert tags_of(account.describe_instance(instance_id))["Name"] == "node"
 
 
 def test_changing_a_response_does_not_change_the_account(account: LaunchAccount) -> None:
-    (found,) = account.launch()
-    view = account.describe_instance(found)
-    before = account.describe_instance(found)
+    (instance_id,) = account.launch()
+    view = account.describe_instance(instance_id)
+    before = account.describe_instance(instance_id)
     for each in view.values():
         if isinstance(each, dict | list):
             each.clear()
-    assert account.describe_instance(found) == before
+    assert account.describe_instance(instance_id) == before

@@ -73,15 +73,15 @@ class InterruptionSetup:
 
 
 @pytest.fixture
-def scene() -> InterruptionSetup:
+def harness() -> InterruptionSetup:
     created = InterruptionSetup()
     created.instances.add("i-1")
     return created
 
 
-def test_every_event_has_region_account_and_time(scene: InterruptionSetup) -> None:
-    scene.interruptions.recommend_rebalance("i-1")
-    (body,) = scene.messages()
+def test_every_event_has_region_account_and_time(harness: InterruptionSetup) -> None:
+    harness.interruptions.recommend_rebalance("i-1")
+    (body,) = harness.messages()
     assert body["version"] == "0"
     assert body["account"] == "111122223333"
     assert body["region"] == "us-east-1"
@@ -94,35 +94,35 @@ def test_every_event_has_region_account_and_time(scene: InterruptionSetup) -> No
 
 
 def test_a_spot_interruption_warning_comes_two_minutes_before_termination(
-    scene: InterruptionSetup,
+    harness: InterruptionSetup,
 ) -> None:
-    scene.interruptions.interrupt_spot("i-1")
-    (body,) = scene.messages()
+    harness.interruptions.interrupt_spot("i-1")
+    (body,) = harness.messages()
     assert (body["source"], body["detail-type"]) == (
         "aws.ec2",
         "EC2 Spot Instance Interruption Warning",
     )
     assert body["detail"] == {"instance-id": "i-1", "instance-action": "terminate"}
     assert body["resources"] == ["arn:aws:ec2:us-east-1a:instance/i-1"]
-    scene.later(119)
-    assert scene.instances.ended == []
-    scene.later(60)
-    assert scene.instances.ended == [(120, "i-1", "Server.SpotInstanceTermination")]
+    harness.later(119)
+    assert harness.instances.ended == []
+    harness.later(60)
+    assert harness.instances.ended == [(120, "i-1", "Server.SpotInstanceTermination")]
 
 
-def test_a_rebalance_recommendation_terminates_nothing(scene: InterruptionSetup) -> None:
-    scene.interruptions.recommend_rebalance("i-1")
-    (body,) = scene.messages()
+def test_a_rebalance_recommendation_terminates_nothing(harness: InterruptionSetup) -> None:
+    harness.interruptions.recommend_rebalance("i-1")
+    (body,) = harness.messages()
     assert body["detail-type"] == "EC2 Instance Rebalance Recommendation"
     assert body["detail"] == {"instance-id": "i-1"}
-    scene.later(10_000)
-    assert scene.instances.ended == []
+    harness.later(10_000)
+    assert harness.instances.ended == []
 
 
-def test_interruptible_capacity_has_its_own_warning(scene: InterruptionSetup) -> None:
-    scene.instances.add("i-2", "capacity-block")
-    scene.interruptions.interrupt_reserved("i-2", notice_seconds=600)
-    (body,) = scene.messages()
+def test_interruptible_capacity_has_its_own_warning(harness: InterruptionSetup) -> None:
+    harness.instances.add("i-2", "capacity-block")
+    harness.interruptions.interrupt_reserved("i-2", notice_seconds=600)
+    (body,) = harness.messages()
     assert body["detail-type"] == "EC2 Capacity Reservation Instance Interruption Warning"
     assert body["detail"] == {
         "instance-id": "i-2",
@@ -131,35 +131,35 @@ def test_interruptible_capacity_has_its_own_warning(scene: InterruptionSetup) ->
         "availability-zone-id": "use1-az6",
         "instance-lifecycle": "capacity-block",
     }
-    scene.later(600)
-    assert [each[:2] for each in scene.instances.ended] == [(600, "i-2")]
+    harness.later(600)
+    assert [each[:2] for each in harness.instances.ended] == [(600, "i-2")]
 
 
 @pytest.mark.parametrize("code", list(ScheduledEventCode))
 def test_a_scheduled_change_is_announced_described_and_carried_out(
-    scene: InterruptionSetup, code: ScheduledEventCode
+    harness: InterruptionSetup, code: ScheduledEventCode
 ) -> None:
-    event = scene.interruptions.schedule_change("i-1", code, starts=EPOCH + 3600, duration=60)
-    (body,) = scene.messages()
+    event = harness.interruptions.schedule_change("i-1", code, starts=EPOCH + 3600, duration=60)
+    (body,) = harness.messages()
     assert (body["source"], body["detail-type"]) == ("aws.health", "AWS Health Event")
     detail = body["detail"]
     assert (detail["service"], detail["eventTypeCategory"]) == ("EC2", "scheduledChange")
     assert [each["entityValue"] for each in detail["affectedEntities"]] == ["i-1"]
     assert detail["startTime"] == "Thu, 01 Jan 2026 01:00:00 GMT"
-    assert scene.interruptions.state.events == {"i-1": [event]}
+    assert harness.interruptions.state.events == {"i-1": [event]}
     assert (event.not_before, event.not_after) == (EPOCH + 3600, EPOCH + 3660)
-    scene.later(3600)
-    assert [each[:2] for each in scene.instances.ended] == [(3600, "i-1")] * code.terminates
+    harness.later(3600)
+    assert [each[:2] for each in harness.instances.ended] == [(3600, "i-1")] * code.terminates
 
 
-def test_each_state_change_is_sent_once(scene: InterruptionSetup) -> None:
-    fake_instance = scene.instances.add("i-2", "on-demand")
+def test_each_state_change_is_sent_once(harness: InterruptionSetup) -> None:
+    fake_instance = harness.instances.add("i-2", "on-demand")
     seen = ""
     for state in ("pending", "running", "shutting-down", "terminated", "gone"):
         fake_instance.state = state
-        scene.interruptions.on_state_change(fake_instance, seen)
+        harness.interruptions.on_state_change(fake_instance, seen)
         seen = state
-    found = scene.messages()
+    found = harness.messages()
     assert {each["detail-type"] for each in found} == {"EC2 Instance State-change Notification"}
     assert [each["detail"] for each in found] == [
         {"instance-id": "i-2", "state": state}
@@ -167,54 +167,56 @@ def test_each_state_change_is_sent_once(scene: InterruptionSetup) -> None:
     ]
 
 
-def test_a_failing_check_keeps_its_first_time_until_it_recovers(scene: InterruptionSetup) -> None:
-    scene.interruptions.impair("i-1", StatusCheck.SYSTEM)
-    scene.later(60)
-    scene.interruptions.impair("i-1", StatusCheck.SYSTEM)
-    scene.interruptions.impair("i-1", StatusCheck.INSTANCE)
-    state = scene.interruptions.state
+def test_a_failing_check_keeps_its_first_time_until_it_recovers(harness: InterruptionSetup) -> None:
+    harness.interruptions.impair("i-1", StatusCheck.SYSTEM)
+    harness.later(60)
+    harness.interruptions.impair("i-1", StatusCheck.SYSTEM)
+    harness.interruptions.impair("i-1", StatusCheck.INSTANCE)
+    state = harness.interruptions.state
     assert state.impaired == {"i-1": {StatusCheck.SYSTEM: EPOCH, StatusCheck.INSTANCE: EPOCH + 60}}
     stored = msgspec.json.decode(msgspec.json.encode(state), type=InterruptionState)
     assert stored == state
-    scene.interruptions.clear_impairment("i-1")
+    harness.interruptions.clear_impairment("i-1")
     assert state.impaired == {}
 
 
-def test_a_terminated_instance_has_no_scheduled_events(scene: InterruptionSetup) -> None:
-    scene.interruptions.schedule_change("i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10)
-    scene.interruptions.impair("i-1", StatusCheck.EBS)
-    fake_instance = scene.instances.known["i-1"]
+def test_a_terminated_instance_has_no_scheduled_events(harness: InterruptionSetup) -> None:
+    harness.interruptions.schedule_change(
+        "i-1", ScheduledEventCode.SYSTEM_REBOOT, starts=EPOCH + 10
+    )
+    harness.interruptions.impair("i-1", StatusCheck.EBS)
+    fake_instance = harness.instances.known["i-1"]
     fake_instance.state = "terminated"
-    scene.interruptions.on_state_change(fake_instance, "shutting-down")
-    assert scene.interruptions.state == InterruptionState()
+    harness.interruptions.on_state_change(fake_instance, "shutting-down")
+    assert harness.interruptions.state == InterruptionState()
 
 
-def test_interruptions_work_without_a_queue(scene: InterruptionSetup) -> None:
-    scene.sqs.operations()["DeleteQueue"]({"QueueUrl": scene.url})
-    scene.interruptions.interrupt_spot("i-1")
-    scene.later(120)
-    assert len(scene.instances.ended) == 1
+def test_interruptions_work_without_a_queue(harness: InterruptionSetup) -> None:
+    harness.sqs.operations()["DeleteQueue"]({"QueueUrl": harness.url})
+    harness.interruptions.interrupt_spot("i-1")
+    harness.later(120)
+    assert len(harness.instances.ended) == 1
 
 
-def test_an_unknown_instance_cannot_be_interrupted(scene: InterruptionSetup) -> None:
-    for act in (scene.interruptions.interrupt_spot, scene.interruptions.recommend_rebalance):
+def test_an_unknown_instance_cannot_be_interrupted(harness: InterruptionSetup) -> None:
+    for act in (harness.interruptions.interrupt_spot, harness.interruptions.recommend_rebalance):
         with pytest.raises(InvalidInputError, match="i-9"):
             act("i-9")
 
 
-def launch_many(scene: InterruptionSetup, count: int, lifecycle: str) -> None:
+def launch_many(harness: InterruptionSetup, count: int, lifecycle: str) -> None:
     for number in range(count):
-        fake_instance = scene.instances.add(f"i-{lifecycle}-{number}", lifecycle)
-        scene.interruptions.on_state_change(fake_instance, "")
+        fake_instance = harness.instances.add(f"i-{lifecycle}-{number}", lifecycle)
+        harness.interruptions.on_state_change(fake_instance, "")
 
 
 def test_spot_instances_are_reclaimed_at_the_configured_rate() -> None:
-    scene = InterruptionSetup(seed=3)
-    scene.interruptions.state.monthly_spot_interruption_rate = 0.2
-    launch_many(scene, 1000, "spot")
-    launch_many(scene, 1000, "on-demand")
-    scene.later(30 * 86_400)
-    ended = [name for _, name, _ in scene.instances.ended]
+    harness = InterruptionSetup(seed=3)
+    harness.interruptions.state.monthly_spot_interruption_rate = 0.2
+    launch_many(harness, 1000, "spot")
+    launch_many(harness, 1000, "on-demand")
+    harness.later(30 * 86_400)
+    ended = [name for _, name, _ in harness.instances.ended]
     assert 130 < len(ended) < 240  # 1 - exp(-0.2) is 18 %
     assert all(name.startswith("i-spot") for name in ended)
     again = InterruptionSetup(seed=3)
@@ -222,14 +224,14 @@ def test_spot_instances_are_reclaimed_at_the_configured_rate() -> None:
     launch_many(again, 1000, "spot")
     launch_many(again, 1000, "on-demand")
     again.later(30 * 86_400)
-    assert again.instances.ended == scene.instances.ended
+    assert again.instances.ended == harness.instances.ended
 
 
 def test_no_instance_is_reclaimed_by_default() -> None:
-    scene = InterruptionSetup()
-    launch_many(scene, 1000, "spot")
-    scene.later(365 * 86_400)
-    assert scene.instances.ended == []
+    harness = InterruptionSetup()
+    launch_many(harness, 1000, "spot")
+    harness.later(365 * 86_400)
+    assert harness.instances.ended == []
 
 
 HOUR, WARNED = 3600.0, 2400.0
@@ -255,7 +257,7 @@ def events(account: LaunchAccount) -> list[Any]:
             found.append(json.loads(each["Body"]))
 
 
-def event_kinds(account: LaunchAccount) -> list[tuple[str, str]]:
+def received_events(account: LaunchAccount) -> list[tuple[str, str]]:
     """Event type and instance id; of a state change the state."""
     return [
         (each["detail-type"], each["detail"].get("state") or each["detail"].get("instance-id", ""))
@@ -267,23 +269,23 @@ def interrupt(account: LaunchAccount, instance: str, kind: str, **more: Any) -> 
     account.cloud.change({"interruptions": [{"instance": instance, "kind": kind, **more}]})
 
 
-def running(account: LaunchAccount, *capacity_pool: str, capacity_type: str = "spot") -> str:
+def launch_running(account: LaunchAccount, *capacity_pool: str, capacity_type: str = "spot") -> str:
     """A running instance, with the messages of its launch deleted."""
     (instance_id,) = account.launch(*capacity_pool, capacity_type=capacity_type)
     account.wait(2)
-    assert event_kinds(account) == [(STATE, "pending"), (STATE, "running")]
+    assert received_events(account) == [(STATE, "pending"), (STATE, "running")]
     return instance_id
 
 
 def test_a_spot_instance_is_terminated_two_minutes_after_the_warning() -> None:
     account = LaunchAccount()
-    instance_id, other = running(account), running(account)
+    instance_id, other = launch_running(account), launch_running(account)
     interrupt(account, instance_id, "spot")
     (warning,) = events(account)
     assert (warning["detail-type"], warning["detail"]["instance-id"]) == (SPOT, instance_id)
     assert warning["time"] == iso_timestamp(account.clock.now()).replace(".000", "")
     account.wait(119)
-    assert (account.state(instance_id), event_kinds(account)) == ("running", [])
+    assert (account.state(instance_id), received_events(account)) == ("running", [])
     account.wait(1)
     assert account.state(instance_id) == "shutting-down"
     assert (
@@ -292,7 +294,7 @@ def test_a_spot_instance_is_terminated_two_minutes_after_the_warning() -> None:
     )
     account.wait(1)
     assert (account.state(instance_id), account.state(other)) == ("terminated", "running")
-    assert event_kinds(account) == [(STATE, "shutting-down"), (STATE, "terminated")]
+    assert received_events(account) == [(STATE, "shutting-down"), (STATE, "terminated")]
 
 
 def test_an_interrupted_instance_releases_its_capacity() -> None:
@@ -300,7 +302,7 @@ def test_an_interrupted_instance_releases_its_capacity() -> None:
     account.cloud.change(
         {"stock": [{"instanceType": "m5.large", "capacityType": "spot", "free": 1}]}
     )
-    instance_id = running(account)
+    instance_id = launch_running(account)
     capacity_market = account.cloud.services.capacity_market
     assert capacity_market.free("m5.large", A, "spot") == 0
     interrupt(account, instance_id, "spot", seconds=10)
@@ -311,7 +313,7 @@ def test_an_interrupted_instance_releases_its_capacity() -> None:
 
 def test_an_instance_terminated_after_the_warning_is_not_terminated_twice() -> None:
     account = LaunchAccount()
-    instance_id = running(account)
+    instance_id = launch_running(account)
     interrupt(account, instance_id, "spot")
     account.call("TerminateInstances", InstanceIds=[instance_id])
     account.wait(200)
@@ -319,17 +321,17 @@ def test_an_instance_terminated_after_the_warning_is_not_terminated_twice() -> N
         account.describe_instance(instance_id)["StateReason"]["Code"]
         == "Client.UserInitiatedShutdown"
     )
-    assert [kind for kind, _ in event_kinds(account)] == [SPOT, STATE, STATE]
+    assert [kind for kind, _ in received_events(account)] == [SPOT, STATE, STATE]
 
 
 def test_a_scheduled_termination_survives_saving_and_loading() -> None:
     account = LaunchAccount()
-    instance_id = running(account)
+    instance_id = launch_running(account)
     interrupt(account, instance_id, "spot")
     account.cloud = EmulatedAwsAccount.load(account.cloud.save(), clock=account.clock)
     account.wait(122)
     assert account.state(instance_id) == "terminated"
-    assert [kind for kind, _ in event_kinds(account)] == [SPOT, STATE, STATE]
+    assert [kind for kind, _ in received_events(account)] == [SPOT, STATE, STATE]
 
 
 def statuses(account: LaunchAccount, code: str) -> list[Any]:
@@ -348,7 +350,7 @@ def statuses(account: LaunchAccount, code: str) -> list[Any]:
 )
 def test_a_scheduled_event_is_sent_described_and_carried_out(code: str, after: str) -> None:
     account = LaunchAccount()
-    instance_id = running(account, capacity_type="on-demand")
+    instance_id = launch_running(account, capacity_type="on-demand")
     starts = account.clock.now() + HOUR
     interrupt(account, instance_id, code, seconds=HOUR)
     (health,) = events(account)
@@ -364,7 +366,7 @@ def test_a_scheduled_event_is_sent_described_and_carried_out(code: str, after: s
     assert bool(statuses(account, code)) is (after == "running")
 
 
-def block() -> LaunchAccount:
+def capacity_block_account() -> LaunchAccount:
     """A capacity block of two instances, which ends in five hours."""
     window = {"startTime": iso_timestamp(EPOCH), "endTime": iso_timestamp(EPOCH + 5 * HOUR)}
     account = LaunchAccount(
@@ -379,7 +381,7 @@ def block() -> LaunchAccount:
 
 
 def test_the_end_of_a_capacity_block_is_announced_and_its_instances_end_before() -> None:
-    account = block()
+    account = capacity_block_account()
     config = account.config(BLOCK, template="block")
     first, second = launched_ids(account.fleet(config, capacity_type="capacity-block", count=2))
     account.wait(2)
@@ -412,7 +414,7 @@ def test_the_end_of_a_capacity_block_is_announced_and_its_instances_end_before()
 
 
 def test_the_end_of_an_empty_block_is_announced_and_that_of_a_reservation_is_not() -> None:
-    account = block()
+    account = capacity_block_account()
     ends = {"endTime": iso_timestamp(EPOCH + 5 * HOUR)}
     entry = cloud_reservation(2, "m5.large", A, **ends)
     account.cloud.services.reservations.seed([entry])
@@ -425,7 +427,7 @@ def test_the_end_of_an_empty_block_is_announced_and_that_of_a_reservation_is_not
 
 
 def test_an_extended_block_is_announced_before_its_new_end() -> None:
-    account = block()
+    account = capacity_block_account()
     longer = {
         "id": "cr-00000001",
         "instanceType": BLOCK[0],

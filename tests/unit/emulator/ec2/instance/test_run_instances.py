@@ -50,7 +50,7 @@ def run(account: LaunchAccount, **more: Any) -> Response:
     return account.call("RunInstances", **request(account, **more))
 
 
-def service(account: LaunchAccount, **more: Any) -> Response:
+def run_one(account: LaunchAccount, **more: Any) -> Response:
     (instance,) = run(account, **more)["Instances"]
     return dict(instance)
 
@@ -95,7 +95,7 @@ def test_the_request_overrides_its_template(account: LaunchAccount) -> None:
 
 def test_run_instances_can_target_a_reservation(account: LaunchAccount) -> None:
     specification = {"CapacityReservationSpecification": TARGET}
-    instance = service(account, **specification)
+    instance = run_one(account, **specification)
     assert instance["CapacityReservationId"] == "cr-00000001"
     assert account.free("cr-00000001") == 1
     refused = account.refused(
@@ -112,7 +112,7 @@ def test_run_instances_can_target_a_reservation(account: LaunchAccount) -> None:
 
 def test_run_instances_uses_open_reservations() -> None:
     account = LaunchAccount(cloud_reservation(1, **OPEN_RESERVATION))
-    assert service(account)["CapacityReservationId"] == "cr-00000001"
+    assert run_one(account)["CapacityReservationId"] == "cr-00000001"
 
 
 def test_run_instances_launches_between_min_and_max_count() -> None:
@@ -132,7 +132,7 @@ def test_run_instances_launches_between_min_and_max_count() -> None:
 def test_spot() -> None:
     account = LaunchAccount(prices=[spot_price(0.05, "m5.large", A)])
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.06"}}
-    instance = service(account, InstanceMarketOptions=options)
+    instance = run_one(account, InstanceMarketOptions=options)
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"]
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.04"}}
@@ -197,8 +197,8 @@ def test_a_missing_instance_profile_has_the_error_of_ec2(account: LaunchAccount)
     )
     assert refused == ("DryRunOperation", 412)
     assert account.describe() == []
-    arn = service(account, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
-    assert service(account, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
+    arn = run_one(account, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
+    assert run_one(account, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
 
 
 def test_a_security_group_of_another_vpc_is_not_found(account: LaunchAccount) -> None:
@@ -212,21 +212,21 @@ def test_a_security_group_of_another_vpc_is_not_found(account: LaunchAccount) ->
 
 
 def test_security_groups_can_be_given_by_name(account: LaunchAccount) -> None:
-    instance = service(account, SecurityGroups=["wain-nodes"])
+    instance = run_one(account, SecurityGroups=["wain-nodes"])
     assert [each["GroupId"] for each in instance["SecurityGroups"]] == [account.group]
 
 
 def test_block_devices_of_the_image_can_be_changed_and_removed(account: LaunchAccount) -> None:
     added = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 5}}
     changed = {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": False}}
-    instance = service(account, BlockDeviceMappings=[changed, added])
+    instance = run_one(account, BlockDeviceMappings=[changed, added])
     disks = {
         each["DeviceName"]: each["Ebs"]["DeleteOnTermination"]
         for each in instance["BlockDeviceMappings"]
     }
     assert disks == {"/dev/xvda": False, "/dev/sdf": True}
     assert len({each["Ebs"]["VolumeId"] for each in instance["BlockDeviceMappings"]}) == 2
-    without = service(account, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
+    without = run_one(account, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
     assert without["BlockDeviceMappings"] == []
 
 
@@ -235,12 +235,12 @@ SPOT_LIMIT = "MaxSpotInstanceCountExceeded"
 MANY = (("m5.large", A), ("m5.large", B))  # two vCPUs each
 
 
-def limited(**limits: dict[str, int]) -> LaunchAccount:
+def account_with_quota(**limits: dict[str, int]) -> LaunchAccount:
     return LaunchAccount(settings=EmulatorSettings(quota=QuotaLimits(**limits)))  # type: ignore[arg-type]
 
 
 def test_launches_beyond_the_quota_fail_in_every_capacity_pool() -> None:
-    account = limited(onDemand={"standard": 5})
+    account = account_with_quota(onDemand={"standard": 5})
     response = account.fleet(account.config(*MANY), count=4)
     assert [count for *_, count in launched_capacity_pools(response)] == [2]
     assert {code for *_, code in launch_errors(response)} == {LIMIT}
@@ -249,7 +249,7 @@ def test_launches_beyond_the_quota_fail_in_every_capacity_pool() -> None:
 
 
 def test_spot_has_its_own_quota_and_error_code() -> None:
-    account = limited(spot={"standard": 2}, onDemand={"standard": 2})
+    account = account_with_quota(spot={"standard": 2}, onDemand={"standard": 2})
     response = account.fleet(account.config(*MANY), count=2, capacity_type="spot")
     assert (len(launched_ids(response)), launch_error_codes(response)) == (1, {SPOT_LIMIT})
     account.launch()
@@ -257,14 +257,14 @@ def test_spot_has_its_own_quota_and_error_code() -> None:
 
 
 def test_quota_groups_are_counted_separately() -> None:
-    account = limited(onDemand={"p": 0})
+    account = account_with_quota(onDemand={"p": 0})
     account.launch("m5.xlarge")
     assert launch_error_codes(account.fleet(account.config(("p5.48xlarge", A)))) == {LIMIT}
 
 
 @pytest.mark.parametrize("capacity_type", ["on-demand", "spot"])
 def test_terminated_instances_do_not_count_against_the_quota(capacity_type: str) -> None:
-    account = limited(onDemand={"standard": 2}, spot={"standard": 2})
+    account = account_with_quota(onDemand={"standard": 2}, spot={"standard": 2})
     (first,) = account.launch(capacity_type=capacity_type)
     assert launch_error_codes(account.fleet(account.config(*MANY), capacity_type=capacity_type))
     account.call("TerminateInstances", InstanceIds=[first])
@@ -296,7 +296,7 @@ def test_there_is_no_quota_by_default() -> None:
 
 
 def test_quotas_are_recounted_after_loading() -> None:
-    account = limited(onDemand={"standard": 4})
+    account = account_with_quota(onDemand={"standard": 4})
     account.launch()
     saved = account.cloud.save()
     again = type(account.cloud).load(saved, clock=account.clock)

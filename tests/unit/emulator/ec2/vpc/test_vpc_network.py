@@ -15,36 +15,38 @@ def account() -> CheckedAccount:
     return CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.large"]))
 
 
-def tagged(kind: str, **tags: str) -> list[dict[str, Any]]:
+def tag_specifications(kind: str, **tags: str) -> list[dict[str, Any]]:
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     return [{"ResourceType": kind, "Tags": pairs}]
 
 
-def vpc(account: CheckedAccount, block: str = "10.0.0.0/16") -> str:
+def create_vpc(account: CheckedAccount, block: str = "10.0.0.0/16") -> str:
     created = account.call(
-        "CreateVpc", CidrBlock=block, TagSpecifications=tagged("vpc", team="web")
+        "CreateVpc", CidrBlock=block, TagSpecifications=tag_specifications("vpc", team="web")
     )
     return str(created["Vpc"]["VpcId"])
 
 
-def subnet(account: CheckedAccount, vpc_id: str, block: str, **params: Any) -> dict[str, Any]:
+def create_subnet(
+    account: CheckedAccount, vpc_id: str, block: str, **params: Any
+) -> dict[str, Any]:
     created: dict[str, Any] = account.call("CreateSubnet", VpcId=vpc_id, CidrBlock=block, **params)
     return dict(created["Subnet"])
 
 
-def found(
+def described_ids(
     account: CheckedAccount, operation: str, key: str, member: str, **params: Any
 ) -> list[str]:
     return [row[member] for row in account.call(operation, **params)[key]]
 
 
 def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
-    created = vpc(account)
+    created = create_vpc(account)
     (row,) = account.call("DescribeVpcs", VpcIds=[created])["Vpcs"]
     assert (row["CidrBlock"], row["IsDefault"]) == ("10.0.0.0/16", False)
     assert row["Tags"] == [{"Key": "team", "Value": "web"}]
     filters = [{"Name": "vpc-id", "Values": [created]}]
-    groups = found(
+    groups = described_ids(
         account, "DescribeSecurityGroups", "SecurityGroups", "GroupName", Filters=filters
     )
     assert groups == ["default"]
@@ -56,7 +58,7 @@ def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
 def test_a_subnet_has_all_addresses_but_five(
     account: CheckedAccount, block: str, free: int
 ) -> None:
-    created = subnet(account, vpc(account), block, AvailabilityZone="us-west-2b")
+    created = create_subnet(account, create_vpc(account), block, AvailabilityZone="us-west-2b")
     assert created["AvailableIpAddressCount"] == free
     assert (created["AvailabilityZone"], created["AvailabilityZoneId"]) == (
         "us-west-2b",
@@ -65,10 +67,10 @@ def test_a_subnet_has_all_addresses_but_five(
 
 
 def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
-    created = vpc(account)
-    by_id = subnet(account, created, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
+    created = create_vpc(account)
+    by_id = create_subnet(account, created, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
     assert by_id["AvailabilityZone"] == "us-west-2c"
-    assert subnet(account, created, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
+    assert create_subnet(account, created, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
         ({"CidrBlock": "10.0.2.0/24", "AvailabilityZoneId": "use1-az1"}, "InvalidParameterValue"),
         ({"CidrBlock": "10.0.2.0/24", "VpcId": "vpc-1"}, "InvalidVpcID.NotFound"),
         (
-            {"CidrBlock": "10.0.2.0/24", "TagSpecifications": tagged("vpc", a="b")},
+            {"CidrBlock": "10.0.2.0/24", "TagSpecifications": tag_specifications("vpc", a="b")},
             "InvalidParameterValue",
         ),
     ],
@@ -91,8 +93,8 @@ def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
 def test_invalid_subnets_are_rejected(
     account: CheckedAccount, params: dict[str, Any], code: str
 ) -> None:
-    created = vpc(account)
-    subnet(account, created, "10.0.0.0/24")
+    created = create_vpc(account)
+    create_subnet(account, created, "10.0.0.0/24")
     assert account.refused("CreateSubnet", **{"VpcId": created, **params}) == (code, 400)
 
 
@@ -102,21 +104,26 @@ def test_invalid_vpcs_are_rejected(account: CheckedAccount, block: str) -> None:
 
 
 def subnets(account: CheckedAccount, **params: Any) -> list[str]:
-    return found(account, "DescribeSubnets", "Subnets", "SubnetId", **params)
+    return described_ids(account, "DescribeSubnets", "Subnets", "SubnetId", **params)
 
 
 def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> None:
-    created = vpc(account)
-    web = subnet(account, created, "10.0.0.0/24", TagSpecifications=tagged("subnet", team="web"))
-    other = subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
-    service, two = web["SubnetId"], other["SubnetId"]
+    created = create_vpc(account)
+    web = create_subnet(
+        account,
+        created,
+        "10.0.0.0/24",
+        TagSpecifications=tag_specifications("subnet", team="web"),
+    )
+    other = create_subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
+    single, two = web["SubnetId"], other["SubnetId"]
     cases: list[tuple[str, str, list[str]]] = [
-        ("tag:team", "w*", [service]),
-        ("tag-key", "team", [service]),
+        ("tag:team", "w*", [single]),
+        ("tag-key", "team", [single]),
         ("subnet-id", two, [two]),
-        ("vpc-id", created, [service, two]),
+        ("vpc-id", created, [single, two]),
         ("cidr-block", "10.0.1.0/24", [two]),
-        ("available-ip-address-count", "251", [service, two]),
+        ("available-ip-address-count", "251", [single, two]),
     ]
     for name, value, expected in cases:
         assert subnets(account, Filters=[{"Name": name, "Values": [value]}]) == expected
@@ -125,24 +132,24 @@ def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> Non
         {"Name": "availability-zone", "Values": ["*b"]},
     ]
     assert subnets(account, Filters=both) == [two]
-    assert subnets(account, SubnetIds=[two, service, two]) == [service, two]
-    assert account.refused("DescribeSubnets", SubnetIds=[service, "subnet-1"]) == (
+    assert subnets(account, SubnetIds=[two, single, two]) == [single, two]
+    assert account.refused("DescribeSubnets", SubnetIds=[single, "subnet-1"]) == (
         "InvalidSubnetID.NotFound",
         400,
     )
 
 
 def test_subnets_are_paginated(account: CheckedAccount) -> None:
-    created = vpc(account)
+    created = create_vpc(account)
     for number in range(12):
-        subnet(account, created, f"10.0.{number}.0/24")
+        create_subnet(account, created, f"10.0.{number}.0/24")
     filters = [{"Name": "vpc-id", "Values": [created]}]
     pages = account.pages("DescribeSubnets", "Subnets", Filters=filters, MaxResults=5)
     assert [len(page) for page in pages] == [5, 5, 2]
 
 
 def test_available_addresses_follow_use_and_run_out(account: CheckedAccount) -> None:
-    identity = subnet(account, vpc(account), "10.0.0.0/28")["SubnetId"]
+    identity = create_subnet(account, create_vpc(account), "10.0.0.0/28")["SubnetId"]
     network = account.cloud.services.network
 
     def free() -> int:
@@ -164,8 +171,8 @@ def test_available_addresses_follow_use_and_run_out(account: CheckedAccount) -> 
 
 
 def test_resources_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
-    created = vpc(account)
-    identity = subnet(account, created, "10.0.0.0/28")["SubnetId"]
+    created = create_vpc(account)
+    identity = create_subnet(account, created, "10.0.0.0/28")["SubnetId"]
     account.cloud.services.network.take_addresses(identity)
     assert account.refused("DeleteSubnet", SubnetId=identity) == ("DependencyViolation", 400)
     account.cloud.services.network.release_addresses(identity)
@@ -176,8 +183,8 @@ def test_resources_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
 
 
 def test_groups_are_created_described_and_deleted(account: CheckedAccount) -> None:
-    created = vpc(account)
-    specified = tagged("security-group", team="web")
+    created = create_vpc(account)
+    specified = tag_specifications("security-group", team="web")
     response = account.call(
         "CreateSecurityGroup",
         GroupName="nodes",
@@ -220,10 +227,10 @@ def test_invalid_security_groups_are_rejected(
 
 def test_the_vpc_of_a_new_account_is_the_default(account: CheckedAccount) -> None:
     network = account.cloud.services.network
-    assert network.default_subnet("us-west-2b").zone == "us-west-2b"
-    assert network.default_subnet().zone == "us-west-2a"
-    assert expect_error(lambda: network.default_subnet("mars-1a"))[0] == "MissingInput"
-    vpc_id = network.default_subnet().vpc_id
+    default = {"Name": "default-for-az", "Values": ["true"]}
+    subnets = account.call("DescribeSubnets", Filters=[default])["Subnets"]
+    assert {each["AvailabilityZone"] for each in subnets} >= {"us-west-2a", "us-west-2b"}
+    (vpc_id,) = {each["VpcId"] for each in subnets}
     assert network.default_group(vpc_id).name == "default"
     group = account.call("CreateSecurityGroup", GroupName="more", Description="d")["GroupId"]
     assert network.group(group).vpc_id == vpc_id
@@ -266,14 +273,14 @@ NOBODY: dict[str, Any] = {name: [] for name in PEERS}
 
 @pytest.fixture
 def group(account: CheckedAccount) -> str:
-    return created(account, "mine")
+    return create_group(account, "mine")
 
 
-def created(account: CheckedAccount, name: str) -> str:
+def create_group(account: CheckedAccount, name: str) -> str:
     return str(account.call("CreateSecurityGroup", GroupName=name, Description="x")["GroupId"])
 
 
-def shown(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
+def group_permissions(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
     """Ingress and egress permissions."""
     (row,) = account.call("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
     permissions = row["IpPermissions"], row["IpPermissionsEgress"]
@@ -281,7 +288,7 @@ def shown(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
     return permissions
 
 
-def listed(account: CheckedAccount, **filters: str) -> list[Any]:
+def described_rules(account: CheckedAccount, **filters: str) -> list[Any]:
     request = [{"Name": name.replace("_", "-"), "Values": [each]} for name, each in filters.items()]
     return list(account.call("DescribeSecurityGroupRules", Filters=request)["SecurityGroupRules"])
 
@@ -294,8 +301,8 @@ ANYWHERE = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 
 def test_a_new_group_allows_all_egress(account: CheckedAccount, group: str) -> None:
-    assert shown(account, group) == ([], [NOBODY | ANYWHERE])
-    (rule,) = listed(account, group_id=group)
+    assert group_permissions(account, group) == ([], [NOBODY | ANYWHERE])
+    (rule,) = described_rules(account, group_id=group)
     assert (rule["IsEgress"], rule["CidrIpv4"], rule["FromPort"]) == (True, "0.0.0.0/0", -1)
 
 
@@ -329,7 +336,7 @@ def test_added_rules_are_described(account: CheckedAccount, group: str) -> None:
         "Description": "from home",
         "Tags": [{"Key": "team", "Value": "web"}],
     }
-    inside, _ = shown(account, group)
+    inside, _ = group_permissions(account, group)
     assert inside == [{**NOBODY, **SSH, "Ipv6Ranges": [{"CidrIpv6": "fd00::/8"}]}]
     tagged = account.call(
         "DescribeSecurityGroupRules", Filters=[{"Name": "tag:team", "Values": ["web"]}]
@@ -341,30 +348,30 @@ def test_a_rule_in_the_short_form(account: CheckedAccount, group: str) -> None:
     short = {"IpProtocol": "6", "FromPort": 80, "ToPort": 80, "CidrIp": "10.1.2.3/16"}
     account.call("AuthorizeSecurityGroupIngress", GroupName="mine", **short)
     ranges = [{"CidrIp": "10.1.0.0/16"}]
-    assert shown(account, group)[0] == [
+    assert group_permissions(account, group)[0] == [
         {**NOBODY, "IpProtocol": "tcp", "FromPort": 80, "ToPort": 80, "IpRanges": ranges}
     ]
     account.call("AuthorizeSecurityGroupIngress", GroupId=group, SourceSecurityGroupName="default")
-    assert len(shown(account, group)[0][1]["UserIdGroupPairs"]) == 1
+    assert len(group_permissions(account, group)[0][1]["UserIdGroupPairs"]) == 1
 
 
 def test_groups_can_be_peers_of_rules(account: CheckedAccount, group: str) -> None:
-    other = created(account, "other")
+    other = create_group(account, "other")
     pairs = [{"GroupId": other}]
     account.call(
         "AuthorizeSecurityGroupIngress",
         GroupId=group,
         IpPermissions=[{"IpProtocol": "all", "UserIdGroupPairs": pairs}],
     )
-    (rule,) = [each for each in listed(account, group_id=group) if not each["IsEgress"]]
+    (rule,) = [each for each in described_rules(account, group_id=group) if not each["IsEgress"]]
     assert rule["ReferencedGroupInfo"] == {"GroupId": other, "UserId": "111122223333"}
 
 
 def test_egress_rules_can_be_removed_and_added(account: CheckedAccount, group: str) -> None:
     account.call("RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[ANYWHERE])
-    assert shown(account, group) == ([], [])
+    assert group_permissions(account, group) == ([], [])
     account.call("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[SSH])
-    assert shown(account, group) == ([], [NOBODY | SSH])
+    assert group_permissions(account, group) == ([], [NOBODY | SSH])
 
 
 def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> None:
@@ -372,7 +379,7 @@ def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> Non
     (rule,) = response["SecurityGroupRules"]
     deleted = {"GroupId": group, "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
     account.call("RevokeSecurityGroupIngress", **deleted)
-    assert shown(account, group)[0] == []
+    assert group_permissions(account, group)[0] == []
     code = ("InvalidSecurityGroupRuleId.NotFound", 400)
     assert account.refused("RevokeSecurityGroupIngress", **deleted) == code
 
@@ -395,9 +402,11 @@ def test_an_invalid_rule_rejects_the_whole_request(
     account: CheckedAccount, group: str, changes: dict[str, Any], code: str
 ) -> None:
     request = [{"IpProtocol": "udp", "FromPort": 1, "ToPort": 2, **ANY}, *permission(**changes)]
-    found = account.refused("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request)
-    assert found == (code, 400)
-    assert shown(account, group)[0] == []
+    described_ids = account.refused(
+        "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request
+    )
+    assert described_ids == (code, 400)
+    assert group_permissions(account, group)[0] == []
 
 
 def test_a_duplicate_rule_is_rejected(account: CheckedAccount, group: str) -> None:
@@ -413,10 +422,10 @@ def test_a_duplicate_rule_is_rejected(account: CheckedAccount, group: str) -> No
 def test_a_group_has_at_most_sixty_rules(account: CheckedAccount, group: str) -> None:
     ports = [permission(FromPort=each, ToPort=each)[0] for each in range(60)]
     account.call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
-    found = account.refused(
+    described_ids = account.refused(
         "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=permission(IpProtocol="udp")
     )
-    assert found == ("RulesPerSecurityGroupLimitExceeded", 400)
+    assert described_ids == ("RulesPerSecurityGroupLimitExceeded", 400)
 
 
 def test_a_request_without_rules_is_rejected(account: CheckedAccount, group: str) -> None:
