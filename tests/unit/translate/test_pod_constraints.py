@@ -18,7 +18,7 @@ SPREAD = {"topologySpreadConstraints": [CONSTRAINT]}
 
 def test_pods_of_equal_spec_share_their_bonds() -> None:
     translating = pods()
-    one, other = (translating.pod(typed_pod(name, spec=SPREAD)) for name in "ab")
+    one, other = (translating.translate(typed_pod(name, spec=SPREAD)) for name in "ab")
     assert one.constraints.spreads
     assert one.constraints is other.constraints
 
@@ -26,7 +26,7 @@ def test_pods_of_equal_spec_share_their_bonds() -> None:
 def test_equal_bonds_of_different_specs_are_one_object() -> None:
     translating = pods()
     small, large = (
-        translating.pod(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
+        translating.translate(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
         for cpu in "12"
     )
     assert small.requests != large.requests
@@ -35,15 +35,15 @@ def test_equal_bonds_of_different_specs_are_one_object() -> None:
 
 def test_a_pod_with_nothing_to_tie_it_has_no_bonds() -> None:
     bare = {"affinity": {"nodeAffinity": {}, "podAffinity": {}}, "topologySpreadConstraints": []}
-    assert pods().pod(typed_pod()).constraints is NO_CONSTRAINTS
-    assert pods().pod(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
+    assert pods().translate(typed_pod()).constraints is NO_CONSTRAINTS
+    assert pods().translate(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
 
 
 def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
     translating = pods()
     keyed = {**CONSTRAINT, "matchLabelKeys": ["hash"]}
     first, again, second, without = (
-        translating.pod(
+        translating.translate(
             typed_pod(metadata={"labels": labels}, spec={"topologySpreadConstraints": [keyed]})
         ).constraints
         for labels in (
@@ -69,7 +69,7 @@ def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -
     weighted = [{"weight": 1, "podAffinityTerm": term}]
     spec = {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
     one, other = (
-        translating.pod(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).constraints
+        translating.translate(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).constraints
         for each in "12"
     )
     assert one != other
@@ -80,7 +80,7 @@ def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> Non
     term = {"topologyKey": "zone", "labelSelector": {}}
     away = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     shop, again, bank = (
-        translating.pod(
+        translating.translate(
             typed_pod(metadata={"namespace": name}, spec={"affinity": {"podAntiAffinity": away}})
         ).constraints
         for name in ("shop", "shop", "bank")
@@ -93,7 +93,7 @@ def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> Non
 def test_pods_of_equal_spec_but_for_a_volume_have_bonds_of_their_own() -> None:
     translating = pods()
     disk = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}]}
-    bare, attached = (translating.pod(typed_pod(spec=spec)) for spec in ({}, disk))
+    bare, attached = (translating.translate(typed_pod(spec=spec)) for spec in ({}, disk))
     assert bare.requests is attached.requests
     assert (len(bare.constraints.attachments), len(attached.constraints.attachments)) == (0, 1)
 

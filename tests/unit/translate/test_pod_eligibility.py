@@ -28,11 +28,11 @@ def sort(
     found = DisruptionBudgets(
         each for each in typed_budgets if isinstance(each, PodDisruptionBudget)
     )
-    return PodClassifier({"leaving"}, found, sets).sort([typed_pod(**fields)])
+    return PodClassifier({"leaving"}, found, sets).classify([typed_pod(**fields)])
 
 
 def is_placed(*budgets: Value, **fields: Any) -> bool:
-    return bool(sort(*budgets, **fields).placed)
+    return bool(sort(*budgets, **fields).to_schedule)
 
 
 def test_a_pod_without_a_node_is_placed() -> None:
@@ -57,7 +57,7 @@ def test_pods_that_are_done_going_bound_or_tied_are_not(fields: dict[str, Any]) 
 
 def test_a_gated_pod_waits() -> None:
     found = sort(spec={"schedulingGates": [{"name": "later"}]})
-    assert (len(found.gated), found.placed) == (1, [])
+    assert (len(found.gated), found.to_schedule) == (1, [])
 
 
 def test_a_bound_pod_stays_on_its_node_also_while_it_terminates() -> None:
@@ -71,7 +71,7 @@ def test_a_pod_that_is_done_takes_no_room() -> None:
 
 def test_pods_of_a_node_being_deleted_are_placed_anew_and_no_longer_there() -> None:
     found = sort(spec=ON_LEAVING, metadata=owned("ReplicaSet"), status={"phase": "Running"})
-    assert (len(found.placed), found.staying) == (1, {})
+    assert (len(found.to_schedule), found.staying) == (1, {})
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() ->
 )
 def test_a_budget_that_never_allows_anything_keeps_a_pod_where_it_is(spec: Value) -> None:
     found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
-    assert (found.placed, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
+    assert (found.to_schedule, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
 
 
 def test_two_budgets_for_one_pod_block_it_whatever_they_allow() -> None:
@@ -157,8 +157,8 @@ def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed
 def test_an_annotation_can_keep_a_pod_where_it_is(value: str, placed: bool) -> None:
     metadata = {"annotations": {"karpenter.sh/do-not-disrupt": value}}
     found = sort(spec=ON_LEAVING, metadata=metadata)
-    assert (len(found.placed), len(found.stuck)) == ((1, 0) if placed else (0, 1))
-    assert len(sort(metadata=metadata).placed) == 1
+    assert (len(found.to_schedule), len(found.stuck)) == ((1, 0) if placed else (0, 1))
+    assert len(sort(metadata=metadata).to_schedule) == 1
 
 
 def test_a_pod_that_tolerates_the_end_of_its_node_is_never_evicted_and_asks_no_budget() -> None:

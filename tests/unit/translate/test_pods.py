@@ -39,7 +39,7 @@ def priority_class(name: str, value: int, *, default: bool = False) -> Value:
 
 
 def translated_pod(written: WrittenPod, *around: Value) -> Pod:
-    return pods(*around).pod(written)
+    return pods(*around).translate(written)
 
 
 def priority(spec: Value, *around: Value) -> int:
@@ -95,8 +95,8 @@ def test_classes_that_every_cluster_has_need_not_be_in_the_input() -> None:
 def test_pods_of_equal_spec_share_all_that_follows_from_it() -> None:
     translating = pods()
     spec = {"containers": [container(cpu="1")], "nodeSelector": {"a": "b"}}
-    one = translating.pod(typed_pod("a", spec=spec))
-    other = translating.pod(typed_pod("b", spec=spec))
+    one = translating.translate(typed_pod("a", spec=spec))
+    other = translating.translate(typed_pod("b", spec=spec))
     assert one.requests is other.requests
     assert one.alternatives is other.alternatives
     assert one.tolerations is other.tolerations
@@ -105,15 +105,15 @@ def test_pods_of_equal_spec_share_all_that_follows_from_it() -> None:
 def test_the_name_of_a_volume_or_node_does_not_keep_pods_apart() -> None:
     translating = pods()
     there = {"nodeName": "n-1", "volumes": [{"name": "token-x", "projected": {}}]}
-    one, other = translating.pod(typed_pod(spec=there)), translating.pod(typed_pod("b"))
+    one, other = translating.translate(typed_pod(spec=there)), translating.translate(typed_pod("b"))
     assert one.requests is other.requests
 
 
 def test_only_a_pod_that_stays_is_terminating() -> None:
     gone = typed_pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    assert pods().pod(gone, stays=True).terminating
-    assert not pods().pod(gone).terminating
-    assert not pods().pod(typed_pod(), stays=True).terminating
+    assert pods().translate(gone, is_bound=True).terminating
+    assert not pods().translate(gone).terminating
+    assert not pods().translate(typed_pod(), is_bound=True).terminating
 
 
 def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
@@ -128,7 +128,7 @@ def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
 def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
     translating = pods()
     asked = [{"name": "c", "resources": {"requests": {"memory": 2**70}}}]
-    found = translating.pod(typed_pod(spec={"containers": asked}))
+    found = translating.translate(typed_pod(spec={"containers": asked}))
     assert found.requests == {"memory": 2**70}
 
 

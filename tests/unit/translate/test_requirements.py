@@ -36,7 +36,7 @@ def wanted(
     required: dict[str, Any] = {"nodeSelectorTerms": list(terms)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     made = msgspec.convert(affinity, Affinity) if terms else None
-    return (places or NodeAffinityTranslator({})).wanted((selector,), made)
+    return (places or NodeAffinityTranslator({})).node_alternatives((selector,), made)
 
 
 def test_a_pod_that_asks_nothing_goes_anywhere() -> None:
@@ -111,14 +111,14 @@ def test_a_node_by_name_is_the_node_with_its_hostname() -> None:
 
 
 def test_labels_that_do_not_matter_are_taken_out_and_contradict_nothing() -> None:
-    places = NodeAffinityTranslator({}, without={HOSTNAME})
+    places = NodeAffinityTranslator({}, ignored_labels={HOSTNAME})
     pinned = term(requirement(HOSTNAME, "n-1"), fields=(requirement("metadata.name", "n-2"),))
     found = wanted({"team": "web"}, pinned, places=places)
     assert found == NodeAlternatives(alternatives=(label_requirement("team", "In", "web"),))
 
 
 def test_several_selectors_hold_together() -> None:
-    found = NodeAffinityTranslator({}).wanted(({"a": "1"}, {"a": "2"}), None)
+    found = NodeAffinityTranslator({}).node_alternatives(({"a": "1"}, {"a": "2"}), None)
     assert found == NodeAlternatives(alternatives=(), contradictory=("a",))
 
 
@@ -179,7 +179,7 @@ def test_preferences_leave_what_is_required_alone() -> None:
         ],
     }
     affinity = msgspec.convert({"nodeAffinity": nodes}, Affinity)
-    assert NodeAffinityTranslator({}).wanted((), affinity).alternatives == (
+    assert NodeAffinityTranslator({}).node_alternatives((), affinity).alternatives == (
         label_requirement(ZONE, "In", "a"),
     )
     assert [str(each.requirements) for each in NodeAffinityTranslator({}).preferred(affinity)] == [
