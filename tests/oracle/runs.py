@@ -373,7 +373,7 @@ def always_placed(runs: Iterable[SchedulingOutcome]) -> frozenset[str]:
 def compare_schedulers(oracle: Oracle, world: ClusterManifests, runs: int = RUNS) -> Comparison:
     """Both, the reference several times."""
     ready = prepare_cluster(world)
-    indexes = {name: built.index for name, built in ready.built.items()}
+    indexes = {name: built.index for name, built in ready.catalogs.items()}
     return Comparison(
         world=world,
         ours=run_our_planner(ready),

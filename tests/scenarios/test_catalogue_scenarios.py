@@ -90,7 +90,7 @@ def test_story(path: Path, tmp_path: Path) -> None:
     supplies = supplied(story.given, tmp_path, story.expect.refused)
     if supplies is None:
         return
-    built = supplies.built()
+    built = supplies.build_catalog()
     check_remarks(built, story.expect)
     check_types(built, story.expect)
     check_reservations(supplies, built, story.expect)
@@ -116,7 +116,7 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | N
     if not refused:
         return CatalogInput(asked)
     with pytest.raises(InvalidInput) as caught:
-        CatalogInput(asked).built()
+        CatalogInput(asked).build_catalog()
     said = [f"{each.path}: {each.message}" for each in caught.value.report.errors]
     for part in refused:
         assert any(part in each for each in said), said

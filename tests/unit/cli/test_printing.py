@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from wainwright.catalogue.diagnostics import object_warning
-from wainwright.cli.catalog_input import locate_remarks
+from wainwright.cli.catalog_input import locate_diagnostics
 from wainwright.cli.printing import align_columns
 
 
@@ -55,11 +55,11 @@ def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:
         object_warning("NodeOverlay", "b", ("spec",), "void"),
         object_warning("NodeOverlay", "c", (), "?"),
     ]
-    placed, homeless = locate_remarks(remarks, [str(file), "-"])
+    placed, homeless = locate_diagnostics(remarks, [str(file), "-"])
     assert (placed.file, placed.line, placed.path) == (str(file), 9, "spec")
     assert (homeless.file, homeless.line) == ("NodeOverlay c", None)
 
 
 def test_the_same_remark_is_shown_once() -> None:
     remark = object_warning("Cloud", "", (), "said twice")
-    assert len(locate_remarks([remark, remark], [])) == 1
+    assert len(locate_diagnostics([remark, remark], [])) == 1
