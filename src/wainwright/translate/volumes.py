@@ -107,7 +107,7 @@ STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 UNSUPPORTED_TOPOLOGY_KEYS: Final = frozenset({"eks.amazonaws.com/compute-type"})
-"""Labels that only nodes managed by EKS Auto Mode have."""
+"""Labels that nodes of NodePools do not have."""
 
 
 class DynamicProvisioning(msgspec.Struct, frozen=True, kw_only=True):
@@ -408,8 +408,8 @@ class VolumeTranslator:
             _zone_entries(volume.metadata.labels or {}), required
         )
         topology_terms = _simplify_topology(alternatives.alternatives)
-        # Thousands of volumes are in a few zones. Sharing equal topologies saves memory, and the
-        # planner compares them by identity.
+        # Thousands of volumes are in a few zones. Sharing equal topologies saves memory and
+        # makes comparing the constraints of pods quick.
         return self._shared.setdefault(topology_terms, topology_terms)
 
 
