@@ -107,7 +107,7 @@ class Workload(NamedTuple):
 WORKLOADS: Final = (
     *(Workload("the mix", count, mixed_pods) for count in SIZES),
     Workload(
-        "preferences", PREFERRING_PODS, lambda count, dice: preferring_pods(count, dice, ZONES[0])
+        "preferences", PREFERRING_PODS, lambda count, rng: preferring_pods(count, rng, ZONES[0])
     ),
 )
 
@@ -181,7 +181,7 @@ def run(loads: tuple[Workload, ...] = WORKLOADS) -> None:
 
 def _report(oracle: Oracle, load: Workload) -> None:
     types, pods = instance_types(), load.make(load.pods, Random(42))
-    answers = [oracle.ask_bytes(oracle_request(pods, types, workers)) for workers in WORKERS]
+    answers = [oracle.schedule_json(oracle_request(pods, types, workers)) for workers in WORKERS]
     index = {POOL: InstanceTypeIndex(types)}
     snapshot = Snapshot(pods=tuple(pods), pools=(Pool(name=POOL),))
     made = plan(snapshot, index)

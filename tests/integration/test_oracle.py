@@ -13,7 +13,7 @@ from tests.oracle.comparison import UNEXPLAINED, explain_difference, shrink_clus
 from tests.oracle.known_differences import BY_INSPECTION, reference_exceeds_a_limit
 from tests.oracle.profiles import PROFILES
 from tests.oracle.random_catalog import Manifest
-from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.random_cluster import RandomCluster, random_cluster
 from tests.oracle.random_pools import NODE_CLASS_REF
 from tests.oracle.runs import (
     Comparison,
@@ -99,7 +99,7 @@ def test_shrinking_keeps_what_matters_and_little_else() -> None:
     given = random_cluster("mixed", 1)
     wanted = given.kinds("Pod")[0]["metadata"]["name"]
 
-    def has_it(tried: ClusterManifests) -> bool:
+    def has_it(tried: RandomCluster) -> bool:
         return any(each["metadata"]["name"] == wanted for each in tried.objects)
 
     small = shrink_cluster(given, has_it)
@@ -110,25 +110,25 @@ def test_shrinking_keeps_what_matters_and_little_else() -> None:
 @pytest.mark.parametrize("row", BY_INSPECTION)
 def test_no_row_accounts_for_a_plain_world(row: int) -> None:
     given = random_cluster("plain", 0)
-    machine = _machine(given)
+    node = _node_manifests(given)
     theirs = SchedulingOutcome(
-        placed=frozenset(_names(given)), cost=1.0, launched=(machine,), final=given
+        placed=frozenset(_names(given)), cost=1.0, launched=(node,), final=given
     )
     bound = replace(given, objects=(*map(_on_a_node, given.objects), NODE))
-    case = Comparison(world=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
+    case = Comparison(cluster=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
     assert not BY_INSPECTION[row](case)
 
 
 def test_limits_are_blamed_only_where_they_are_broken() -> None:
     given = _limited_to_one_node()
-    machine = _machine(given)
-    within = SchedulingOutcome(placed=frozenset(_names(given)), cost=1.0, launched=(machine,))
-    beyond = replace(within, launched=(machine, machine))
-    assert not reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(within,)))
-    assert reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(beyond,)))
+    node = _node_manifests(given)
+    within = SchedulingOutcome(placed=frozenset(_names(given)), cost=1.0, launched=(node,))
+    beyond = replace(within, launched=(node, node))
+    assert not reference_exceeds_a_limit(Comparison(cluster=given, ours=NOTHING, runs=(within,)))
+    assert reference_exceeds_a_limit(Comparison(cluster=given, ours=NOTHING, runs=(beyond,)))
 
 
-def _limited_to_one_node() -> ClusterManifests:
+def _limited_to_one_node() -> RandomCluster:
     """A pool of one node at most, a single type, and three pods of which it holds two."""
     plain = random_cluster("plain", 0)
     template = {"spec": {"nodeClassRef": NODE_CLASS_REF, "requirements": []}}
@@ -159,7 +159,7 @@ def _in_stock(kind: Manifest) -> Manifest:
     return kind | {"offerings": [each | {"available": UNLIMITED} for each in kind["offerings"]]}
 
 
-def _names(given: ClusterManifests) -> list[str]:
+def _names(given: RandomCluster) -> list[str]:
     return [pod_key(each) for each in given.kinds("Pod")]
 
 
@@ -167,7 +167,7 @@ def _on_a_node(item: Manifest) -> Manifest:
     return item | {"spec": item["spec"] | {"nodeName": "node"}} if item["kind"] == "Pod" else item
 
 
-def _machine(given: ClusterManifests) -> LaunchedNode:
+def _node_manifests(given: RandomCluster) -> LaunchedNode:
     return LaunchedNode(
         pool="pool-a",
         instance_type=given.types[0]["name"],

@@ -115,11 +115,11 @@ class Oracle:
                 pipe.close()
         self._child.wait(timeout=30)
 
-    def ask(self, question: Mapping[str, Any]) -> OracleAnswer:
+    def schedule(self, question: Mapping[str, Any]) -> OracleAnswer:
         """What the scheduler makes of a world in a single loop."""
-        return self.ask_bytes(msgspec.json.encode(question))
+        return self.schedule_json(msgspec.json.encode(question))
 
-    def ask_bytes(self, question: bytes) -> OracleAnswer:
+    def schedule_json(self, question: bytes) -> OracleAnswer:
         """The same for a question that is JSON already, on one line."""
         into, out = self._child.stdin, self._child.stdout
         assert into is not None

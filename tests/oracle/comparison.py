@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import replace
 from tests.oracle.client import Oracle, OracleFailed
 from tests.oracle.known_differences import known_difference
-from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.random_cluster import RandomCluster, random_cluster
 from tests.oracle.runs import CatalogMismatch, Comparison, compare_schedulers
 
 from wainwright.manifests.problems import InvalidInput
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 
-Predicate = Callable[[ClusterManifests], bool]
+Predicate = Callable[[RandomCluster], bool]
 
 KEPT_FIELDS: Final = frozenset(
     "apiVersion kind metadata name namespace uid creationTimestamp ownerReferences spec template"
@@ -33,47 +33,47 @@ NEVER_EMPTY: Final = frozenset(
 """To ask for none of something is another thing than to ask for nothing."""
 
 
-def shrink_cluster(world: ClusterManifests, wrong: Predicate) -> ClusterManifests:
+def shrink_cluster(cluster: RandomCluster, wrong: Predicate) -> RandomCluster:
     """The smallest world that this finds in which the wrong is still to be seen."""
     before = None
-    while before != world:
-        before = world
+    while before != cluster:
+        before = cluster
         for part in ("objects", "types"):
-            world = _remove_objects(world, part, wrong)
+            cluster = _remove_objects(cluster, part, wrong)
         for part in ("objects", "types"):
-            world = _remove_fields(world, part, wrong)
-    return world
+            cluster = _remove_fields(cluster, part, wrong)
+    return cluster
 
 
-def _remove_objects(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+def _remove_objects(cluster: RandomCluster, part: str, wrong: Predicate) -> RandomCluster:
     """Leaves out many at a time first, then ever fewer."""
-    size = len(getattr(world, part)) // 2
+    size = len(getattr(cluster, part)) // 2
     while size:
         start = 0
-        while start < len(getattr(world, part)):
-            items = getattr(world, part)
-            tried = replace(world, **{part: items[:start] + items[start + size :]})
+        while start < len(getattr(cluster, part)):
+            items = getattr(cluster, part)
+            tried = replace(cluster, **{part: items[:start] + items[start + size :]})
             if wrong(tried):
-                world = tried
+                cluster = tried
             else:
                 start += size
         size //= 2
-    return world
+    return cluster
 
 
-def _remove_fields(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+def _remove_fields(cluster: RandomCluster, part: str, wrong: Predicate) -> RandomCluster:
     """Leaves out parts of single documents."""
-    for number in range(len(getattr(world, part))):
+    for number in range(len(getattr(cluster, part))):
         progress = True
         while progress:
             progress = False
-            items = getattr(world, part)
+            items = getattr(cluster, part)
             for smaller in _without_one(items[number]):
-                tried = replace(world, **{part: (*items[:number], smaller, *items[number + 1 :])})
+                tried = replace(cluster, **{part: (*items[:number], smaller, *items[number + 1 :])})
                 if wrong(tried):
-                    world, progress = tried, True
+                    cluster, progress = tried, True
                     break
-    return world
+    return cluster
 
 
 def _without_one(value: Any) -> Iterator[Any]:
@@ -116,7 +116,7 @@ class ProfileResult:
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
-        self.worlds = 0
+        self.clusters = 0
         self.rows: Counter[int] = Counter()
         self.unexplained: list[int] = []
         """Seeds of worlds in which we miss pods and nobody knows why."""
@@ -130,7 +130,7 @@ class ProfileResult:
     def agreed(self) -> float:
         """The part of the worlds in which nothing is missing, or a row accounts for it."""
         bad = len(self.unexplained) + len(self.broken)
-        return 1 - bad / self.worlds if self.worlds else 1.0
+        return 1 - bad / self.clusters if self.clusters else 1.0
 
     @property
     def ratio(self) -> float | None:
@@ -140,16 +140,16 @@ class ProfileResult:
 
     def give_up(self, seed: int, error: Exception) -> None:
         """Counts a world that one side broke down over."""
-        self.worlds += 1
+        self.clusters += 1
         self.broken[seed] = f"{type(error).__name__}: {error}"
 
     def take(self, case: Comparison, row: int | None) -> None:
         """Counts a world; `row` accounts for what is missing in it, NOBODY if nothing does."""
-        self.worlds += 1
+        self.clusters += 1
         if row is not None:
             self.rows[row] += 1
         if row == UNEXPLAINED:
-            self.unexplained.append(case.world.seed)
+            self.unexplained.append(case.cluster.seed)
         if case.extra:
             self.further[_error_summary(case)] += 1
         if case.costs is not None:
@@ -179,12 +179,12 @@ class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
     case: Comparison
 
     def lines(self) -> list[str]:
-        world, ours, theirs = self.case.world, self.case.ours, self.case.runs[0]
-        told = [each for each in world.objects if each["kind"] != "Namespace"]
+        cluster, ours, theirs = self.case.cluster, self.case.ours, self.case.runs[0]
+        told = [each for each in cluster.objects if each["kind"] != "Namespace"]
         return [
-            f"{world.profile}/{world.seed}: we alone miss: {sorted(self.case.missing)}",
-            f"options: {world.options}",
-            *(msgspec.json.encode(each).decode() for each in [*told, *world.types]),
+            f"{cluster.profile}/{cluster.seed}: we alone miss: {sorted(self.case.missing)}",
+            f"options: {cluster.options}",
+            *(msgspec.json.encode(each).decode() for each in [*told, *cluster.types]),
             *(f"ours launches   {each}" for each in ours.launched),
             *(f"ours refuses    {pod}: {why}" for pod, why in sorted(ours.errors.items())),
             *(f"theirs launches {each}" for each in theirs.launched),
@@ -202,7 +202,7 @@ def find_unexplained(oracle: Oracle, profile: str, seed: int) -> UnexplainedDiff
     )
 
 
-def _is_unexplained(oracle: Oracle, tried: ClusterManifests) -> bool:
+def _is_unexplained(oracle: Oracle, tried: RandomCluster) -> bool:
     try:
         return explain_difference(compare_schedulers(oracle, tried), oracle) == UNEXPLAINED
     except (*FAILURES, OracleFailed):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from tests.oracle.client import Oracle, OracleAnswer, OracleClaim
 from tests.oracle.random_catalog import Manifest, allocatable
-from tests.oracle.random_cluster import ClusterManifests
+from tests.oracle.random_cluster import RandomCluster
 
 from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering, options_of_claim
 from wainwright.manifests.cluster_manifests import read_manifests
@@ -37,7 +37,7 @@ class SchedulingOutcome(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, str] = {}
     """Why a pod has no place, by its name."""
     loops: int = 1
-    final: ClusterManifests | None = None
+    final: RandomCluster | None = None
     """The cluster at the end, where somebody has kept it: nodes as launched, pods bound."""
 
 
@@ -59,14 +59,14 @@ class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the pods that came when it was under way already."""
 
 
-def prepare_cluster(world: ClusterManifests) -> PreparedInput:
+def prepare_cluster(cluster: RandomCluster) -> PreparedInput:
     """The world compiled; raises InvalidInput where it is no valid input."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "world.json"
-        items = {"apiVersion": "v1", "kind": "List", "items": world.documents()}
+        items = {"apiVersion": "v1", "kind": "List", "items": cluster.documents()}
         file.write_bytes(msgspec.json.encode(items))
         found = read_manifests([str(file)])
-    return prepare_input(found, PlanSettings(now=NOW, options=world.options))
+    return prepare_input(found, PlanSettings(now=NOW, options=cluster.options))
 
 
 def run_our_planner(ready: PreparedInput) -> SchedulingOutcome:
@@ -198,22 +198,24 @@ class CatalogMismatch(RuntimeError):
 
 
 def run_oracle(
-    oracle: Oracle, world: ClusterManifests, indexes: Mapping[str, InstanceTypeIndex]
+    oracle: Oracle, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]
 ) -> SchedulingOutcome:
     """What the reference comes to; `indexes` are the catalogues that its claims are bought from."""
-    loop = _OracleLoop(world, indexes)
+    loop = _OracleLoop(cluster, indexes)
     for number in range(1, MAX_LOOPS + 1):
-        answer = oracle.ask(loop.world.question())
+        answer = oracle.schedule(loop.cluster.question())
         if not loop.took(answer):
             return loop.outcome(answer, number)
-    raise CatalogMismatch(f"{world.profile}/{world.seed}: still at work after {MAX_LOOPS} loops")
+    raise CatalogMismatch(
+        f"{cluster.profile}/{cluster.seed}: still at work after {MAX_LOOPS} loops"
+    )
 
 
 class _OracleLoop:
     """The world as it is by now, and what has been launched."""
 
-    def __init__(self, world: ClusterManifests, indexes: Mapping[str, InstanceTypeIndex]) -> None:
-        self.world = world
+    def __init__(self, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]) -> None:
+        self.cluster = cluster
         self._indexes = indexes
         self._launched: list[LaunchedNode] = []
         self._placed: set[str] = set()
@@ -238,7 +240,7 @@ class _OracleLoop:
             launched=tuple(self._launched),
             errors={each.pod: each.message for each in last.errors},
             loops=loops,
-            final=self.world,
+            final=self.cluster,
         )
 
     def _launch(self, claim: OracleClaim) -> str:
@@ -267,10 +269,10 @@ class _OracleLoop:
 
     def _bought(self, claim: OracleClaim, index: InstanceTypeIndex) -> LaunchChoice:
         """What our launch choice takes of what was left to the claim."""
-        slots = {each["reservationID"]: each["available"] for each in self._offerings()}
+        available = {each["reservationID"]: each["available"] for each in self._offerings()}
         try:
             buy = choose_offering(
-                options_of_claim(to_planned_claim(claim), index), lambda name: int(slots[name])
+                options_of_claim(to_planned_claim(claim), index), lambda name: int(available[name])
             )
         except AssertionError:
             raise CatalogMismatch(f"nothing that {claim} may buy is sold") from None
@@ -285,13 +287,13 @@ class _OracleLoop:
         return buy
 
     def _offerings(self) -> list[Manifest]:
-        return [each for kind in self.world.types for each in kind["offerings"]]
+        return [each for kind in self.cluster.types for each in kind["offerings"]]
 
     def _stand_up(
         self, name: str, provider: str, claim: OracleClaim, buy: LaunchChoice, kind: str
     ) -> None:
         """Adds the claim and its node to the world, and takes its slot from the reservation."""
-        sold = next(each for each in self.world.types if each["name"] == kind)
+        sold = next(each for each in self.cluster.types if each["name"] == kind)
         assert claim.nodeClaim is not None
         made, bought = claim.nodeClaim, buy.offering
         labels = node_labels(made, sold, buy)
@@ -303,30 +305,30 @@ class _OracleLoop:
             "metadata": {"name": name, "labels": labels},
             "status": {**status, "nodeName": name, "providerID": provider},
         }
-        types = [take_reserved_instance(each, bought.reservation_id) for each in self.world.types]
-        objects = (*self.world.objects, claimed, node_for_claim(claimed))
-        self.world = replace(self.world, objects=objects, types=tuple(types))
+        types = [take_reserved_instance(each, bought.reservation_id) for each in self.cluster.types]
+        objects = (*self.cluster.objects, claimed, node_for_claim(claimed))
+        self.cluster = replace(self.cluster, objects=objects, types=tuple(types))
 
     def _bind(self, bound: Mapping[str, str]) -> None:
         """Puts pods on nodes, which are known by their provider id or, if foreign, by name."""
         self._join(set(bound.values()))
         names = {
             each["spec"].get("providerID") or each["metadata"]["name"]: each["metadata"]["name"]
-            for each in self.world.kinds("Node")
+            for each in self.cluster.kinds("Node")
         }
         homes = {pod: names[provider] for pod, provider in bound.items()}
-        objects = tuple(bind_pod(each, homes) for each in self.world.objects)
-        self.world = replace(self.world, objects=objects)
+        objects = tuple(bind_pod(each, homes) for each in self.cluster.objects)
+        self.cluster = replace(self.cluster, objects=objects)
 
     def _join(self, providers: set[str]) -> None:
         """Gives claims that receive pods their node, if the world began before it had joined."""
-        joined = {each["spec"].get("providerID") for each in self.world.kinds("Node")}
+        joined = {each["spec"].get("providerID") for each in self.cluster.kinds("Node")}
         nodes = tuple(
             node_for_claim(claim)
-            for claim in self.world.kinds("NodeClaim")
+            for claim in self.cluster.kinds("NodeClaim")
             if claim["status"]["providerID"] in providers - joined
         )
-        self.world = replace(self.world, objects=(*self.world.objects, *nodes))
+        self.cluster = replace(self.cluster, objects=(*self.cluster.objects, *nodes))
 
     def _enter(self, pod: str, provider: str, *, joined: bool) -> None:
         """Remembers where the pod went, if that was launched here."""
@@ -344,7 +346,7 @@ RUNS = 3  # the reference is not repeatable, so it is asked several times
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """A world and what came of it."""
 
-    world: ClusterManifests
+    cluster: RandomCluster
     ours: SchedulingOutcome
     runs: tuple[SchedulingOutcome, ...]
 
@@ -370,12 +372,12 @@ def always_placed(runs: Iterable[SchedulingOutcome]) -> frozenset[str]:
     return frozenset.intersection(*(run.placed for run in runs))
 
 
-def compare_schedulers(oracle: Oracle, world: ClusterManifests, runs: int = RUNS) -> Comparison:
+def compare_schedulers(oracle: Oracle, cluster: RandomCluster, runs: int = RUNS) -> Comparison:
     """Both, the reference several times."""
-    ready = prepare_cluster(world)
+    ready = prepare_cluster(cluster)
     indexes = {name: built.index for name, built in ready.catalogs.items()}
     return Comparison(
-        world=world,
+        cluster=cluster,
         ours=run_our_planner(ready),
-        runs=tuple(run_oracle(oracle, world, indexes) for _ in range(runs)),
+        runs=tuple(run_oracle(oracle, cluster, indexes) for _ in range(runs)),
     )

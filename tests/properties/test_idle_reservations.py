@@ -59,7 +59,7 @@ def idle_reservations(
         if only is None or use.id == only
     )
     snapshot = msgspec.structs.replace(case.snapshot, reservations=listed)
-    return reservation_utilization(snapshot, case.world.catalogs, case.plan, case.options)
+    return reservation_utilization(snapshot, case.planner_input.catalogs, case.plan, case.options)
 
 
 def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
@@ -169,7 +169,7 @@ def is_true_otherwise(kept: PodsOffReservation, pool: Pool, pod: Pod) -> bool:
 
 def has(case: PlannedCase, kept: PodsOffReservation, kind: str, resource: str) -> int:
     """What the type has before daemonsets take their share."""
-    types = case.world.catalogs[kept.pool].types
+    types = case.planner_input.catalogs[kept.pool].types
     return next(each for each in types if each.name == kind).allocatable.get(resource, 0)
 
 
@@ -195,52 +195,56 @@ def test_among_pods_of_which_some_do(seed: int) -> None:
 @pytest.mark.parametrize("seed", [873])
 def test_what_was_in_the_way_only_for_a_while_is_not_named(seed: int) -> None:
     """A new node that might have counted for the spread has become one that does not."""
-    world = random_mixed_input(seed)
-    found = [kept.reason for _, kept in kept_off_reservations(world, planned(world))]
+    planner_input = random_mixed_input(seed)
+    found = [
+        kept.reason for _, kept in kept_off_reservations(planner_input, planned(planner_input))
+    ]
     assert BlockedByOtherPods() in found
     assert not any(isinstance(each, OtherPoolUsed) for each in found)
 
 
-def planned(world: PlannerInput) -> Plan:
-    return plan(world.snapshot, world.catalogs, world.options, advise=False)
+def planned(planner_input: PlannerInput) -> Plan:
+    return plan(planner_input.snapshot, planner_input.catalogs, planner_input.options, advise=False)
 
 
-def kept_off_reservations(world: PlannerInput, made: Plan) -> list[tuple[str, PodsOffReservation]]:
-    if not world.options.capacity_reservations:
+def kept_off_reservations(
+    planner_input: PlannerInput, made: Plan
+) -> list[tuple[str, PodsOffReservation]]:
+    if not planner_input.options.capacity_reservations:
         return []
     uses = made.reservations
     listed = tuple(ReservationState(id=u.id, total=u.total, available=u.available) for u in uses)
-    snapshot = msgspec.structs.replace(world.snapshot, reservations=listed)
-    found = reservation_utilization(snapshot, world.catalogs, made, world.options)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, reservations=listed)
+    found = reservation_utilization(snapshot, planner_input.catalogs, made, planner_input.options)
     return [(one.id, kept) for one in found for kept in one.kept]
 
 
-def assert_named_truly(world: PlannerInput) -> None:
-    made = planned(world)
-    for name, kept in kept_off_reservations(world, made):
+def assert_named_truly(planner_input: PlannerInput) -> None:
+    made = planned(planner_input)
+    for name, kept in kept_off_reservations(planner_input, made):
         assert not isinstance(kept.reason, OtherPoolUsed), kept
         if isinstance(kept.reason, TopologyElsewhere):
             for key in kept.pods:
-                assert is_named_truly(world, made, name, kept, key), kept
+                assert is_named_truly(planner_input, made, name, kept, key), kept
 
 
 def is_named_truly(
-    world: PlannerInput, made: Plan, name: str, kept: PodsOffReservation, key: str
+    planner_input: PlannerInput, made: Plan, name: str, kept: PodsOffReservation, key: str
 ) -> bool:
     """Whether a kube-scheduler would keep the pod off a machine of the reservation.
 
     What the pod would only like, and places where no node is yet, it does not know.
     """
-    cluster = BoundCluster(world, made)
+    cluster = BoundCluster(planner_input, made)
     pod = next(each for each, _ in cluster.waiting if each.key == key)
     if is_beyond(pod):
         return True
     for other, host in cluster.waiting:
         if other is not pod:
             host.pods.append(other)
-    slots = hosts(world, name, kept.pool)
+    nodes = hosts(planner_input, name, kept.pool)
     # Where the reservation is for several types, others may not suit the pod for other reasons.
-    return any(filter_failure(anybody(pod), slot, [*cluster.hosts, slot]) for slot in slots)
+    return any(filter_failure(anybody(pod), node, [*cluster.hosts, node]) for node in nodes)
 
 
 def is_beyond(pod: Pod) -> bool:
@@ -258,12 +262,14 @@ def anybody(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, requests={}, alternatives=FREE, constraints=constraints)
 
 
-def hosts(world: PlannerInput, name: str, pool: str) -> list[BoundNode]:
+def hosts(planner_input: PlannerInput, name: str, pool: str) -> list[BoundNode]:
     """New machines of the reservation, one for each type that it is for."""
-    asked = next(each for each in world.snapshot.pools if each.name == pool).node_requirements
+    asked = next(
+        each for each in planner_input.snapshot.pools if each.name == pool
+    ).node_requirements
     return [
         BoundNode("new", labels(asked, kind, offer), (), dict(ROOM))
-        for kind in world.catalogs[pool].types
+        for kind in planner_input.catalogs[pool].types
         for offer in kind.offerings
         if offer.reservation_id == name
     ]

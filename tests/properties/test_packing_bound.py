@@ -31,19 +31,19 @@ TYPES = 4
 
 def tiny(seed: int) -> PlannerInput:
     """A random world with so few pods and types that all of its plans can be looked at."""
-    dice, world = Random(seed), random_input(seed)
-    pods = world.snapshot.pods
-    some = tuple(dice.sample(pods, min(len(pods), dice.randint(1, PODS))))
-    names = sorted({kind.name for kinds in world.types.values() for kind in kinds})
-    kept = set(dice.sample(names, min(len(names), dice.randint(2, TYPES))))
+    rng, planner_input = Random(seed), random_input(seed)
+    pods = planner_input.snapshot.pods
+    some = tuple(rng.sample(pods, min(len(pods), rng.randint(1, PODS))))
+    names = sorted({kind.name for kinds in planner_input.types.values() for kind in kinds})
+    kept = set(rng.sample(names, min(len(names), rng.randint(2, TYPES))))
     return msgspec.structs.replace(
-        world,
-        snapshot=msgspec.structs.replace(world.snapshot, pods=some),
+        planner_input,
+        snapshot=msgspec.structs.replace(planner_input.snapshot, pods=some),
         types={
             pool: tuple(kind for kind in kinds if kind.name in kept)
-            for pool, kinds in world.types.items()
+            for pool, kinds in planner_input.types.items()
         },
-        options=msgspec.structs.replace(world.options, packing=PackingPolicy.COST),
+        options=msgspec.structs.replace(planner_input.options, packing=PackingPolicy.COST),
     )
 
 
@@ -53,35 +53,35 @@ def sparse(seed: int) -> PlannerInput:
     Types and zones of one alternative do not go with those of another; that shows where a type is
     sold in few places, some types cost many times as much as others, and the cheap ones are exotic.
     """
-    dice, world = Random(seed), tiny(seed)
+    rng, planner_input = Random(seed), tiny(seed)
     offerings = {
         kind.name: tuple(
-            msgspec.structs.replace(each, price=each.price * dice.choice((1, 1, 10)))
-            for each in dice.sample(kind.offerings, min(len(kind.offerings), dice.randint(1, 2)))
+            msgspec.structs.replace(each, price=each.price * rng.choice((1, 1, 10)))
+            for each in rng.sample(kind.offerings, min(len(kind.offerings), rng.randint(1, 2)))
         )
-        for kinds in world.types.values()
+        for kinds in planner_input.types.values()
         for kind in kinds
     }
     pods = tuple(
-        msgspec.structs.replace(pod, alternatives=tuple(_somewhere(dice) for _ in range(2)))
-        for pod in world.snapshot.pods
+        msgspec.structs.replace(pod, alternatives=tuple(_somewhere(rng) for _ in range(2)))
+        for pod in planner_input.snapshot.pods
     )
-    pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in world.snapshot.pools)
+    pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in planner_input.snapshot.pools)
     return msgspec.structs.replace(
-        world,
-        snapshot=msgspec.structs.replace(world.snapshot, pods=pods, pools=pools),
+        planner_input,
+        snapshot=msgspec.structs.replace(planner_input.snapshot, pods=pods, pools=pools),
         types={
             pool: tuple(
                 msgspec.structs.replace(kind, offerings=offerings[kind.name]) for kind in kinds
             )
-            for pool, kinds in world.types.items()
+            for pool, kinds in planner_input.types.items()
         },
     )
 
 
-def _somewhere(dice: Random) -> Requirements:
-    zone = label_requirement(ZONE, "In", dice.choice(ZONES))
-    return zone.narrow(label_requirement(ARCH, "In", dice.choice(("amd64", "arm64"))))
+def _somewhere(rng: Random) -> Requirements:
+    zone = label_requirement(ZONE, "In", rng.choice(ZONES))
+    return zone.narrow(label_requirement(ARCH, "In", rng.choice(("amd64", "arm64"))))
 
 
 def placed(made: Plan) -> list[str]:
@@ -98,32 +98,44 @@ def result(made: Plan) -> PackingResult:
 @settings(max_examples=INPUTS, phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_28_no_plan_is_cheaper_than_the_bound(
-    world_of: Callable[[int], PlannerInput], seed: int
+    input_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
-    world = world_of(seed)
-    made = plan(world.snapshot, world.catalogs, world.options)
-    packing, cheapest = result(made), cheapest_of(world, made)
+    planner_input = input_of(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    packing, cheapest = result(made), cheapest_of(planner_input, made)
     assert packing.lower_bound <= cheapest <= packing.cost + TOLERANCE
 
 
-def cheapest_of(world: PlannerInput, made: Plan) -> float:
+def cheapest_of(planner_input: PlannerInput, made: Plan) -> float:
     """What the pods of the plan would cost at the least, wherever they were put."""
     there = set(placed(made))
-    return CheapestPlan(world, [pod for pod in world.snapshot.pods if pod.key in there]).cost
+    return CheapestPlan(
+        planner_input, [pod for pod in planner_input.snapshot.pods if pod.key in there]
+    ).cost
 
 
 def test_the_worlds_are_not_all_alike() -> None:
     """A bound is easily kept where nothing is bought, and easily found where nothing is tight."""
-    worlds = [tiny(seed) for seed in range(150)]
-    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
-    dear = [(w, made) for w, made in zip(worlds, plans, strict=True) if result(made).cost > 0.01]
-    bounds = [(result(made).lower_bound, cheapest_of(world, made)) for world, made in dear]
+    planner_inputs = [tiny(seed) for seed in range(150)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
+    dear = [
+        (w, made) for w, made in zip(planner_inputs, plans, strict=True) if result(made).cost > 0.01
+    ]
+    bounds = [
+        (result(made).lower_bound, cheapest_of(planner_input, made)) for planner_input, made in dear
+    ]
     assert len(dear) > 50
     assert sum(bound > 0.99 * cheapest for bound, cheapest in bounds) > 15
     assert sum(bool(made.placements) for made in plans) > 15
     assert sum(any(c.launch.reservation_id for c in made.claims) for made in plans) > 15
-    assert sum(any(pool.limits for pool in world.snapshot.pools) for world in worlds) > 15
-    assert sum(bool(world.snapshot.daemonsets) for world in worlds) > 15
+    assert (
+        sum(
+            any(pool.limits for pool in planner_input.snapshot.pools)
+            for planner_input in planner_inputs
+        )
+        > 15
+    )
+    assert sum(bool(planner_input.snapshot.daemonsets) for planner_input in planner_inputs) > 15
 
 
 SHAPES = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])
@@ -139,8 +151,8 @@ def programs(draw: Any) -> tuple[list[list[int]], list[Supply]]:
     amounts = st.lists(st.integers(0, 9), min_size=resources, max_size=resources)
     demands = draw(st.lists(amounts, min_size=groups, max_size=groups))
     usable_by = st.integers(1, (1 << groups) - 1)
-    machines = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
-    supplies = draw(st.lists(machines, max_size=3))
+    suppliers = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
+    supplies = draw(st.lists(suppliers, max_size=3))
     everything = tuple(draw(st.integers(1, 9)) for _ in range(resources))
     return demands, [*supplies, Supply(draw(st.integers(1, 30)), everything, (1 << groups) - 1)]
 

@@ -138,7 +138,7 @@ def test_story(path: Path, tmp_path: Path) -> None:
     if story.expect.slots is not None:
         arguments[0] = "reservations"
         told = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
-        check_slots({one["id"]: one for one in told["items"]}, story.expect.slots)
+        check_reservations({one["id"]: one for one in told["items"]}, story.expect.slots)
 
 
 @pytest.mark.parametrize("chapter", ITEMS)
@@ -230,7 +230,9 @@ def check_rest(plan: dict[str, Any], expect: Expect) -> None:
         assert any(part in warning for warning in plan["warnings"]), plan["warnings"]
 
 
-def check_slots(found: dict[str, dict[str, Any]], wanted: dict[str, ExpectedReservation]) -> None:
+def check_reservations(
+    found: dict[str, dict[str, Any]], wanted: dict[str, ExpectedReservation]
+) -> None:
     counts = {name: (one["idle"], one["promised"]) for name, one in found.items()}
     assert counts == {name: (one.idle, one.promised) for name, one in wanted.items()}
     for name, one in wanted.items():

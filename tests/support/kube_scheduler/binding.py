@@ -34,17 +34,17 @@ from wainwright.model.snapshot import Node
 class BoundCluster:
     """What stands, the nodes that the plan adds one by one, and who is to be bound where."""
 
-    def __init__(self, world: PlannerInput, plan: Plan) -> None:
-        pods = {pod.key: pod for pod in world.snapshot.pods}
-        daemonsets = world.snapshot.daemonsets
-        standing = [node for node in world.snapshot.nodes if not node.deleting]
+    def __init__(self, planner_input: PlannerInput, plan: Plan) -> None:
+        pods = {pod.key: pod for pod in planner_input.snapshot.pods}
+        daemonsets = planner_input.snapshot.daemonsets
+        standing = [node for node in planner_input.snapshot.nodes if not node.deleting]
         self.joined = {node.name: _existing_node(node, daemonsets) for node in standing}
         self.coming: list[BoundNode] = []
         self.waiting: list[tuple[Pod, BoundNode]] = []
         for placement in plan.placements:
             self.waiting += [(pods[key], self.joined[placement.node]) for key in placement.pods]
         for claim in plan.claims:
-            host = _joined_node(world, claim)
+            host = _joined_node(planner_input, claim)
             self.coming.append(host)
             self.waiting += [(pods[key], host) for key in claim.pods]
         self.waiting.sort(key=lambda each: _binding_order(each[0]))
@@ -167,13 +167,13 @@ def _daemonset_pod(daemonset: DaemonSet, host: BoundNode) -> Pod | None:
     return pod if wanted else None
 
 
-def _joined_node(world: PlannerInput, claim: PlannedNodeClaim) -> BoundNode:
-    pool = next(each for each in world.snapshot.pools if each.name == claim.pool)
-    kinds = world.types[pool.name]
+def _joined_node(planner_input: PlannerInput, claim: PlannedNodeClaim) -> BoundNode:
+    pool = next(each for each in planner_input.snapshot.pools if each.name == claim.pool)
+    kinds = planner_input.types[pool.name]
     kind = next(each for each in kinds if each.name == claim.launch.instance_type)
     labels = _claim_labels(kinds, claim) | _cloud_labels(kind, claim) | {HOSTNAME: claim.name}
     host = BoundNode(claim.name, labels, pool.taints, dict(kind.allocatable))
-    _reserve_for_daemonsets(host, world.snapshot.daemonsets)
+    _reserve_for_daemonsets(host, planner_input.snapshot.daemonsets)
     return host
 
 
@@ -218,21 +218,22 @@ def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dic
     return found
 
 
-def launch_differently(world: PlannerInput, plan: Plan, dice: Random) -> Plan:
+def launch_differently(planner_input: PlannerInput, plan: Plan, rng: Random) -> Plan:
     """The same plan where each claim is launched with any of the offerings left to it."""
     claims = tuple(
-        _relaunched_claim(claim, _claim_offerings(world, claim), dice) for claim in plan.claims
+        _relaunched_claim(claim, _claim_offerings(planner_input, claim), rng)
+        for claim in plan.claims
     )
     return msgspec.structs.replace(plan, claims=claims)
 
 
 def _claim_offerings(
-    world: PlannerInput, claim: PlannedNodeClaim
+    planner_input: PlannerInput, claim: PlannedNodeClaim
 ) -> list[tuple[InstanceType, Offering]]:
     held = claim.choices.reservation_ids
     found = [
         (kind, offering)
-        for kind in world.types[claim.pool]
+        for kind in planner_input.types[claim.pool]
         if kind.name in claim.choices.instance_types
         for offering in available_offerings(kind, claim.requirements, held)
         if offering.zone and offering.capacity_type
@@ -241,11 +242,11 @@ def _claim_offerings(
 
 
 def _relaunched_claim(
-    claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]], dice: Random
+    claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]], rng: Random
 ) -> PlannedNodeClaim:
     if not offers:
         return claim
-    kind, offering = dice.choice(offers)
+    kind, offering = rng.choice(offers)
     launch = PlannedLaunch(
         instance_type=kind.name,
         zone=offering.zone,
@@ -256,7 +257,7 @@ def _relaunched_claim(
     return msgspec.structs.replace(claim, launch=launch)
 
 
-def without_min_values(world: PlannerInput) -> PlannerInput:
+def without_min_values(planner_input: PlannerInput) -> PlannerInput:
     """Who has to keep several zones open cannot settle on one for the sake of others' pods."""
     pools = tuple(
         msgspec.structs.replace(
@@ -266,15 +267,18 @@ def without_min_values(world: PlannerInput) -> PlannerInput:
                 for key, found in pool.requirements.items()
             ),
         )
-        for pool in world.snapshot.pools
+        for pool in planner_input.snapshot.pools
     )
-    snapshot = msgspec.structs.replace(world.snapshot, pools=pools)
-    return msgspec.structs.replace(world, snapshot=snapshot)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pools=pools)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
 
 
-def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
+def cluster_after_plan(planner_input: PlannerInput, plan: Plan) -> PlannerInput:
     """The same world, quiet: who found no place is gone."""
-    cluster, old = BoundCluster(world, plan), {node.name: node for node in world.snapshot.nodes}
+    cluster, old = (
+        BoundCluster(planner_input, plan),
+        {node.name: node for node in planner_input.snapshot.nodes},
+    )
     received: dict[str, list[Pod]] = {host.name: [] for host in cluster.hosts}
     for pod, host in cluster.waiting:
         received[host.name].append(pod)
@@ -283,7 +287,9 @@ def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
         msgspec.structs.replace(node, pods=(*node.pods, *received[node.name])) for node in kept
     ]
     for claim, host in zip(plan.claims, cluster.coming, strict=True):
-        kind = next(k for k in world.types[claim.pool] if k.name == claim.launch.instance_type)
+        kind = next(
+            k for k in planner_input.types[claim.pool] if k.name == claim.launch.instance_type
+        )
         nodes.append(
             Node(
                 name=host.name,
@@ -296,5 +302,5 @@ def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
                 reservation_id=claim.launch.reservation_id,
             )
         )
-    snapshot = msgspec.structs.replace(world.snapshot, pods=(), nodes=tuple(nodes))
-    return msgspec.structs.replace(world, snapshot=snapshot)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=(), nodes=tuple(nodes))
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)

@@ -17,34 +17,36 @@ KEPT_FIELDS: Final = frozenset(
 
 
 def shrink_input(
-    world: PlannerInput, is_wrong: Callable[[PlannerInput], bool], most: int = 5000
+    planner_input: PlannerInput, is_wrong: Callable[[PlannerInput], bool], most: int = 5000
 ) -> PlannerInput:
     """Leaves out what does not matter, one thing at a time, until everything left does."""
     tries = 0
     while tries < most:
-        for smaller in islice(chain(_fewer_types(world), _smaller(world)), most):
+        for smaller in islice(chain(_fewer_types(planner_input), _smaller(planner_input)), most):
             tries += 1
             if _is_valid(smaller) and is_wrong(smaller):
-                world = smaller
+                planner_input = smaller
                 break
         else:
-            return world
-    return world
+            return planner_input
+    return planner_input
 
 
-def _is_valid(world: PlannerInput) -> bool:
-    return set(world.types) >= {pool.name for pool in world.snapshot.pools}
+def _is_valid(planner_input: PlannerInput) -> bool:
+    return set(planner_input.types) >= {pool.name for pool in planner_input.snapshot.pools}
 
 
-def _fewer_types(world: PlannerInput) -> Iterator[PlannerInput]:
+def _fewer_types(planner_input: PlannerInput) -> Iterator[PlannerInput]:
     """Without a type in any pool, or without a catalogue that nobody buys from."""
-    pools = {pool.name for pool in world.snapshot.pools}
-    if set(world.types) - pools:
-        types = {name: kinds for name, kinds in world.types.items() if name in pools}
-        yield msgspec.structs.replace(world, types=types)
-    for gone in sorted({kind.name for kinds in world.types.values() for kind in kinds}):
-        types = {n: tuple(k for k in kinds if k.name != gone) for n, kinds in world.types.items()}
-        yield msgspec.structs.replace(world, types=types)
+    pools = {pool.name for pool in planner_input.snapshot.pools}
+    if set(planner_input.types) - pools:
+        types = {name: kinds for name, kinds in planner_input.types.items() if name in pools}
+        yield msgspec.structs.replace(planner_input, types=types)
+    for gone in sorted({kind.name for kinds in planner_input.types.values() for kind in kinds}):
+        types = {
+            n: tuple(k for k in kinds if k.name != gone) for n, kinds in planner_input.types.items()
+        }
+        yield msgspec.structs.replace(planner_input, types=types)
 
 
 def _smaller(value: Any) -> Iterator[Any]:

@@ -95,16 +95,18 @@ UNSATISFIABLE: Final = Requirements.from_labels({"example.com/nobody": "has-it"}
 
 class ConstrainedReferencePlanner(ReferencePlanner):
     def __init__(
-        self, world: PlannerInput, settling: DomainDecision = DomainDecision.UNLESS_SHUNNED
+        self,
+        planner_input: PlannerInput,
+        settling: DomainDecision = DomainDecision.UNLESS_ANTI_AFFINITY,
     ) -> None:
-        super().__init__(world)
+        super().__init__(planner_input)
         self.settling = settling
-        self.census = PodPlacements()
+        self.pod_placements = PodPlacements()
         self.stuck: set[tuple[int, str]] = set()
         """Drafts that cannot settle on a label before their round is over."""
         self.given_up: dict[str, tuple[RelaxedPreference, ...]] = {}
-        self.nodes = schedulable_nodes(world.snapshot.nodes)
-        taints = [taint for shop in self.shops for taint in shop.pool.taints]
+        self.nodes = schedulable_nodes(planner_input.snapshot.nodes)
+        taints = [taint for catalog in self.pool_catalogs for taint in catalog.pool.taints]
         taints += [taint for node in self.nodes for taint in node.effective_taints]
         self.soft_taints = any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
 
@@ -114,10 +116,12 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def is_tied(self, pod: Pod) -> bool:
         """Whether other pods may keep it from some place."""
         company = [*self.snapshot.pods, *(each for node in self.nodes for each in node.pods)]
-        shunned = any(
+        is_repelled = any(
             matches_all_terms((t,), pod) for each in company for t in each.constraints.anti_affinity
         )
-        return shunned or any(want.spreads or want.near or want.away for want in self.wants(pod))
+        return is_repelled or any(
+            want.spreads or want.near or want.away for want in self.wants(pod)
+        )
 
     def is_servable(self, pod: Pod) -> bool:
         """Whether a pool would still launch a node for it, if nobody else was there."""
@@ -146,7 +150,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         """None where there is nothing to wait for either."""
         if want.near and not self._is_possible(want):
             return None
-        if self._in_company(want):
+        if self._place_near(want):
             return True
         search = PlacementSearch(want.pod, self._limits(want))
         for number, wanted in enumerate(want.pod.alternatives):
@@ -160,31 +164,34 @@ class ConstrainedReferencePlanner(ReferencePlanner):
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
-        return True if self._steers(want, search.limits.adrift) else None
+        return True if self._steers(want, search.limits.undecided_drafts) else None
 
     def _is_possible(self, want: RelaxedPod) -> bool:
         """Whether any node or pool is what the pod wants; if none, no draft is to settle for it."""
         pod = want.pod
         return any(
             any(is_node_compatible(node, pod, wanted) for node in self.nodes)
-            or any(shop.joined(shop.node, pod, wanted) is not None for shop in self.shops)
+            or any(
+                catalog.joined(catalog.node, pod, wanted) is not None
+                for catalog in self.pool_catalogs
+            )
             for wanted in pod.alternatives
         )
 
-    def _steers(self, want: RelaxedPod, adrift: list[ReferenceDraft]) -> bool:
+    def _steers(self, want: RelaxedPod, undecided_drafts: list[ReferenceDraft]) -> bool:
         """Joins the one draft that keeps it off by where it may end, as then it cannot."""
-        if len(adrift) != 1:
+        if len(undecided_drafts) != 1:
             return False
         search = PlacementSearch(want.pod, self._limits(want, steered=True))
         count = range(len(want.pod.alternatives))
-        return any(self._to_draft(search, number, adrift) for number in count)
+        return any(self._to_draft(search, number, undecided_drafts) for number in count)
 
-    def _in_company(self, want: RelaxedPod) -> bool:
+    def _place_near(self, want: RelaxedPod) -> bool:
         """Joins those whom the pod wants to be near, if it is open where all of them will be."""
         self._count()
         for number, terms in enumerate(want.near):
             for each in affinity_questions(terms):
-                found = self.census.by_value(each.key, each.counts)
+                found = self.pod_placements.by_value(each.key, each.counts)
                 afloat = all(draft.launch is None for draft in found.undecided)
                 if each.key != HOSTNAME and found.undecided and not found.known and afloat:
                     near = want.near[:number] + want.near[number + 1 :]
@@ -199,18 +206,18 @@ class ConstrainedReferencePlanner(ReferencePlanner):
 
     def _limits(self, want: RelaxedPod, *, steered: bool = False) -> AllowedDomains:
         self._count()
-        for each in list(topology_questions(self.census, want)):
-            for draft in self.census.by_value(each.key, each.counts).undecided:
+        for each in list(topology_questions(self.pod_placements, want)):
+            for draft in self.pod_placements.by_value(each.key, each.counts).undecided:
                 if draft.launch is not None or not self.settling.waits(each):
                     self._decide(draft, each.key)
         launchable = partial(self._launchable, want)
-        return AllowedDomains(self.census, want, launchable, steered=steered)
+        return AllowedDomains(self.pod_placements, want, launchable, steered=steered)
 
     def _count(self) -> None:
         standing: list[tuple[NodeOrDraft, list[Pod]]] = [
             (node, [*node.pods, *self.received.get(node.name, ())]) for node in self.nodes
         ]
-        self.census.occupied = [*standing, *((draft, draft.pods) for draft in self.drafts)]
+        self.pod_placements.occupied = [*standing, *((draft, draft.pods) for draft in self.drafts)]
 
     def _decide(self, draft: ReferenceDraft, key: str) -> None:
         """Has the draft settle on what it would be launched with, if it can."""
@@ -221,17 +228,17 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         if narrowed is not None:
             draft.asked, draft.types, draft.held = narrowed.asked, narrowed.types, narrowed.held
         if narrowed is not None or value is None or draft.launch is not None:
-            self.census.settle(draft, key, value)
+            self.pod_placements.settle(draft, key, value)
         else:
             self.stuck.add((id(draft), key))
 
     def _launchable(self, want: RelaxedPod, spread: TopologySpread) -> set[str]:
         live = {name for name, count in self.free.items() if count > 0}
         found: set[str] = set()
-        for shop in self.shops:
-            among = self._within_limits(shop, worst=False)
-            for asked in eligible_new_nodes(shop, want, spread):
-                found |= launchable_values(shop, spread.key, asked, among, live)
+        for catalog in self.pool_catalogs:
+            among = self._within_limits(catalog, worst=False)
+            for asked in eligible_new_nodes(catalog, want, spread):
+                found |= launchable_values(catalog, spread.key, asked, among, live)
         return found
 
     def _to_node(self, pod: Pod, wanted: Requirements, limits: AllowedDomains) -> bool:
@@ -251,13 +258,16 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _joinable_by(self, options: Sequence[PlacementOption], number: int) -> list[ReferenceDraft]:
         """The drafts that the pod may join without leaving a slot or a heavier pool aside."""
         drafts = self._joinable()
-        slot = max((self._slot_weight(each.pod) for each in options if drafts), default=-inf)
+        reserved_weight = max(
+            (self._reserved_weight(each.pod) for each in options if drafts), default=-inf
+        )
         step = self._best(options, number) if drafts and self.options.strict_weights else None
-        least = -inf if step is None else step.shop.pool.weight
+        least = -inf if step is None else step.catalog.pool.weight
         return [
             draft
             for draft in drafts
-            if draft.shop.pool.weight >= least and (draft.held or draft.shop.pool.weight > slot)
+            if draft.catalog.pool.weight >= least
+            and (draft.held or draft.catalog.pool.weight > reserved_weight)
         ]
 
     def _to_draft(
@@ -299,24 +309,26 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         if has_port_conflict(draft.pods, pod):
             return None
         portless = copy(draft)
-        portless.types = types_without_port_conflict(draft.shop, draft.types, pod)
+        portless.types = types_without_port_conflict(draft.catalog, draft.types, pod)
         return super()._joined(portless, pod, wanted)
 
     def _new(
         self,
-        shop: PoolCatalog,
+        catalog: PoolCatalog,
         pod: Pod,
         wanted: Requirements,
-        slots: Collection[str],
+        reservation_ids: Collection[str],
         among: Sequence[InstanceType],
     ) -> ReferenceDraft | None:
-        return super()._new(shop, pod, wanted, slots, types_without_port_conflict(shop, among, pod))
+        return super()._new(
+            catalog, pod, wanted, reservation_ids, types_without_port_conflict(catalog, among, pod)
+        )
 
     def _openings(
-        self, pod: Pod, shops: Iterable[PoolCatalog] | None = None
+        self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None
     ) -> Iterator[NewNodeOption]:
         """Only asked for the slots among them, of which there are none once all are taken."""
-        return super()._openings(pod, shops) if any(self.free.values()) else iter(())
+        return super()._openings(pod, catalogs) if any(self.free.values()) else iter(())
 
     def _best(self, options: Sequence[PlacementOption], number: int) -> NewNodeOption | None:
         """The heaviest pool; there a slot before one that is held, and that before any other node.
@@ -341,33 +353,33 @@ class ConstrainedReferencePlanner(ReferencePlanner):
 
 
 def _new_node_rank(opening: NewNodeOption) -> tuple[float, int]:
-    kind = 2 if not opening.is_slot else 1 if opening.draft is None else 0
-    return -opening.shop.pool.weight, kind
+    kind = 2 if not opening.is_reserved else 1 if opening.draft is None else 0
+    return -opening.catalog.pool.weight, kind
 
 
-def first_difference(world: PlannerInput) -> str | None:
+def first_difference(planner_input: PlannerInput) -> str | None:
     """What the two planners see differently first; None where they agree."""
-    ours, theirs = planner_result(world), reference_result(world)
+    ours, theirs = planner_result(planner_input), reference_result(planner_input)
     for subject, said in ours.items():
         if said != theirs[subject]:
             return f"{subject}: {said}\nbut slowly: {theirs[subject]}"
     return None
 
 
-def planner_result(world: PlannerInput) -> Mapping[str, Any]:
-    made = plan(world.snapshot, world.catalogs, world.options)
+def planner_result(planner_input: PlannerInput) -> Mapping[str, Any]:
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     placed = {key for claim in made.claims for key in claim.pods}
     placed |= {key for placement in made.placements for key in placement.pods}
     return {
         "claims": [_claim_summary(claim) for claim in made.claims],
         "nodes": {each.node: list(each.pods) for each in made.placements},
-        "unplaced": sorted(pod.key for pod in world.snapshot.pods if pod.key not in placed),
+        "unplaced": sorted(pod.key for pod in planner_input.snapshot.pods if pod.key not in placed),
         "relaxed": _relaxations(made),
     }
 
 
-def reference_result(world: PlannerInput) -> Mapping[str, Any]:
-    made = _run_reference(world)
+def reference_result(planner_input: PlannerInput) -> Mapping[str, Any]:
+    made = _run_reference(planner_input)
     return {
         "claims": [_draft_summary(draft) for draft in made.drafts],
         "nodes": {node: _pod_keys(pods) for node, pods in made.received.items() if pods},
@@ -376,7 +388,7 @@ def reference_result(world: PlannerInput) -> Mapping[str, Any]:
     }
 
 
-def _run_reference(world: PlannerInput) -> ConstrainedReferencePlanner:
+def _run_reference(planner_input: PlannerInput) -> ConstrainedReferencePlanner:
     """Where other pods left some out, further tries in which drafts settle sooner, or later.
 
     Open choices: only for pods that some pool would launch a node for, if nobody else was there;
@@ -385,7 +397,7 @@ def _run_reference(world: PlannerInput) -> ConstrainedReferencePlanner:
     best: ConstrainedReferencePlanner | None = None
     for settling in DomainDecision:
         if best is None or any(best.is_tied(p) and best.is_servable(p) for p in best.unplaced):
-            made = ConstrainedReferencePlanner(world, settling)
+            made = ConstrainedReferencePlanner(planner_input, settling)
             made.run()
             if best is None or len(made.unplaced) < len(best.unplaced):
                 best = made
@@ -406,9 +418,9 @@ def _claim_summary(claim: PlannedNodeClaim) -> dict[str, Any]:
 
 
 def _draft_summary(draft: ReferenceDraft) -> dict[str, Any]:
-    wanted = draft.shop.minimums
+    wanted = draft.catalog.minimums
     return {
-        "pool": draft.shop.pool.name,
+        "pool": draft.catalog.pool.name,
         "round": draft.round,
         "pods": _pod_keys(draft.pods),
         "requirements": str(draft.requirements),

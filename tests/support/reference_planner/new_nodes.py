@@ -31,58 +31,60 @@ TOLERANT_POD: Final = Pod(
 
 
 def eligible_new_nodes(
-    shop: PoolCatalog, want: RelaxedPod, spread: TopologySpread
+    catalog: PoolCatalog, want: RelaxedPod, spread: TopologySpread
 ) -> Iterable[Requirements]:
     """What new nodes of the pool would be that the spread takes account of.
 
     New nodes where the pod may not go would never be made for it, whatever the policy says.
     """
-    binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
+    binding = [taint for taint in catalog.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and find_untolerated_taint(binding, want.pod.tolerations) is not None:
         return ()
-    found = (shop.joined(shop.node, TOLERANT_POD, alternative) for alternative in want.reach)
+    found = (catalog.joined(catalog.node, TOLERANT_POD, alternative) for alternative in want.reach)
     return [asked for asked in found if asked is not None]
 
 
 def launchable_values(
-    shop: PoolCatalog,
+    catalog: PoolCatalog,
     key: str,
     asked: Requirements,
     among: Iterable[InstanceType],
-    slots: Collection[str],
+    reservation_ids: Collection[str],
 ) -> set[str]:
     """The values of the label that such nodes could have if they were launched now."""
     allowed, found = asked.allowed(key), set()
     for kind in among:
-        if shop.admits(kind, asked) and _has_any_room(shop, kind):
-            for offering in available_offerings(kind, asked, slots):
+        if catalog.admits(kind, asked) and _has_any_room(catalog, kind):
+            for offering in available_offerings(kind, asked, reservation_ids):
                 said = offering_label(kind, offering, key)
                 if said is None and key in kind.requirements:
                     said = kind.requirements[key].allowed
-                unsaid = shop.zones if key == ZONE else () if allowed.open else allowed.values
-                unsaid = () if key != ZONE and _is_type_label(shop, key) else unsaid
+                unsaid = catalog.zones if key == ZONE else () if allowed.open else allowed.values
+                unsaid = () if key != ZONE and _is_type_label(catalog, key) else unsaid
                 found |= set(unsaid if said is None else () if said.open else said.values)
     return set(filter(allowed.admits, found))
 
 
 def possible_values(draft: ReferenceDraft, key: str) -> set[str]:
     """Those that the draft could have by what is asked of it, whatever is left by now."""
-    shop = draft.shop
-    slots = {each.reservation_id or "" for kind in shop.types for each in kind.offerings}
+    catalog = draft.catalog
+    reservation_ids = {
+        each.reservation_id or "" for kind in catalog.types for each in kind.offerings
+    }
     return launchable_values(
-        shop, key, draft.asked, shop.types, slots if shop.reservations else set()
+        catalog, key, draft.asked, catalog.types, reservation_ids if catalog.reservations else set()
     )
 
 
-def _has_any_room(shop: PoolCatalog, kind: InstanceType) -> bool:
-    return all(amount >= 0 for amount in shop.room[kind.name].values())
+def _has_any_room(catalog: PoolCatalog, kind: InstanceType) -> bool:
+    return all(amount >= 0 for amount in catalog.room[kind.name].values())
 
 
-def _is_type_label(shop: PoolCatalog, key: str) -> bool:
+def _is_type_label(catalog: PoolCatalog, key: str) -> bool:
     """Whether it is a label that machines bring with them."""
     return any(
         key in kind.requirements or any(key in each.requirements for each in kind.offerings)
-        for kind in shop.types
+        for kind in catalog.types
     )
 
 
@@ -106,11 +108,11 @@ def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraf
     kept = [
         k
         for k in draft.types
-        if draft.shop.admits(k, asked) and available_offerings(k, asked, draft.held)
+        if draft.catalog.admits(k, asked) and available_offerings(k, asked, draft.held)
     ]
-    found = ReferenceDraft(draft.shop, asked, kept)
+    found = ReferenceDraft(draft.catalog, asked, kept)
     found.minimums = draft.minimums
-    found.keep_slots(draft.held)
+    found.hold_reservations(draft.held)
     lost = draft.held and not found.held
     gone = draft.launch is not None and draft.launch not in found.offers
     return None if not kept or lost or gone or not found.is_diverse() else found
@@ -127,12 +129,12 @@ def host_ports(pod: Pod | DaemonSet) -> tuple[HostPort, ...]:
 
 
 def types_without_port_conflict(
-    shop: PoolCatalog, types: Iterable[InstanceType], pod: Pod
+    catalog: PoolCatalog, types: Iterable[InstanceType], pod: Pod
 ) -> list[InstanceType]:
     """The types on which no daemonset needs a port of the pod."""
     if not pod.constraints.ports:
         return list(types)
-    return [kind for kind in types if not has_port_conflict(_daemonsets_on(shop, kind), pod)]
+    return [kind for kind in types if not has_port_conflict(_daemonsets_on(catalog, kind), pod)]
 
 
 def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
@@ -160,14 +162,14 @@ def ports_and_volumes_fit(
     return True
 
 
-def _daemonsets_on(shop: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
+def _daemonsets_on(catalog: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
     """The daemonsets that would run on the type, however the pool may buy it."""
-    ids = {each.reservation_id or "" for each in kind.offerings if shop.reservations}
+    ids = {each.reservation_id or "" for each in kind.offerings if catalog.reservations}
     return [
         daemonset
-        for daemonset in shop.daemonsets
+        for daemonset in catalog.daemonsets
         if any(
-            shop.runs(daemonset, kind, o, shop.node)
-            for o in available_offerings(kind, shop.node, ids)
+            catalog.runs(daemonset, kind, o, catalog.node)
+            for o in available_offerings(kind, catalog.node, ids)
         )
     ]

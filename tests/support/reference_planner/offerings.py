@@ -78,14 +78,14 @@ def hourly_cost(kind: InstanceType, offering: Offering) -> float:
 
 
 def available_offerings(
-    kind: InstanceType, asked: Requirements, slots: Collection[str]
+    kind: InstanceType, asked: Requirements, reservation_ids: Collection[str]
 ) -> list[Offering]:
     """Offerings that can be had and agree with what is asked; reserved ones only with a slot."""
     return [
         offering
         for offering in kind.offerings
         if offering.available > 0
-        and (offering.reservation_id is None or offering.reservation_id in slots)
+        and (offering.reservation_id is None or offering.reservation_id in reservation_ids)
         and is_offering_compatible(kind, offering, asked)
     ]
 
@@ -206,11 +206,11 @@ class PoolCatalog:
                 return True
         return False
 
-    def buyable(
+    def launchable_types(
         self,
         asked: Requirements,
         requests: Resources,
-        slots: Collection[str],
+        reservation_ids: Collection[str],
         among: Iterable[InstanceType],
     ) -> list[InstanceType]:
         """Those of the types with the labels, the room and an offering."""
@@ -218,29 +218,29 @@ class PoolCatalog:
             kind
             for kind in among
             if self.admits(kind, asked)
-            and available_offerings(kind, asked, slots)
+            and available_offerings(kind, asked, reservation_ids)
             and fits(requests, self.room[kind.name])
         ]
 
     def counts(
-        self, asked: Requirements, types: Sequence[InstanceType], slots: Collection[str]
+        self, asked: Requirements, types: Sequence[InstanceType], reservation_ids: Collection[str]
     ) -> dict[str, int]:
         """For each key with minValues how many different values are left."""
-        return {key: len(self._values(key, asked, types, slots)) for key in self.minimums}
+        return {key: len(self._values(key, asked, types, reservation_ids)) for key in self.minimums}
 
     def _values(
         self,
         key: str,
         asked: Requirements,
         types: Iterable[InstanceType],
-        slots: Collection[str],
+        reservation_ids: Collection[str],
     ) -> set[str]:
         found: set[str] = set()
         for kind in types:
             if key == ZONE or any(offering_label(kind, o, key) is not None for o in kind.offerings):
                 said = [
                     offering_label(kind, each, key)
-                    for each in available_offerings(kind, asked, slots)
+                    for each in available_offerings(kind, asked, reservation_ids)
                 ]
             else:
                 said = [self._said(kind, key)]

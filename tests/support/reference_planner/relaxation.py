@@ -45,12 +45,12 @@ def relaxation_levels(
     pod: Pod, policy: PreferencePolicy, *, soft_taints: bool
 ) -> Iterator[RelaxedPod]:
     """`soft_taints` tells whether any pool or node has a taint that only asks."""
-    wishes: list[RelaxedPreference] = (
+    preferences: list[RelaxedPreference] = (
         _preferences(pod) if policy is PreferencePolicy.RESPECT else []
     )
     last: list[RelaxedPreference] = [PreferNoScheduleTaint()] if soft_taints else []
-    for count in range(len(wishes) + len(last) + 1):
-        given, kept = (*wishes, *last)[:count], wishes[count:]
+    for count in range(len(preferences) + len(last) + 1):
+        given, kept = (*preferences, *last)[:count], preferences[count:]
         places = _alternatives(pod, _preferred_requirements(pod, kept))
         if places:
             yield _relaxed_pod(pod, places, kept, given)

@@ -72,7 +72,7 @@ class PodPlacements:
             return self._settled[id(place), key]
         if place.asked.allowed(key).empty:
             return UndecidedValue.LACKING
-        if key not in place.asked and key not in place.shop.known:
+        if key not in place.asked and key not in place.catalog.known:
             return UndecidedValue.LACKING
         return place.asked.single_value(key) or UndecidedValue.UNDECIDED
 
@@ -136,14 +136,14 @@ class PodPlacements:
             taints = place.effective_taints
             wanted = any(_node_matches(place, each) for each in want.asked)
         else:
-            taints = place.shop.pool.taints
+            taints = place.catalog.pool.taints
             wanted = any(_may_become(place, each) for each in want.asked)
         binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
         tolerated = find_untolerated_taint(binding, want.pod.tolerations) is None
         fine = (wanted or not spread.honor_affinity) and (tolerated or not spread.honor_taints)
         return fine and not lacking
 
-    def shunning(self, pod: Pod) -> Iterator[AffinityTerm]:
+    def anti_affinity_terms_against(self, pod: Pod) -> Iterator[AffinityTerm]:
         """The terms by which pods that have a place do not want this one near."""
         found: dict[AffinityTerm, None] = {}
         for _, pods in self.occupied:
@@ -167,16 +167,16 @@ def required_topology_keys(want: RelaxedPod, spread: TopologySpread) -> set[str]
 
 def _may_become(draft: ReferenceDraft, wanted: Requirements) -> bool:
     """Whether the draft may still become what is wanted, or is to be launched as that."""
-    asked = draft.shop.joined(draft.asked, TOLERANT_POD, wanted)
+    asked = draft.catalog.joined(draft.asked, TOLERANT_POD, wanted)
     if asked is None:
         return False
     if draft.launch is None:
         return any(
-            draft.shop.admits(k, asked) and available_offerings(k, asked, draft.held)
+            draft.catalog.admits(k, asked) and available_offerings(k, asked, draft.held)
             for k in draft.types
         )
     kind, offering = draft.launch
-    return draft.shop.admits(kind, asked) and is_offering_compatible(kind, offering, asked)
+    return draft.catalog.admits(kind, asked) and is_offering_compatible(kind, offering, asked)
 
 
 def _node_matches(node: Node, wanted: Requirements) -> bool:
@@ -186,13 +186,13 @@ def _node_matches(node: Node, wanted: Requirements) -> bool:
 class AllowedDomains:
     def __init__(
         self,
-        census: PodPlacements,
+        pod_placements: PodPlacements,
         want: RelaxedPod,
         launchable: Callable[[TopologySpread], Iterable[str]],
         *,
         steered: bool = False,
     ) -> None:
-        self._census = census
+        self._pod_placements = pod_placements
         self._want = want
         self._allowed: dict[str, ValueSet] = {}
         self._optional: dict[str, bool] = {}
@@ -200,7 +200,7 @@ class AllowedDomains:
         self._ranked: dict[str, dict[str, int]] = {}
         """Of a label that pods are spread by the values that will do, with how many are there."""
         self._hosts: list[Callable[[NodeOrDraft], bool]] = []
-        self.adrift: list[ReferenceDraft] = []
+        self.undecided_drafts: list[ReferenceDraft] = []
         """Drafts that may end where a spread would not have them, unless the pod steers."""
         self.near_a_place = False
         """Whether only a place that somebody has already will do."""
@@ -210,20 +210,21 @@ class AllowedDomains:
             self._near(terms)
         for term in want.away:
             self._away(term, partial(_is_matched, (term,)))
-        for term in census.shunning(want.pod):
+        for term in pod_placements.anti_affinity_terms_against(want.pod):
             self._away(term, partial(_has_anti_affinity, term))
         for spread in want.spreads:
             self._spread(spread, launchable, steered=steered)
 
     def admits(self, place: NodeOrDraft) -> bool:
         """Whether the place will do as it is, or may be made to."""
-        labels = {key: self._census.label(place, key) for key in self._allowed}
+        labels = {key: self._pod_placements.label(place, key) for key in self._allowed}
         fine = all(self._is_fine(key, value) for key, value in labels.items())
         return fine and all(check(place) for check in self._hosts)
 
     def is_undecided(self, draft: ReferenceDraft) -> bool:
         return any(
-            self._census.label(draft, key) is UndecidedValue.UNDECIDED for key in self._allowed
+            self._pod_placements.label(draft, key) is UndecidedValue.UNDECIDED
+            for key in self._allowed
         )
 
     def _is_fine(self, key: str, value: str | UndecidedValue) -> bool:
@@ -272,23 +273,25 @@ class AllowedDomains:
 
     def _near(self, terms: tuple[AffinityTerm, ...]) -> None:
         counts, keys = partial(_is_matched, terms), list(dict.fromkeys(term.key for term in terms))
-        somewhere = any(self._census.anywhere(key, counts, host=key == HOSTNAME) for key in keys)
+        somewhere = any(
+            self._pod_placements.anywhere(key, counts, host=key == HOSTNAME) for key in keys
+        )
         first = matches_all_terms(terms, self._want.pod) and not somewhere
         for key in keys:
             if first and key != HOSTNAME:
                 self._narrow(key, ANY_VALUE, optional=False)  # any will do, but it must have one
             elif not first and key == HOSTNAME:
                 self.near_a_place = True
-                self._hosts.append(lambda place: self._census.on(place, counts) > 0)
+                self._hosts.append(lambda place: self._pod_placements.on(place, counts) > 0)
             elif not first:
-                here = self._census.by_value(key, counts).known
+                here = self._pod_placements.by_value(key, counts).known
                 self._narrow(key, one_of(here), optional=False)
 
     def _away(self, term: AffinityTerm, counts: Callable[[NodeOrDraft, Pod], bool]) -> None:
         if term.key == HOSTNAME:
-            self._hosts.append(lambda place: self._census.on(place, counts) == 0)
+            self._hosts.append(lambda place: self._pod_placements.on(place, counts) == 0)
             return
-        found = self._census.by_value(term.key, counts)
+        found = self._pod_placements.by_value(term.key, counts)
         if found.anywhere:  # a draft that cannot settle yet may end up anywhere
             allowed = NO_VALUE if found.undecided else none_of(found.known)
             self._narrow(term.key, allowed, optional=True)
@@ -300,35 +303,39 @@ class AllowedDomains:
         *,
         steered: bool,
     ) -> None:
-        counts = partial(self._census.is_spread, want=self._want, spread=spread)
+        counts = partial(self._pod_placements.is_spread, want=self._want, spread=spread)
         itself = spread.selector.selects(self._want.pod.labels)
         if spread.key == HOSTNAME:
             # A new node is always possible, so that the emptiest counts as empty.
             self._hosts.append(
-                lambda place: self._census.on(place, counts) + itself <= spread.max_skew
+                lambda place: self._pod_placements.on(place, counts) + itself <= spread.max_skew
             )
             return
-        domains = self._census.values(self._want, spread) | set(launchable(spread))
-        found = self._census.by_value(spread.key, counts)
-        adrift = self._adrift(spread, domains)
-        self.adrift += [draft for draft in adrift if draft not in self.adrift]
-        few = bool(adrift and not steered) or len(domains) < (spread.min_domains or 0)
+        domains = self._pod_placements.values(self._want, spread) | set(launchable(spread))
+        found = self._pod_placements.by_value(spread.key, counts)
+        undecided_drafts = self._undecided_drafts(spread, domains)
+        self.undecided_drafts += [
+            draft for draft in undecided_drafts if draft not in self.undecided_drafts
+        ]
+        few = bool(undecided_drafts and not steered) or len(domains) < (spread.min_domains or 0)
         values = _domains_within_skew(spread, domains, found, itself=itself, few=few)
         self._narrow(spread.key, one_of(values), optional=False)
         before = self._ranked.get(spread.key, {value: found.known[value] for value in values})
         self._ranked[spread.key] = {v: count for v, count in before.items() if v in values}
 
-    def _adrift(self, spread: TopologySpread, domains: set[str]) -> list[ReferenceDraft]:
+    def _undecided_drafts(self, spread: TopologySpread, domains: set[str]) -> list[ReferenceDraft]:
         """Drafts that may yet be in a domain that only others can use, and where nobody is."""
         if self._want.reach == (self._want.asked if spread.honor_affinity else ANY_NODE_TERMS):
             return []
-        drafts = [place for place, _ in self._census.occupied if isinstance(place, ReferenceDraft)]
+        drafts = [
+            place for place, _ in self._pod_placements.occupied if isinstance(place, ReferenceDraft)
+        ]
         return [
             draft
             for draft in drafts
             if draft.launch is None
-            and self._census.label(draft, spread.key) is UndecidedValue.UNDECIDED
-            and self._census.is_looked_at(draft, self._want, spread)
+            and self._pod_placements.label(draft, spread.key) is UndecidedValue.UNDECIDED
+            and self._pod_placements.is_looked_at(draft, self._want, spread)
             and not possible_values(draft, spread.key) <= domains
         ]
 
@@ -369,32 +376,40 @@ class TopologyQuestion(msgspec.Struct, frozen=True):
 
     key: str
     counts: CountPredicate
-    shunning: bool = False
+    anti_affinity_terms_against: bool = False
     """Whether those are pods not to be near."""
 
 
 class DomainDecision(Enum):
     """When drafts settle."""
 
-    UNLESS_SHUNNED = auto()
+    UNLESS_ANTI_AFFINITY = auto()
     AT_ONCE = auto()
     LATE = auto()
 
     def waits(self, question: TopologyQuestion) -> bool:
         return self is DomainDecision.LATE or (
-            self is DomainDecision.UNLESS_SHUNNED and question.shunning
+            self is DomainDecision.UNLESS_ANTI_AFFINITY and question.anti_affinity_terms_against
         )
 
 
-def topology_questions(census: PodPlacements, want: RelaxedPod) -> Iterator[TopologyQuestion]:
+def topology_questions(
+    pod_placements: PodPlacements, want: RelaxedPod
+) -> Iterator[TopologyQuestion]:
     for spread in want.spreads:
-        yield TopologyQuestion(spread.key, partial(census.is_spread, want=want, spread=spread))
+        yield TopologyQuestion(
+            spread.key, partial(pod_placements.is_spread, want=want, spread=spread)
+        )
     for terms in want.near:
         yield from affinity_questions(terms)
     for term in want.away:
-        yield TopologyQuestion(term.key, partial(_is_matched, (term,)), shunning=True)
-    for term in census.shunning(want.pod):
-        yield TopologyQuestion(term.key, partial(_has_anti_affinity, term), shunning=True)
+        yield TopologyQuestion(
+            term.key, partial(_is_matched, (term,)), anti_affinity_terms_against=True
+        )
+    for term in pod_placements.anti_affinity_terms_against(want.pod):
+        yield TopologyQuestion(
+            term.key, partial(_has_anti_affinity, term), anti_affinity_terms_against=True
+        )
 
 
 def affinity_questions(terms: tuple[AffinityTerm, ...]) -> Iterator[TopologyQuestion]:

@@ -274,8 +274,8 @@ def test_a_node_that_a_preference_passes_over_is_not_said_to_refuse() -> None:
     liked = affinity(preferred, f"[{{weight: 5, preference: {{matchExpressions: [{LARGE}]}}}}]")
     said = explain_lines("a", NODE, pool("only"), pod("a", "100m", more=liked))
     assert "it goes to no node of the input" in said
-    wish = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
-    assert f"1 node: would do (here), had it given up {wish}" in said
+    preference = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
+    assert f"1 node: would do (here), had it given up {preference}" in said
 
 
 def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
@@ -284,8 +284,8 @@ def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
         "whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}], "
     )
     said = explain_lines("b", NODE, pool("only"), *(pod(name, "100m", spread) for name in "ab"))
-    wish = "to be spread over kubernetes.io/hostname with maxSkew 1"
-    assert f"1 node: would do (here), had it given up {wish}" in said
+    preference = "to be spread over kubernetes.io/hostname with maxSkew 1"
+    assert f"1 node: would do (here), had it given up {preference}" in said
 
 
 def test_a_node_that_only_a_later_term_selects_is_not_said_to_refuse() -> None:

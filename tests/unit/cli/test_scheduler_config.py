@@ -102,8 +102,8 @@ def test_a_soft_default_that_is_given_up_is_told_as_one(folder: Path) -> None:
     (folder / "scheduler.yaml").write_text(RACKS.replace("DoNotSchedule", "ScheduleAnyway"))
     flag = ("--scheduler-config", str(folder / "scheduler.yaml"))
     result = run("explain", "pod", "web-0", str(folder / "input"), *flag, *NOW)
-    wish = "to be spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
-    assert f"given up: {wish}" in result.stdout
+    preference = "to be spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
+    assert f"given up: {preference}" in result.stdout
 
 
 @pytest.mark.parametrize("command", [("plan",), ("explain", "pod", "web-0"), ("reservations",)])

@@ -43,10 +43,10 @@ BY_DEFAULT = {False: "", True: " (a default of the scheduler)"}
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
 def test_a_spread_that_was_given_up(by_default: bool) -> None:
-    wish = TopologySpread(
+    preference = TopologySpread(
         key="zone", selector=pod_selector({"app": "web"}), max_skew=2, by_default=by_default
     )
-    told = unschedulable.describe_preference(PreferredTopologySpread(spread=wish))
+    told = unschedulable.describe_preference(PreferredTopologySpread(spread=preference))
     assert told == f"to be spread over zone with maxSkew 2{BY_DEFAULT[by_default]}"
 
 
