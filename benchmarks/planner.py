@@ -212,9 +212,10 @@ def _report(workload: str, pods: int, types: int) -> float:
         with_reservations = planning_job(workload, pods, types, free)
         slower = time_ratio(with_reservations, plainly, RUNS if pods > SIZES[0] else 5 * RUNS)
         target = ", target <= 20 %" if free == usual else ""
-        told = f"{(slower - 1) * 100:+.0f} %{target}; {nodes:,} -> {len(with_reservations().claims):,} nodes"
+        reserved_nodes = len(with_reservations().claims)
+        comment = f"{(slower - 1) * 100:+.0f} %{target}; {nodes:,} -> {reserved_nodes:,} nodes"
         name = f"  with {RESERVATIONS} reservations, {free} slots free"
-        print_row(name, f"{pods / (without * slower):,.0f}/s", told)
+        print_row(name, f"{pods / (without * slower):,.0f}/s", comment)
     return without
 
 

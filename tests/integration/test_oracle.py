@@ -62,7 +62,7 @@ def test_what_the_reference_places_we_place(oracle: Oracle, profile: str) -> Non
     assert not puzzling, f"see `make oracle PROFILE={profile}`"
 
 
-def test_the_reference_buys_what_we_buy_of_what_it_leaves(oracle: Oracle) -> None:
+def test_the_reference_launches_what_we_launch_of_what_it_leaves(oracle: Oracle) -> None:
     """Both price the same launch: on plain worlds even the bills agree."""
     cases = [compare_schedulers(oracle, random_cluster("plain", seed)) for seed in SEEDS]
     for case in cases:
@@ -79,7 +79,7 @@ def test_the_reference_runs_over_limits_on_nodes(oracle: Oracle) -> None:
     assert explain_difference(case, oracle) == 5
 
 
-def test_what_nobody_accounts_for_is_said(oracle: Oracle) -> None:
+def test_an_unexplained_difference_is_reported(oracle: Oracle) -> None:
     """A planner that forgot a pod would be found out."""
     case = compare_schedulers(oracle, random_cluster("plain", 0))
     forgetful = replace(case.ours, placed=frozenset(sorted(case.ours.placed)[1:]))
@@ -87,7 +87,7 @@ def test_what_nobody_accounts_for_is_said(oracle: Oracle) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_worlds_are_valid_and_come_back(profile: str) -> None:
+def test_random_clusters_are_valid_and_repeatable(profile: str) -> None:
     """No Go needed: the same seed gives the same world, which our commands accept."""
     for seed in SEEDS:
         made = random_cluster(profile, seed)
@@ -108,7 +108,7 @@ def test_shrinking_keeps_what_matters_and_little_else() -> None:
 
 
 @pytest.mark.parametrize("row", BY_INSPECTION)
-def test_no_row_accounts_for_a_plain_world(row: int) -> None:
+def test_no_row_accounts_for_a_plain_cluster(row: int) -> None:
     given = random_cluster("plain", 0)
     node = _node_manifests(given)
     theirs = SchedulingOutcome(

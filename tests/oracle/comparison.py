@@ -180,11 +180,11 @@ class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     def lines(self) -> list[str]:
         cluster, ours, theirs = self.case.cluster, self.case.ours, self.case.runs[0]
-        told = [each for each in cluster.objects if each["kind"] != "Namespace"]
+        objects = [each for each in cluster.objects if each["kind"] != "Namespace"]
         return [
             f"{cluster.profile}/{cluster.seed}: we alone miss: {sorted(self.case.missing)}",
             f"options: {cluster.options}",
-            *(msgspec.json.encode(each).decode() for each in [*told, *cluster.types]),
+            *(msgspec.json.encode(each).decode() for each in [*objects, *cluster.types]),
             *(f"ours launches   {each}" for each in ours.launched),
             *(f"ours refuses    {pod}: {why}" for pod, why in sorted(ours.errors.items())),
             *(f"theirs launches {each}" for each in theirs.launched),

@@ -83,7 +83,7 @@ def explained_pods(seed: int, planner_input: PlannerInput) -> Iterator[Explained
             )
 
 
-def test_of_a_claim_that_no_plan_has_it_is_not_made_up_what_decided() -> None:
+def test_a_claim_of_no_plan_has_no_placement_decision() -> None:
     planner_input = random_input(1)
     claim = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options).claims[0]
     other = msgspec.structs.replace(claim, pool="another")
@@ -122,7 +122,7 @@ def test_every_pool_that_was_passed_over_has_a_reason(everybody: list[ExplainedP
             assert all(reasons.values()), (each.seed, each.pod)
 
 
-def test_no_pool_is_said_to_keep_for_others_what_it_could_buy(
+def test_no_pool_is_said_to_hold_back_what_it_could_launch(
     everybody: list[ExplainedPod],
 ) -> None:
     for each in everybody:
@@ -135,11 +135,11 @@ def test_no_pool_is_said_to_keep_for_others_what_it_could_buy(
 
 def test_every_node_of_the_cluster_has_a_reason(everybody: list[ExplainedPod]) -> None:
     for each in everybody:
-        told = sum(one.nodes for one in each.found.nodes)
-        assert told == len(each.planner_input.snapshot.nodes), (each.seed, each.pod)
+        counted = sum(one.nodes for one in each.found.nodes)
+        assert counted == len(each.planner_input.snapshot.nodes), (each.seed, each.pod)
 
 
-def test_the_best_buy_is_what_is_bought(everybody: list[ExplainedPod]) -> None:
+def test_the_cheapest_offering_is_launched(everybody: list[ExplainedPod]) -> None:
     for each in everybody:
         claim, planner_input = each.claim, each.planner_input
         pool = next(pool for pool in planner_input.snapshot.pools if pool.name == claim.pool)
@@ -164,8 +164,8 @@ def advised(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
     blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
     for group in found.unschedulable:
         if group.suggestion is not None:
-            told = replace(group, pods=())
-            blocks.setdefault(told, (group.suggestion, set()))[1].update(group.pods)
+            counted = replace(group, pods=())
+            blocks.setdefault(counted, (group.suggestion, set()))[1].update(group.pods)
     yield from blocks.values()
 
 
@@ -180,7 +180,7 @@ def followed(planner_input: PlannerInput, advice: VerifiedSuggestion, keys: set[
 
 @pytest.mark.parametrize("packing", PackingPolicy)
 @pytest.mark.parametrize("maker", INPUTS_WITH_FIXES.values(), ids=INPUTS_WITH_FIXES)
-def test_law_29_a_fix_serves_as_many_as_it_says_and_nobody_loses_by_it(
+def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_displaces_none(
     maker: Callable[[int], PlannerInput], packing: PackingPolicy
 ) -> None:
     """Also where first-fit was proof enough of what is packed by cost."""

@@ -75,14 +75,14 @@ def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_every_free_slot_is_promised_used_or_idle(seed: int) -> None:
+def test_every_free_reserved_instance_is_in_flight_used_or_idle(seed: int) -> None:
     for one in idle_reservations(PlannedCase(seed)):
         assert one.available == one.promised + one.used + one.idle
 
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_every_pod_without_a_slot_is_told_of_once_for_each_pool(seed: int) -> None:
+def test_every_pod_off_a_reservation_is_reported_once_for_each_pool(seed: int) -> None:
     case = PlannedCase(seed)
     wanted = sorted(places(case))
     for one in idle_reservations(case):
@@ -93,7 +93,7 @@ def test_every_pod_without_a_slot_is_told_of_once_for_each_pool(seed: int) -> No
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_what_is_said_of_a_pod_fits_where_it_is(seed: int) -> None:
+def test_the_reported_placement_of_a_pod_is_its_placement(seed: int) -> None:
     case = PlannedCase(seed)
     where = places(case)
     for one in idle_reservations(case):
@@ -104,7 +104,7 @@ def test_what_is_said_of_a_pod_fits_where_it_is(seed: int) -> None:
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_what_is_said_of_a_reservation_is_said_whatever_others_there_are(seed: int) -> None:
+def test_the_report_of_a_reservation_does_not_depend_on_others(seed: int) -> None:
     case = PlannedCase(seed)
     for one in idle_reservations(case):
         assert [one] == [each for each in idle_reservations(case, one.id) if each.id == one.id]
@@ -182,13 +182,13 @@ ROOM = {"cpu": 10**9, "memory": 10**15, "pods": 10**6}
 
 @MANY
 @given(seed=CONSTRAINED_SEEDS)
-def test_among_pods_that_mind_each_other(seed: int) -> None:
+def test_the_report_holds_for_constrained_pods(seed: int) -> None:
     assert_named_truly(random_constrained_input(seed))
 
 
 @MANY
 @given(seed=CONSTRAINED_SEEDS)
-def test_among_pods_of_which_some_do(seed: int) -> None:
+def test_the_report_holds_for_partly_constrained_pods(seed: int) -> None:
     assert_named_truly(random_mixed_input(seed))
 
 

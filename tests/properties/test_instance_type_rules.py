@@ -108,14 +108,14 @@ def test_allocatable_is_capacity_less_every_part_of_the_overhead(
 
 @given(classes)
 @settings(max_examples=10)
-def test_machines_of_equal_build_have_equal_shapes(node_class: NodeClassSettings) -> None:
+def test_equal_instance_types_have_equal_resources(node_class: NodeClassSettings) -> None:
     shared = node_resources_by_type(instance_type_info.built_in_instance_types(), node_class)
     for name, info in instance_type_info.built_in_instance_types().items():
         assert shared[name].derived == derive_resources(info, node_class), name
 
 
 @pytest.mark.parametrize("family", [AmiFamily.AL2023, AmiFamily.WINDOWS2022])
-def test_descriptions_are_the_labels_of_the_machine(family: AmiFamily) -> None:
+def test_descriptions_are_the_labels_of_the_instance_type(family: AmiFamily) -> None:
     for name, described in type_requirements("us-east-1", family.traits).items():
         labels = instance_type_labels(
             instance_type_info.built_in_instance_types()[name], family.traits, "us-east-1"
@@ -181,18 +181,20 @@ def test_a_volume_sized_to_the_pods_has_room_for_all_of_them(
 
 
 @given(st.integers(0, 2000 * 1000), st.integers(0, 4000))
-def test_reserved_cpu_grows_with_the_machine_but_never_faster(cpu: int, more: int) -> None:
+def test_kube_reserved_cpu_grows_with_the_instance_type_but_never_faster(
+    cpu: int, more: int
+) -> None:
     assert kube_reserved_cpu(cpu) <= kube_reserved_cpu(cpu + more) <= kube_reserved_cpu(cpu) + more
     assert kube_reserved_cpu(cpu) <= cpu * 6 // 100
 
 
 @given(st.integers(2**20, 2**45), st.integers(0, 2**40))
-def test_memory_kept_as_gke_does_grows_with_the_machine(amount: int, more: int) -> None:
+def test_kube_reserved_memory_grows_with_the_instance_type(amount: int, more: int) -> None:
     assert gke_reserved_memory(amount) <= gke_reserved_memory(amount + more)
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_only_machines_of_a_gibibyte_or_less_may_have_nothing_for_pods(family: AmiFamily) -> None:
+def test_only_types_of_a_gibibyte_or_less_may_have_nothing_for_pods(family: AmiFamily) -> None:
     settings = NodeClassSettings(ami_family=family)
     empty = {
         info.memory_mib
@@ -203,7 +205,7 @@ def test_only_machines_of_a_gibibyte_or_less_may_have_nothing_for_pods(family: A
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_within_a_family_the_larger_machine_has_at_least_as_much(family: AmiFamily) -> None:
+def test_within_a_family_the_larger_type_has_at_least_as_much(family: AmiFamily) -> None:
     settings = NodeClassSettings(ami_family=family)
     siblings = defaultdict(list)
     for info in INSTANCE_TYPES:
@@ -227,7 +229,7 @@ def test_memory_is_what_floating_point_arithmetic_gives_too() -> None:
         assert compute_memory(info, SHARE).amount == seen - overhead * MIB
 
 
-def test_every_machine_has_cpu_memory_addresses_and_an_architecture() -> None:
+def test_every_instance_type_has_cpu_memory_addresses_and_an_architecture() -> None:
     traits = AmiFamily.AL2023.traits
     for info in INSTANCE_TYPES:
         assert info.vcpus > 0
@@ -253,7 +255,7 @@ def test_every_spot_price_is_below_its_on_demand_price(region: str) -> None:
         assert all(0 < each < price.usd for each in found.values())
 
 
-def test_within_a_family_the_larger_machine_never_costs_less() -> None:
+def test_within_a_family_the_larger_type_never_costs_less() -> None:
     by_family = defaultdict(list)
     for info in INSTANCE_TYPES:
         price = on_demand_list_price(info.name, "us-east-1")

@@ -40,19 +40,19 @@ thorough = settings(max_examples=INPUTS, phases=UNSHRUNK)
 
 @thorough
 @given(seed=SEEDS)
-def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_constrained_pods(seed: int) -> None:
     assert_accepted(random_constrained_input(seed))
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_among_others(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_constrained_pods_among_others(seed: int) -> None:
     assert_accepted(random_mixed_input(seed))
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_where_they_are_packed_by_cost(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_plans_packed_by_cost(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     cost_options = msgspec.structs.replace(planner_input.options, packing=PackingPolicy.COST)
     assert_accepted(msgspec.structs.replace(planner_input, options=cost_options))
@@ -60,7 +60,7 @@ def test_law_23_they_are_accepted_where_they_are_packed_by_cost(seed: int) -> No
 
 @thorough
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_however_the_nodes_are_bought(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_every_launch_of_the_claims(seed: int) -> None:
     """What is left to a claim suits its pods, and those of the others, whatever the cloud picks."""
     planner_input = without_min_values(random_constrained_input(seed))
     made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
@@ -82,7 +82,7 @@ def refused(planner_input: PlannerInput) -> list[str]:
     ).refused()
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """That nobody is refused would be worth little if nothing interesting ever happened."""
     planner_inputs = [random_constrained_input(seed) for seed in range(300)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
@@ -159,7 +159,7 @@ def test_the_filter_refuses(why: str, pod: Pod, hosts: Callable[[], Sequence[Bou
     assert filter_failure(WEB, host(), [host()]) is None
 
 
-def test_a_taint_that_binds_keeps_pods_off_and_one_that_asks_does_not() -> None:
+def test_a_no_schedule_taint_keeps_pods_off_and_prefer_no_schedule_does_not() -> None:
     tainted = host()
     tainted.taints = (Taint(key="team"),)
     assert "taint" in (filter_failure(WEB, tainted, [tainted]) or "")

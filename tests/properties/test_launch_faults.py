@@ -313,7 +313,7 @@ def _fault(chance: Random, waves: Sequence[float]) -> FaultRule:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_once_things_are_quiet_every_machine_has_its_claim(seed: int) -> None:
+def test_after_recovery_every_instance_has_its_claim(seed: int) -> None:
     async def main(clock: VirtualClock) -> FaultTrial:
         trial = FaultTrial(clock, seed)
         await trial.play()

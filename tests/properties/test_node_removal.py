@@ -35,7 +35,7 @@ def test_law_25_it_does_in_the_cluster_that_a_plan_ends_with(seed: int) -> None:
 
 @settings(phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
+def test_law_25_simulations_do_not_change_the_state(seed: int) -> None:
     planner_input = random_running_cluster(seed)
     asked = questions(planner_input, seed)
     view = ClusterSimulator(planner_input.snapshot, planner_input.catalogs, planner_input.options)

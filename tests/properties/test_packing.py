@@ -98,11 +98,11 @@ def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
 
 
 @pytest.mark.parametrize(
-    "world_of", [random_constrained_input, random_mixed_input], ids=lambda made: made.__name__
+    "input_of", [random_constrained_input, random_mixed_input], ids=lambda made: made.__name__
 )
 @planner_inputs
 @given(seed=ANY_SEED)
-def test_law_27_nor_for_pods_that_mind_each_other(
+def test_law_27_it_is_never_worse_for_constrained_pods(
     input_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
     planner_input = input_of(seed)
@@ -114,24 +114,24 @@ def test_law_27_nor_for_pods_that_mind_each_other(
     max_examples=INPUTS // 12, phases=UNSHRUNK
 )  # such a world has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
-def test_law_27_nor_for_a_crowd_that_waits_for_slots(seed: int) -> None:
+def test_law_27_it_is_never_worse_for_many_pods_waiting_for_reservations(seed: int) -> None:
     planner_input = random_reservation_queue(seed)
     first_fit = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     assert_never_worse(first_fit, packed(planner_input))
 
 
 def assert_never_worse(first_fit: Plan, made: Plan) -> None:
-    told = result(made)
+    packing = result(made)
     assert made.scheduled >= first_fit.scheduled
-    assert told.first_fit == price(first_fit)
-    assert told.cost == price(made)
-    assert 0 <= told.lower_bound <= told.cost <= told.first_fit
+    assert packing.first_fit == price(first_fit)
+    assert packing.cost == price(made)
+    assert 0 <= packing.lower_bound <= packing.cost <= packing.first_fit
     assert first_fit.packing is None
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=ANY_SEED, order=ANY_SEED)
-def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
+def test_law_21_input_order_does_not_matter(seed: int, order: int) -> None:
     planner_input = random_packable_input(seed)
     assert laws.as_bytes(packed(shuffle_input(planner_input, order))) == laws.as_bytes(
         packed(planner_input)
@@ -140,7 +140,7 @@ def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, or
 
 @planner_inputs
 @given(seed=ANY_SEED)
-def test_law_21_it_does_not_matter_to_pods_that_mind_each_other(seed: int) -> None:
+def test_law_21_input_order_does_not_matter_for_constrained_pods(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     assert plan_bytes(packed(shuffle_input(planner_input, seed))) == plan_bytes(
         packed(planner_input)
@@ -177,7 +177,7 @@ def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
     assert one == other != b""
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """To be no worse would be worth little if packing by cost never changed anything."""
     results = [result(packed(random_packable_input(seed))) for seed in range(1, 31)]
     assert sum(each.saved > 0 for each in results) > 5

@@ -94,7 +94,7 @@ def result(made: Plan) -> PackingResult:
     return made.packing
 
 
-@pytest.mark.parametrize("world_of", [tiny, sparse], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("input_of", [tiny, sparse], ids=lambda made: made.__name__)
 @settings(max_examples=INPUTS, phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_28_no_plan_is_cheaper_than_the_bound(
@@ -114,7 +114,7 @@ def cheapest_of(planner_input: PlannerInput, made: Plan) -> float:
     ).cost
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """A bound is easily kept where nothing is bought, and easily found where nothing is tight."""
     planner_inputs = [tiny(seed) for seed in range(150)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
@@ -171,7 +171,7 @@ def test_it_finds_what_covering_the_demands_costs(program: Any) -> None:
 
 @few
 @given(program=programs())
-def test_no_machine_is_worth_more_than_it_costs(program: Any) -> None:
+def test_no_bin_is_worth_more_than_it_costs(program: Any) -> None:
     demands, supplies = program
     prices = shadow_prices(demands, supplies)
     for supply in supplies:
@@ -189,18 +189,18 @@ def test_twice_the_demand_costs_twice_as_much(program: Any, factor: int) -> None
     assert abs(total(more, shadow_prices(more, supplies)) - factor * once) < LINEAR_TOLERANCE
 
 
-def test_what_nobody_sells_has_no_price() -> None:
+def test_what_no_bin_offers_has_no_price() -> None:
     """It cannot be bought at any price: whoever asks for it is somewhere already."""
     supplies = [Supply(1.0, (4, 0), 0b01)]
     assert shadow_prices([[4, 0], [2, 2]], supplies) == [[0.25, 0.0], [0.0, 0.0]]
 
 
-def test_what_nobody_asks_for_costs_nothing() -> None:
+def test_what_no_pod_requests_costs_nothing() -> None:
     assert shadow_prices([[8, 0]], [Supply(1.0, (4, 100), 1)]) == [[0.25, 0.0]]
     assert shadow_prices([], []) == []
 
 
-def test_a_cut_machine_gives_its_cpu_to_one_group_and_its_memory_to_another() -> None:
+def test_a_fractional_bin_gives_its_cpu_to_one_group_and_its_memory_to_another() -> None:
     together = [Supply(1.0, (4, 4), 0b11)]
     demands = [[4, 0], [0, 4]]
     assert total(demands, shadow_prices(demands, together)) == 1.0

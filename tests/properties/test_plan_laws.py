@@ -52,13 +52,13 @@ thorough = settings(max_examples=INPUTS)
 def test_law_11_every_pod_has_one_place_or_none(case: PlannedCase) -> None:
     assert [key for key, count in Counter(case.placed).items() if count > 1] == []
     assert set(case.placed) <= set(case.pods)
-    told = [key for group in case.plan.unschedulable for key in group.pods]
-    assert sorted(told) == sorted(pod.key for pod in case.unplaced)
+    unschedulable = [key for group in case.plan.unschedulable for key in group.pods]
+    assert sorted(unschedulable) == sorted(pod.key for pod in case.unplaced)
 
 
 @thorough
 @given(case=CASES)
-def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: PlannedCase) -> None:
+def test_law_12_no_reservation_is_used_beyond_its_available_count(case: PlannedCase) -> None:
     assert all(count >= 0 for count in case.free_instances.values()), case.free_instances
     taken = Counter(claim.launch.reservation_id for claim in case.plan.claims)
     assert {use.id: use.used for use in case.plan.reservations if use.used} == {
@@ -83,7 +83,7 @@ def test_law_13_no_limit_is_exceeded_by_what_would_be_launched(case: PlannedCase
 
 @thorough
 @given(case=CASES)
-def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: PlannedCase) -> None:
+def test_law_14_a_claim_suits_its_pods_with_every_offering_left_to_it(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         catalog, offers = case.pool_catalogs[claim.pool], case.offers(claim)
         assert {kind.name for kind, _ in offers} == set(claim.choices.instance_types)
@@ -216,7 +216,7 @@ def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: Pla
 
 @thorough
 @given(case=CASES)
-def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: PlannedCase) -> None:
+def test_law_19_no_reserved_instance_is_wrongly_idle(case: PlannedCase) -> None:
     idle = {name for name, count in case.free_instances.items() if count > 0}
     if not case.options.capacity_reservations:
         return
@@ -233,7 +233,7 @@ def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: PlannedCase) -> N
 
 @thorough
 @given(case=CASES)
-def test_law_20_who_is_left_without_a_place_fits_nowhere(case: PlannedCase) -> None:
+def test_law_20_an_unschedulable_pod_fits_nowhere(case: PlannedCase) -> None:
     idle = {name for name, count in case.free_instances.items() if count > 0}
     idle = idle if case.options.capacity_reservations else set()
     received = {placement.node: placement.pods for placement in case.plan.placements}
@@ -258,14 +258,14 @@ def as_bytes(made: Plan) -> bytes:
 
 @thorough
 @given(case=CASES)
-def test_law_2_the_same_world_gives_the_same_bytes(case: PlannedCase) -> None:
+def test_law_2_the_same_input_gives_the_same_bytes(case: PlannedCase) -> None:
     again = plan(case.snapshot, case.planner_input.catalogs, case.options)
     assert as_bytes(again) == as_bytes(case.plan)
 
 
 @thorough
 @given(seed=SEEDS, order=SEEDS)
-def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
+def test_law_21_input_order_does_not_matter(seed: int, order: int) -> None:
     planner_input = random_input(seed)
     other = shuffle_input(planner_input, order)
     first = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)

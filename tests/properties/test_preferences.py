@@ -59,7 +59,7 @@ def test_law_26_they_go_in_the_fixed_order(seed: int) -> None:
 
 @planner_inputs
 @given(seed=SEEDS)
-def test_law_26_whoever_ignores_them_plans_as_if_there_were_none(seed: int) -> None:
+def test_law_26_ignored_preferences_plan_as_if_there_were_none(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     ignoring = msgspec.structs.replace(
         planner_input.options, preference_policy=PreferencePolicy.IGNORE
@@ -70,7 +70,7 @@ def test_law_26_whoever_ignores_them_plans_as_if_there_were_none(seed: int) -> N
 
 @planner_inputs
 @given(seed=SEEDS)
-def test_law_26_what_nobody_can_have_changes_no_place(seed: int) -> None:
+def test_law_26_impossible_preferences_change_no_placement(seed: int) -> None:
     """A preference for nodes that there cannot be is given up, and all is as before.
 
     Unless others come before it: they would have to be given up first.

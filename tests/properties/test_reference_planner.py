@@ -32,17 +32,17 @@ thorough = settings(max_examples=INPUTS)
 
 @thorough
 @given(seed=SEEDS)
-def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
+def test_law_22_the_planner_and_the_reference_planner_agree(seed: int) -> None:
     assert_agreement(random_input(seed))
 
 
 @settings(max_examples=INPUTS // 80)  # such a world takes the obvious planner half a second
 @given(seed=SEEDS)
-def test_law_22_they_agree_on_a_crowd_that_waits_for_slots(seed: int) -> None:
+def test_law_22_they_agree_on_many_pods_waiting_for_reservations(seed: int) -> None:
     assert_agreement(random_reservation_queue(seed))
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """Agreement would be worth little if nothing interesting ever happened in them."""
     planner_inputs = [random_input(seed) for seed in range(150)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
@@ -90,7 +90,7 @@ CACHE_SIZES = {
 
 
 @given(seed=SEEDS)
-def test_a_short_memory_changes_nothing(seed: int) -> None:
+def test_small_caches_change_nothing(seed: int) -> None:
     planner_input = random_input(seed)
     made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:
@@ -123,13 +123,13 @@ CONSTRAINED_INPUTS = (
 
 @settings(max_examples=CONSTRAINED_INPUTS, phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_24_the_planner_and_the_slow_one_agree(seed: int) -> None:
+def test_law_24_the_planner_and_the_constrained_reference_agree(seed: int) -> None:
     assert_constrained_agreement(random_constrained_input(seed))
 
 
 @settings(max_examples=CONSTRAINED_INPUTS // 5, phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_24_they_agree_on_pods_of_whom_some_do_not_mind(seed: int) -> None:
+def test_law_24_they_agree_on_partly_constrained_pods(seed: int) -> None:
     assert_constrained_agreement(random_mixed_input(seed))
 
 
@@ -141,7 +141,7 @@ def assert_constrained_agreement(planner_input: PlannerInput) -> None:
 
 @settings(phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_21_order_does_not_matter_to_them_either(seed: int) -> None:
+def test_law_21_input_order_does_not_matter_for_the_constrained_reference(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     assert planner_result(shuffle_input(planner_input, seed)) == planner_result(planner_input)
 
@@ -162,7 +162,7 @@ CONSTRAINED_CACHE_SIZES = {
 
 
 @given(seed=CONSTRAINED_SEEDS)
-def test_a_short_memory_changes_nothing_for_constrained_pods(seed: int) -> None:
+def test_small_caches_change_nothing_for_constrained_pods(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:

@@ -206,7 +206,7 @@ def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
 
 @quick
 @given(catalogues, wanted, st.integers(0, 31))
-def test_the_best_buy_is_the_one_that_a_loop_would_find(
+def test_the_cheapest_offering_is_the_one_that_a_loop_would_find(
     types: list[InstanceType], asked: Requirements, some: int
 ) -> None:
     index = InstanceTypeIndex(types)
@@ -345,7 +345,7 @@ def test_the_largest_amount_is_found_without_looking_at_each(seed: int) -> None:
 
 
 @given(SEEDS)
-def test_the_best_buy_is_the_cheapest_of_all_offers(seed: int) -> None:
+def test_the_chosen_offering_is_the_cheapest_of_all(seed: int) -> None:
     index, rng = an_index(seed), Random(seed)
     rows, offering_groups = (
         rng.getrandbits(len(index.types)),

@@ -84,7 +84,7 @@ def test_an_object_survives_yaml_and_json_text(kind: KnownKind, data: st.DataObj
 @each_kind
 @relaxed
 @given(data=st.data())
-def test_defaulting_is_done_once_and_for_all(kind: KnownKind, data: st.DataObject) -> None:
+def test_defaulting_is_idempotent(kind: KnownKind, data: st.DataObject) -> None:
     schema = object_schema(kind.type)
     once = apply_defaults(_object(kind, data.draw(schema_values(_body(kind)))), schema)
     assert apply_defaults(once, schema) == once

@@ -137,14 +137,14 @@ def test_story(path: Path, tmp_path: Path) -> None:
     assert result.return_value == (1 if story.expect.unplaced else 0)
     if story.expect.slots is not None:
         arguments[0] = "reservations"
-        told = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
-        check_reservations({one["id"]: one for one in told["items"]}, story.expect.slots)
+        summaries = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
+        check_reservations({one["id"]: one for one in summaries["items"]}, story.expect.slots)
 
 
 @pytest.mark.parametrize("chapter", ITEMS)
 def test_every_item_on_planning_has_a_story(chapter: str) -> None:
-    told = {path.stem[:6] for path in STORIES}
-    assert [item for item in ITEMS[chapter] if f"{chapter}-{item:02}" not in told] == []
+    summaries = {path.stem[:6] for path in STORIES}
+    assert [item for item in ITEMS[chapter] if f"{chapter}-{item:02}" not in summaries] == []
 
 
 def check_refused(result: Result, parts: list[str]) -> None:
@@ -156,15 +156,19 @@ def check_refused(result: Result, parts: list[str]) -> None:
 
 def check_nodes(claims: list[dict[str, Any]], wanted: list[Nodes]) -> None:
     """Each claim is what exactly one of the expectations says, and none is missing."""
-    told = [told_claim(claim) for claim in claims]
-    found = [[number for number, one in enumerate(wanted) if is_like(claim, one)] for claim in told]
-    lost = [claim for claim, like in zip(told, found, strict=True) if len(like) != 1]
+    summaries = [claim_summary(claim) for claim in claims]
+    found = [
+        [number for number, one in enumerate(wanted) if is_like(claim, one)] for claim in summaries
+    ]
+    lost = [claim for claim, like in zip(summaries, found, strict=True) if len(like) != 1]
     assert lost == [], "claims that were not expected, or by more than one expectation"
     counts = Counter(like[0] for like in found)
-    assert [counts[number] for number in range(len(wanted))] == [one.count for one in wanted], told
+    assert [counts[number] for number in range(len(wanted))] == [one.count for one in wanted], (
+        summaries
+    )
 
 
-def told_claim(claim: dict[str, Any]) -> dict[str, Any]:
+def claim_summary(claim: dict[str, Any]) -> dict[str, Any]:
     options = claim["options"]
     return {
         "pool": claim["nodePool"],

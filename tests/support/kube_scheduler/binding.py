@@ -97,9 +97,9 @@ class _BindingSearch:
                     reasons[number] = why or ""
         found = [number for number, why in reasons.items() if not why]
         if not found and joined == len(self._hosts) and len(bound) > self._furthest:
-            told = ((self._waiting[number], why) for number, why in reasons.items())
+            failures = ((self._waiting[number], why) for number, why in reasons.items())
             self._furthest = len(bound)
-            self.stuck = [f"{pod.key} on {host.name}: {why}" for (pod, host), why in told]
+            self.stuck = [f"{pod.key} on {host.name}: {why}" for (pod, host), why in failures]
         return found
 
 

@@ -60,6 +60,6 @@ def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:
     assert (homeless.file, homeless.line) == ("NodeOverlay c", None)
 
 
-def test_the_same_remark_is_shown_once() -> None:
+def test_the_same_diagnostic_is_shown_once() -> None:
     remark = object_warning("Cloud", "", (), "said twice")
     assert len(locate_diagnostics([remark, remark], [])) == 1

@@ -68,7 +68,7 @@ def test_a_class_that_is_not_in_the_input_is_the_default_one(tmp_path: Path) -> 
     assert found.class_of(found.pools[0]) == default_node_class()
 
 
-def test_a_mistake_in_a_short_form_is_told_where_it_was_written(tmp_path: Path) -> None:
+def test_an_error_in_a_short_form_is_reported_where_it_was_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         manifests(tmp_path, SHORT_POOL.replace("In,", "Is,"))
     [error] = refused.value.report.errors

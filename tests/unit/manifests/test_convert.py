@@ -34,7 +34,7 @@ def node_template(name: str = "shared", **spec: Any) -> dict[str, Any]:
     return {**head, "metadata": {"name": name}, "spec": spec}
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_documents_convert_to_no_documents() -> None:
     assert convert_documents([]) == Conversion(documents=[], origins=[], notes=[], field_errors=[])
 
 

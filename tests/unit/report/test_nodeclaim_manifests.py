@@ -61,7 +61,7 @@ def test_a_claim_has_those_of_its_pool_and_nothing_that_is_not_so() -> None:
     assert annotations() == {"example.com/own": "kept"}
 
 
-def test_lowered_min_values_are_told() -> None:
+def test_lowered_min_values_are_annotated() -> None:
     found = annotations("", "3", "--min-values-policy", "BestEffort")
     assert found[f"{PREFIX}nodeclaim-min-values-relaxed"] == "true"
     assert found["example.com/own"] == "kept"
@@ -73,7 +73,7 @@ def test_min_values_that_need_no_lowering_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         (overlay('priceAdjustment: "-10%"'), {"price-overlay-applied"}),
         (overlay('capacity: {example.com/device: "1"}'), {"capacity-overlay-applied"}),
@@ -89,7 +89,7 @@ def test_min_values_that_need_no_lowering_are_not() -> None:
     ],
     ids=["price", "capacity", "another type", "another market", "both"],
 )
-def test_overlays_on_what_the_claim_may_buy_are_told(more: str, told: set[str]) -> None:
+def test_overlays_on_allowed_offerings_are_annotated(more: str, expected: set[str]) -> None:
     found = annotations(more)
-    assert {key for key in found if key.startswith(PREFIX)} == {PREFIX + each for each in told}
-    assert all(found[PREFIX + each] == "true" for each in told)
+    assert {key for key in found if key.startswith(PREFIX)} == {PREFIX + each for each in expected}
+    assert all(found[PREFIX + each] == "true" for each in expected)

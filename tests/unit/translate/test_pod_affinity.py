@@ -107,7 +107,7 @@ def test_equal_required_terms_are_one() -> None:
         ),
     ],
 )
-def test_whom_a_term_means(fields: Value, expected: PodSelector) -> None:
+def test_the_pods_that_a_term_selects(fields: Value, expected: PodSelector) -> None:
     assert company(**fields).selector == expected
 
 
@@ -142,7 +142,7 @@ SPACES = (space("front", tier="front"), space("back", tier="back"), space("shop"
         ),
     ],
 )
-def test_of_which_namespaces_it_speaks(fields: Value, expected: set[str] | None) -> None:
+def test_the_namespaces_of_a_term(fields: Value, expected: set[str] | None) -> None:
     wanted = None if expected is None else frozenset(expected)
     assert company(*SPACES, **fields).namespaces == wanted
 

@@ -16,14 +16,14 @@ CONSTRAINT = {
 SPREAD = {"topologySpreadConstraints": [CONSTRAINT]}
 
 
-def test_pods_of_equal_spec_share_their_bonds() -> None:
+def test_pods_of_equal_spec_share_their_constraints() -> None:
     translating = pods()
     one, other = (translating.translate(typed_pod(name, spec=SPREAD)) for name in "ab")
     assert one.constraints.spreads
     assert one.constraints is other.constraints
 
 
-def test_equal_bonds_of_different_specs_are_one_object() -> None:
+def test_equal_constraints_of_different_specs_are_one_object() -> None:
     translating = pods()
     small, large = (
         translating.translate(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
@@ -33,13 +33,13 @@ def test_equal_bonds_of_different_specs_are_one_object() -> None:
     assert small.constraints is large.constraints
 
 
-def test_a_pod_with_nothing_to_tie_it_has_no_bonds() -> None:
+def test_an_unconstrained_pod_has_no_constraints() -> None:
     bare = {"affinity": {"nodeAffinity": {}, "podAffinity": {}}, "topologySpreadConstraints": []}
     assert pods().translate(typed_pod()).constraints is NO_CONSTRAINTS
     assert pods().translate(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
 
 
-def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
+def test_pods_of_equal_spec_but_other_labels_have_their_own_constraints() -> None:
     translating = pods()
     keyed = {**CONSTRAINT, "matchLabelKeys": ["hash"]}
     first, again, second, without = (
@@ -63,7 +63,7 @@ def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
 
 @pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
-def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -> None:
+def test_match_label_keys_make_constraints_depend_on_labels(kind: str, field: str) -> None:
     translating = pods()
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaces": ["x"], field: ["hash"]}
     weighted = [{"weight": 1, "podAffinityTerm": term}]
@@ -75,7 +75,7 @@ def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -
     assert one != other
 
 
-def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> None:
+def test_pods_of_equal_spec_in_other_namespaces_have_their_own_constraints() -> None:
     translating = pods()
     term = {"topologyKey": "zone", "labelSelector": {}}
     away = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
@@ -90,7 +90,7 @@ def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> Non
     assert (shops.namespaces, banks.namespaces) == (frozenset({"shop"}), frozenset({"bank"}))
 
 
-def test_pods_of_equal_spec_but_for_a_volume_have_bonds_of_their_own() -> None:
+def test_pods_of_equal_spec_but_for_a_volume_have_their_own_constraints() -> None:
     translating = pods()
     disk = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}]}
     bare, attached = (translating.translate(typed_pod(spec=spec)) for spec in ({}, disk))

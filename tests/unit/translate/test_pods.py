@@ -125,7 +125,7 @@ def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
     assert translated_pod(typed_pod(spec=spec, status=status)).requests == {"cpu": 1000}
 
 
-def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
+def test_amounts_beyond_64_bits_are_still_distinguished() -> None:
     translating = pods()
     asked = [{"name": "c", "resources": {"requests": {"memory": 2**70}}}]
     found = translating.translate(typed_pod(spec={"containers": asked}))
@@ -144,7 +144,7 @@ def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
         (None, None),
     ],
 )
-def test_moments_are_read_alike_on_every_machine(
+def test_timestamps_do_not_depend_on_the_local_time_zone(
     written: str | None, expected: float | None
 ) -> None:
     assert parse_timestamp(written) == expected
@@ -200,7 +200,7 @@ def live(name: str, cpu: str, created: str = "", **fields: Any) -> Value:
     return pod(name, metadata={**metadata, **fields.pop("metadata", {})}, spec=spec, **fields)
 
 
-def test_a_daemonset_asks_for_what_its_template_says() -> None:
+def test_a_daemonset_has_the_requests_of_its_template() -> None:
     found = made(nodeSelector={"gpu": "yes"})
     assert (found.namespace, found.name, found.requests) == ("kube-system", "agent", {"cpu": 100})
     assert found.alternatives == (label_requirement("gpu", "In", "yes"),)

@@ -39,7 +39,7 @@ def wanted(
     return (places or NodeAffinityTranslator({})).node_alternatives((selector,), made)
 
 
-def test_a_pod_that_asks_nothing_goes_anywhere() -> None:
+def test_a_pod_without_requirements_fits_any_node() -> None:
     assert wanted().alternatives == (NO_REQUIREMENTS,)
     assert wanted({}).alternatives == (NO_REQUIREMENTS,)
 
@@ -94,7 +94,7 @@ def test_a_bound_that_is_no_number_is_met_by_no_node() -> None:
     assert found == NodeAlternatives(alternatives=(), contradictory=("size",))
 
 
-def test_a_term_that_asks_nothing_takes_no_node() -> None:
+def test_an_empty_term_matches_no_node() -> None:
     assert wanted(None, term()) == NodeAlternatives(alternatives=())
     assert wanted(None, term(), term(requirement(ZONE, "a"))).alternatives == (
         label_requirement(ZONE, "In", "a"),

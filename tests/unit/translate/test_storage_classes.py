@@ -105,7 +105,7 @@ def test_attachments_are_in_order_and_each_is_there_once() -> None:
     assert found == [(EBS, f"vol-pv-{name}") for name in "abcdef"]
 
 
-def test_nobody_attaches_what_a_class_does_not_make() -> None:
+def test_volumes_without_a_provisioner_are_not_attached() -> None:
     by_hand = storage_class(provisioner="kubernetes.io/no-provisioner")
     assert placed(claim(), by_hand).constraints.attachments == ()
 
@@ -130,7 +130,7 @@ def test_of_a_driver_that_says_nothing_no_limit_is_known() -> None:
     assert found.attach_limits == {}
 
 
-def test_of_a_machine_under_way_nothing_is_known_yet() -> None:
+def test_attach_limits_of_a_launching_node_are_unknown() -> None:
     [found] = translated(node_claim("web-1"), csi_node("web-1", ebs=25)).snapshot.nodes
     assert found.attach_limits == {}
 
@@ -170,7 +170,7 @@ def default(name: str, zone: str, created: str = "") -> Value:
         ),
     ],
 )
-def test_who_names_no_class_gets_the_default_one(
+def test_a_claim_without_a_class_gets_the_default_one(
     given: dict[str, Value], classes: list[Value], zone: str
 ) -> None:
     around = [*classes, *([given["claim"]] if "claim" in given else [])]
@@ -272,7 +272,7 @@ def test_a_stateful_set_makes_no_other_claims(name: str) -> None:
     assert found["x"] is not None
 
 
-def test_nobody_but_a_stateful_set_makes_claims_of_templates() -> None:
+def test_only_a_stateful_set_creates_claims_from_templates() -> None:
     namesake = pod("db-x", metadata=owned("ReplicaSet", "db"), spec=claimed("data-db-7"))
     found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), namesake)}
     assert found["db-0"] is None

@@ -48,9 +48,9 @@ def test_different_specs_do_not() -> None:
 
 def test_faults_of_a_shared_spec_are_told_of_every_object() -> None:
     reader = ObjectReader()
-    told = [reader.read(pod(name, nodeName="No!"))[1] for name in ("a", "b")]
-    assert told[0] == told[1]
-    assert [field_error.path for field_error in told[0]] == [("spec", "nodeName")]
+    results = [reader.read(pod(name, nodeName="No!"))[1] for name in ("a", "b")]
+    assert results[0] == results[1]
+    assert [field_error.path for field_error in results[0]] == [("spec", "nodeName")]
 
 
 def test_a_number_is_not_taken_for_the_text_or_truth_that_it_resembles() -> None:
