@@ -1,4 +1,4 @@
-"""Pods that mind each other: a mix of all, a thousand apps, preferences, pickers, removals."""
+"""Constrained pods: a mix of all, a thousand apps, preferences, node selectors, removals."""
 
 import gc
 import sys

@@ -1,6 +1,5 @@
-"""The emulated EC2, in process and over HTTP, beside moto's server for the same calls.
-
-Servers run in processes of their own, and boto3 asks them, as a provider would. Moto is asked less
+"""The emulated EC2, in process and over HTTP, compared with moto's server for the same calls.
+Servers run in their own processes, called through boto3 as a provider does. Moto is called less
 often and its time scaled to the same number: it would take minutes.
 """
 
@@ -117,7 +116,7 @@ def _client_call(endpoint: str) -> Call:
 
 
 def _fleet(call: Call) -> dict[str, Any]:
-    """What a provider sends for a machine: sixty types in three zones."""
+    """What a provider sends for a node: sixty types in three zones."""
     found = call("ec2", "DescribeSubnets")["Subnets"]
     places = {each["AvailabilityZone"]: each["SubnetId"] for each in found}
     image = call(
@@ -171,14 +170,14 @@ def _types(call: Call) -> list[str]:
 
 
 def _narrowed(fleet: dict[str, Any], zone: int) -> dict[str, Any]:
-    """To one pool: a subnet has no room for all the machines."""
+    """To one pool: a subnet has no room for all the nodes."""
     config = fleet["LaunchTemplateConfigs"][0]
     only = {**config, "Overrides": [config["Overrides"][zone % len(ZONES)]]}
     return {**fleet, "LaunchTemplateConfigs": [only]}
 
 
 def _launch(call: Call, fleets: list[dict[str, Any]], number: int) -> float:
-    """So many machines, each by a request of its own, from the fleets in turn."""
+    """So many nodes, each by a request of its own, from the fleets in turn."""
     begin = perf_counter()
     for turn in range(number):
         assert call("ec2", "CreateFleet", **fleets[turn % len(fleets)])["Instances"]
@@ -186,7 +185,7 @@ def _launch(call: Call, fleets: list[dict[str, Any]], number: int) -> float:
 
 
 def _launch_many(call: Call, fleet: dict[str, Any], number: int) -> None:
-    """Many machines with few requests."""
+    """Many nodes with few requests."""
     for turn in range(0, number, 1000):
         request = _narrowed(fleet, turn // 1000)
         count = min(number - turn, 1000)

@@ -113,7 +113,7 @@ WORKLOADS: Final = (
 
 
 def instance_types() -> tuple[InstanceType, ...]:
-    """Types of n cpus, 2n GiB and 10n pods, each sold on demand and as spot in three zones."""
+    """Types of n cpus, 2n GiB and 10n pods, each offered on demand and as spot in three zones."""
     return tuple(_type(number) for number in range(1, TYPES + 1))
 
 

@@ -51,7 +51,7 @@ def _cpu_or_memory_pod(number: int, rng: Random) -> Pod:
 
 
 def large_pods(count: int, rng: Random) -> list[Pod]:
-    """A handful on a large machine."""
+    """A handful on a large node."""
     cpus, sizes = (2, 3, 4, 6, 8, 12, 16), (4, 8, 12, 16, 24, 32, 48, 64)
     return [
         _pod(number, rng.choice(cpus) * 1000, rng.choice(sizes) * GIB) for number in range(count)

@@ -117,7 +117,7 @@ def all_instance_types() -> tuple[InstanceType, ...]:
 
 @cache
 def type_index(count: int, free: int | None = None) -> InstanceTypeIndex:
-    """So many of the types, compiled; with reservations among them if so many slots are free."""
+    """The first types, compiled; with reservations if there are free reserved instances."""
     rng = Random(count)
     types = sorted(all_instance_types(), key=lambda kind: kind.name)
     chosen = types if count >= len(types) else rng.sample(types, count)
@@ -138,7 +138,7 @@ def _reserved(types: list[InstanceType], free: int, rng: Random) -> list[Instanc
 
 
 def _available_counts(free: int, rng: Random) -> list[int]:
-    """What is free of each reservation: all have some slots, and others use what is not free."""
+    """Free instances of each reservation; the rest of its instances is in use."""
     owned = [number % RESERVATIONS for number in range(RESERVED_INSTANCES)]
     counts = Counter(rng.sample(owned, free))
     return [counts[number] for number in range(RESERVATIONS)]
@@ -205,8 +205,8 @@ def _report(workload: str, pods: int, types: int) -> float:
     print_row(f"{workload}, {pods:,} pods, {types:,} types", f"{pods / without:,.0f}/s", wanted)
     needed = run_in_process("benchmarks.planner", workload, str(pods), str(types))
     print_row("  peak memory", f"{needed:.0f} MB", "target < 300 MB" if pods == SIZES[-1] else "")
-    # A batch seldom finds slots for all of its nodes. Few pods and many slots make another plan,
-    # of three or four times as many nodes, which is shown beside it.
+    # A batch seldom finds reserved instances for all of its nodes. Few pods with many reserved
+    # instances have another plan, of three or four times as many nodes, which is shown as well.
     usual = min(RESERVED_INSTANCES, nodes // 2)
     for free in sorted({usual, RESERVED_INSTANCES}):
         with_reservations = planning_job(workload, pods, types, free)
@@ -226,7 +226,7 @@ def time_ratio(job: Callable[[], object], other: Callable[[], object], runs: int
 
 
 def processor_seconds(job: Callable[[], object], runs: int) -> float:
-    """The median processor time: what one core needs, whoever else is busy on the machine."""
+    """The median processor time: what one core needs, whatever else runs on the computer."""
     with _without_gc():
         return median(_once(job) for _ in range(runs))
 

@@ -96,7 +96,7 @@ def _random_size(rng: Random) -> dict[str, int]:
 
 
 def preferring_pods(count: int, rng: Random, zone: str) -> list[Pod]:
-    """Pods of one size with three wishes, as the leader's benchmark has them.
+    """Pods of one size with three preferences, as Karpenter's benchmark has them.
 
     A zone, which they get; a zone without any other of them, which cannot be; a node without any
     other of them, which is one node for each.

@@ -1,6 +1,5 @@
-"""Karpenter's own scheduler and ours on the same worlds: a few fixed ones of every profile.
-
-`make oracle` compares as many as one likes; docs/differences.md has the rows.
+"""Karpenter's own scheduler and ours on the same clusters: a few fixed ones of every profile.
+`make oracle` compares any number of clusters; docs/differences.md has the rows.
 """
 
 from collections.abc import Iterator
@@ -63,7 +62,7 @@ def test_what_the_reference_places_we_place(oracle: Oracle, profile: str) -> Non
 
 
 def test_the_reference_launches_what_we_launch_of_what_it_leaves(oracle: Oracle) -> None:
-    """Both price the same launch: on plain worlds even the bills agree."""
+    """Both price the same launch: on plain clusters even the bills agree."""
     cases = [compare_schedulers(oracle, random_cluster("plain", seed)) for seed in SEEDS]
     for case in cases:
         assert case.costs is not None
@@ -88,7 +87,7 @@ def test_an_unexplained_difference_is_reported(oracle: Oracle) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_random_clusters_are_valid_and_repeatable(profile: str) -> None:
-    """No Go needed: the same seed gives the same world, which our commands accept."""
+    """No Go needed: the same seed gives the same cluster, which our commands accept."""
     for seed in SEEDS:
         made = random_cluster(profile, seed)
         assert made == random_cluster(profile, seed)

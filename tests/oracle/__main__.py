@@ -1,4 +1,4 @@
-"""`make oracle`: random worlds given to Karpenter's scheduler and to ours, and what came of it."""
+"""`make oracle`: random clusters scheduled by Karpenter and by us, and the differences."""
 
 import argparse
 import sys

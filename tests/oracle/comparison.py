@@ -34,7 +34,7 @@ NEVER_EMPTY: Final = frozenset(
 
 
 def shrink_cluster(cluster: RandomCluster, wrong: Predicate) -> RandomCluster:
-    """The smallest world that this finds in which the wrong is still to be seen."""
+    """The smallest cluster found that still shows the difference."""
     before = None
     while before != cluster:
         before = cluster
@@ -105,46 +105,46 @@ FAILURES: Final = (
     TypeError,
     ValueError,
 )
-"""What a world must never lead to, and the rest of a long run should survive."""
+"""Failures that a long run counts and survives."""
 MAX_TRIES: Final = 5  # until theirs, which is not repeatable, shows the difference again
 UNEXPLAINED: Final = 0
 """The row of what no row accounts for."""
 
 
 class ProfileResult:
-    """What the worlds of one profile came to."""
+    """The results of the clusters of one profile."""
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
         self.clusters = 0
         self.rows: Counter[int] = Counter()
         self.unexplained: list[int] = []
-        """Seeds of worlds in which we miss pods and nobody knows why."""
+        """Seeds of clusters with an unexplained difference."""
         self.further: Counter[str] = Counter()
-        """Worlds in which we place pods that no run of theirs does, by what theirs says of them."""
+        """Clusters in which only we schedule some pods, by the reference's reason."""
         self.costs: list[tuple[float, float]] = []
         self.broken: dict[int, str] = {}
-        """What went wrong, by the seed of the world that could not be compared at all."""
+        """What went wrong, by the seed of the cluster that could not be compared at all."""
 
     @property
     def agreed(self) -> float:
-        """The part of the worlds in which nothing is missing, or a row accounts for it."""
+        """The part of the clusters in which nothing is missing, or a row accounts for it."""
         bad = len(self.unexplained) + len(self.broken)
         return 1 - bad / self.clusters if self.clusters else 1.0
 
     @property
     def ratio(self) -> float | None:
-        """What ours costs for each dollar of theirs, over worlds with the same pods placed."""
+        """What ours costs for each dollar of theirs, over clusters with the same pods placed."""
         theirs = fsum(their for _, their in self.costs)
         return fsum(our for our, _ in self.costs) / theirs if theirs else None
 
     def give_up(self, seed: int, error: Exception) -> None:
-        """Counts a world that one side broke down over."""
+        """Counts a cluster on which one side failed."""
         self.clusters += 1
         self.broken[seed] = f"{type(error).__name__}: {error}"
 
     def take(self, case: Comparison, row: int | None) -> None:
-        """Counts a world; `row` accounts for what is missing in it, NOBODY if nothing does."""
+        """Counts a cluster; `row` accounts for what is missing in it, NOBODY if nothing does."""
         self.clusters += 1
         if row is not None:
             self.rows[row] += 1
@@ -157,7 +157,7 @@ class ProfileResult:
 
 
 def compare_profile(oracle: Oracle, profile: str, seeds: Iterable[int]) -> ProfileResult:
-    """Compares the worlds of a profile."""
+    """Compares the clusters of a profile."""
     made = ProfileResult(profile)
     for seed in seeds:
         try:
@@ -174,7 +174,7 @@ def explain_difference(case: Comparison, oracle: Oracle) -> int | None:
 
 
 class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The least world that still shows a difference that nobody can account for."""
+    """The smallest cluster that still shows an unexplained difference."""
 
     case: Comparison
 
@@ -192,7 +192,7 @@ class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_unexplained(oracle: Oracle, profile: str, seed: int) -> UnexplainedDifference:
-    """A world nobody can account for, with all left out that does not matter."""
+    """A shrunk cluster with an unexplained difference."""
     small = shrink_cluster(
         random_cluster(profile, seed), lambda tried: _is_unexplained(oracle, tried)
     )
@@ -206,7 +206,7 @@ def _is_unexplained(oracle: Oracle, tried: RandomCluster) -> bool:
     try:
         return explain_difference(compare_schedulers(oracle, tried), oracle) == UNEXPLAINED
     except (*FAILURES, OracleFailed):
-        return False  # another matter, or no valid world any more
+        return False  # another matter, or no valid cluster any more
 
 
 ERROR_SUMMARIES: Final = (
@@ -224,7 +224,7 @@ ERROR_SUMMARIES: Final = (
 
 
 def _error_summary(case: Comparison) -> str:
-    """What the reference says of a pod that only we place, in a word or two."""
+    """The reference's reason for a pod that only we schedule, in a word or two."""
     said = " ".join(
         run.errors.get(pod, "not in all runs") for run in case.runs for pod in sorted(case.extra)
     )

@@ -27,7 +27,7 @@ LABEL_REQUIRED_OPERATORS: Final = frozenset({"In", "Exists", "Gt", "Lt"})
 
 
 def exceeds_limits(cluster: RandomCluster, run: SchedulingOutcome) -> bool:
-    """Whether some pool has bought more than its limits allow."""
+    """Whether some pool has launched more than its limits allow."""
     capacity = {kind["name"]: kind["capacity"] for kind in cluster.types}
     for pool in cluster.kinds("NodePool"):
         limits = pool["spec"].get("limits") or {}
@@ -48,7 +48,7 @@ def _node_amounts(
     capacity: dict[str, Any],
     resource: str,
 ) -> Iterator[int]:
-    """What each machine of the pool counts for, those that stood before among them."""
+    """What each node of the pool counts for, those that stood before among them."""
     standing = [
         node["status"]["capacity"]
         for node in cluster.kinds("Node")
@@ -206,7 +206,7 @@ def required_label_is_forgotten(case: Comparison) -> bool:
 
 
 def values_out_of_reach_count(case: Comparison) -> bool:
-    """Row 18: the claims keep minValues only with zones that they could not be bought in."""
+    """Row 18: the claims keep minValues only with zones that they could not be launched in."""
     wanted = {
         pool["metadata"]["name"]: pool_min_values(pool) for pool in case.cluster.kinds("NodePool")
     }
@@ -227,7 +227,7 @@ def label_that_nobody_defines(case: Comparison) -> bool:
 
 
 def joined_in_spite_of_min_values(case: Comparison) -> bool:
-    """Row 29: the pods joined machines under way, whose claims they would have made too narrow."""
+    """Row 29: the pods joined launching nodes, whose claims they would have made too narrow."""
     choosy = {
         pool["metadata"]["name"]
         for pool in case.cluster.kinds("NodePool")
@@ -292,7 +292,7 @@ def _ignores_affinity(pod: Manifest) -> bool:
 
 
 def _with_default_affinity_policy(cluster: RandomCluster) -> RandomCluster:
-    """The world with every nodeAffinityPolicy as it is by default."""
+    """The cluster with every nodeAffinityPolicy as it is by default."""
     return replace(cluster, objects=tuple(map(_default_affinity_policy, cluster.objects)))
 
 
@@ -307,7 +307,7 @@ def _default_affinity_policy(item: Manifest) -> Manifest:
 
 
 def _with_distinct_weights(cluster: RandomCluster) -> Iterator[RandomCluster]:
-    """The world with pools of one weight given different ones, in every order there is."""
+    """The cluster with pools of one weight given different ones, in every order there is."""
     by_weight: dict[int, list[str]] = {}
     for pool in cluster.kinds("NodePool"):
         by_weight.setdefault(pool["spec"].get("weight", 0), []).append(pool["metadata"]["name"])

@@ -34,16 +34,16 @@ DISK: Final = "example.com/disk"
 
 
 class Shortage(NamedTuple):
-    """What cannot be bought."""
+    """Unavailable capacity."""
 
     percent: int = 0
-    """How many offerings in a hundred are sold out."""
+    """The percentage of unavailable offerings."""
     zone: str | None = None
     """Where everything is."""
 
 
 def instance_types(rng: Random, shortage: Shortage, *, gpus: bool) -> list[Manifest]:
-    """Ten to forty types, sold on demand and as spot in each of three zones."""
+    """Ten to forty types, offered on demand and as spot in each of three zones."""
     names = [
         (family, generation, size)
         for family in ("c", "m", "r")

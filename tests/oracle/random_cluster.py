@@ -48,7 +48,7 @@ DELETION_TIMESTAMP: Final = "2026-01-01T00:10:00Z"
 
 
 class RandomNodes:
-    """What stands already in a world, and the daemonsets that run on everything."""
+    """The existing nodes of a cluster, and its daemonsets."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class RandomNodes:
         return [claim, _node(name, labels, kind, spec)]
 
     def _under_way(self, name: str, labels: dict[str, str], kind: Manifest) -> list[Manifest]:
-        """A machine that has been launched, and whose node has not joined yet."""
+        """A claim that has been launched, whose node has not joined yet."""
         found = self._managed(name, labels, kind)[0]
         found["metadata"]["labels"] = {
             key: value
@@ -216,7 +216,7 @@ NAMESPACES: Final = {"shop": {"team": "red"}, "data": {"team": "blue"}, "kube-sy
 
 
 class RandomCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides where pods go."""
+    """A random cluster: everything that affects scheduling."""
 
     profile: str
     seed: int
@@ -264,7 +264,7 @@ class RandomCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def random_cluster(profile: str, seed: int) -> RandomCluster:
-    """The world that belongs to the seed."""
+    """The cluster that belongs to the seed."""
     return _ClusterMaker(profile, PROFILES[profile], seed).cluster()
 
 

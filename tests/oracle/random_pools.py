@@ -101,7 +101,7 @@ class RandomPools:
 
     def manifests(self) -> list[Manifest]:
         count = self._rng.between(1, self._profile.pools)
-        # The order of pools of one weight is a matter of taste, so such worlds are rare.
+        # The order of pools of one weight is a matter of taste, so such clusters are rare.
         apart = self._rng.chance(self._profile.weights)
         return [self._pool(number, 10 * (number + 1) if apart else 0) for number in range(count)]
 

@@ -28,7 +28,7 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class SchedulingOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pods of a world end up, whoever decides it."""
+    """Where the pods of a cluster are scheduled, by either scheduler."""
 
     placed: frozenset[str]
     cost: float
@@ -42,7 +42,7 @@ class SchedulingOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that was bought, and the pods that it was bought for or that joined it."""
+    """A node that was launched, and the pods that it was launched for or that joined it."""
 
     pool: str
     instance_type: str
@@ -60,7 +60,7 @@ class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare_cluster(cluster: RandomCluster) -> PreparedInput:
-    """The world compiled; raises InvalidInput where it is no valid input."""
+    """The cluster compiled; raises InvalidInput where it is no valid input."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "world.json"
         items = {"apiVersion": "v1", "kind": "List", "items": cluster.documents()}
@@ -70,7 +70,7 @@ def prepare_cluster(cluster: RandomCluster) -> PreparedInput:
 
 
 def run_our_planner(ready: PreparedInput) -> SchedulingOutcome:
-    """What our planner makes of it."""
+    """The result of our planner."""
     return _outcome(make_plan(ready))
 
 
@@ -190,17 +190,17 @@ def bind_pod(item: Manifest, homes: Mapping[str, str]) -> Manifest:
     return item | {"spec": spec, "status": {"phase": "Running"}}
 
 
-MAX_LOOPS: Final = 60  # loops; each places a pod, and worlds have hardly more of them that wait
+MAX_LOOPS: Final = 60  # loops; each places a pod, and clusters have hardly more of them that wait
 
 
 class CatalogMismatch(RuntimeError):
-    """The two sides do not even agree on what can be bought."""
+    """The two sides have different catalogs."""
 
 
 def run_oracle(
     oracle: Oracle, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]
 ) -> SchedulingOutcome:
-    """What the reference comes to; `indexes` are the catalogues that its claims are bought from."""
+    """The result of the reference; `indexes` are the catalogs that its claims are launched from."""
     loop = _OracleLoop(cluster, indexes)
     for number in range(1, MAX_LOOPS + 1):
         answer = oracle.schedule(loop.cluster.question())
@@ -212,7 +212,7 @@ def run_oracle(
 
 
 class _OracleLoop:
-    """The world as it is by now, and what has been launched."""
+    """The cluster as it is by now, and what has been launched."""
 
     def __init__(self, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]) -> None:
         self.cluster = cluster
@@ -220,10 +220,10 @@ class _OracleLoop:
         self._launched: list[LaunchedNode] = []
         self._placed: set[str] = set()
         self._homes: dict[str, int] = {}
-        """Which of the launched machines has this provider id."""
+        """Which of the launched nodes has this provider id."""
 
     def took(self, answer: OracleAnswer) -> bool:
-        """Lets the answer come true; False where there is nothing in it."""
+        """Applies the answer to the cluster; False where it changes nothing."""
         joining = {pod: home.providerID for home in answer.existing for pod in home.pods}
         opening: dict[str, str] = {}
         for claim in answer.claims:
@@ -244,7 +244,7 @@ class _OracleLoop:
         )
 
     def _launch(self, claim: OracleClaim) -> str:
-        """Buys it; gives the provider id of the new machine."""
+        """Launches the claim; returns the provider ID of the new node."""
         index = self._indexes[claim.nodePool]
         buy = self._bought(claim, index)
         number, kind = len(self._launched), index.types[buy.row].name
@@ -292,7 +292,7 @@ class _OracleLoop:
     def _stand_up(
         self, name: str, provider: str, claim: OracleClaim, buy: LaunchChoice, kind: str
     ) -> None:
-        """Adds the claim and its node to the world, and takes its slot from the reservation."""
+        """Adds the claim and its node to the cluster, and counts its reserved instance as used."""
         sold = next(each for each in self.cluster.types if each["name"] == kind)
         assert claim.nodeClaim is not None
         made, bought = claim.nodeClaim, buy.offering
@@ -321,7 +321,7 @@ class _OracleLoop:
         self.cluster = replace(self.cluster, objects=objects)
 
     def _join(self, providers: set[str]) -> None:
-        """Gives claims that receive pods their node, if the world began before it had joined."""
+        """Gives claims that receive pods their node, if the cluster began before it had joined."""
         joined = {each["spec"].get("providerID") for each in self.cluster.kinds("Node")}
         nodes = tuple(
             node_for_claim(claim)
@@ -344,7 +344,7 @@ RUNS = 3  # the reference is not repeatable, so it is asked several times
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A world and what came of it."""
+    """A cluster and the results of both schedulers."""
 
     cluster: RandomCluster
     ours: SchedulingOutcome

@@ -1,6 +1,5 @@
-"""What a kube-scheduler would say to a pod where it is: labels, selectors and skew, from manifests.
-
-Only as much as is needed to tell whether a placement of the reference breaks a rule.
+"""Rules of kube-scheduler for a bound pod, from manifests: labels, selectors and skew.
+Only as much as is needed to recognise a placement of the reference that violates a rule.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -62,7 +61,7 @@ def tolerates(pod: Manifest, taints: list[dict[str, str]]) -> bool:
 
 
 def violates_node_affinity(cluster: RandomCluster, pod: Manifest) -> bool:
-    """Whether the node that the pod is bound to in this world is not what it requires."""
+    """Whether the node that the pod is bound to in this cluster is not what it requires."""
     labels = {
         node["metadata"]["name"]: node["metadata"]["labels"] for node in cluster.kinds("Node")
     }
@@ -70,7 +69,7 @@ def violates_node_affinity(cluster: RandomCluster, pod: Manifest) -> bool:
 
 
 def violates_max_skew(cluster: RandomCluster, pod: Manifest) -> bool:
-    """Whether the pod, where it is bound in this world, breaks a spread constraint of its own."""
+    """Whether the pod, where it is bound in this cluster, breaks a spread constraint of its own."""
     return any(
         each["whenUnsatisfiable"] == "DoNotSchedule" and _violates_spread(cluster, pod, each)
         for each in pod["spec"].get("topologySpreadConstraints") or ()

@@ -1,4 +1,4 @@
-"""Laws of the conversion: nothing breaks, nothing is lost in silence, and once is enough."""
+"""Laws of the conversion: no exceptions, no loss without a note, idempotent."""
 
 from collections.abc import Iterator
 from copy import deepcopy

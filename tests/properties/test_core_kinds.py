@@ -1,4 +1,4 @@
-"""Core kinds: whatever is given, it is judged without a crash, and always in the same way."""
+"""Core kinds: any value is validated without an exception, and always with the same result."""
 
 from typing import Any
 

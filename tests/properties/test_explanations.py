@@ -1,5 +1,5 @@
-"""What decided where a pod went is told of the very plan, and suggestions do what they say: in
-random inputs where much gets in the way.
+"""Explanations agree with their plan, and suggestions have the stated effect, in random inputs
+with many conflicts.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Maker = Callable[[int], PlannerInput]
 
 
 def with_terms(maker: Maker) -> Maker:
-    """The same worlds, where many pods put up with one thing or another."""
+    """The same inputs, where many pods put up with one thing or another."""
 
     def made(seed: int) -> PlannerInput:
         planner_input, rng = maker(seed), Random(seed)
@@ -160,7 +160,7 @@ def without_place(found: Plan) -> set[str]:
 
 
 def advised(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
-    """Every advice, with all pods for which it is printed in one block."""
+    """Every suggestion, with all pods of its group."""
     blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
     for group in found.unschedulable:
         if group.suggestion is not None:

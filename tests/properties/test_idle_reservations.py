@@ -1,4 +1,4 @@
-"""Laws of idle reservations: whoever is kept off one is told what truly did it."""
+"""Laws of idle reservations: the reported obstacle is the one that keeps the pods off."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ HALF_OF_EXAMPLES = settings(max_examples=max(1, settings().max_examples // 2))
 def idle_reservations(
     case: PlannedCase, only: str | None = None
 ) -> tuple[ReservationUtilization, ...]:
-    """What becomes of the slots of every reservation that is on offer, or of a single one."""
+    """The utilization of every offered reservation, or of a single one."""
     if not case.options.capacity_reservations:
         return ()
     listed = tuple(
@@ -63,7 +63,7 @@ def idle_reservations(
 
 
 def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
-    """Where pods are that take no slot."""
+    """The placement of pods that use no reserved instance."""
     found = {pod.key: CurrentPlacement.NONE for pod in case.unplaced}
     for claim in case.plan.claims:
         if claim.launch.reservation_id is None:
@@ -174,7 +174,7 @@ def has(case: PlannedCase, kept: PodsOffReservation, kind: str, resource: str) -
 
 
 CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 MANY = settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
 FREE = (Requirements(),)
 ROOM = {"cpu": 10**9, "memory": 10**15, "pods": 10**6}
@@ -231,7 +231,7 @@ def assert_named_truly(planner_input: PlannerInput) -> None:
 def is_named_truly(
     planner_input: PlannerInput, made: Plan, name: str, kept: PodsOffReservation, key: str
 ) -> bool:
-    """Whether a kube-scheduler would keep the pod off a machine of the reservation.
+    """Whether a kube-scheduler would keep the pod off a node of the reservation.
 
     What the pod would only like, and places where no node is yet, it does not know.
     """
@@ -263,7 +263,7 @@ def anybody(pod: Pod) -> Pod:
 
 
 def hosts(planner_input: PlannerInput, name: str, pool: str) -> list[BoundNode]:
-    """New machines of the reservation, one for each type that it is for."""
+    """New nodes of the reservation, one for each type that it is for."""
     asked = next(
         each for each in planner_input.snapshot.pools if each.name == pool
     ).node_requirements

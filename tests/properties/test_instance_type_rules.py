@@ -1,4 +1,4 @@
-"""Laws of the catalogue's rules, over every machine and any class."""
+"""Laws of the catalogue's rules, over every instance type and any class."""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Law 23: whatever a plan says, a kube-scheduler would do on the nodes that come of it."""
+"""Law 23: kube-scheduler can bind the pods of a plan as planned, on the nodes of the plan."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -33,8 +33,8 @@ from wainwright.model.pod import (
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
 thorough = settings(max_examples=INPUTS, phases=UNSHRUNK)
 
 

@@ -1,8 +1,10 @@
-"""Whatever fails, and wherever the process dies: nothing is lost, paid twice or over-committed.
+"""Whatever call fails and wherever the process crashes: no instance is leaked, launched twice or
+over-committed.
 
-A controller launches claims through a provider while calls are throttled, replies get lost, pools
-run dry, users delete claims, and the process crashes between any two calls; its successor knows
-only what was written down. Once all is quiet every machine has a claim, and each claim a machine.
+A controller launches claims through a provider while calls are throttled, replies get lost,
+capacity is insufficient, users delete claims, and the process crashes between any two calls; its
+successor knows only the stored objects. In the end every instance has a claim, and each claim an
+instance.
 """
 
 import asyncio
@@ -82,7 +84,7 @@ class CrashPoint:
 
 
 class FaultTrial:
-    """One world with its troubles; everything about it comes from the seed."""
+    """One cluster with its troubles; everything about it comes from the seed."""
 
     def __init__(self, clock: VirtualClock, seed: int) -> None:
         self.random = chance = Random(seed)
@@ -118,7 +120,7 @@ class FaultTrial:
             self.add(wanted)
 
     def check(self) -> None:
-        """At every moment: every machine is the only one of some claim that asked for it."""
+        """At every moment: every instance is the only one of some claim that asked for it."""
         asked: dict[str, list[str]] = {}
         for uid, mark in self.scene.store.recorded:
             asked.setdefault(mark.batch, []).append(uid)

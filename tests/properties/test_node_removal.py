@@ -1,4 +1,4 @@
-"""Law 25: what would become of pods without some nodes is what a plan without them says."""
+"""Law 25: the simulation of a node removal equals the plan of the cluster without the nodes."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator, Simulation
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 QUESTIONS = 4
 
 

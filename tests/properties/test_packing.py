@@ -25,16 +25,16 @@ from tests.support.reference_planner.plan_checks import PlannedCase
 from wainwright.core.plan import plan
 from wainwright.model.plan import PackingPolicy, PackingResult, Plan, PlanOptions, PreferencePolicy
 
-INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 where nobody waits
+INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 in long runs
 SEEDS = st.integers(min_value=1, max_value=INPUTS)
 ANY_SEED = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 thorough = settings(max_examples=INPUTS)
 planner_inputs = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 
 
 class PackedCase(PlannedCase):
-    """A busy world, and its plan by cost."""
+    """A busy input, and its plan by cost."""
 
     def __init__(self, seed: int) -> None:
         self.seed, planner_input = seed, random_packable_input(seed)
@@ -112,7 +112,7 @@ def test_law_27_it_is_never_worse_for_constrained_pods(
 
 @settings(
     max_examples=INPUTS // 12, phases=UNSHRUNK
-)  # such a world has two hundred pods of sixty sizes
+)  # such an input has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
 def test_law_27_it_is_never_worse_for_many_pods_waiting_for_reservations(seed: int) -> None:
     planner_input = random_reservation_queue(seed)

@@ -22,15 +22,15 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
 TOLERANCE = 1e-9
 PODS = 5
 TYPES = 4
 
 
 def tiny(seed: int) -> PlannerInput:
-    """A random world with so few pods and types that all of its plans can be looked at."""
+    """A random input with so few pods and types that all of its plans can be looked at."""
     rng, planner_input = Random(seed), random_input(seed)
     pods = planner_input.snapshot.pods
     some = tuple(rng.sample(pods, min(len(pods), rng.randint(1, PODS))))
@@ -48,10 +48,11 @@ def tiny(seed: int) -> PlannerInput:
 
 
 def sparse(seed: int) -> PlannerInput:
-    """A tiny world with little to choose from, where pods would also be content with this or that.
+    """A tiny input with little to choose from, where pods would also be content with this or that.
 
-    Types and zones of one alternative do not go with those of another; that shows where a type is
-    sold in few places, some types cost many times as much as others, and the cheap ones are exotic.
+    Types and zones of one alternative do not combine with those of another; that shows where a type
+    is offered in few zones, some types cost many times as much as others, and the cheap ones are
+    exotic.
     """
     rng, planner_input = Random(seed), tiny(seed)
     offerings = {
@@ -115,7 +116,7 @@ def cheapest_of(planner_input: PlannerInput, made: Plan) -> float:
 
 
 def test_the_random_inputs_vary() -> None:
-    """A bound is easily kept where nothing is bought, and easily found where nothing is tight."""
+    """A bound is easily kept where nothing is launched, and easily found where nothing is tight."""
     planner_inputs = [tiny(seed) for seed in range(150)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
     dear = [
@@ -146,7 +147,7 @@ few = settings(max_examples=settings().max_examples * 2)
 
 @st.composite
 def programs(draw: Any) -> tuple[list[list[int]], list[Supply]]:
-    """Demands, and machines of which at least one covers each of them."""
+    """Demands, and nodes of which at least one covers each of them."""
     groups, resources = draw(SHAPES)
     amounts = st.lists(st.integers(0, 9), min_size=resources, max_size=resources)
     demands = draw(st.lists(amounts, min_size=groups, max_size=groups))
@@ -190,7 +191,7 @@ def test_twice_the_demand_costs_twice_as_much(program: Any, factor: int) -> None
 
 
 def test_what_no_bin_offers_has_no_price() -> None:
-    """It cannot be bought at any price: whoever asks for it is somewhere already."""
+    """It cannot be launched at any price: whoever asks for it is somewhere already."""
     supplies = [Supply(1.0, (4, 0), 0b01)]
     assert shadow_prices([[4, 0], [2, 2]], supplies) == [[0.25, 0.0], [0.0, 0.0]]
 

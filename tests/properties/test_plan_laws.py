@@ -1,4 +1,4 @@
-"""Laws of plans, checked on what comes out alone: whatever the planner did, it must be so."""
+"""Laws of plans, checked on the plan alone, independent of how it was computed."""
 
 from collections import Counter
 from functools import lru_cache
@@ -41,7 +41,7 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources, add_resources, fits
 from wainwright.model.taints import find_untolerated_taint
 
-INPUTS = settings().max_examples ** 2 // 20  # 125, and 500 where nobody waits
+INPUTS = settings().max_examples ** 2 // 20  # 125, and 500 in long runs
 SEEDS = st.integers(min_value=1, max_value=INPUTS)
 CASES = SEEDS.map(lru_cache(maxsize=INPUTS)(PlannedCase))  # all laws look at the same plans
 thorough = settings(max_examples=INPUTS)
@@ -106,7 +106,7 @@ def test_law_14_a_claim_suits_its_pods_with_every_offering_left_to_it(case: Plan
 def suits(
     catalog: PoolCatalog, kind: InstanceType, offering: Offering, wanted: Requirements
 ) -> bool:
-    """Whether a node bought in this way can have the labels; what the pool defines it has."""
+    """Whether a node launched in this way can have the labels; what the pool defines it has."""
     return catalog.admits(kind, wanted) and is_offering_compatible(kind, offering, wanted)
 
 
@@ -161,7 +161,7 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: PlannedCase) -> Non
 def in_question(
     case: PlannedCase, claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]]
 ) -> list[tuple[InstanceType, Offering]]:
-    """Without whole machines and accelerators, unless they are asked for, needed or alone."""
+    """Without bare metal and accelerators, unless they are required or the only types."""
     ordinary = [pair for pair in offers if is_ordinary_type(pair[0], claim.requirements)]
     names = {kind.name for kind, _ in ordinary}
     kinds = [kind for kind in case.kinds(claim) if kind.name in names]

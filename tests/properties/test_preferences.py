@@ -1,4 +1,4 @@
-"""Law 26: preferences are given up in a fixed order, and change nothing that they need not."""
+"""Law 26: preferences are relaxed in a fixed order, and have no other effect."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ from wainwright.model.reasons import (
 )
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 NOWHERE = label_requirement("example.com/nobody", "In", "has-it")
 planner_inputs = settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
 

@@ -26,7 +26,7 @@ from wainwright.core.plan import plan
 from wainwright.model.plan import PlannedNodeClaim
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
 thorough = settings(max_examples=INPUTS)
 
 
@@ -36,7 +36,7 @@ def test_law_22_the_planner_and_the_reference_planner_agree(seed: int) -> None:
     assert_agreement(random_input(seed))
 
 
-@settings(max_examples=INPUTS // 80)  # such a world takes the obvious planner half a second
+@settings(max_examples=INPUTS // 80)  # such an input takes the obvious planner half a second
 @given(seed=SEEDS)
 def test_law_22_they_agree_on_many_pods_waiting_for_reservations(seed: int) -> None:
     assert_agreement(random_reservation_queue(seed))
@@ -86,7 +86,7 @@ CACHE_SIZES = {
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
-"""Sizes that only a large world would come up against."""
+"""Sizes that only a large input would come up against."""
 
 
 @given(seed=SEEDS)
@@ -115,10 +115,10 @@ def draft_summary(draft: ReferenceDraft) -> list[object]:
 
 
 CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 CONSTRAINED_INPUTS = (
     settings().max_examples * 2
-)  # a world takes the slow planner a thirtieth of a second
+)  # an input takes the slow planner a thirtieth of a second
 
 
 @settings(max_examples=CONSTRAINED_INPUTS, phases=UNSHRUNK)
@@ -158,7 +158,7 @@ CONSTRAINED_CACHE_SIZES = {
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
-"""Sizes that only a large world would come up against."""
+"""Sizes that only a large input would come up against."""
 
 
 @given(seed=CONSTRAINED_SEEDS)

@@ -1,4 +1,4 @@
-"""Stories about the catalogue, one file each, named after the item of the specification."""
+"""Scenarios of the catalog, one file each, named after the item of the specification."""
 
 import json
 from pathlib import Path

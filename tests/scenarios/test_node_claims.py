@@ -1,4 +1,4 @@
-"""What a NodeClaim of a plan says: the pool's template, the pods' needs, and nothing invented."""
+"""NodeClaims of a plan: the pool's template and the pods' requirements, nothing else."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stories about planning, one file each, named after the item of the specification."""
+"""Scenarios of planning, one file each, named after the item of the specification."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A plan carried out: claims join as nodes, launched as planned or in any other way left to them,
+"""Executes a plan: claims join as nodes, launched from the planned or any other allowed offering,
 and pods are bound one by one.
 """
 
@@ -32,7 +32,7 @@ from wainwright.model.snapshot import Node
 
 
 class BoundCluster:
-    """What stands, the nodes that the plan adds one by one, and who is to be bound where."""
+    """Existing nodes, the nodes that the plan adds one by one, and the planned bindings."""
 
     def __init__(self, planner_input: PlannerInput, plan: Plan) -> None:
         pods = {pod.key: pod for pod in planner_input.snapshot.pods}
@@ -54,27 +54,26 @@ class BoundCluster:
         return [*self.joined.values(), *self.coming]
 
     def refused(self) -> list[str]:
-        """Who cannot be bound in any order, and why not; nobody if the plan is sound.
-
-        Nodes join in the order in which the plan opens them, and pods are bound meanwhile.
+        """Pods that cannot be bound in any order, and why; empty if the plan is valid.
+        Nodes join in the order in which the plan opens them, with pods bound in between.
         """
         search = _BindingSearch(self.hosts, self.waiting)
         return [] if search.succeeds(frozenset(), len(self.joined)) else sorted(search.stuck)
 
 
 class _BindingSearch:
-    """An order in which everybody can be bound, looked for by trying."""
+    """Searches for an order in which all pods can be bound."""
 
     def __init__(self, hosts: list[BoundNode], waiting: list[tuple[Pod, BoundNode]]) -> None:
         self._hosts = hosts
         self._waiting = waiting
         self._failed: set[tuple[frozenset[int], int]] = set()
         self.stuck: list[str] = []
-        """Of the attempt that got furthest."""
+        """Failures of the attempt that bound the most pods."""
         self._furthest = -1
 
     def succeeds(self, bound: frozenset[int], joined: int) -> bool:
-        """Whether the rest can be bound, with so many of the nodes there already."""
+        """Whether the remaining pods can be bound, with this many nodes joined."""
         if len(bound) == len(self._waiting):
             return True
         if (bound, joined) in self._failed:
@@ -104,7 +103,7 @@ class _BindingSearch:
 
 
 class _TemporaryBinding:
-    """Pods on their hosts for a while."""
+    """Binds pods temporarily."""
 
     def __init__(self, pairs: list[tuple[Pod, BoundNode]]) -> None:
         self._pairs = pairs
@@ -119,7 +118,7 @@ class _TemporaryBinding:
 
 
 def _binding_order(pod: Pod) -> tuple[float, float, float, str, str]:
-    """As the planner goes about it, so that a good order is found soon."""
+    """The planner's order, in which a valid order is found soon."""
     age = inf if pod.created is None else pod.created
     return -pod.requests.get("cpu", 0), -pod.requests.get("memory", 0), age, pod.uid, pod.key
 
@@ -134,9 +133,8 @@ def _existing_node(node: Node, daemonsets: Iterable[DaemonSet]) -> BoundNode:
 
 
 def _reserve_for_daemonsets(host: BoundNode, daemonsets: Iterable[DaemonSet]) -> None:
-    """Keeps what daemonsets will need beside what their pods have; who runs for whom is unknown.
-
-    What labels those pods will have is unknown as well, so that no selector sees them.
+    """Reserves what daemonset pods still to come will need; running ones are not matched to sets.
+    The labels of those pods are unknown as well, so no selector matches them.
     """
     agents = [agent for each in daemonsets if (agent := _daemonset_pod(each, host)) is not None]
     running = [pod for pod in host.pods if pod.daemonset]
@@ -178,7 +176,7 @@ def _joined_node(planner_input: PlannerInput, claim: PlannedNodeClaim) -> BoundN
 
 
 def _cloud_labels(kind: InstanceType, claim: PlannedNodeClaim) -> dict[str, str]:
-    """What the cloud and the kubelet write on the node."""
+    """Labels that the cloud and the kubelet set on the node."""
     launch, found = claim.launch, {INSTANCE_TYPE: kind.name}
     for said in (kind.requirements, _offering(kind, claim).requirements):
         for key, requirement in said.items():
@@ -204,10 +202,9 @@ def _offering(kind: InstanceType, claim: PlannedNodeClaim) -> Offering:
 
 
 def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dict[str, str]:
-    """What the claim writes on the node: what it has settled on, and any value of its own labels.
-
-    Labels that machines bring with them are as they are; one that only some offerings name is left
-    open by the others.
+    """Labels from the claim: single values of its requirements, and any value of its own labels.
+    Labels of the instance type stay as they are; one that only some offerings have is left open by
+    the others.
     """
     brought = WELL_KNOWN_LABELS.union(*(kind.requirements for kind in kinds))
     found = {}
@@ -219,7 +216,7 @@ def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dic
 
 
 def launch_differently(planner_input: PlannerInput, plan: Plan, rng: Random) -> Plan:
-    """The same plan where each claim is launched with any of the offerings left to it."""
+    """The same plan with each claim launched from a random allowed offering."""
     claims = tuple(
         _relaunched_claim(claim, _claim_offerings(planner_input, claim), rng)
         for claim in plan.claims
@@ -258,7 +255,7 @@ def _relaunched_claim(
 
 
 def without_min_values(planner_input: PlannerInput) -> PlannerInput:
-    """Who has to keep several zones open cannot settle on one for the sake of others' pods."""
+    """Without minValues: a claim that must keep several zones cannot be restricted to one."""
     pools = tuple(
         msgspec.structs.replace(
             pool,
@@ -274,7 +271,7 @@ def without_min_values(planner_input: PlannerInput) -> PlannerInput:
 
 
 def cluster_after_plan(planner_input: PlannerInput, plan: Plan) -> PlannerInput:
-    """The same world, quiet: who found no place is gone."""
+    """The cluster after the plan, without unschedulable pods."""
     cluster, old = (
         BoundCluster(planner_input, plan),
         {node.name: node for node in planner_input.snapshot.nodes},

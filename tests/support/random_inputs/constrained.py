@@ -65,11 +65,11 @@ FEATURES: Final = (
 )
 
 PREFERENCES: Final = ("preferred_affinity", "preferred_anti_affinity", "preferred_nodes", "spreads")
-"""Those of which one is given up before the other."""
+"""Preferences in the order in which they are relaxed."""
 
 
 class ConstrainedPodMaker:
-    """Makes pods that use some of the features; a world has only a few, so that they meet."""
+    """Makes pods with some of the features; an input has only a few, so that pods share them."""
 
     def __init__(self, rng: Random, zones: tuple[str, ...]) -> None:
         self.rng = rng
@@ -92,7 +92,7 @@ class ConstrainedPodMaker:
         return tuple(found[:most])
 
     def running(self, node: str, number: int) -> Pod:
-        """One that runs on a node; it has its place, whatever it asked for."""
+        """A pod bound to a node, whatever its constraints are."""
         app = self.rng.choice(APPS)
         return Pod(
             namespace=self._namespace(),
@@ -161,12 +161,12 @@ class ConstrainedPodMaker:
         return asked
 
     def constraints(self, app: str) -> PodConstraints:
-        """With some of the world's features, mostly one or two."""
+        """With some of the input's features, mostly one or two."""
         values = {name: getattr(self, f"_{name}")(app) for name in self.features if self.chance(60)}
         return PodConstraints(**values)
 
     def _own(self, constraints: PodConstraints) -> PodConstraints:
-        """Pods of a group mostly have volumes of their own, and those are anywhere."""
+        """Pods of a group mostly have their own volumes, in random zones."""
         changed = constraints
         if constraints.attachments and self.chance(70):
             changed = msgspec.structs.replace(changed, attachments=self._attachments(""))
@@ -263,19 +263,19 @@ STARTUP_TAINT = TAINTS[0]
 
 
 def random_constrained_input(seed: int) -> PlannerInput:
-    """Pods that wait, and few nodes; the same seed gives the same world."""
+    """Pending pods, and few nodes; the same seed gives the same input."""
     maker = _ConstrainedInputMaker(Random(seed))
     return maker.planner_input(nodes=maker.rng.choice((0, 0, 1, 2, 3, 4)), pods=12)
 
 
 def random_running_cluster(seed: int) -> PlannerInput:
-    """Nodes full of pods that have their place, and nobody who waits."""
+    """Nodes with bound pods, and no pending ones."""
     maker = _ConstrainedInputMaker(Random(seed))
     return maker.planner_input(nodes=maker.rng.randint(2, 6), pods=0)
 
 
 def random_mixed_input(seed: int) -> PlannerInput:
-    """A world of pods that do not mind each other, of whom some do after all."""
+    """An input of unconstrained pods, of which some get constraints."""
     rng, planner_input = Random(seed), random_input(seed)
     maker = ConstrainedPodMaker(rng, ZONES)
     constraints = [maker.constraints(app) for app in APPS]
@@ -306,9 +306,9 @@ class _ConstrainedInputMaker:
         self.zones = ZONES[: rng.choice((1, 2, 3, 3))]
         self.pods = ConstrainedPodMaker(rng, self.zones)
         self.dry = rng.choice(self.zones) if self.chance(10) else None
-        """A zone that is out of stock."""
+        """A zone without available capacity."""
         self.spot = rng.choice((0, 50, 100))
-        """In how many of a hundred markets there is spot capacity."""
+        """The percentage of offerings with spot capacity."""
         self.racks = self.chance(50)
         self.types = tuple(self._type(number) for number in range(rng.randint(1, 5)))
 

@@ -1,4 +1,4 @@
-"""A smaller world in which the same is wrong, and that world in a few lines of text."""
+"""Shrinks an input that fails, and prints it in a few lines."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -13,13 +13,13 @@ from wainwright.model.requirements import Requirements
 KEPT_FIELDS: Final = frozenset(
     {"name", "price", "available", "max_skew", "weight", "clauses", "values"}
 )
-"""Fields that are part of what a thing is; without them it would be another one."""
+"""Fields that identify a value and are not removed."""
 
 
 def shrink_input(
     planner_input: PlannerInput, is_wrong: Callable[[PlannerInput], bool], most: int = 5000
 ) -> PlannerInput:
-    """Leaves out what does not matter, one thing at a time, until everything left does."""
+    """Removes parts one at a time, as long as the input still fails."""
     tries = 0
     while tries < most:
         for smaller in islice(chain(_fewer_types(planner_input), _smaller(planner_input)), most):
@@ -37,7 +37,7 @@ def _is_valid(planner_input: PlannerInput) -> bool:
 
 
 def _fewer_types(planner_input: PlannerInput) -> Iterator[PlannerInput]:
-    """Without a type in any pool, or without a catalogue that nobody buys from."""
+    """Without a type in any pool, or without a catalog that no pool uses."""
     pools = {pool.name for pool in planner_input.snapshot.pools}
     if set(planner_input.types) - pools:
         types = {name: kinds for name, kinds in planner_input.types.items() if name in pools}
@@ -50,7 +50,7 @@ def _fewer_types(planner_input: PlannerInput) -> Iterator[PlannerInput]:
 
 
 def _smaller(value: Any) -> Iterator[Any]:
-    """The value with one thing in it left out; large things first."""
+    """The value with one part removed; large parts first."""
     if isinstance(value, Requirements):
         yield from (value.without({key}) for key in value)
     elif isinstance(value, msgspec.Struct):
@@ -87,7 +87,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def describe_input(value: Any, indent: str = "") -> str:
-    """As somebody would write it down: only what differs from the defaults."""
+    """As source text: only fields that differ from the defaults."""
     if isinstance(value, Requirements):
         return f"<{value}>"
     if isinstance(value, tuple):

@@ -1,5 +1,5 @@
-"""Random small inputs in which pools, pods, limits and reservations get into each other's way; and
-some with many pods, in which it pays to pack by cost.
+"""Random small inputs in which pools, pods, limits and reservations conflict; and some with many
+pods, for which packing by cost pays off.
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,9 @@ CAPACITY_TYPES = (SPOT, ON_DEMAND, RESERVED)
 FAMILIES = ("c5", "m5", "r5", "g4")
 CPUS = {"large": 2, "xlarge": 4, "2xlarge": 8, "metal": 16}
 GPU = "nvidia.com/gpu"
-TEAM = "example.com/team"  # what pools define
-DISK = "example.com/disk"  # what some types have
-RACK = "example.com/rack"  # what some offerings have
+TEAM = "example.com/team"  # a label that pools define
+DISK = "example.com/disk"  # a label that some types have
+RACK = "example.com/rack"  # a label that some offerings have
 ABSENT = "example.com/nobody-has-it"
 MIN_VALUES_KEYS = (
     (INSTANCE_TYPE,),
@@ -61,27 +61,27 @@ TOLERATIONS = (
 
 
 class PlannerInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan is made of."""
+    """The input of a plan."""
 
     snapshot: Snapshot
     types: Mapping[str, tuple[InstanceType, ...]]
-    """What each pool can buy, by its name."""
+    """The instance types of each pool, by pool name."""
     options: PlanOptions
 
     @property
     def catalogs(self) -> dict[str, InstanceTypeIndex]:
-        """Compiled; pools that can buy the very same share one, as pools of one class do."""
+        """Compiled; pools with the same types share one, as pools of one class do."""
         compiled = {id(types): InstanceTypeIndex(types) for types in self.types.values()}
         return {name: compiled[id(types)] for name, types in self.types.items()}
 
 
 def random_input(seed: int) -> PlannerInput:
-    """The same seed gives the same world."""
+    """The same seed gives the same input."""
     return _InputMaker(Random(seed)).planner_input()
 
 
 def random_reservation_queue(seed: int) -> PlannerInput:
-    """A world in which many pods, no two of them alike, wait for slots of reservations."""
+    """An input in which many distinct pods wait for reserved instances."""
     maker = _InputMaker(Random(seed), scarce=True)
     made = maker.planner_input()
     pods = tuple(pod for group in range(60) for pod in maker.distinct(group))
@@ -89,7 +89,7 @@ def random_reservation_queue(seed: int) -> PlannerInput:
 
 
 def shuffle_input(planner_input: PlannerInput, seed: int) -> PlannerInput:
-    """The same world, told in another order."""
+    """The same input in another order."""
     rng, old = Random(seed), planner_input.snapshot
     snapshot = Snapshot(
         pods=tuple(rng.sample(old.pods, len(old.pods))),
@@ -116,9 +116,9 @@ class _InputMaker:
         self.crowded = self.chance(40)
         """Whether most pods need a node each, so that reservations and limits matter."""
         self.scarce = scarce or self.chance(25)
-        """Whether little can be bought but slots of reservations, and pools want diversity."""
+        """Whether little but reserved capacity is available, and pools have minValues."""
         self.fees = self.rng.choice(((0.0,), (0.0,), (0.1,), (0.0, 0.1, 0.3)))
-        """What nodes cost beside their price; it may hang on the type."""
+        """Fees of nodes in addition to their price; they may depend on the type."""
         self.types = self._types()
         self.everything = tuple(self.types)
 
@@ -159,7 +159,7 @@ class _InputMaker:
         entries += [(INSTANCE_TYPE, "In", (name,), None)] if self.chance(30) else []
         entries += [(ZONE, "In", self.zones, None)] if self.chance(5) else []
         entries += [(CAPACITY_TYPE, "In", CAPACITY_TYPES, None)] if self.chance(5) else []
-        if self.chance(92):  # those who say nothing have no architecture
+        if self.chance(92):  # pods without requirements select no architecture
             several = self.chance(8)
             archs = ("amd64", "arm64") if several else (self.rng.choice(("amd64", "arm64")),)
             entries.append((ARCH, "In", archs, None))
@@ -204,7 +204,7 @@ class _InputMaker:
             types[number] = msgspec.structs.replace(types[number], offerings=offerings)
 
     def _sold_to_pool(self) -> tuple[InstanceType, ...]:
-        """All types mostly; else fewer, or without some of the reservations."""
+        """Mostly all types; else fewer, or without some of the reservations."""
         if self.chance(65):
             return self.everything
         if self.chance(50):
@@ -340,7 +340,7 @@ class _InputMaker:
         ]
 
     def distinct(self, group: int) -> list[Pod]:
-        """A pod or more like those above, of a size that nobody else has."""
+        """One or more pods like those above, of a size that no other pod has."""
         requests = {
             "cpu": self.rng.randrange(50, 2500),
             "memory": self.rng.randrange(GIB // 16, 6 * GIB),
@@ -349,7 +349,7 @@ class _InputMaker:
 
 
 def _consistent_requirements(entries: list[RequirementEntry]) -> Requirements:
-    """Nothing where they contradict themselves: who reads manifests sorts that out."""
+    """None where they contradict themselves: the translation rejects such input."""
     return Requirements.from_entries([] if find_contradictions(entries) else entries)
 
 
@@ -369,7 +369,7 @@ PRICE_NOISE = (0.8, 1.0, 1.25)
 
 
 def random_packable_input(seed: int) -> PlannerInput:
-    """The same seed gives the same world."""
+    """The same seed gives the same input."""
     rng, planner_input = Random(seed), random_input(seed)
     pods = tuple(twin for pod in planner_input.snapshot.pods for twin in _similar_pods(pod, rng))
     shared = {id(kinds): kinds for kinds in planner_input.types.values()}
@@ -384,7 +384,7 @@ def random_packable_input(seed: int) -> PlannerInput:
 
 
 def _similar_pods(pod: Pod, rng: Random) -> list[Pod]:
-    """A few pods like it, smaller than it was so that several share a machine."""
+    """A few similar pods, smaller so that several share a node."""
     requests = {name: amount // 4 if amount > 1 else 1 for name, amount in pod.requests.items()}
     return [
         msgspec.structs.replace(pod, name=f"{pod.name}-{number}", requests=requests)
@@ -393,8 +393,8 @@ def _similar_pods(pod: Pod, rng: Random) -> list[Pod]:
 
 
 def _reprice_type(kind: InstanceType, seed: int) -> InstanceType:
-    """What it costs goes by its cpus; slots of reservations cost what they did."""
-    rng = Random(f"{seed} {kind.name}")  # a type costs the same whichever pool buys it
+    """Prices proportional to cpus; reserved offerings keep their price."""
+    rng = Random(f"{seed} {kind.name}")  # a type costs the same in every pool
     factor = (kind.capacity["cpu"] / 2000) ** LARGE_TYPE_MARKUP
     offerings = tuple(
         each

@@ -1,5 +1,5 @@
-"""The reference planner for pods with topology constraints, volumes, ports and preferences, and its
-result beside the planner's.
+"""The reference planner for pods with topology constraints, volumes, ports and preferences, and
+the comparison with the planner's result.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,23 +55,23 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE
 
 
 class PlacementOption(msgspec.Struct, frozen=True):
-    """A pod on nodes of which more is required; an alternative that contradicts it is None."""
+    """A pod with additional node requirements; an alternative that contradicts them is None."""
 
     pod: Pod
     alternatives: tuple[Requirements | None, ...]
     crowd: list[int]
-    """How it compares with the others to those who are to be spread."""
+    """Its rank by the counts of the spreads."""
 
 
 class PlacementSearch:
-    """A pod, where others leave it a place, and what it may ask for there."""
+    """A pod, the domains allowed to it, and its requirements in them."""
 
     def __init__(self, pod: Pod, limits: AllowedDomains) -> None:
         self.pod = pod
         self.limits = limits
         self.options = [_placement_option(pod, *each) for each in limits.options()]
         self.new = [] if limits.near_a_place else self.options
-        """Those for a node of its own."""
+        """The options for a new node."""
 
 
 def _placement_option(pod: Pod, extra: Requirements, crowd: list[int]) -> PlacementOption:
@@ -81,7 +81,7 @@ def _placement_option(pod: Pod, extra: Requirements, crowd: list[int]) -> Placem
 
 
 def alternative_index(search: PlacementSearch, opening: NewNodeOption) -> int:
-    """Which of the pod's alternatives the opening is for."""
+    """The index of the pod's alternative that the opening is for."""
     for option in search.new:
         for number, wanted in enumerate(option.alternatives):
             if wanted is opening.wanted:
@@ -90,7 +90,7 @@ def alternative_index(search: PlacementSearch, opening: NewNodeOption) -> int:
 
 
 UNSATISFIABLE: Final = Requirements.from_labels({"example.com/nobody": "has-it"})
-"""What no pool promises: of an alternative that contradicts the option only slots are left."""
+"""Unsatisfiable: keeps the index of an alternative that contradicts the option."""
 
 
 class ConstrainedReferencePlanner(ReferencePlanner):
@@ -103,7 +103,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         self.settling = settling
         self.pod_placements = PodPlacements()
         self.stuck: set[tuple[int, str]] = set()
-        """Drafts that cannot settle on a label before their round is over."""
+        """Drafts whose value of a label cannot be decided before their round ends."""
         self.given_up: dict[str, tuple[RelaxedPreference, ...]] = {}
         self.nodes = schedulable_nodes(planner_input.snapshot.nodes)
         taints = [taint for catalog in self.pool_catalogs for taint in catalog.pool.taints]
@@ -114,7 +114,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return relaxation_levels(pod, self.options.preference_policy, soft_taints=self.soft_taints)
 
     def is_tied(self, pod: Pod) -> bool:
-        """Whether other pods may keep it from some place."""
+        """Whether its placement depends on other pods."""
         company = [*self.snapshot.pods, *(each for node in self.nodes for each in node.pods)]
         is_repelled = any(
             matches_all_terms((t,), pod) for each in company for t in each.constraints.anti_affinity
@@ -124,7 +124,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         )
 
     def is_servable(self, pod: Pod) -> bool:
-        """Whether a pool would still launch a node for it, if nobody else was there."""
+        """Whether a pool would launch a node for it without any other pods."""
         if pod.unsupported or pod.volume_problem is not None:
             return False
         asked = [(want.pod, wanted) for want in self.wants(pod) for wanted in want.pod.alternatives]
@@ -135,7 +135,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return super()._passes(left)
 
     def _place(self, pod: Pod) -> bool:
-        """Gives up preferences one by one, but not for a slot that is merely held by others."""
+        """Relaxes preferences one by one, but not for a reserved instance that is only held."""
         if pod.volume_problem is not None:
             return False
         for want in self.wants(pod):
@@ -147,7 +147,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return False
 
     def _place_wanting(self, want: RelaxedPod) -> bool | None:
-        """None where there is nothing to wait for either."""
+        """None where there is no reservation to wait for either."""
         if want.near and not self._is_possible(want):
             return None
         if self._place_near(want):
@@ -160,14 +160,16 @@ class ConstrainedReferencePlanner(ReferencePlanner):
             if opening is not None:
                 other = alternative_index(search, opening)
                 if other != number and self._to_draft(search, other):
-                    return True  # a slot for another alternative, which finds room without it
+                    return (
+                        True  # a reserved instance for another alternative, which fits without it
+                    )
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
         return True if self._steers(want, search.limits.undecided_drafts) else None
 
     def _is_possible(self, want: RelaxedPod) -> bool:
-        """Whether any node or pool is what the pod wants; if none, no draft is to settle for it."""
+        """Whether any node or pool matches the pod; otherwise no draft is restricted for it."""
         pod = want.pod
         return any(
             any(is_node_compatible(node, pod, wanted) for node in self.nodes)
@@ -179,7 +181,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         )
 
     def _steers(self, want: RelaxedPod, undecided_drafts: list[ReferenceDraft]) -> bool:
-        """Joins the one draft that keeps it off by where it may end, as then it cannot."""
+        """Joins the one undecided draft that blocks it, which restricts the draft."""
         if len(undecided_drafts) != 1:
             return False
         search = PlacementSearch(want.pod, self._limits(want, steered=True))
@@ -187,7 +189,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return any(self._to_draft(search, number, undecided_drafts) for number in count)
 
     def _place_near(self, want: RelaxedPod) -> bool:
-        """Joins those whom the pod wants to be near, if it is open where all of them will be."""
+        """Joins the drafts of its affinity terms, if their domain is undecided."""
         self._count()
         for number, terms in enumerate(want.near):
             for each in affinity_questions(terms):
@@ -220,7 +222,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         self.pod_placements.occupied = [*standing, *((draft, draft.pods) for draft in self.drafts)]
 
     def _decide(self, draft: ReferenceDraft, key: str) -> None:
-        """Has the draft settle on what it would be launched with, if it can."""
+        """Restricts the draft to its current launch, if possible."""
         if (id(draft), key) in self.stuck:
             return
         value = launched_label(draft, draft.launch or self._choice(draft), key)
@@ -256,7 +258,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return False
 
     def _joinable_by(self, options: Sequence[PlacementOption], number: int) -> list[ReferenceDraft]:
-        """The drafts that the pod may join without leaving a slot or a heavier pool aside."""
+        """The drafts that the pod may join without bypassing reservations or a heavier pool."""
         drafts = self._joinable()
         reserved_weight = max(
             (self._reserved_weight(each.pod) for each in options if drafts), default=-inf
@@ -273,7 +275,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _to_draft(
         self, search: PlacementSearch, number: int, among: Sequence[ReferenceDraft] | None = None
     ) -> bool:
-        """Drafts that have not settled on a label in question have to for the pod's sake."""
+        """Drafts that are undecided on a label of the question must be restricted for the pod."""
         for draft in self._joinable_by(search.new, number):
             if among is not None and draft not in among:
                 continue
@@ -287,7 +289,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _joined_by(
         self, search: PlacementSearch, number: int, draft: ReferenceDraft
     ) -> ReferenceDraft | None:
-        """The draft with the pod on it, in the emptiest place, and then the cheapest."""
+        """The draft with the pod added, in the domain with the fewest pods, then the cheapest."""
         if not search.limits.is_undecided(draft):
             return self._joined(draft, search.pod, search.pod.alternatives[number])
         ways: list[tuple[ReferenceDraft, list[int]]] = []
@@ -327,13 +329,12 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _openings(
         self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None
     ) -> Iterator[NewNodeOption]:
-        """Only asked for the slots among them, of which there are none once all are taken."""
+        """Only used for reserved openings, of which there are none once all instances are used."""
         return super()._openings(pod, catalogs) if any(self.free.values()) else iter(())
 
     def _best(self, options: Sequence[PlacementOption], number: int) -> NewNodeOption | None:
-        """The heaviest pool; there a slot before one that is held, and that before any other node.
-
-        Then the emptiest place, and then the cheapest. Open choice: the first among equals.
+        """The heaviest pool; then reserved, then held, then any other node.
+        Then the domain with the fewest pods, then the cheapest. Open choice: the first of equals.
         """
         found: list[tuple[NewNodeOption, list[int]]] = []
         for option in options:
@@ -358,7 +359,7 @@ def _new_node_rank(opening: NewNodeOption) -> tuple[float, int]:
 
 
 def first_difference(planner_input: PlannerInput) -> str | None:
-    """What the two planners see differently first; None where they agree."""
+    """The first difference of the two results; None where they agree."""
     ours, theirs = planner_result(planner_input), reference_result(planner_input)
     for subject, said in ours.items():
         if said != theirs[subject]:
@@ -389,10 +390,9 @@ def reference_result(planner_input: PlannerInput) -> Mapping[str, Any]:
 
 
 def _run_reference(planner_input: PlannerInput) -> ConstrainedReferencePlanner:
-    """Where other pods left some out, further tries in which drafts settle sooner, or later.
-
-    Open choices: only for pods that some pool would launch a node for, if nobody else was there;
-    and an earlier try counts unless a later one places more pods.
+    """Where pods stay unscheduled, further attempts in which drafts are decided sooner or later.
+    Open choices: only for pods that some pool would launch a node for without other pods; and an
+    earlier attempt counts unless a later one schedules more pods.
     """
     best: ConstrainedReferencePlanner | None = None
     for settling in DomainDecision:

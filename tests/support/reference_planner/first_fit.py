@@ -1,6 +1,5 @@
-"""The obvious planner: the documents as plain loops over pods, drafts, types and offerings.
-
-Where the documents leave a choice open, this planner makes the one that `core` makes, and says so.
+"""The reference planner: the documented rules as loops over pods, drafts, types and offerings.
+Where the documentation leaves a choice open, it makes the choice of `core`, marked "Open choice".
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,7 +34,7 @@ TypeOffering: TypeAlias = tuple[InstanceType, Offering]
 
 
 class ReferenceDraft:
-    """A node being planned; once its round is over it is a machine under way."""
+    """A node being planned; after its round it is a launching node."""
 
     def __init__(
         self, catalog: PoolCatalog, asked: Requirements, types: list[InstanceType]
@@ -59,13 +58,13 @@ class ReferenceDraft:
         ]
 
     def hold_reservations(self, reservation_ids: Collection[str]) -> None:
-        """Holds those of the reservations that it could still be bought with."""
+        """Holds those of the reservations that it could still be launched from."""
         self.held = set(reservation_ids)
         self.held = {each.reservation_id for _, each in self.offers if each.reservation_id}
 
     @property
     def requirements(self) -> Requirements:
-        """What it asks for, with the minValues that it was opened with."""
+        """Its requirements, with the minValues that it was opened with."""
         return Requirements(
             msgspec.structs.replace(found, min_values=self.minimums.get(key) or None)
             for key, found in self.asked.items()
@@ -77,13 +76,13 @@ class ReferenceDraft:
 
 
 class NewNodeOption(msgspec.Struct):
-    """What a pool says to a pod that asks for a node of its own."""
+    """A new node that a pool could open for a pod."""
 
     catalog: PoolCatalog
     wanted: Requirements
-    """The alternative of the pod that it speaks of."""
+    """The pod's alternative that it is for."""
     draft: ReferenceDraft | None = None
-    """None where a slot would do that is not to be had for now: the pod has to wait."""
+    """None where the pod must wait for a reserved instance that is held for now."""
 
     @property
     def is_reserved(self) -> bool:
@@ -102,11 +101,11 @@ class ReferencePlanner:
         self.received: dict[str, list[Pod]] = {}
         self.unplaced: list[Pod] = []
         self.relaxed: set[str] = set()
-        """Pods that have to put up with a taint that asks them to stay away if they can."""
+        """Pods that tolerate PreferNoSchedule taints by relaxation."""
         self.round = 0
 
     def run(self) -> None:
-        """Rounds, each of passes over the pods without a place, until nobody gains one."""
+        """Rounds of passes over the unscheduled pods, until no further pod is scheduled."""
         left = sorted(self.snapshot.pods, key=_queue_order)
         before = None
         while before != len(left):
@@ -125,7 +124,7 @@ class ReferencePlanner:
         return left
 
     def _place(self, pod: Pod) -> bool:
-        """Soft taints are heeded first; who waits for a slot does not give that up meanwhile."""
+        """Soft taints are respected first; a pod that waits for a reservation is not relaxed."""
         found = self._place_as(pod)
         if found is None:
             found = self._place_as(tolerating_soft_taints(pod))
@@ -134,7 +133,7 @@ class ReferencePlanner:
         return bool(found)
 
     def _place_as(self, pod: Pod) -> bool | None:
-        """None where there is nothing to wait for either."""
+        """None where there is no reservation to wait for either."""
         for wanted in pod.alternatives:
             if self._onto_node(pod, wanted) or self._onto_draft(pod, wanted):
                 return True
@@ -142,7 +141,9 @@ class ReferencePlanner:
             if opening is not None:
                 other = opening.wanted
                 if other is not wanted and self._onto_draft(pod, other):
-                    return True  # a slot for another alternative, which finds room without it
+                    return (
+                        True  # a reserved instance for another alternative, which fits without it
+                    )
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
@@ -174,7 +175,7 @@ class ReferencePlanner:
         return False
 
     def _joinable(self) -> list[ReferenceDraft]:
-        """Machines under way first; then the fewest pods.
+        """Launching nodes first; then the fewest pods.
 
         Open choice: of those with one pod the oldest, of others the youngest.
         """
@@ -195,14 +196,14 @@ class ReferencePlanner:
         return -inf if opening is None else opening.catalog.pool.weight
 
     def _reserved_weight(self, pod: Pod) -> float:
-        """The weight of the heaviest pool with a slot for the pod, which would be wrongly idle."""
+        """The highest weight of a pool with an idle reserved instance for the pod."""
         weights = [each.catalog.pool.weight for each in self._openings(pod) if each.is_reserved]
         return max(weights, default=-inf)
 
     def _joined(
         self, draft: ReferenceDraft, pod: Pod, wanted: Requirements
     ) -> ReferenceDraft | None:
-        """The draft with the pod on it, where that is possible."""
+        """The draft with the pod added; None where that is impossible."""
         asked = draft.catalog.joined(draft.asked, pod, wanted)
         if asked is None:
             return None
@@ -216,9 +217,9 @@ class ReferencePlanner:
         return None if not types or lost or gone or not found.is_diverse() else found
 
     def _opening(self, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
-        """Pools in descending weight; a slot before anything else of the same weight.
+        """Pools in descending weight; reserved capacity before anything else of the same weight.
 
-        Open choice: the slot may be one for any of the alternatives, whichever is looked at.
+        Open choice: the reserved instance may be for any of the alternatives.
         """
         for weight in dict.fromkeys(catalog.pool.weight for catalog in self.pool_catalogs):
             catalogs = [catalog for catalog in self.pool_catalogs if catalog.pool.weight == weight]
@@ -242,7 +243,7 @@ class ReferencePlanner:
     def _evaluate_pool(
         self, catalog: PoolCatalog, pod: Pod, wanted: Requirements
     ) -> NewNodeOption | None:
-        """A node with a slot, else patience if there may be one later, else any other node."""
+        """A reserved node, else a wait if there may be one later, else any other node."""
         live = {name for name, count in self.free.items() if count > 0}
         unheld = {name for name in live if self.free[name] > self._holders(name)}
         now, at_best = (
@@ -287,7 +288,7 @@ class ReferencePlanner:
         return sum(reservation in draft.held for draft in self._of_this_round())
 
     def _within_limits(self, catalog: PoolCatalog, *, worst: bool) -> list[InstanceType]:
-        """Types that may still be bought, with this round's drafts at their worst or not at all."""
+        """Types within the limits, with this round's drafts at their largest type or not at all."""
         left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
         for draft in self.drafts:
             if draft.catalog is catalog and draft.launch is not None:
@@ -327,13 +328,13 @@ class ReferencePlanner:
         )
 
     def _reserved_rank(self, offer: TypeOffering) -> tuple[float, str, str, int, str]:
-        """Open choice: after the price the type's name, the zone, and the most slots left."""
+        """Open choice: after the price the type's name, the zone, and the most instances left."""
         kind, each = offer
         name = each.reservation_id or ""
         return hourly_cost(*offer), kind.name, each.zone or "", -self.free[name], name
 
     def _free_instances(self) -> dict[str, int]:
-        """Slots by reservation: the fewest that any pool is told of, less those promised."""
+        """Free instances by reservation: the lowest count of any pool, less those in flight."""
         free: dict[str, int] = {}
         for each in (
             o for catalog in self.pool_catalogs for kind in catalog.types for o in kind.offerings
@@ -348,7 +349,7 @@ class ReferencePlanner:
 
 
 def pool_catalogs(planner_input: PlannerInput) -> list[PoolCatalog]:
-    """Of the pools that may launch something."""
+    """The catalogs of the pools that may launch nodes."""
     reservations, daemonsets = (
         planner_input.options.capacity_reservations,
         planner_input.snapshot.daemonsets,
@@ -379,7 +380,7 @@ def _queue_order(pod: Pod) -> tuple[int, int, float, str, str, str]:
 
 
 def draft_choices(draft: ReferenceDraft) -> RemainingOptions:
-    """What is left to a draft; of one that holds slots, only where those are."""
+    """The offerings left to a draft; for one that holds reservations only these."""
     reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
     traded = reserved or draft.offers
     return RemainingOptions(
@@ -391,10 +392,10 @@ def draft_choices(draft: ReferenceDraft) -> RemainingOptions:
 
 
 def _label_choices(draft: ReferenceDraft, key: str, traded: list[TypeOffering]) -> tuple[str, ...]:
-    """The values of a label with which the draft could be bought.
+    """The values of a label with which the draft could be launched.
 
-    Open choice: an offering that leaves the zone open stands for all that the catalogue knows, and
-    where nothing is known, it is what is asked for.
+    Open choice: an offering without a zone stands for all zones of the catalog, and where there are
+    none, for the required ones.
     """
     allowed = draft.asked.allowed(key)
     everything = [(kind, each) for kind in draft.catalog.types for each in kind.offerings]
@@ -406,7 +407,7 @@ def _label_choices(draft: ReferenceDraft, key: str, traded: list[TypeOffering]) 
 
 
 def draft_launch(draft: ReferenceDraft) -> PlannedLaunch:
-    """What would be bought now. Open choice: an offering of any zone is taken for the first."""
+    """The offering to launch now. Open choice: an offering of any zone counts as the first zone."""
     assert draft.launch is not None
     kind, each = draft.launch
     return PlannedLaunch(

@@ -1,4 +1,4 @@
-"""What nodes of a pool could be, as far as pods that mind each other care: labels and ports."""
+"""Labels and ports that new nodes of a pool could have, for constrained pods."""
 
 from collections.abc import Collection, Iterable
 from copy import copy
@@ -27,15 +27,14 @@ from wainwright.model.taints import (
 TOLERANT_POD: Final = Pod(
     namespace="any", name="body", tolerations=(Toleration(operator=TolerationOperator.EXISTS),)
 )
-"""A pod that no taint keeps off."""
+"""A pod that tolerates every taint."""
 
 
 def eligible_new_nodes(
     catalog: PoolCatalog, want: RelaxedPod, spread: TopologySpread
 ) -> Iterable[Requirements]:
-    """What new nodes of the pool would be that the spread takes account of.
-
-    New nodes where the pod may not go would never be made for it, whatever the policy says.
+    """The requirements of new nodes of the pool that the spread counts.
+    Nodes that the pod may not use would never be launched for it, whatever the policy is.
     """
     binding = [taint for taint in catalog.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and find_untolerated_taint(binding, want.pod.tolerations) is not None:
@@ -66,7 +65,7 @@ def launchable_values(
 
 
 def possible_values(draft: ReferenceDraft, key: str) -> set[str]:
-    """Those that the draft could have by what is asked of it, whatever is left by now."""
+    """The values that the draft's requirements allow, whatever types are left."""
     catalog = draft.catalog
     reservation_ids = {
         each.reservation_id or "" for kind in catalog.types for each in kind.offerings
@@ -81,7 +80,7 @@ def _has_any_room(catalog: PoolCatalog, kind: InstanceType) -> bool:
 
 
 def _is_type_label(catalog: PoolCatalog, key: str) -> bool:
-    """Whether it is a label that machines bring with them."""
+    """Whether it is a label of instance types or offerings."""
     return any(
         key in kind.requirements or any(key in each.requirements for each in kind.offerings)
         for kind in catalog.types
@@ -89,7 +88,7 @@ def _is_type_label(catalog: PoolCatalog, key: str) -> bool:
 
 
 def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str | None:
-    """The value of the label on the machine that would be bought; None if it will have none."""
+    """The value of the label on the launched node; None if it will have none."""
     trial = copy(draft)
     trial.launch = offer
     if key in (ZONE, CAPACITY_TYPE):
@@ -101,7 +100,7 @@ def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str 
 
 
 def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraft | None:
-    """What becomes of the draft when it settles on the value; None if it cannot."""
+    """The draft restricted to the value; None if that is impossible."""
     asked = intersect(draft.asked, Requirements.from_entries([(key, "In", (value,), None)]))
     if asked is None:
         return None
@@ -150,7 +149,7 @@ def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
 def ports_and_volumes_fit(
     node: Node, there: list[Pod], pod: Pod, daemonsets: Iterable[DaemonSet]
 ) -> bool:
-    """Whether one more pod beside those clashes with nobody, and its volumes can be attached."""
+    """Whether one more pod has no port conflict, and its volumes can be attached."""
     agents = [each for each in daemonsets if daemonset_runs_on(node, each)]
     if has_port_conflict(there, pod) or has_port_conflict(agents, pod):
         return False
@@ -163,7 +162,7 @@ def ports_and_volumes_fit(
 
 
 def _daemonsets_on(catalog: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
-    """The daemonsets that would run on the type, however the pool may buy it."""
+    """The daemonsets that would run on the type with any of its offerings."""
     ids = {each.reservation_id or "" for each in kind.offerings if catalog.reservations}
     return [
         daemonset

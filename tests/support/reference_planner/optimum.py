@@ -1,5 +1,5 @@
-"""Exact optima of tiny problems, by trying everything: the cheapest plan, and a linear program's
-best corner.
+"""Exact optima of tiny problems by exhaustive search: the cheapest plan, and the best vertex of a
+linear program.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ from wainwright.model.snapshot import Node
 
 
 class NodePurchase(msgspec.Struct, frozen=True):
-    """One way to buy a node for some pods."""
+    """One offering to launch a node for some pods."""
 
     cost: float
     catalog: PoolCatalog
@@ -44,13 +44,13 @@ class NodePurchase(msgspec.Struct, frozen=True):
 
     @property
     def uses(self) -> tuple[str, str | None, tuple[int, ...]]:
-        """What others cannot have then: of limits, and of reservations."""
+        """What it uses up: of limits, and of reservations."""
         pool, amounts = self.catalog.pool, node_capacity(self.kind)
         return pool.name, self.reservation, tuple(amounts.get(name, 0) for name in pool.limits)
 
 
 class RemainingCapacity(msgspec.Struct, frozen=True):
-    """What is left: of limits by pool, of reservations by id, and who is on which node."""
+    """Remaining limits by pool, free instances by reservation, and pods by node."""
 
     limits: Mapping[str, Resources]
     free_instances: Mapping[str, int]
@@ -78,7 +78,7 @@ class RemainingCapacity(msgspec.Struct, frozen=True):
 
 
 class CheapestPlan:
-    """Looks for it among all plans that place these pods of a world."""
+    """Searches all plans that schedule these pods of an input."""
 
     def __init__(self, planner_input: PlannerInput, pods: Sequence[Pod]) -> None:
         self._planner_input = planner_input
@@ -91,7 +91,7 @@ class CheapestPlan:
 
     @cached_property
     def cost(self) -> float:
-        """USD per hour with fees; infinite where not all of the pods can have a place."""
+        """USD per hour with fees; infinite where not all pods can be scheduled."""
         limits = {
             s.pool.name: subtract_resources(s.pool.limits, s.pool.in_use)
             for s in self._pool_catalogs
@@ -99,7 +99,7 @@ class CheapestPlan:
         return self._cost(self._pods, RemainingCapacity(limits, self._free_instances, {}))
 
     def _cost(self, left: Sequence[Pod], remaining: RemainingCapacity) -> float:
-        """Whatever the first pod may do, and then the best for the others."""
+        """The best over all placements of the first pod, followed by the best for the others."""
         if not left:
             return 0.0
         first, others = left[0], left[1:]
@@ -126,7 +126,7 @@ class CheapestPlan:
                 yield node
 
     def _purchases(self, pods: Sequence[Pod]) -> list[NodePurchase]:
-        """Every way to buy one node for all of them; of those that use up the same the cheapest."""
+        """Every launch of one node for all of them; of those that use up the same the cheapest."""
         key = tuple(pod.key for pod in pods)
         if key not in self._known:
             ways = [each for catalog in self._pool_catalogs for each in self._at(catalog, pods)]
@@ -169,7 +169,7 @@ class CheapestPlan:
 
     @cached_property
     def _free_instances(self) -> dict[str, int]:
-        """Free slots by reservation: the fewest that any pool is told of, less those promised."""
+        """Free instances by reservation: the lowest count of any pool, less those in flight."""
         free: dict[str, int] = {}
         kinds = [kind for catalog in self._pool_catalogs for kind in catalog.types if self._gate]
         for each in (offering for kind in kinds for offering in kind.offerings):
@@ -200,9 +200,8 @@ def _joint_requirements(
 def _launchable_offerings(
     catalog: PoolCatalog, asked: Requirements, offers: Sequence[tuple[InstanceType, Offering]]
 ) -> Sequence[tuple[InstanceType, Offering]]:
-    """Not whole machines and accelerators, unless they are asked for or alone.
-
-    minValues and limits may leave a claim nothing else, whatever there is: then anything goes.
+    """Without bare metal and accelerators, unless they are required or the only types.
+    minValues and limits may leave a claim nothing else: then all are allowed.
     """
     if catalog.minimums or catalog.pool.limits:
         return offers
@@ -213,15 +212,14 @@ def _launchable_offerings(
 
 
 Inequality: TypeAlias = tuple[list[int], Fraction]
-"""Factors of the unknowns, and what their sum must not be above."""
+"""Coefficients of the unknowns, and the upper bound of their sum."""
 
 
 def maximum_value(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) -> Fraction:
-    """The most that the demands can be worth while no machine is worth more than it costs.
-
-    That is also what it costs to cover them. There are as many unknowns as demands: a price for
-    each group and resource. The machine may give every resource to any of its takers, so that
-    there is a row for each way to deal them out.
+    """The maximum value of the demands while no bin is worth more than it costs.
+    By duality that is the cost of covering them. The unknowns are the prices of each group and
+    resource. A bin may give each resource to any of its groups, so there is a row for each
+    assignment.
     """
     unknowns = [(g, r) for g, own in enumerate(demands) for r, amount in enumerate(own) if amount]
     rows = [row for supply in supplies for row in _price_constraints(supply, unknowns)]
@@ -236,7 +234,7 @@ def maximum_value(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) 
 
 
 def _price_constraints(supply: Supply, unknowns: Sequence[tuple[int, int]]) -> Iterator[Inequality]:
-    """Nobody need get a resource: some groups want none of it."""
+    """A resource may be given to no group: some groups request none of it."""
     groups = [g for g in range(supply.usable_by.bit_length()) if supply.usable_by >> g & 1]
     for chosen in product(groups, repeat=len(supply.room)):
         given = {(group, resource) for resource, group in enumerate(chosen)}
@@ -245,7 +243,7 @@ def _price_constraints(supply: Supply, unknowns: Sequence[tuple[int, int]]) -> I
 
 
 def _vertices(rows: Sequence[Inequality], size: int) -> Iterator[list[Fraction]]:
-    """Where as many of the rows as there are unknowns are met exactly, and none is broken."""
+    """Points where as many rows as unknowns hold with equality, and none is violated."""
     distinct = [row for n, row in enumerate(rows) if row not in rows[:n]]
     for chosen in combinations(distinct, size):
         corner = _solve(chosen)
@@ -260,7 +258,7 @@ def _value(factors: Sequence[int], corner: Sequence[Fraction]) -> Fraction:
 
 
 def _solve(rows: Sequence[Inequality]) -> list[Fraction] | None:
-    """By elimination; None where the rows do not meet in one point."""
+    """By Gaussian elimination; None where the rows have no unique solution."""
     size = len(rows)
     lines = [[*map(Fraction, factors), most] for factors, most in rows]
     for column in range(size):

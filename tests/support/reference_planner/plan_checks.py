@@ -1,4 +1,4 @@
-"""A random world with its plan, and what laws want to know about the two of them."""
+"""A random input with its plan, and helpers for the laws of plans."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,7 +25,7 @@ from wainwright.model.resources import Resources, subtract_resources
 
 
 class PlannedCase:
-    """A world and its plan, with what the laws ask about them."""
+    """An input and its plan, with the values that the laws need."""
 
     def __init__(self, seed: int) -> None:
         self.seed, planner_input = seed, random_input(seed)
@@ -65,7 +65,7 @@ class PlannedCase:
         return [self.pods[key] for key in claim.pods]
 
     def offers(self, claim: PlannedNodeClaim) -> list[tuple[InstanceType, Offering]]:
-        """All that is left to the claim."""
+        """All offerings left to the claim."""
         held = claim.choices.reservation_ids
         return [
             (k, o)
@@ -81,7 +81,7 @@ class PlannedCase:
         return free
 
     def available_instances(self) -> dict[str, int]:
-        """What is on offer, less what claims under way have been promised."""
+        """The available instances by reservation, less those in flight."""
         free: dict[str, int] = {}
         kinds = [kind for catalog in self.pool_catalogs.values() for kind in catalog.types]
         for offering in (offering for kind in kinds for offering in kind.offerings):
@@ -96,7 +96,7 @@ class PlannedCase:
     def within_limits(
         self, catalog: PoolCatalog, without: PlannedNodeClaim | None = None
     ) -> list[InstanceType]:
-        """The types that the pool may buy beside, or instead of one of, the plan's claims."""
+        """The types within the pool's limits given the plan's claims, or all but one of them."""
         left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
         for claim in self.plan.claims:
             if claim.pool == catalog.pool.name and claim is not without:
@@ -153,7 +153,7 @@ def satisfies_min_values(
 def requests_on_claim(
     case: PlannedCase, claim: PlannedNodeClaim, kind: InstanceType, offering: Offering
 ) -> Resources:
-    """What the claim's pods need, and the daemonsets that will run beside them."""
+    """The requests of the claim's pods and of the daemonsets on its node."""
     catalog = case.pool_catalogs[claim.pool]
     running = [
         each
@@ -164,7 +164,7 @@ def requests_on_claim(
 
 
 def types_always_within_limits(case: PlannedCase, catalog: PoolCatalog) -> list[InstanceType]:
-    """What the pool could buy at any time, even with all of its claims counted at their largest."""
+    """The types within the limits at any time, with all claims counted at their largest type."""
     left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
     for claim in case.plan.claims:
         if claim.pool == catalog.pool.name:
@@ -177,7 +177,7 @@ def types_always_within_limits(case: PlannedCase, catalog: PoolCatalog) -> list[
 def could_open_first(
     case: PlannedCase, catalog: PoolCatalog, pod: Pod, types: list[InstanceType]
 ) -> bool:
-    """Whether the pool takes the first of the alternatives, before any other is looked at."""
+    """Whether the pool can open a node for the first alternative."""
     first = msgspec.structs.replace(pod, alternatives=pod.alternatives[:1])
     return any(new_node_options(case, catalog, first, types))
 
@@ -189,7 +189,7 @@ def could_use(
     idle: set[str],
     claim: PlannedNodeClaim | None,
 ) -> bool:
-    """Whether the pool could launch an idle slot for the pod, beside its claim or in its stead."""
+    """Whether the pool could launch an idle reserved instance for the pod."""
     alone = claim is not None and claim.pods == (pod.key,)
     types = case.within_limits(catalog, claim if alone else None)
     return not pod.unsupported and any(
@@ -201,7 +201,7 @@ def could_use(
 
 
 def could_join(case: PlannedCase, claim: PlannedNodeClaim, pod: Pod) -> bool:
-    """Whether the machine under way would hold the pod, with enough of its choice left."""
+    """Whether the pod could join the claim, with minValues still met."""
     catalog, held = case.pool_catalogs[claim.pool], claim.choices.reservation_ids
     requests = total_requests([*case.pods_of(claim), pod])
     for wanted in pod.alternatives:

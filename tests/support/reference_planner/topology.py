@@ -1,5 +1,5 @@
-"""Where other pods leave a pod a place: pods counted by domain, anew for every question, and the
-domains that spread, affinity and anti-affinity allow.
+"""Topology constraints: pods counted by domain, from scratch each time, and the domains that
+spread, affinity and anti-affinity allow.
 """
 
 from collections import Counter
@@ -37,17 +37,17 @@ class UndecidedValue(Enum):
 
 NodeOrDraft: TypeAlias = Node | ReferenceDraft
 CountPredicate: TypeAlias = Callable[[NodeOrDraft, Pod], bool]
-"""Whether a pod in that place is one of those that are counted."""
+"""Whether a pod on that node is counted."""
 
 
 class DomainCounts(msgspec.Struct, frozen=True):
-    """How many pods of some kind are where, by the values of a label."""
+    """The number of matching pods by the values of a label."""
 
     known: Counter[str]
     undecided: tuple[ReferenceDraft, ...] = ()
     """Drafts with such pods that have no value yet."""
     open: int = 0
-    """How many pods are on those."""
+    """The number of matching pods on undecided drafts."""
 
     @property
     def anywhere(self) -> bool:
@@ -55,7 +55,7 @@ class DomainCounts(msgspec.Struct, frozen=True):
 
 
 class PodPlacements:
-    """Every place with the pods that it has; whoever plans keeps it up to date."""
+    """Every node and draft with its pods; the planner keeps it up to date."""
 
     def __init__(self) -> None:
         self.occupied: list[tuple[NodeOrDraft, list[Pod]]] = []
@@ -77,7 +77,7 @@ class PodPlacements:
         return place.asked.single_value(key) or UndecidedValue.UNDECIDED
 
     def by_value(self, key: str, counts: CountPredicate) -> DomainCounts:
-        """Of the pods that count, how many are where."""
+        """The number of counted pods by domain."""
         known: Counter[str] = Counter()
         undecided, undecided_pods = [], 0
         for place, pods in self.occupied:
@@ -94,15 +94,14 @@ class PodPlacements:
         return sum(counts(place, pod) for pod in pods)
 
     def anywhere(self, key: str, counts: CountPredicate, *, host: bool) -> bool:
-        """Whether any such pod has a place that the label can tell apart."""
+        """Whether any such pod is on a node with the label."""
         if host:
             return any(self.on(place, counts) for place, _ in self.occupied)
         return self.by_value(key, counts).anywhere
 
     def values(self, want: RelaxedPod, spread: TopologySpread) -> set[str]:
-        """The values of the label in the places that the spread looks at.
-
-        A machine under way that nobody made settle has the value that it will be launched with.
+        """The values of the label on the nodes that the spread counts.
+        A launching node that is undecided has the value of its launch.
         """
         found: set[str | UndecidedValue | None] = set()
         for place, _ in self.occupied:
@@ -120,13 +119,13 @@ class PodPlacements:
     def is_spread(
         self, place: NodeOrDraft, pod: Pod, want: RelaxedPod, spread: TopologySpread
     ) -> bool:
-        """Whether a pod in some place is among those that are spread."""
+        """Whether the spread counts the pod on that node."""
         alike = pod.namespace == want.pod.namespace and spread.selector.selects(pod.labels)
         leaving = isinstance(place, Node) and pod.terminating
         return alike and not leaving and self.is_looked_at(place, want, spread)
 
     def is_looked_at(self, place: NodeOrDraft, want: RelaxedPod, spread: TopologySpread) -> bool:
-        """Whether a spread takes account of the place."""
+        """Whether the spread counts the node."""
         lacking = [
             key
             for key in required_topology_keys(want, spread)
@@ -144,7 +143,7 @@ class PodPlacements:
         return fine and not lacking
 
     def anti_affinity_terms_against(self, pod: Pod) -> Iterator[AffinityTerm]:
-        """The terms by which pods that have a place do not want this one near."""
+        """The anti-affinity terms of scheduled pods that match this one."""
         found: dict[AffinityTerm, None] = {}
         for _, pods in self.occupied:
             for other in pods:
@@ -155,18 +154,18 @@ class PodPlacements:
 
 
 def matches_all_terms(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
-    """Whether all of the terms speak of the pod."""
+    """Whether all of the terms match the pod."""
     return all(term.means(pod.namespace, pod.labels) for term in terms)
 
 
 def required_topology_keys(want: RelaxedPod, spread: TopologySpread) -> set[str]:
-    """Labels without which a node counts for none of the spreads that bind the pod."""
+    """Labels without which a node is not counted by the pod's required spreads."""
     binding = {each.key for each in want.pod.constraints.spreads if each.required}
     return binding - {HOSTNAME, spread.key} if spread.required else set()
 
 
 def _may_become(draft: ReferenceDraft, wanted: Requirements) -> bool:
-    """Whether the draft may still become what is wanted, or is to be launched as that."""
+    """Whether the draft may still meet the requirements, or will be launched so."""
     asked = draft.catalog.joined(draft.asked, TOLERANT_POD, wanted)
     if asked is None:
         return False
@@ -196,14 +195,14 @@ class AllowedDomains:
         self._want = want
         self._allowed: dict[str, ValueSet] = {}
         self._optional: dict[str, bool] = {}
-        """Whether a place without the label will do as well."""
+        """Whether a node without the label is allowed as well."""
         self._ranked: dict[str, dict[str, int]] = {}
-        """Of a label that pods are spread by the values that will do, with how many are there."""
+        """The allowed values of a spread's label, with their pod counts."""
         self._hosts: list[Callable[[NodeOrDraft], bool]] = []
         self.undecided_drafts: list[ReferenceDraft] = []
-        """Drafts that may end where a spread would not have them, unless the pod steers."""
+        """Drafts that may end in a domain that violates a spread, unless they are restricted."""
         self.near_a_place = False
-        """Whether only a place that somebody has already will do."""
+        """Whether only a domain that has matching pods already is allowed."""
         for key in want.there:
             self._narrow(key, ANY_VALUE, optional=False)
         for terms in want.near:
@@ -216,7 +215,7 @@ class AllowedDomains:
             self._spread(spread, launchable, steered=steered)
 
     def admits(self, place: NodeOrDraft) -> bool:
-        """Whether the place will do as it is, or may be made to."""
+        """Whether the node is allowed as it is, or the draft can be restricted so that it is."""
         labels = {key: self._pod_placements.label(place, key) for key in self._allowed}
         fine = all(self._is_fine(key, value) for key, value in labels.items())
         return fine and all(check(place) for check in self._hosts)
@@ -235,9 +234,8 @@ class AllowedDomains:
         return not self._allowed[key].empty
 
     def options(self) -> list[tuple[Requirements, list[int]]]:
-        """What a new node may be, or a draft that has not settled: the emptiest places first.
-
-        With each how many other counts are lower, label by label; equal places are equal in that.
+        """The label values for a new node or an undecided draft, fewest pods first.
+        With the rank of each value by its count, label by label; equal counts have equal ranks.
         """
         keys = list(self._allowed)
         ranked = sorted(
@@ -264,7 +262,7 @@ class AllowedDomains:
         return [] if allowed.empty and not self._optional[key] else [(0, allowed)]
 
     def _says_something(self, key: str, allowed: ValueSet) -> bool:
-        """That a node has some zone goes without saying; that it has some label does not."""
+        """Every node has some zone; other labels must be required explicitly."""
         return allowed != ANY_VALUE or not (self._optional[key] or key in WELL_KNOWN_LABELS)
 
     def _narrow(self, key: str, allowed: ValueSet, *, optional: bool) -> None:
@@ -279,7 +277,9 @@ class AllowedDomains:
         first = matches_all_terms(terms, self._want.pod) and not somewhere
         for key in keys:
             if first and key != HOSTNAME:
-                self._narrow(key, ANY_VALUE, optional=False)  # any will do, but it must have one
+                self._narrow(
+                    key, ANY_VALUE, optional=False
+                )  # any value will do, but it must have one
             elif not first and key == HOSTNAME:
                 self.near_a_place = True
                 self._hosts.append(lambda place: self._pod_placements.on(place, counts) > 0)
@@ -292,7 +292,7 @@ class AllowedDomains:
             self._hosts.append(lambda place: self._pod_placements.on(place, counts) == 0)
             return
         found = self._pod_placements.by_value(term.key, counts)
-        if found.anywhere:  # a draft that cannot settle yet may end up anywhere
+        if found.anywhere:  # an undecided draft may end up in any domain
             allowed = NO_VALUE if found.undecided else none_of(found.known)
             self._narrow(term.key, allowed, optional=True)
 
@@ -306,7 +306,7 @@ class AllowedDomains:
         counts = partial(self._pod_placements.is_spread, want=self._want, spread=spread)
         itself = spread.selector.selects(self._want.pod.labels)
         if spread.key == HOSTNAME:
-            # A new node is always possible, so that the emptiest counts as empty.
+            # A new node is always possible, so the lowest count is 0.
             self._hosts.append(
                 lambda place: self._pod_placements.on(place, counts) + itself <= spread.max_skew
             )
@@ -324,7 +324,7 @@ class AllowedDomains:
         self._ranked[spread.key] = {v: count for v, count in before.items() if v in values}
 
     def _undecided_drafts(self, spread: TopologySpread, domains: set[str]) -> list[ReferenceDraft]:
-        """Drafts that may yet be in a domain that only others can use, and where nobody is."""
+        """Undecided drafts that may end in an empty domain that this pod cannot use."""
         if self._want.reach == (self._want.asked if spread.honor_affinity else ANY_NODE_TERMS):
             return []
         drafts = [
@@ -343,10 +343,8 @@ class AllowedDomains:
 def _domains_within_skew(
     spread: TopologySpread, domains: set[str], found: DomainCounts, *, itself: bool, few: bool
 ) -> list[str]:
-    """The domains where one more keeps the skew, those with the fewest pods first.
-
-    Pods on drafts that cannot settle yet might be in any of them. Open choice: by name among
-    equals.
+    """The domains where one more pod keeps maxSkew, those with the fewest pods first.
+    Pods on undecided drafts might be in any of them. Open choice: by name among equals.
     """
     taken = {value: found.known[value] for value in domains}
     lowest = 0 if few else min(taken.values(), default=0)
@@ -372,16 +370,16 @@ def _has_anti_affinity(term: AffinityTerm, _: NodeOrDraft, pod: Pod) -> bool:
 
 
 class TopologyQuestion(msgspec.Struct, frozen=True):
-    """A label that decides where a pod may go, and the pods whose value of it matters."""
+    """A topology key that constrains a pod, and the pods that count for it."""
 
     key: str
     counts: CountPredicate
     anti_affinity_terms_against: bool = False
-    """Whether those are pods not to be near."""
+    """Whether it is an anti-affinity."""
 
 
 class DomainDecision(Enum):
-    """When drafts settle."""
+    """When the label value of a draft is decided."""
 
     UNLESS_ANTI_AFFINITY = auto()
     AT_ONCE = auto()
@@ -413,5 +411,5 @@ def topology_questions(
 
 
 def affinity_questions(terms: tuple[AffinityTerm, ...]) -> Iterator[TopologyQuestion]:
-    """Where those are whom a pod wants to be near."""
+    """The questions of the pod's affinity terms."""
     return (TopologyQuestion(term.key, partial(_is_matched, terms)) for term in terms)
