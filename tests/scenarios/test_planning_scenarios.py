@@ -98,7 +98,7 @@ class Expect(Part, frozen=True, kw_only=True):
     """All that are listed, as `used/available/total`."""
     unusable: dict[str, str] = {}
     """Those among them that nobody can use, and why."""
-    slots: dict[str, ExpectedReservation] | None = None
+    usage: dict[str, ExpectedReservation] | None = None
     """All that `wain reservations` lists."""
     warnings: list[str] = []
     refused: list[str] = []
@@ -135,10 +135,10 @@ def test_story(path: Path, tmp_path: Path) -> None:
     check_unplaced(plan["unschedulable"], story.expect.unplaced)
     check_rest(plan, story.expect)
     assert result.return_value == (1 if story.expect.unplaced else 0)
-    if story.expect.slots is not None:
+    if story.expect.usage is not None:
         arguments[0] = "reservations"
         summaries = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
-        check_reservations({one["id"]: one for one in summaries["items"]}, story.expect.slots)
+        check_reservations({one["id"]: one for one in summaries["items"]}, story.expect.usage)
 
 
 @pytest.mark.parametrize("chapter", ITEMS)

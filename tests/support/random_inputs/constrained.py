@@ -45,7 +45,7 @@ from wainwright.model.pod import (
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
-RACK: Final = "example.com/shelf"
+RACK: Final = "example.com/row"
 RACKS: Final = ("r1", "r2", "r3")
 APPS: Final = ("web", "db", "job")
 NAMESPACES: Final = ("shop", "data")

@@ -1,4 +1,4 @@
-"""`wain catalog` and `wain explain type|price` as somebody at a terminal meets them."""
+"""`wain catalog` and `wain explain type|price`, end to end."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
-"""`wain explain pod`: what decided where a pod goes, pools and nodes that were passed over, pods
-that no plan is for; and that fixes are tried only where they are printed.
+"""`wain explain pod`: why a pod goes to its node, other pools and nodes, pods that are not planned;
+and that fixes are tried only where they are printed.
 """
 
 import json
@@ -331,17 +331,17 @@ def test_types_with_accelerators_are_not_counted_unless_requested() -> None:
     assert "2 types" in shown
 
 
-WORLD = "".join((CLOUD, pool("p"), pod("small"), pod("large", "50")))
-TRIED = TrialRunner.__init__.__code__
+MANIFESTS = "".join((CLOUD, pool("p"), pod("small"), pod("large", "50")))
+TRIAL_SETUP = TrialRunner.__init__.__code__
 
 
 @contextmanager
-def watched() -> Iterator[list[str]]:
-    """What is called for every plan that has fixes tried."""
+def watch_trials() -> Iterator[list[str]]:
+    """Collects the calls that set up a trial of fixes."""
     met: list[str] = []
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is TRIED:
+        if event == "call" and frame.f_code is TRIAL_SETUP:
             met.append(frame.f_code.co_name)
 
     before = sys.getprofile()
@@ -362,8 +362,8 @@ def watched() -> Iterator[list[str]]:
     ],
 )
 def test_fixes_are_tried_only_where_they_are_printed(command: tuple[str, ...], tried: int) -> None:
-    with watched() as met:
-        said = CliRunner().invoke(wain, [*command, "-", *NOW], input=WORLD, standalone_mode=False)
+    with watch_trials() as met:
+        said = CliRunner().invoke(wain, [*command, "-", *NOW], input=MANIFESTS, standalone_mode=False)
     assert said.exception is None, said.output
     assert len(met) == tried
     assert ("try: " in said.stdout) == bool(tried)

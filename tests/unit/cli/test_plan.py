@@ -1,4 +1,4 @@
-"""`wain plan`, `explain pod`, `reservations` and `import wainwright`, as somebody meets them."""
+"""`wain plan`, `explain pod`, `reservations` and `import wainwright`, end to end."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tables in a pipe, and the places of remarks."""
+"""Tables in a pipe, and the places of diagnostics."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def test_no_rows_are_no_lines() -> None:
 
 
 def on_a_terminal(code: str) -> str:
-    """What a little program prints to a terminal of 80 columns."""
+    """The output of a small program on a terminal of 80 columns."""
     terminal, window = os.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
     subprocess.run([sys.executable, "-c", code], stdout=window, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""What the offline commands read: typed, complete, with notes — or nothing but problems."""
+"""The input of the offline commands: typed and complete objects with notes, or problems."""
 
 from pathlib import Path
 
@@ -129,7 +129,7 @@ def test_the_same_object_twice_is_refused(tmp_path: Path) -> None:
     assert "NodePool web is also in" in refused.value.report.errors[0].message
 
 
-def test_a_status_that_makes_no_sense_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_an_invalid_status_is_dropped_with_a_note(tmp_path: Path) -> None:
     found = manifests(tmp_path, SHORT_POOL + "status: {nodes: many}\n")
     assert found.pools[0].status is None
     assert any(note.path == "status.nodes" for note in found.notes)

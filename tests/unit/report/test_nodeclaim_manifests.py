@@ -1,4 +1,4 @@
-"""Claims as manifests say what was relaxed for them and which overlays their types are under."""
+"""NodeClaim manifests are annotated with relaxed minValues and applied overlays."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Slots of reservations, in words."""
+"""Reservation usage in words."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One pod of the input, found by what somebody writes for its name."""
+"""Finding a pod of the input by name."""
 
 import pytest
 

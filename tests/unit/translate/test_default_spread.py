@@ -1,4 +1,4 @@
-"""Default spreads: who gets them, and with whom they are counted."""
+"""Default spreads: which pods get them, and their deduced selectors."""
 
 from itertools import permutations
 from typing import Any
@@ -40,7 +40,7 @@ def translated(
 
 
 def spreads(*values: Value, defaults: tuple[Any, ...] = (HARD,)) -> tuple[TopologySpread, ...]:
-    """Of the one pod that is to be placed."""
+    """The spreads of the one pod to be scheduled."""
     [only] = translated(*values, defaults=defaults).snapshot.pods
     return only.constraints.spreads
 
@@ -63,7 +63,7 @@ def replica_set(name: str = "web", **labels: str) -> Value:
 
 
 def web(*, by: Value | None = None, controller: bool = True, **fields: Any) -> Value:
-    """A pod of app web, controlled by what is given."""
+    """A pod of app web with this controller."""
     metadata: Value = {"labels": WEB, **fields.pop("metadata", {})}
     if by is not None:
         reference = {key: by[key] for key in ("apiVersion", "kind")}

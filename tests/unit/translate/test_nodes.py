@@ -1,4 +1,4 @@
-"""A node and its claim are one machine."""
+"""A Node and its NodeClaim are one node."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Affinity to other pods and anti-affinity: which pods, of which namespaces, how near."""
+"""Pod affinity and anti-affinity: selectors, namespaces, topology keys."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def weighted(weight: int, **fields: Any) -> Value:
 def constraints(
     kind: str, strength: str, *terms: Value, around: tuple[Value, ...] = ()
 ) -> PodConstraints:
-    """Of a pod in namespace shop, beside other objects."""
+    """The constraints of a pod in namespace shop, in an input with other objects."""
     spec = {"affinity": {kind: {strength: list(terms)}}}
     [found] = (
         each
@@ -156,5 +156,5 @@ def test_a_namespace_that_is_not_in_the_input_has_only_its_name_for_a_label() ->
     assert company(stranger, namespaceSelector=named).namespaces == frozenset({"lost"})
 
 
-def test_an_old_name_of_the_label_that_says_what_is_near() -> None:
+def test_the_beta_name_of_a_topology_key_means_the_stable_one() -> None:
     assert company(topologyKey="beta.kubernetes.io/arch").key == "kubernetes.io/arch"

@@ -1,4 +1,4 @@
-"""Which pods are to be placed."""
+"""Which pods are to be scheduled."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def budget(name: str = "pdb", *, namespace: str = "shop", **spec: Any) -> Value:
 def sort(
     *budgets: Value, sets: frozenset[tuple[str, str]] = frozenset(), **fields: Any
 ) -> ClassifiedPods:
-    """One pod beside these budgets, where the node `leaving` is being deleted."""
+    """One pod with these budgets, while the node `leaving` is being deleted."""
     typed_budgets = [typed(each) for each in budgets]
     found = DisruptionBudgets(
         each for each in typed_budgets if isinstance(each, PodDisruptionBudget)
@@ -105,7 +105,7 @@ def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() ->
     "spec",
     [{"maxUnavailable": 0}, {"maxUnavailable": "0%"}, {"minAvailable": "100%"}],
 )
-def test_a_budget_that_never_allows_anything_keeps_a_pod_where_it_is(spec: Value) -> None:
+def test_a_budget_that_never_allows_eviction_keeps_a_pod_on_its_node(spec: Value) -> None:
     found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
     assert (found.to_schedule, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
 
@@ -156,7 +156,7 @@ def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed
 
 
 @pytest.mark.parametrize(("value", "placed"), [("true", False), ("false", True), ("5m", True)])
-def test_an_annotation_can_keep_a_pod_where_it_is(value: str, placed: bool) -> None:
+def test_the_do_not_disrupt_annotation_keeps_a_pod_on_its_node(value: str, placed: bool) -> None:
     metadata = {"annotations": {"karpenter.sh/do-not-disrupt": value}}
     found = sort(spec=ON_LEAVING, metadata=metadata)
     assert (len(found.to_schedule), len(found.stuck)) == ((1, 0) if placed else (0, 1))

@@ -1,4 +1,4 @@
-"""Pools: what they allow, hold and cost."""
+"""NodePools: requirements, limits, resources in use."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Selectors and required terms become alternatives."""
+"""Node selectors and affinity terms become alternatives."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a pod asks for in all."""
+"""The total requests of a pod."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_names_are_in_order() -> None:
 
 
 def given(actual: str, allocated: str = "", **fields: Any) -> dict[str, int]:
-    """What counts for a pod that asks for one cpu and was given so much."""
+    """The effective request of a pod that requests 1 cpu and was allocated this much."""
     granted: Value = {"name": "c", "resources": {"requests": {"cpu": actual}}}
     if allocated:
         granted["allocatedResources"] = {"cpu": allocated}

@@ -54,7 +54,7 @@ def test_pods_of_a_node_being_deleted_are_placed_and_not_counted_there_too() -> 
     assert [each.key for each in found.nodes[0].pods] == ["shop/d"]
 
 
-def test_a_pod_on_its_way_out_is_marked_where_it_stays_and_not_where_it_comes_back() -> None:
+def test_a_terminating_pod_is_marked_where_it_stays_and_not_where_it_is_recreated() -> None:
     web = pod("w", metadata={**owned("ReplicaSet"), **GONE}, spec={"nodeName": "n"})
     database = pod("db", metadata={**owned("StatefulSet"), **GONE}, spec={"nodeName": "m"})
     found = translated(node("n"), node("m", metadata=GONE), web, database).snapshot
@@ -83,7 +83,7 @@ def test_pods_of_a_deleted_claim_are_rescheduled_even_without_its_node() -> None
     assert [each.key for each in found.pods] == ["shop/w"]
 
 
-def test_pools_hold_what_is_theirs() -> None:
+def test_nodes_count_for_their_pool() -> None:
     found = translated(pool("web"), pool("db"), node("n", metadata=POOLED), node("m")).snapshot
     assert [(each.name, each.in_use.get("nodes")) for each in found.pools] == [
         ("db", None),
@@ -127,7 +127,7 @@ def test_of_many_pods_only_some_are_named() -> None:
     assert warning.endswith("shop/p09 and 2 more")
 
 
-def test_pods_that_a_budget_keeps_are_named() -> None:
+def test_pods_that_a_budget_blocks_are_named() -> None:
     budget = {"maxUnavailable": 0, "selector": {}}
     kept = thing(
         "policy/v1", "PodDisruptionBudget", "p", metadata={"namespace": "shop"}, spec=budget

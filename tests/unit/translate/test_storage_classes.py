@@ -1,4 +1,4 @@
-"""CSI drivers: what is attached to nodes, and how much of it they take."""
+"""CSI drivers: volume attachments, attach limits and storage classes."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ DISKS: dict[str, tuple[Value, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", DISKS)
-def test_disks_of_old_count_against_the_driver_that_took_them_over(name: str) -> None:
+def test_in_tree_disks_count_against_the_csi_driver_that_replaced_them(name: str) -> None:
     disk, expected = DISKS[name]
     assert attached(spec={"volumes": [{"name": "v", **disk}]}) == expected
     assert attached(bound(), volume("pv", **disk)) == expected
@@ -70,7 +70,7 @@ def test_disks_of_old_count_against_the_driver_that_took_them_over(name: str) ->
         ("csi.example.com", "csi.example.com"),
     ],
 )
-def test_a_volume_yet_to_be_made_counts_against_the_driver_of_its_class(
+def test_an_unprovisioned_volume_counts_against_the_driver_of_its_class(
     provisioner: str, driver: str
 ) -> None:
     found = attached(claim(), storage_class(provisioner=provisioner))
@@ -190,7 +190,7 @@ def test_an_ephemeral_volume_needs_a_class_as_well(name: str | None) -> None:
     assert found.claim == "a-scratch"
 
 
-def test_a_claim_of_old_names_its_class_by_annotation() -> None:
+def test_a_claim_may_name_its_class_by_the_beta_annotation() -> None:
     annotated = {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}
     asked = claim(metadata=annotated, spec={"storageClassName": None})
     assert places(asked, default("gp3", "a"), in_zone("fast", "b")) == [f"{ZONE} In [b]"]
@@ -205,7 +205,7 @@ def test_a_claim_of_old_names_its_class_by_annotation() -> None:
         ({"type": "gp3"}, [""]),
     ],
 )
-def test_classes_of_old_name_their_zones_as_parameters(
+def test_in_tree_classes_name_their_zones_as_parameters(
     parameters: dict[str, str], expected: list[str]
 ) -> None:
     old = storage_class(provisioner="kubernetes.io/aws-ebs", parameters=parameters)
@@ -248,13 +248,13 @@ def test_a_claim_that_is_there_already_counts_before_its_template() -> None:
     assert str(second.constraints.volume_topology[0]) == f"{ZONE} In [b]"
 
 
-def test_a_stateful_set_whose_name_is_yet_to_be_chosen_makes_claims_too() -> None:
+def test_a_stateful_set_with_generate_name_creates_claims_too() -> None:
     found = stateful_pods(storage_class(), name="", generateName="db-")
     assert [each.name for each in found] == ["db-0", "db-1"]
     assert [each.volume_problem for each in found] == [None, None]
 
 
-def test_a_pod_in_place_of_one_on_its_way_out_gets_the_claim_of_that() -> None:
+def test_a_pod_that_replaces_a_terminating_one_gets_its_claim() -> None:
     going = pod("db-0", metadata={**owned("StatefulSet", "db"), **GONE}, spec=claimed("data-db-0"))
     found = stateful_pods(in_zone("gp3", "a"), going)
     assert [(each.name, each.constraints.attachments[0].volume) for each in found] == [

@@ -1,4 +1,4 @@
-"""Topology spread constraints: who is spread, over what, and how strictly."""
+"""Topology spread constraints: selectors, keys, strictness."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WEB = pod_selector({"app": "web"})
 
 
 def constraint(**fields: Any) -> Value:
-    """Over zones, one pod apart at most, of app web unless told otherwise."""
+    """By default over zones with maxSkew 1, of app web."""
     made: Value = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     return {**made, "labelSelector": {"matchLabels": {"app": "web"}}, **fields}
 

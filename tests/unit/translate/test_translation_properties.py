@@ -1,4 +1,4 @@
-"""What holds of any pods, selectors and volumes."""
+"""Properties of any pods, selectors and volumes."""
 
 from typing import Any
 

@@ -159,7 +159,7 @@ def test_other_volumes_do_not_constrain_a_pod(harmless: Value) -> None:
     assert found.volume_problem is None
 
 
-def test_an_ephemeral_volume_hangs_on_its_own_claim() -> None:
+def test_an_ephemeral_volume_uses_its_own_claim() -> None:
     owner = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}]}
     around = (bound("a-scratch", metadata=owner), volume("pv", IN_A))
     assert places(*around, spec=ephemeral()) == [f"{ZONE} In [a]"]
