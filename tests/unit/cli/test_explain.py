@@ -363,7 +363,8 @@ def watch_trials() -> Iterator[list[str]]:
 )
 def test_fixes_are_tried_only_where_they_are_printed(command: tuple[str, ...], tried: int) -> None:
     with watch_trials() as met:
-        said = CliRunner().invoke(wain, [*command, "-", *NOW], input=MANIFESTS, standalone_mode=False)
+        arguments = [*command, "-", *NOW]
+        said = CliRunner().invoke(wain, arguments, input=MANIFESTS, standalone_mode=False)
     assert said.exception is None, said.output
     assert len(met) == tried
     assert ("try: " in said.stdout) == bool(tried)

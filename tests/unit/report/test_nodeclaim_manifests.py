@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from wainwright.cli.main import wain
 
-WORLD = """\
+MANIFESTS = """\
 apiVersion: wainwright.dev/v1alpha1
 kind: Cloud
 metadata: {name: test}
@@ -50,7 +50,7 @@ def overlay(change: str, key: str = TYPE, value: str = "m5.large") -> str:
 
 def annotations(more: str = "", cpu: str = "1", *flags: str) -> dict[str, str]:
     line = ("plan", "-", "-o", "nodeclaims", "--now", "2026-01-31T12:00:00Z", *flags)
-    text = WORLD.replace("CPU", cpu) + more
+    text = MANIFESTS.replace("CPU", cpu) + more
     result = CliRunner().invoke(wain, line, input=text, standalone_mode=False)
     assert result.exception is None, result.exception
     claim: dict[str, Any] = yaml.safe_load(result.stdout)
