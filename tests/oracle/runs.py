@@ -247,7 +247,7 @@ class _OracleLoop:
         """Launches the claim; returns the provider ID of the new node."""
         index = self._indexes[claim.nodePool]
         buy = self._bought(claim, index)
-        number, kind = len(self._launched), index.types[buy.row].name
+        number, kind = len(self._launched), index.types[buy.type_number].name
         provider = f"aws:///{buy.offering.zone}/i-launched-{number:03}"
         self._homes[provider] = number
         self._launched.append(
@@ -276,7 +276,7 @@ class _OracleLoop:
             )
         except AssertionError:
             raise CatalogMismatch(f"nothing that {claim} may buy is sold") from None
-        name, bought = index.types[buy.row].name, buy.offering
+        name, bought = index.types[buy.type_number].name, buy.offering
         wanted = (name, bought.zone, bought.capacity_type, bought.reservation_id)
         left = {
             (each.instanceType, each.zone, each.capacityType, each.reservationID)

@@ -1,5 +1,5 @@
-"""Explanations agree with their plan, and suggestions have the stated effect, in random inputs
-with many conflicts.
+"""Explanations of placed pods are those of the plan, and suggestions have the effect that they
+promise: in random inputs with many obstacles.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Maker = Callable[[int], PlannerInput]
 
 
 def with_terms(maker: Maker) -> Maker:
-    """The same inputs, where many pods put up with one thing or another."""
+    """The same inputs, where many pods have several alternatives."""
 
     def made(seed: int) -> PlannerInput:
         planner_input, rng = maker(seed), Random(seed)
@@ -55,7 +55,7 @@ INPUTS: dict[str, Maker] = {
 
 
 class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod on a new node, and how it got there."""
+    """One pod on a new node, and what decided on it."""
 
     seed: int
     planner_input: PlannerInput
@@ -65,7 +65,7 @@ class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module", params=list(INPUTS.values()), ids=list(INPUTS))
-def everybody(request: pytest.FixtureRequest) -> list[ExplainedPod]:
+def explained(request: pytest.FixtureRequest) -> list[ExplainedPod]:
     return [each for seed in SEEDS for each in explained_pods(seed, request.param(seed))]
 
 
@@ -83,11 +83,11 @@ def explained_pods(seed: int, planner_input: PlannerInput) -> Iterator[Explained
             )
 
 
-def test_a_claim_of_no_plan_has_no_placement_decision() -> None:
+def test_a_claim_that_is_not_in_the_plan_is_not_explained() -> None:
     planner_input = random_input(1)
     claim = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options).claims[0]
     other = msgspec.structs.replace(claim, pool="another")
-    with pytest.raises(AssertionError, match="made once more, a plan is the same"):
+    with pytest.raises(AssertionError, match="the same input gives the same plan"):
         explain_placement(
             planner_input.snapshot,
             planner_input.catalogs,
@@ -98,10 +98,10 @@ def test_a_claim_of_no_plan_has_no_placement_decision() -> None:
 
 
 def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
-    everybody: list[ExplainedPod],
+    explained: list[ExplainedPod],
 ) -> None:
     before: dict[tuple[int, str], list[int]] = {}
-    for each in everybody:
+    for each in explained:
         assert {*each.found.joined, each.pod} <= set(each.claim.pods), (each.seed, each.pod)
         assert each.pod not in each.found.joined
         assert each.found.round >= each.claim.round
@@ -110,37 +110,37 @@ def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
         assert sorted(numbers) == list(range(len(numbers))), node
 
 
-def test_every_pool_that_was_passed_over_has_a_reason(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
+def test_every_earlier_pool_has_a_reason(explained: list[ExplainedPod]) -> None:
+    for each in explained:
         found, weights = each.found, {p.name: p.weight for p in each.planner_input.snapshot.pools}
         heavier = {name for name in weights if weights[name] > weights[each.claim.pool]}
-        reasons = {word.pool: word.reason for word in found.earlier}
+        reasons = {word.pool: word.reason for word in found.earlier_pools}
         assert heavier <= set(reasons), (each.seed, each.pod)
         if not found.joined or each.planner_input.options.strict_weights:
             assert all(reasons[name] for name in heavier), (each.seed, each.pod)
-        if not (found.joined or found.tied or found.for_reservation):
+        if not (found.joined or found.has_topology or found.for_reservation):
             assert all(reasons.values()), (each.seed, each.pod)
 
 
-def test_no_pool_is_said_to_hold_back_what_it_could_launch(
-    everybody: list[ExplainedPod],
+def test_no_earlier_pool_has_launches_taken_by_other_pods_as_its_reason(
+    explained: list[ExplainedPod],
 ) -> None:
-    for each in everybody:
-        reasons = [word.reason for word in each.found.earlier]
+    for each in explained:
+        reasons = [word.reason for word in each.found.earlier_pools]
         assert not any(isinstance(reason, LaunchesTakenByOtherPods) for reason in reasons), (
             each.seed,
             each.pod,
         )
 
 
-def test_every_node_of_the_cluster_has_a_reason(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
-        counted = sum(one.nodes for one in each.found.nodes)
-        assert counted == len(each.planner_input.snapshot.nodes), (each.seed, each.pod)
+def test_every_existing_node_has_a_reason(explained: list[ExplainedPod]) -> None:
+    for each in explained:
+        without_pods = sum(one.nodes for one in each.found.nodes)
+        assert without_pods == len(each.planner_input.snapshot.nodes), (each.seed, each.pod)
 
 
-def test_the_cheapest_offering_is_launched(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
+def test_the_cheapest_offering_is_launched(explained: list[ExplainedPod]) -> None:
+    for each in explained:
         claim, planner_input = each.claim, each.planner_input
         pool = next(pool for pool in planner_input.snapshot.pools if pool.name == claim.pool)
         index = planner_input.catalogs[claim.pool]
@@ -155,21 +155,23 @@ INPUTS_WITH_FIXES = {"plain": random_input, "tied": random_constrained_input}
 FIX_SEEDS = range(1, 61)
 
 
-def without_place(found: Plan) -> set[str]:
+def unschedulable_pods(found: Plan) -> set[str]:
     return {key for group in found.unschedulable for key in group.pods}
 
 
-def advised(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
-    """Every suggestion, with all pods of its group."""
+def suggestions(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
+    """Every suggestion, with all pods that have it and the same verdict."""
     blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
     for group in found.unschedulable:
         if group.suggestion is not None:
-            counted = replace(group, pods=())
-            blocks.setdefault(counted, (group.suggestion, set()))[1].update(group.pods)
+            without_pods = replace(group, pods=())
+            blocks.setdefault(without_pods, (group.suggestion, set()))[1].update(group.pods)
     yield from blocks.values()
 
 
-def followed(planner_input: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) -> Plan:
+def plan_with_changes(
+    planner_input: PlannerInput, advice: VerifiedSuggestion, keys: set[str]
+) -> Plan:
     pods, pools = planner_input.snapshot.pods, planner_input.snapshot.pools
     for change in advice.changes:
         pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
@@ -180,10 +182,10 @@ def followed(planner_input: PlannerInput, advice: VerifiedSuggestion, keys: set[
 
 @pytest.mark.parametrize("packing", PackingPolicy)
 @pytest.mark.parametrize("maker", INPUTS_WITH_FIXES.values(), ids=INPUTS_WITH_FIXES)
-def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_displaces_none(
+def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_its_place(
     maker: Callable[[int], PlannerInput], packing: PackingPolicy
 ) -> None:
-    """Also where first-fit was proof enough of what is packed by cost."""
+    """Also where first-fit was the proof for a plan by cost."""
     tried = 0
     for seed in FIX_SEEDS:
         planner_input = maker(seed)
@@ -191,10 +193,10 @@ def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_displaces_none(
             planner_input, options=replace(planner_input.options, packing=packing)
         )
         found = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
-        for advice, keys in advised(found):
-            left = without_place(followed(planner_input, advice, keys))
+        for advice, keys in suggestions(found):
+            left = unschedulable_pods(plan_with_changes(planner_input, advice, keys))
             assert len(keys) == advice.of, (seed, advice)
             assert advice.alone or len(keys - left) == advice.serves > 0, (seed, advice)
-            assert advice.alone or left <= without_place(found), (seed, advice)
+            assert advice.alone or left <= unschedulable_pods(found), (seed, advice)
             tried += not advice.alone
     assert tried > len(FIX_SEEDS) // 6

@@ -39,9 +39,9 @@ def test_law_25_simulations_do_not_change_the_state(seed: int) -> None:
     planner_input = random_running_cluster(seed)
     asked = questions(planner_input, seed)
     view = ClusterSimulator(planner_input.snapshot, planner_input.catalogs, planner_input.options)
-    first = [view.without(names) for names in asked]
-    assert [view.without(names) for names in asked] == first
-    assert [view.without(names) for names in reversed(asked)] == first[::-1]
+    first = [view.remove_nodes(names) for names in asked]
+    assert [view.remove_nodes(names) for names in asked] == first
+    assert [view.remove_nodes(names) for names in reversed(asked)] == first[::-1]
 
 
 def assert_law(planner_input: PlannerInput, seed: int) -> None:
@@ -63,7 +63,9 @@ def holds(planner_input: PlannerInput, asked: list[list[str]]) -> bool:
     view = ClusterSimulator(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     standing = {node.name for node in planner_input.snapshot.nodes if not node.deleting}
     return all(
-        agrees(view.without(names), view.rebuilt(names)) for names in asked if standing >= {*names}
+        agrees(view.remove_nodes(names), view.replan_without(names))
+        for names in asked
+        if standing >= {*names}
     )
 
 
@@ -81,7 +83,7 @@ def test_the_clusters_are_not_all_alike() -> None:
         view = ClusterSimulator(
             planner_input.snapshot, planner_input.catalogs, planner_input.options
         )
-        found += [view.without(names) for names in questions(planner_input, seed)]
+        found += [view.remove_nodes(names) for names in questions(planner_input, seed)]
     assert sum(each.claim is not None for each in found) > len(found) // 5
     assert sum(each.is_possible and bool(each.placements) for each in found) > len(found) // 5
     assert sum(not each.is_possible for each in found) > len(found) // 10

@@ -25,7 +25,7 @@ from tests.support.reference_planner.plan_checks import PlannedCase
 from wainwright.core.plan import plan
 from wainwright.model.plan import PackingPolicy, PackingResult, Plan, PlanOptions, PreferencePolicy
 
-INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 in long runs
+INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 in the thorough profile
 SEEDS = st.integers(min_value=1, max_value=INPUTS)
 ANY_SEED = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
@@ -34,7 +34,7 @@ planner_inputs = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 
 
 class PackedCase(PlannedCase):
-    """A busy input, and its plan by cost."""
+    """An input with many pods, and its plan by cost."""
 
     def __init__(self, seed: int) -> None:
         self.seed, planner_input = seed, random_packable_input(seed)
@@ -85,7 +85,7 @@ LAWS = [
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__[5:11])
 @thorough
 @given(case=CASES)
-def test_law_27_what_holds_for_first_fit_holds_here(
+def test_law_27_laws_of_first_fit_hold_for_plans_by_cost(
     law: Callable[..., None], case: PackedCase
 ) -> None:
     law(case=case)
@@ -93,7 +93,7 @@ def test_law_27_what_holds_for_first_fit_holds_here(
 
 @thorough
 @given(case=CASES)
-def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
+def test_law_27_a_plan_by_cost_is_never_worse_than_first_fit(case: PackedCase) -> None:
     assert_never_worse(case.first_fit, case.plan)
 
 
@@ -102,7 +102,7 @@ def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
 )
 @planner_inputs
 @given(seed=ANY_SEED)
-def test_law_27_it_is_never_worse_for_constrained_pods(
+def test_law_27_nor_for_pods_with_topology_constraints(
     input_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
     planner_input = input_of(seed)
@@ -112,9 +112,9 @@ def test_law_27_it_is_never_worse_for_constrained_pods(
 
 @settings(
     max_examples=INPUTS // 12, phases=UNSHRUNK
-)  # such an input has two hundred pods of sixty sizes
+)  # such a world has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
-def test_law_27_it_is_never_worse_for_many_pods_waiting_for_reservations(seed: int) -> None:
+def test_law_27_nor_for_many_pods_that_wait_for_reservations(seed: int) -> None:
     planner_input = random_reservation_queue(seed)
     first_fit = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     assert_never_worse(first_fit, packed(planner_input))
@@ -131,7 +131,7 @@ def assert_never_worse(first_fit: Plan, made: Plan) -> None:
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=ANY_SEED, order=ANY_SEED)
-def test_law_21_input_order_does_not_matter(seed: int, order: int) -> None:
+def test_law_21_the_order_of_the_input_does_not_matter(seed: int, order: int) -> None:
     planner_input = random_packable_input(seed)
     assert laws.as_bytes(packed(shuffle_input(planner_input, order))) == laws.as_bytes(
         packed(planner_input)
@@ -140,7 +140,7 @@ def test_law_21_input_order_does_not_matter(seed: int, order: int) -> None:
 
 @planner_inputs
 @given(seed=ANY_SEED)
-def test_law_21_input_order_does_not_matter_for_constrained_pods(seed: int) -> None:
+def test_law_21_the_order_does_not_matter_to_pods_with_topology_constraints(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     assert plan_bytes(packed(shuffle_input(planner_input, seed))) == plan_bytes(
         packed(planner_input)
@@ -154,7 +154,7 @@ def plan_bytes(made: Plan) -> bytes:
 
 @planner_inputs
 @given(seed=ANY_SEED)
-def test_law_26_preferences_go_in_the_fixed_order(seed: int) -> None:
+def test_law_26_preferences_are_relaxed_in_the_fixed_order(seed: int) -> None:
     planner_input = random_constrained_input(seed)
     pods = {pod.key: pod for pod in planner_input.snapshot.pods}
     heeded = planner_input.options.preference_policy is PreferencePolicy.RESPECT
@@ -177,8 +177,8 @@ def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
     assert one == other != b""
 
 
-def test_the_random_inputs_vary() -> None:
-    """To be no worse would be worth little if packing by cost never changed anything."""
+def test_the_inputs_differ_enough() -> None:
+    """The laws would prove little if packing by cost never changed a plan."""
     results = [result(packed(random_packable_input(seed))) for seed in range(1, 31)]
     assert sum(each.saved > 0 for each in results) > 5
     assert sum(each.lower_bound > 0 for each in results) > 20

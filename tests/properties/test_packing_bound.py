@@ -1,5 +1,5 @@
-"""The lower bound of packing by cost beside the cheapest plan of a tiny input, and its linear
-program beside one that looks at every corner.
+"""The lower bound of packing by cost against the cheapest plan of a tiny input, and its linear
+program against one that looks at every vertex.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from wainwright.model.snapshot import Pool
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in the thorough profile
 TOLERANCE = 1e-9
 PODS = 5
 TYPES = 4
@@ -48,11 +48,10 @@ def tiny(seed: int) -> PlannerInput:
 
 
 def sparse(seed: int) -> PlannerInput:
-    """A tiny input with little to choose from, where pods would also be content with this or that.
+    """A tiny input with few offerings, where pods have two alternatives.
 
-    Types and zones of one alternative do not combine with those of another; that shows where a type
-    is offered in few zones, some types cost many times as much as others, and the cheap ones are
-    exotic.
+    Types and zones of one alternative do not go with those of another; that matters where a type
+    is offered in few zones, some types cost many times as much, and the cheap ones are exotic.
     """
     rng, planner_input = Random(seed), tiny(seed)
     offerings = {
@@ -64,7 +63,7 @@ def sparse(seed: int) -> PlannerInput:
         for kind in kinds
     }
     pods = tuple(
-        msgspec.structs.replace(pod, alternatives=tuple(_somewhere(rng) for _ in range(2)))
+        msgspec.structs.replace(pod, alternatives=tuple(_random_alternative(rng) for _ in range(2)))
         for pod in planner_input.snapshot.pods
     )
     pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in planner_input.snapshot.pools)
@@ -80,7 +79,7 @@ def sparse(seed: int) -> PlannerInput:
     )
 
 
-def _somewhere(rng: Random) -> Requirements:
+def _random_alternative(rng: Random) -> Requirements:
     zone = label_requirement(ZONE, "In", rng.choice(ZONES))
     return zone.narrow(label_requirement(ARCH, "In", rng.choice(("amd64", "arm64"))))
 
@@ -108,24 +107,25 @@ def test_law_28_no_plan_is_cheaper_than_the_bound(
 
 
 def cheapest_of(planner_input: PlannerInput, made: Plan) -> float:
-    """What the pods of the plan would cost at the least, wherever they were put."""
-    there = set(placed(made))
+    """The least that the pods of the plan cost, wherever they are placed."""
+    placed_keys = set(placed(made))
     return CheapestPlan(
-        planner_input, [pod for pod in planner_input.snapshot.pods if pod.key in there]
+        planner_input, [pod for pod in planner_input.snapshot.pods if pod.key in placed_keys]
     ).cost
 
 
-def test_the_random_inputs_vary() -> None:
-    """A bound is easily kept where nothing is launched, and easily found where nothing is tight."""
+def test_the_inputs_differ_enough() -> None:
+    """A bound is easily kept where nothing is launched or nothing is scarce."""
     planner_inputs = [tiny(seed) for seed in range(150)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
-    dear = [
+    with_cost = [
         (w, made) for w, made in zip(planner_inputs, plans, strict=True) if result(made).cost > 0.01
     ]
     bounds = [
-        (result(made).lower_bound, cheapest_of(planner_input, made)) for planner_input, made in dear
+        (result(made).lower_bound, cheapest_of(planner_input, made))
+        for planner_input, made in with_cost
     ]
-    assert len(dear) > 50
+    assert len(with_cost) > 50
     assert sum(bound > 0.99 * cheapest for bound, cheapest in bounds) > 15
     assert sum(bool(made.placements) for made in plans) > 15
     assert sum(any(c.launch.reservation_id for c in made.claims) for made in plans) > 15
@@ -140,20 +140,20 @@ def test_the_random_inputs_vary() -> None:
 
 
 SHAPES = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])
-"""Groups and resources; more than four prices have too many corners."""
+"""Groups and resources; more than four prices have too many vertices."""
 LINEAR_TOLERANCE = 1e-6
 few = settings(max_examples=settings().max_examples * 2)
 
 
 @st.composite
 def programs(draw: Any) -> tuple[list[list[int]], list[Supply]]:
-    """Demands, and nodes of which at least one covers each of them."""
+    """Demands, and bin types of which at least one covers each of them."""
     groups, resources = draw(SHAPES)
     amounts = st.lists(st.integers(0, 9), min_size=resources, max_size=resources)
     demands = draw(st.lists(amounts, min_size=groups, max_size=groups))
     usable_by = st.integers(1, (1 << groups) - 1)
-    suppliers = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
-    supplies = draw(st.lists(suppliers, max_size=3))
+    bin_types = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
+    supplies = draw(st.lists(bin_types, max_size=3))
     everything = tuple(draw(st.integers(1, 9)) for _ in range(resources))
     return demands, [*supplies, Supply(draw(st.integers(1, 30)), everything, (1 << groups) - 1)]
 
@@ -164,7 +164,7 @@ def total(demands: list[list[int]], prices: list[list[float]]) -> float:
 
 @few
 @given(program=programs())
-def test_it_finds_what_covering_the_demands_costs(program: Any) -> None:
+def test_shadow_prices_add_up_to_the_cost_of_covering_the_demands(program: Any) -> None:
     demands, supplies = program
     prices = shadow_prices(demands, supplies)
     assert abs(total(demands, prices) - float(maximum_value(demands, supplies))) < LINEAR_TOLERANCE
@@ -172,7 +172,7 @@ def test_it_finds_what_covering_the_demands_costs(program: Any) -> None:
 
 @few
 @given(program=programs())
-def test_no_bin_is_worth_more_than_it_costs(program: Any) -> None:
+def test_no_bin_type_is_worth_more_than_it_costs(program: Any) -> None:
     demands, supplies = program
     prices = shadow_prices(demands, supplies)
     for supply in supplies:
@@ -190,18 +190,18 @@ def test_twice_the_demand_costs_twice_as_much(program: Any, factor: int) -> None
     assert abs(total(more, shadow_prices(more, supplies)) - factor * once) < LINEAR_TOLERANCE
 
 
-def test_what_no_bin_offers_has_no_price() -> None:
-    """It cannot be launched at any price: whoever asks for it is somewhere already."""
+def test_a_resource_that_no_bin_type_has_gets_no_price() -> None:
+    """It cannot be launched at any price: the pods that request it have a place already."""
     supplies = [Supply(1.0, (4, 0), 0b01)]
     assert shadow_prices([[4, 0], [2, 2]], supplies) == [[0.25, 0.0], [0.0, 0.0]]
 
 
-def test_what_no_pod_requests_costs_nothing() -> None:
+def test_a_resource_without_demand_gets_no_price() -> None:
     assert shadow_prices([[8, 0]], [Supply(1.0, (4, 100), 1)]) == [[0.25, 0.0]]
     assert shadow_prices([], []) == []
 
 
-def test_a_fractional_bin_gives_its_cpu_to_one_group_and_its_memory_to_another() -> None:
+def test_a_bin_may_give_its_cpu_to_one_group_and_its_memory_to_another() -> None:
     together = [Supply(1.0, (4, 4), 0b11)]
     demands = [[4, 0], [0, 4]]
     assert total(demands, shadow_prices(demands, together)) == 1.0

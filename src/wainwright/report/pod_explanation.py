@@ -96,12 +96,12 @@ def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot
 
 
 def _joined_node_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
-    since = "under way" if decision.under_way else "planned"
+    since = "under way" if decision.joined_earlier_round else "planned"
     yield (
         f"the node was {since} for {join_first(decision.joined)} and has room: "
         "it is filled before another is opened"
     )
-    for earlier in decision.earlier:
+    for earlier in decision.earlier_pools:
         if earlier.reason is None and earlier.weight > pool.weight:
             yield (
                 f"{_pool_with_weight(earlier)} could have opened a node for it; "
@@ -117,9 +117,9 @@ def _new_node_lines(
         yield f"opened for it by {pool.name}, the only pool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
-    qualifier = " that could" if decision.earlier else ""
+    qualifier = " that could" if decision.earlier_pools else ""
     yield f"opened for it by {pool.name}{weight}, the first pool by weight{qualifier}"
-    for earlier in decision.earlier:
+    for earlier in decision.earlier_pools:
         reason = (
             _why_not_equal_pool(decision)
             if earlier.reason is None
@@ -153,10 +153,12 @@ def _why_not_earlier(decision: PlacementDecision) -> str:
     """What could have changed between rounds that matters to the pod."""
     held_capacity = [
         *(["a slot of a reservation"] if decision.has_reservations else []),
-        *(["room under a limit"] if decision.limits else []),
+        *(["room under a limit"] if decision.has_limits else []),
     ]
     reasons = (
-        ["it was open where other pods would be"] if decision.tied or not held_capacity else []
+        ["it was open where other pods would be"]
+        if decision.has_topology or not held_capacity
+        else []
     )
     reasons += [f"{' or '.join(held_capacity)} was held for others"] if held_capacity else []
     return ", or ".join(reasons)

@@ -46,7 +46,7 @@ def _usage(utilization: ReservationUtilization) -> Document:
         if utilization.on_demand_price is None
         else utilization.on_demand_price * utilization.idle,
         "unusable": None,
-        "notUsedBy": [_unused_by(kept) for kept in utilization.kept],
+        "notUsedBy": [_unused_by(kept) for kept in utilization.obstacles],
     }
 
 
