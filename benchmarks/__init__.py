@@ -1,1 +1,1 @@
-"""How fast, and how much memory: figures beside their targets, never a failing build."""
+"""Benchmarks of time and memory: figures with their targets; they never fail a build."""

@@ -1,6 +1,5 @@
-"""How long the catalogue of us-east-1 takes to load, build and compile, and what it weighs.
-
-Everything is kept once it is made, so that each sample is taken by a Python of its own.
+"""Time to load, build and compile the catalog of us-east-1, and its memory.
+Catalogs are cached once they are built, so each sample runs in its own Python process.
 """
 
 import gc

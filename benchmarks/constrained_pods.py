@@ -1,4 +1,4 @@
-"""Pods that mind each other: a mix of all, a thousand apps, preferences, pickers, removals."""
+"""Constrained pods: a mix of all, a thousand apps, preferences, node selectors, removals."""
 
 import gc
 import sys
@@ -45,19 +45,19 @@ APPS: Final = 1_000
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 
-def distinct_mixed_pods(count: int, dice: Random) -> list[Pod]:
+def distinct_mixed_pods(count: int, rng: Random) -> list[Pod]:
     """The mix, and no two pods of one size."""
     return mixed_pods(
         count,
-        dice,
+        rng,
         lambda number: {
-            "cpu": dice.randrange(50, 1500),
-            "memory": dice.randrange(64 * MIB, 4 * GIB) // 4096 * 4096 + number,
+            "cpu": rng.randrange(50, 1500),
+            "memory": rng.randrange(64 * MIB, 4 * GIB) // 4096 * 4096 + number,
         },
     )
 
 
-def apps(count: int, dice: Random) -> list[Pod]:
+def apps(count: int, rng: Random) -> list[Pod]:
     """A thousand apps, each spread over zones by its label; every pod has selectors of its own."""
     constraints = [_spread_app(f"app-{number}") for number in range(APPS)]
     return [
@@ -65,8 +65,8 @@ def apps(count: int, dice: Random) -> list[Pod]:
             namespace="default",
             name=f"pod-{number}",
             labels={"app": f"app-{number % APPS}"},
-            requests=_size(dice),
-            alternatives=(_selectors(dice),),
+            requests=_size(rng),
+            alternatives=(_selectors(rng),),
             constraints=constraints[number % APPS],
         )
         for number in range(count)
@@ -77,7 +77,7 @@ def _spread_app(name: str) -> PodConstraints:
     return PodConstraints(spreads=(TopologySpread(key=ZONE, selector=pod_selector({"app": name})),))
 
 
-def _selectors(dice: Random) -> Requirements:
+def _selectors(rng: Random) -> Requirements:
     choices = {
         "kubernetes.io/arch": ("amd64", "arm64"),
         CAPACITY_TYPE: ("spot", "on-demand"),
@@ -85,13 +85,11 @@ def _selectors(dice: Random) -> Requirements:
         INSTANCE_CATEGORY: ("c", "m", "r"),
         "karpenter.k8s.aws/instance-generation": ("5", "6", "7"),
     }
-    chosen = dice.sample(sorted(choices), dice.randrange(0, 4))
-    return Requirements(
-        parse_requirement(key, "In", (dice.choice(choices[key]),)) for key in chosen
-    )
+    chosen = rng.sample(sorted(choices), rng.randrange(0, 4))
+    return Requirements(parse_requirement(key, "In", (rng.choice(choices[key]),)) for key in chosen)
 
 
-def preferring_alone(count: int, dice: Random) -> list[Pod]:
+def preferring_alone(count: int, rng: Random) -> list[Pod]:
     """Pods that would rather be alone, and near to nobody's zone: what they get is a node each."""
     alone = AffinityTerm(
         key=HOSTNAME, selector=pod_selector({"app": "shy"}), namespaces=frozenset({"default"})
@@ -108,24 +106,24 @@ def preferring_alone(count: int, dice: Random) -> list[Pod]:
             namespace="default",
             name=f"pod-{number}",
             labels={"app": "shy"},
-            requests=_size(dice),
+            requests=_size(rng),
             constraints=constraints,
         )
         for number in range(count)
     ]
 
 
-def own_types(count: int, dice: Random) -> list[Pod]:
+def own_types(count: int, rng: Random) -> list[Pod]:
     """Every pod names its own 25 instance types: nothing can be shared."""
     names = sorted(kind.name for kind in type_index(TYPES[-1]).types)
     return [
         Pod(
             namespace="default",
             name=f"pod-{number}",
-            requests=_size(dice),
+            requests=_size(rng),
             alternatives=(
                 Requirements(
-                    [parse_requirement(INSTANCE_TYPE, "In", tuple(dice.sample(names, 25)))]
+                    [parse_requirement(INSTANCE_TYPE, "In", tuple(rng.sample(names, 25)))]
                 ),
             ),
         )
@@ -133,10 +131,10 @@ def own_types(count: int, dice: Random) -> list[Pod]:
     ]
 
 
-def _size(dice: Random) -> dict[str, int]:
+def _size(rng: Random) -> dict[str, int]:
     return {
-        "cpu": dice.choice((100, 250, 500, 1000, 1500)),
-        "memory": dice.choice((100, 256, 512, 1024, 2048, 4096)) * MIB,
+        "cpu": rng.choice((100, 250, 500, 1000, 1500)),
+        "memory": rng.choice((100, 256, 512, 1024, 2048, 4096)) * MIB,
     }
 
 
@@ -215,14 +213,14 @@ def measure_removals(count: int = 25_000) -> float:
 
 def cluster(count: int) -> Snapshot:
     """What the mix comes to, a tenth of its pods gone since."""
-    dice, compiled = Random(7), type_index(TYPES[0])
-    pods = {pod.key: pod for pod in mixed_pods(count, dice)}
+    rng, compiled = Random(7), type_index(TYPES[0])
+    pods = {pod.key: pod for pod in mixed_pods(count, rng)}
     catalogs = {pool.name: compiled for pool in pools()}
     made = plan(Snapshot(pods=tuple(pods.values()), pools=pools()), catalogs)
     types = {kind.name: kind for kind in compiled.types}
     nodes = []
     for claim in made.claims:
-        kept = tuple(pods[name] for name in claim.pods if dice.random() > 0.1)
+        kept = tuple(pods[name] for name in claim.pods if rng.random() > 0.1)
         kind = types[claim.launch.instance_type]
         labels = _labels(claim, kind.requirements)
         nodes.append(Node(name=claim.name, labels=labels, allocatable=kind.allocatable, pods=kept))

@@ -1,6 +1,5 @@
-"""The emulated EC2, in process and over HTTP, beside moto's server for the same calls.
-
-Servers run in processes of their own, and boto3 asks them, as a provider would. Moto is asked less
+"""The emulated EC2, in process and over HTTP, compared with moto's server for the same calls.
+Servers run in their own processes, called through boto3 as a provider does. Moto is called less
 often and its time scaled to the same number: it would take minutes.
 """
 
@@ -51,48 +50,50 @@ def run() -> None:
         print_row(f"HTTP: {what}", f"{figure:.2f} s", beside)
 
 
-def _measure_in_process(ask: Call) -> None:
-    fleet = _fleet(ask)
+def _measure_in_process(call: Call) -> None:
+    fleet = _fleet(call)
     print_row(
-        f"{LAUNCHES:,} launches with 180 overrides", f"{_launch(ask, [fleet], LAUNCHES):.2f} s"
+        f"{LAUNCHES:,} launches with 180 overrides", f"{_launch(call, [fleet], LAUNCHES):.2f} s"
     )
-    took = _launch(ask, [_narrowed(fleet, zone) for zone in range(3)], INSTANCES - LAUNCHES)
+    took = _launch(call, [_narrowed(fleet, zone) for zone in range(3)], INSTANCES - LAUNCHES)
     print_row(
         f"{INSTANCES - LAUNCHES:,} launches with one override", f"{took:.2f} s", "a few seconds"
     )
-    took = median_seconds(lambda: ask("ec2", "DescribeInstances"), 3)
+    took = median_seconds(lambda: call("ec2", "DescribeInstances"), 3)
     print_row(f"DescribeInstances of {INSTANCES:,}", f"{took:.2f} s")
     print_row(
-        "the whole catalogue, page by page", f"{median_seconds(lambda: _refresh(ask), 3):.2f} s"
+        "the whole catalogue, page by page", f"{median_seconds(lambda: _refresh(call), 3):.2f} s"
     )
 
 
 def _measure_over_http(endpoint: str) -> dict[str, float]:
-    ask = _client_call(endpoint)
-    _refresh(ask)  # clients load their own models once
-    fleet = _fleet(ask)
+    call = _client_call(endpoint)
+    _refresh(call)  # clients load their own models once
+    fleet = _fleet(call)
     found = {
-        "the whole catalogue, page by page": median_seconds(lambda: _refresh(ask), 3),
-        f"{LAUNCHES:,} launches with 180 overrides": _launch(ask, [fleet], LAUNCHES),
+        "the whole catalogue, page by page": median_seconds(lambda: _refresh(call), 3),
+        f"{LAUNCHES:,} launches with 180 overrides": _launch(call, [fleet], LAUNCHES),
     }
-    _launch_many(ask, fleet, INSTANCES - LAUNCHES)
+    _launch_many(call, fleet, INSTANCES - LAUNCHES)
     found[f"DescribeInstances of {INSTANCES:,}"] = median_seconds(
-        lambda: _describe_instances(ask, INSTANCES), 1
+        lambda: _describe_instances(call, INSTANCES), 1
     )
     return found
 
 
 def _measure_moto(endpoint: str) -> dict[str, float]:
     """The same figures, scaled. It has no price list, and gives every list in one page."""
-    ask = _client_call(endpoint)
-    ask("ec2", "DescribeInstanceTypes")
-    fleet = _fleet(ask)
-    launched = _launch(ask, [fleet], MOTO_SCALE["launches"]) * LAUNCHES / MOTO_SCALE["launches"]
+    call = _client_call(endpoint)
+    call("ec2", "DescribeInstanceTypes")
+    fleet = _fleet(call)
+    launched = _launch(call, [fleet], MOTO_SCALE["launches"]) * LAUNCHES / MOTO_SCALE["launches"]
     number = MOTO_SCALE["machines"]
-    _launch_many(ask, fleet, number - MOTO_SCALE["launches"])
-    listed = median_seconds(lambda: _describe_instances(ask, number), 1) * INSTANCES / number
+    _launch_many(call, fleet, number - MOTO_SCALE["launches"])
+    listed = median_seconds(lambda: _describe_instances(call, number), 1) * INSTANCES / number
     return {
-        "the whole catalogue, page by page": median_seconds(lambda: _refresh(ask, prices=False), 1),
+        "the whole catalogue, page by page": median_seconds(
+            lambda: _refresh(call, prices=False), 1
+        ),
         f"{LAUNCHES:,} launches with 180 overrides": launched,
         f"DescribeInstances of {INSTANCES:,}": listed,
     }
@@ -105,27 +106,27 @@ def _client_call(endpoint: str) -> Call:
     config = Config(retries={"total_max_attempts": 1}, read_timeout=600)
     clients: dict[str, Any] = {}
 
-    def ask(service: str, operation: str, **params: Any) -> dict[str, Any]:
+    def call(service: str, operation: str, **params: Any) -> dict[str, Any]:
         if service not in clients:
             clients[service] = session.client(service, endpoint_url=endpoint, config=config)
         answer: dict[str, Any] = getattr(clients[service], xform_name(operation))(**params)
         return answer
 
-    return ask
+    return call
 
 
-def _fleet(ask: Call) -> dict[str, Any]:
-    """What a provider sends for a machine: sixty types in three zones."""
-    found = ask("ec2", "DescribeSubnets")["Subnets"]
+def _fleet(call: Call) -> dict[str, Any]:
+    """What a provider sends for a node: sixty types in three zones."""
+    found = call("ec2", "DescribeSubnets")["Subnets"]
     places = {each["AvailabilityZone"]: each["SubnetId"] for each in found}
-    image = ask(
+    image = call(
         "ec2",
         "DescribeImages",
         Owners=["amazon"],
         Filters=[{"Name": "architecture", "Values": ["x86_64"]}],
     )["Images"][0]["ImageId"]
     name = "benchmark"
-    ask(
+    call(
         "ec2",
         "CreateLaunchTemplate",
         LaunchTemplateName=name,
@@ -133,7 +134,7 @@ def _fleet(ask: Call) -> dict[str, Any]:
     )
     overrides = [
         {"InstanceType": each, "SubnetId": places[zone], "AvailabilityZone": zone}
-        for each in _types(ask)
+        for each in _types(call)
         for zone in ZONES
     ]
     assert len(overrides) == 180, len(overrides)
@@ -154,11 +155,11 @@ def _fleet(ask: Call) -> dict[str, Any]:
     }
 
 
-def _types(ask: Call) -> list[str]:
+def _types(call: Call) -> list[str]:
     """Sixty that all three zones have."""
     zones: dict[str, set[str]] = {}
     where = {"LocationType": "availability-zone"}
-    for each in _all_pages(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where):
+    for each in _all_pages(call, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where):
         zones.setdefault(each["InstanceType"], set()).add(each["Location"])
     everywhere = (name for name, found in zones.items() if found.issuperset(ZONES))
     return sorted(
@@ -169,52 +170,52 @@ def _types(ask: Call) -> list[str]:
 
 
 def _narrowed(fleet: dict[str, Any], zone: int) -> dict[str, Any]:
-    """To one pool: a subnet has no room for all the machines."""
+    """To one pool: a subnet has no room for all the nodes."""
     config = fleet["LaunchTemplateConfigs"][0]
     only = {**config, "Overrides": [config["Overrides"][zone % len(ZONES)]]}
     return {**fleet, "LaunchTemplateConfigs": [only]}
 
 
-def _launch(ask: Call, fleets: list[dict[str, Any]], number: int) -> float:
-    """So many machines, each by a request of its own, from the fleets in turn."""
+def _launch(call: Call, fleets: list[dict[str, Any]], number: int) -> float:
+    """So many nodes, each by a request of its own, from the fleets in turn."""
     begin = perf_counter()
     for turn in range(number):
-        assert ask("ec2", "CreateFleet", **fleets[turn % len(fleets)])["Instances"]
+        assert call("ec2", "CreateFleet", **fleets[turn % len(fleets)])["Instances"]
     return perf_counter() - begin
 
 
-def _launch_many(ask: Call, fleet: dict[str, Any], number: int) -> None:
-    """Many machines with few requests."""
+def _launch_many(call: Call, fleet: dict[str, Any], number: int) -> None:
+    """Many nodes with few requests."""
     for turn in range(0, number, 1000):
         request = _narrowed(fleet, turn // 1000)
         count = min(number - turn, 1000)
         capacity = {**fleet["TargetCapacitySpecification"], "TotalTargetCapacity": count}
-        ask("ec2", "CreateFleet", **{**request, "TargetCapacitySpecification": capacity})
+        call("ec2", "CreateFleet", **{**request, "TargetCapacitySpecification": capacity})
 
 
-def _describe_instances(ask: Call, expected: int) -> None:
-    groups = _all_pages(ask, "DescribeInstances", "Reservations", MaxResults=1000)
+def _describe_instances(call: Call, expected: int) -> None:
+    groups = _all_pages(call, "DescribeInstances", "Reservations", MaxResults=1000)
     assert sum(len(each["Instances"]) for each in groups) == expected
 
 
-def _refresh(ask: Call, *, prices: bool = True) -> None:
+def _refresh(call: Call, *, prices: bool = True) -> None:
     """Types, offerings and spot prices, and the price list where there is one."""
-    assert _all_pages(ask, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100)
+    assert _all_pages(call, "DescribeInstanceTypes", "InstanceTypes", MaxResults=100)
     where: dict[str, Any] = {"LocationType": "availability-zone", "MaxResults": 1000}
-    assert _all_pages(ask, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where)
-    assert _all_pages(ask, "DescribeSpotPriceHistory", "SpotPriceHistory", MaxResults=1000)
+    assert _all_pages(call, "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **where)
+    assert _all_pages(call, "DescribeSpotPriceHistory", "SpotPriceHistory", MaxResults=1000)
     if prices:
         whole: dict[str, Any] = {"ServiceCode": "AmazonEC2", "MaxResults": 100}
-        assert _all_pages(ask, "GetProducts", "PriceList", "pricing", **whole)
+        assert _all_pages(call, "GetProducts", "PriceList", "pricing", **whole)
 
 
 def _all_pages(
-    ask: Call, operation: str, key: str, service: str = "ec2", **params: Any
+    call: Call, operation: str, key: str, service: str = "ec2", **params: Any
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     token: dict[str, str] = {}
     while True:
-        answer = ask(service, operation, **params, **token)
+        answer = call(service, operation, **params, **token)
         found += answer[key]
         if not answer.get("NextToken"):
             return found

@@ -107,13 +107,13 @@ class Workload(NamedTuple):
 WORKLOADS: Final = (
     *(Workload("the mix", count, mixed_pods) for count in SIZES),
     Workload(
-        "preferences", PREFERRING_PODS, lambda count, dice: preferring_pods(count, dice, ZONES[0])
+        "preferences", PREFERRING_PODS, lambda count, rng: preferring_pods(count, rng, ZONES[0])
     ),
 )
 
 
 def instance_types() -> tuple[InstanceType, ...]:
-    """Types of n cpus, 2n GiB and 10n pods, each sold on demand and as spot in three zones."""
+    """Types of n cpus, 2n GiB and 10n pods, each offered on demand and as spot in three zones."""
     return tuple(_type(number) for number in range(1, TYPES + 1))
 
 
@@ -181,7 +181,7 @@ def run(loads: tuple[Workload, ...] = WORKLOADS) -> None:
 
 def _report(oracle: Oracle, load: Workload) -> None:
     types, pods = instance_types(), load.make(load.pods, Random(42))
-    answers = [oracle.ask_bytes(oracle_request(pods, types, workers)) for workers in WORKERS]
+    answers = [oracle.schedule_json(oracle_request(pods, types, workers)) for workers in WORKERS]
     index = {POOL: InstanceTypeIndex(types)}
     snapshot = Snapshot(pods=tuple(pods), pools=(Pool(name=POOL),))
     made = plan(snapshot, index)

@@ -16,10 +16,10 @@ from wainwright.manifests.yaml_writer import dump_yaml
 PODS = 20_000
 
 
-def pod_manifest(number: int, dice: random.Random) -> dict[str, Any]:
+def pod_manifest(number: int, rng: random.Random) -> dict[str, Any]:
     """A pod as a Deployment makes it: spread over zones, with a toleration and a selector."""
     app = f"app-{number % 200}"
-    requests = {"cpu": f"{dice.choice([100, 250, 500])}m", "memory": f"{dice.choice([128, 512])}Mi"}
+    requests = {"cpu": f"{rng.choice([100, 250, 500])}m", "memory": f"{rng.choice([128, 512])}Mi"}
     spread = {
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
@@ -42,8 +42,8 @@ def pod_manifest(number: int, dice: random.Random) -> dict[str, Any]:
 
 
 def write_files(folder: Path, count: int) -> tuple[Path, Path]:
-    dice = random.Random(1)
-    pods = [pod_manifest(number, dice) for number in range(count)]
+    rng = random.Random(1)
+    pods = [pod_manifest(number, rng) for number in range(count)]
     as_yaml, as_json = folder / "pods.yaml", folder / "pods.json"
     as_json.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
     # The slow, careful printer is not what is measured: one document is printed a template.

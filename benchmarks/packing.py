@@ -31,39 +31,39 @@ DAEMONSETS: Final = (
 )
 
 
-def web_pods(count: int, dice: Random) -> list[Pod]:
+def web_pods(count: int, rng: Random) -> list[Pod]:
     """No two of one size, most of them small."""
     return [
-        _pod(number, 50 + dice.random() ** 2 * 2000, (64 + dice.random() ** 2 * 6000) * MIB)
+        _pod(number, 50 + rng.random() ** 2 * 2000, (64 + rng.random() ** 2 * 6000) * MIB)
         for number in range(count)
     ]
 
 
-def bimodal_pods(count: int, dice: Random) -> list[Pod]:
+def bimodal_pods(count: int, rng: Random) -> list[Pod]:
     """Half of them need cpu, half of them memory."""
-    return [_cpu_or_memory_pod(number, dice) for number in range(count)]
+    return [_cpu_or_memory_pod(number, rng) for number in range(count)]
 
 
-def _cpu_or_memory_pod(number: int, dice: Random) -> Pod:
-    if dice.random() < 0.5:
-        return _pod(number, dice.choice((1, 2, 3, 4)) * 1000, dice.choice((1, 2, 4)) * GIB // 4)
-    return _pod(number, dice.choice((100, 200, 250, 500)), dice.choice((2, 4, 6, 8)) * GIB)
+def _cpu_or_memory_pod(number: int, rng: Random) -> Pod:
+    if rng.random() < 0.5:
+        return _pod(number, rng.choice((1, 2, 3, 4)) * 1000, rng.choice((1, 2, 4)) * GIB // 4)
+    return _pod(number, rng.choice((100, 200, 250, 500)), rng.choice((2, 4, 6, 8)) * GIB)
 
 
-def large_pods(count: int, dice: Random) -> list[Pod]:
-    """A handful on a large machine."""
+def large_pods(count: int, rng: Random) -> list[Pod]:
+    """A handful on a large node."""
     cpus, sizes = (2, 3, 4, 6, 8, 12, 16), (4, 8, 12, 16, 24, 32, 48, 64)
     return [
-        _pod(number, dice.choice(cpus) * 1000, dice.choice(sizes) * GIB) for number in range(count)
+        _pod(number, rng.choice(cpus) * 1000, rng.choice(sizes) * GIB) for number in range(count)
     ]
 
 
-def sixty_deployments(count: int, dice: Random) -> list[Pod]:
+def sixty_deployments(count: int, rng: Random) -> list[Pod]:
     """Sixty deployments that ask for nothing but room."""
     sizes = [
         (
-            dice.choice((100, 200, 250, 500, 750, 1000, 2000)),
-            dice.choice((128, 256, 512, 1024, 3072)),
+            rng.choice((100, 200, 250, 500, 750, 1000, 2000)),
+            rng.choice((128, 256, 512, 1024, 3072)),
         )
         for _ in range(60)
     ]

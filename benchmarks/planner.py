@@ -39,59 +39,59 @@ MIB: Final = 2**20
 TEAM: Final = "example.com/team"
 
 
-def plain_pods(count: int, dice: Random) -> list[Pod]:
+def plain_pods(count: int, rng: Random) -> list[Pod]:
     """Sizes from a small set, nothing else asked."""
     return [
         Pod(
             namespace="default",
             name=f"pod-{number}",
             requests={
-                "cpu": dice.choice((100, 250, 500, 1000, 1500)),
-                "memory": dice.choice((100, 256, 512, 1024, 2048, 4096)) * MIB,
+                "cpu": rng.choice((100, 250, 500, 1000, 1500)),
+                "memory": rng.choice((100, 256, 512, 1024, 2048, 4096)) * MIB,
             },
         )
         for number in range(count)
     ]
 
 
-def distinct_pods(count: int, dice: Random) -> list[Pod]:
+def distinct_pods(count: int, rng: Random) -> list[Pod]:
     """No two pods of one size."""
     return [
         Pod(
             namespace="default",
             name=f"pod-{number}",
             requests={
-                "cpu": dice.randrange(50, 4000),
-                "memory": dice.randrange(64 * MIB, 8 * GIB) // 4096 * 4096 + number,
+                "cpu": rng.randrange(50, 4000),
+                "memory": rng.randrange(64 * MIB, 8 * GIB) // 4096 * 4096 + number,
             },
         )
         for number in range(count)
     ]
 
 
-def deployment_pods(count: int, dice: Random) -> list[Pod]:
+def deployment_pods(count: int, rng: Random) -> list[Pod]:
     """Sixty deployments with selectors and tolerations of their own."""
-    templates = [_deployment(number, dice) for number in range(60)]
+    templates = [_deployment(number, rng) for number in range(60)]
     return [
         replace(templates[number % 60], name=f"app-{number % 60}-{number // 60}")
         for number in range(count)
     ]
 
 
-def _deployment(number: int, dice: Random) -> Pod:
-    asked = [parse_requirement("kubernetes.io/arch", "In", (dice.choice(("amd64", "arm64")),))]
+def _deployment(number: int, rng: Random) -> Pod:
+    asked = [parse_requirement("kubernetes.io/arch", "In", (rng.choice(("amd64", "arm64")),))]
     if number % 3 == 0:
         asked.append(parse_requirement(CAPACITY_TYPE, "NotIn", ("spot",)))
     if number % 4 == 0:
-        zones = tuple(dice.sample(("us-east-1a", "us-east-1b", "us-east-1c"), 2))
+        zones = tuple(rng.sample(("us-east-1a", "us-east-1b", "us-east-1c"), 2))
         asked.append(parse_requirement("topology.kubernetes.io/zone", "In", zones))
     tolerations = (Toleration(key=TEAM, operator=TolerationOperator.EXISTS),)
     return Pod(
         namespace="default",
         name="",
         requests={
-            "cpu": dice.choice((100, 200, 250, 500, 750, 1000, 2000)),
-            "memory": dice.choice((128, 256, 512, 1024, 3072)) * MIB,
+            "cpu": rng.choice((100, 200, 250, 500, 750, 1000, 2000)),
+            "memory": rng.choice((128, 256, 512, 1024, 3072)) * MIB,
         },
         alternatives=(Requirements(asked),),
         tolerations=tolerations if number % 5 == 0 else (),
@@ -117,38 +117,40 @@ def all_instance_types() -> tuple[InstanceType, ...]:
 
 @cache
 def type_index(count: int, free: int | None = None) -> InstanceTypeIndex:
-    """So many of the types, compiled; with reservations among them if so many slots are free."""
-    dice = Random(count)
+    """The first types, compiled; with reservations if there are free reserved instances."""
+    rng = Random(count)
     types = sorted(all_instance_types(), key=lambda kind: kind.name)
-    chosen = types if count >= len(types) else dice.sample(types, count)
-    return InstanceTypeIndex(chosen if free is None else _reserved(chosen, free, dice))
+    chosen = types if count >= len(types) else rng.sample(types, count)
+    return InstanceTypeIndex(chosen if free is None else _reserved(chosen, free, rng))
 
 
-def _reserved(types: list[InstanceType], free: int, dice: Random) -> list[InstanceType]:
+def _reserved(types: list[InstanceType], free: int, rng: Random) -> list[InstanceType]:
     """With reservations of types that the pools may launch, whatever their size."""
     compiled = InstanceTypeIndex(types)
     usual = list(compiled.members(compiled.compatible_types(pools()[0].requirements)))
     added: dict[str, list[Offering]] = {}
-    for number, slots in enumerate(_available_counts(free, dice)):
-        kind = dice.choice(usual)
-        added.setdefault(kind.name, []).append(_reservation(kind, f"cr-{number:03}", slots, dice))
+    for number, available in enumerate(_available_counts(free, rng)):
+        kind = rng.choice(usual)
+        added.setdefault(kind.name, []).append(
+            _reservation(kind, f"cr-{number:03}", available, rng)
+        )
     return [replace(kind, offerings=(*kind.offerings, *added.get(kind.name, ()))) for kind in types]
 
 
-def _available_counts(free: int, dice: Random) -> list[int]:
-    """What is free of each reservation: all have some slots, and others use what is not free."""
+def _available_counts(free: int, rng: Random) -> list[int]:
+    """Free instances of each reservation; the rest of its instances is in use."""
     owned = [number % RESERVATIONS for number in range(RESERVED_INSTANCES)]
-    counts = Counter(dice.sample(owned, free))
+    counts = Counter(rng.sample(owned, free))
     return [counts[number] for number in range(RESERVATIONS)]
 
 
-def _reservation(kind: InstanceType, name: str, slots: int, dice: Random) -> Offering:
-    bought = dice.choice([each for each in kind.offerings if each.available])
+def _reservation(kind: InstanceType, name: str, available: int, rng: Random) -> Offering:
+    bought = rng.choice([each for each in kind.offerings if each.available])
     reserved = Requirement(key=CAPACITY_TYPE, allowed=one_of([RESERVED]))
     return Offering(
         requirements=bought.requirements.without({CAPACITY_TYPE}).narrow(Requirements([reserved])),
         price=bought.price / 1e6,
-        available=slots,
+        available=available,
         reservation_id=name,
     )
 
@@ -203,18 +205,17 @@ def _report(workload: str, pods: int, types: int) -> float:
     print_row(f"{workload}, {pods:,} pods, {types:,} types", f"{pods / without:,.0f}/s", wanted)
     needed = run_in_process("benchmarks.planner", workload, str(pods), str(types))
     print_row("  peak memory", f"{needed:.0f} MB", "target < 300 MB" if pods == SIZES[-1] else "")
-    # A batch seldom finds slots for all of its nodes. Few pods and many slots make another plan,
-    # of three or four times as many nodes, which is shown beside it.
+    # A batch seldom finds reserved instances for all of its nodes. Few pods with many reserved
+    # instances have another plan, of three or four times as many nodes, which is shown as well.
     usual = min(RESERVED_INSTANCES, nodes // 2)
     for free in sorted({usual, RESERVED_INSTANCES}):
-        with_slots = planning_job(workload, pods, types, free)
-        slower = time_ratio(with_slots, plainly, RUNS if pods > SIZES[0] else 5 * RUNS)
+        with_reservations = planning_job(workload, pods, types, free)
+        slower = time_ratio(with_reservations, plainly, RUNS if pods > SIZES[0] else 5 * RUNS)
         target = ", target <= 20 %" if free == usual else ""
-        told = (
-            f"{(slower - 1) * 100:+.0f} %{target}; {nodes:,} -> {len(with_slots().claims):,} nodes"
-        )
+        reserved_nodes = len(with_reservations().claims)
+        comment = f"{(slower - 1) * 100:+.0f} %{target}; {nodes:,} -> {reserved_nodes:,} nodes"
         name = f"  with {RESERVATIONS} reservations, {free} slots free"
-        print_row(name, f"{pods / (without * slower):,.0f}/s", told)
+        print_row(name, f"{pods / (without * slower):,.0f}/s", comment)
     return without
 
 
@@ -225,7 +226,7 @@ def time_ratio(job: Callable[[], object], other: Callable[[], object], runs: int
 
 
 def processor_seconds(job: Callable[[], object], runs: int) -> float:
-    """The median processor time: what one core needs, whoever else is busy on the machine."""
+    """The median processor time: what one core needs, whatever else runs on the computer."""
     with _without_gc():
         return median(_once(job) for _ in range(runs))
 

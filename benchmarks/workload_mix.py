@@ -57,14 +57,14 @@ ONE_PER_HOST: Final = PodConstraints(
 Size = Callable[[int], dict[str, int]]
 
 
-def mixed_pods(count: int, dice: Random, size: Size | None = None) -> list[Pod]:
+def mixed_pods(count: int, rng: Random, size: Size | None = None) -> list[Pod]:
     """So many pods, the plain ones first."""
-    sized = size or (lambda _: _random_size(dice))
+    sized = size or (lambda _: _random_size(rng))
     share = count // 5
     pods: list[Pod] = []
     for number in range(count):
         kind = 0 if number < count - 4 * share else 1 + (number - (count - 4 * share)) // share
-        labels, constraints = _constraints_of(kind, dice.choice(VALUES))
+        labels, constraints = _constraints_of(kind, rng.choice(VALUES))
         pods.append(
             Pod(
                 namespace="default",
@@ -91,17 +91,17 @@ def _constraints_of(kind: int, value: str) -> tuple[dict[str, str], PodConstrain
             return {"app": "nginx"}, ONE_PER_HOST
 
 
-def _random_size(dice: Random) -> dict[str, int]:
-    return {"cpu": dice.choice(CPU), "memory": dice.choice(MEMORY) * MIB}
+def _random_size(rng: Random) -> dict[str, int]:
+    return {"cpu": rng.choice(CPU), "memory": rng.choice(MEMORY) * MIB}
 
 
-def preferring_pods(count: int, dice: Random, zone: str) -> list[Pod]:
-    """Pods of one size with three wishes, as the leader's benchmark has them.
+def preferring_pods(count: int, rng: Random, zone: str) -> list[Pod]:
+    """Pods of one size with three preferences, as Karpenter's benchmark has them.
 
     A zone, which they get; a zone without any other of them, which cannot be; a node without any
     other of them, which is one node for each.
     """
-    size = _random_size(dice)
+    size = _random_size(rng)
     others = pod_selector({"app": "nginx"})
     constraints = PodConstraints(
         preferred_nodes=(

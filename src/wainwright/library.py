@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wainwright.manifests import cluster_manifests as worlds
+from wainwright.manifests import cluster_manifests as cluster_manifests
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions
 from wainwright.offline import OfflinePlan, PlanSettings, make_plan, prepare_input
@@ -16,7 +16,7 @@ def read(*paths: str | Path, scheduler_config: str | Path | None = None) -> Clus
     `scheduler_config` is the file whose default constraints the cluster's scheduler applies.
     """
     config = None if scheduler_config is None else str(scheduler_config)
-    return worlds.read_manifests([str(path) for path in paths], scheduler_config=config)
+    return cluster_manifests.read_manifests([str(path) for path in paths], scheduler_config=config)
 
 
 def plan(
@@ -37,13 +37,20 @@ def explain(
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> str:
     """Where a pod goes and what decided, or why it goes nowhere."""
-    made = _make_plan(manifests, now, options, advise=False)
-    at = made.prepared.conditions.now.isoformat()
-    return "\n".join(explain_with_suggestions(made, pod, now=at).lines)
+    planned = _make_plan(manifests, now, options, with_suggestions=False)
+    at = planned.prepared.settings.now.isoformat()
+    return "\n".join(explain_with_suggestions(planned, pod, now=at).lines)
 
 
 def _make_plan(
-    manifests: ClusterManifests, now: datetime | None, options: PlanOptions, *, advise: bool = True
+    manifests: ClusterManifests,
+    now: datetime | None,
+    options: PlanOptions,
+    *,
+    with_suggestions: bool = True,
 ) -> OfflinePlan:
     at = datetime.now(UTC) if now is None else now
-    return make_plan(prepare_input(manifests, PlanSettings(now=at, options=options)), advise=advise)
+    return make_plan(
+        prepare_input(manifests, PlanSettings(now=at, options=options)),
+        with_suggestions=with_suggestions,
+    )

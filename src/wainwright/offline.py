@@ -1,7 +1,6 @@
-"""Planning without a cluster: the input's world, its catalogues and the planner put together.
-
-The commands and `import wainwright` both go through here, so that a notebook and the terminal
-give the same answer.
+"""Planning without a cluster: connects manifests, catalogs and the planner.
+The commands and `import wainwright` both use this module, so that a notebook and the terminal
+give the same result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,9 +31,7 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
 from wainwright.translate.snapshot import translate_snapshot
 
-NOTABLE_COST_SHARE: Final = (
-    0.01  # preferences that cost less than this share of the plan go unmentioned
-)
+NOTABLE_COST_SHARE: Final = 0.01  # of the plan's price; preferences that cost less are not reported
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,29 +45,29 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything compiled: what is left is to plan."""
+    """The compiled input of a plan: snapshot and catalogs."""
 
     manifests: ClusterManifests
-    conditions: PlanSettings
-    built: dict[str, NodeClassCatalog]
-    """The catalogue of each pool, by the pool's name."""
+    settings: PlanSettings
+    catalogs: dict[str, NodeClassCatalog]
+    """The catalog of each NodePool, by name."""
     snapshot: Snapshot
     warnings: tuple[str, ...]
-    remarks: tuple[ObjectDiagnostic, ...]
-    """What the catalogues have to say about objects of the input."""
-    passed_over: tuple[SelectedReservation, ...] = ()
-    """Capacity reservations that classes select and that none of them can use."""
+    diagnostics: tuple[ObjectDiagnostic, ...]
+    """Warnings of the catalogs about objects of the input."""
+    unusable_reservations: tuple[SelectedReservation, ...] = ()
+    """Capacity reservations that EC2NodeClasses select and cannot use."""
 
 
 class OfflinePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan, with everything it was made from."""
+    """A plan and its input."""
 
     prepared: PreparedInput
     plan: Plan
 
 
 def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
-    """For whom the pool's catalogue is made."""
+    """The class, pool and labels that the pool's catalog depends on."""
     template = pool.spec.template.metadata
     return CatalogScope(
         node_class=manifests.class_of(pool),
@@ -80,45 +77,46 @@ def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
 
 
 def catalog_inputs(
-    manifests: ClusterManifests, conditions: PlanSettings, scopes: Iterable[CatalogScope] = ()
+    manifests: ClusterManifests, settings: PlanSettings, scopes: Iterable[CatalogScope] = ()
 ) -> CatalogInputs:
-    """Everything that catalogues are made from; further scopes join those of the pools."""
-    given = tuple(catalog_scope(manifests, pool) for pool in manifests.pools)
+    """The inputs of the catalogs, for the pools' scopes and the given ones."""
+    pool_scopes = tuple(catalog_scope(manifests, pool) for pool in manifests.pools)
     return CatalogInputs(
-        now=conditions.now,
-        region=conditions.region,
+        now=settings.now,
+        region=settings.region,
         cloud=manifests.cloud,
         catalog=manifests.catalog,
         instance_types=tuple(manifests.instance_types),
         overlays=tuple(manifests.overlays),
-        scopes=(*given, *(scope for scope in scopes if scope not in given)),
-        gates=conditions.gates,
-        options=conditions.rules,
+        scopes=(*pool_scopes, *(scope for scope in scopes if scope not in pool_scopes)),
+        gates=settings.gates,
+        options=settings.rules,
     )
 
 
-def prepare_input(manifests: ClusterManifests, conditions: PlanSettings) -> PreparedInput:
-    """Build the catalogues and the snapshot; raises catalogue.remarks.Refused."""
-    catalogues = CatalogBuilder(catalog_inputs(manifests, conditions))
-    built = {
-        pool.metadata.name: catalogues.of(catalog_scope(manifests, pool))
-        for pool in manifests.pools
+def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> PreparedInput:
+    """Build the catalogs and the snapshot; raises InvalidCatalogInput."""
+    builder = CatalogBuilder(catalog_inputs(manifests, settings))
+    catalogs = {
+        pool.metadata.name: builder.of(catalog_scope(manifests, pool)) for pool in manifests.pools
     }
-    unused = unusable_reservations(built.values())
-    known = [
-        *offered_reservations(built.values()),
-        *(each for each in unused if is_reservation_active(each, conditions.now)),
+    unusable = unusable_reservations(catalogs.values())
+    selected = [
+        *offered_reservations(catalogs.values()),
+        *(each for each in unusable if is_reservation_active(each, settings.now)),
     ]
-    translated = translate_snapshot(manifests, reservations=map(_model_reservation, known))
-    remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
+    translated = translate_snapshot(manifests, reservations=map(_model_reservation, selected))
+    diagnostics = dict.fromkeys(
+        diagnostic for catalog in catalogs.values() for diagnostic in catalog.remarks
+    )
     return PreparedInput(
         manifests=manifests,
-        conditions=conditions,
-        built=built,
+        settings=settings,
+        catalogs=catalogs,
         snapshot=msgspec.structs.replace(translated.snapshot, claims=_claim_names(manifests)),
-        warnings=(*translated.warnings, *describe_unusable(unused)),
-        remarks=tuple(remarks),
-        passed_over=tuple(unused),
+        warnings=(*translated.warnings, *describe_unusable(unusable)),
+        diagnostics=tuple(diagnostics),
+        unusable_reservations=tuple(unusable),
     )
 
 
@@ -138,35 +136,43 @@ def _model_reservation(selected: SelectedReservation) -> ReservationState:
     )
 
 
-def make_plan(prepared: PreparedInput, *, advise: bool = True) -> OfflinePlan:
-    """The plan for what has been prepared; fixes are tried unless nobody will read of them."""
-    indexes = {name: built.index for name, built in prepared.built.items()}
-    options = prepared.conditions.options
+def make_plan(prepared: PreparedInput, *, with_suggestions: bool = True) -> OfflinePlan:
+    """The plan; without suggestions no fixes are tried for unschedulable pods, which saves time."""
+    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
+    options = prepared.settings.options
     with gc_paused():
-        made = plan(prepared.snapshot, indexes, options, advise=advise)
-        warnings = _preference_cost_warnings(prepared.snapshot, indexes, options, made)
-    made = msgspec.structs.replace(made, warnings=(*made.warnings, *warnings))
-    return OfflinePlan(prepared=prepared, plan=made)
+        result = plan(prepared.snapshot, indexes, options, advise=with_suggestions)
+        warnings = _preference_cost_warnings(prepared.snapshot, indexes, options, result)
+    result = msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+    return OfflinePlan(prepared=prepared, plan=result)
 
 
 def _preference_cost_warnings(
-    snapshot: Snapshot, indexes: Mapping[str, InstanceTypeIndex], options: PlanOptions, made: Plan
+    snapshot: Snapshot,
+    indexes: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions,
+    respecting: Plan,
 ) -> tuple[str, ...]:
-    """What respecting preferences costs, where it costs anything: nothing weighs them otherwise."""
+    """What respecting preferences costs, found by a second plan that ignores them.
+
+    It is skipped where no pod has preferences: it would double the time for nothing.
+    """
     if options.preference_policy is PreferencePolicy.IGNORE or not any(
         map(_has_preferences, snapshot.pods)
     ):
         return ()
     ignoring = msgspec.structs.replace(options, preference_policy=PreferencePolicy.IGNORE)
-    other = plan(snapshot, indexes, ignoring, advise=False)
-    dearer = made.price + made.fees - other.price - other.fees
-    if other.scheduled < made.scheduled or dearer < NOTABLE_COST_SHARE * (other.price + other.fees):
+    without = plan(snapshot, indexes, ignoring, advise=False)
+    extra_cost = respecting.price + respecting.fees - without.price - without.fees
+    if without.scheduled < respecting.scheduled or extra_cost < NOTABLE_COST_SHARE * (
+        without.price + without.fees
+    ):
         return ()
     pods = sum(map(_has_preferences, snapshot.pods))
     return (
-        f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${dearer:.3f}/h: "
-        f"{len(made.claims):,} nodes where "
-        f"{len(other.claims):,} would do without them (--preference-policy Ignore)",
+        f"preferences of {'1 pod' if pods == 1 else f'{pods:,} pods'} cost ${extra_cost:.3f}/h: "
+        f"{len(respecting.claims):,} nodes where "
+        f"{len(without.claims):,} would do without them (--preference-policy Ignore)",
     )
 
 

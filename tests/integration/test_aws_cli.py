@@ -103,7 +103,7 @@ def test_reservations_are_created_and_described(aws: Aws) -> None:
     assert found == [[made["CapacityReservationId"], 3]]
 
 
-def test_a_fleet_is_run_and_its_machines_are_listed(aws: Aws) -> None:
+def test_a_fleet_is_run_and_its_instances_are_listed(aws: Aws) -> None:
     data = {
         "ImageId": image(aws),
         "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [aws.said["securityGroup"]]}],
@@ -153,7 +153,7 @@ def test_every_page_is_fetched(aws: Aws) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_errors_are_told_as_those_of_aws(aws: Aws) -> None:
+def test_errors_are_reported_as_those_of_aws(aws: Aws) -> None:
     done = aws.run("ec2", "describe-instances", "--instance-ids", "i-0123456789abcdef0")
     assert done.returncode in (254, 255)
     assert "(InvalidInstanceID.NotFound)" in done.stderr

@@ -1,4 +1,4 @@
-"""A real API server on core kinds: whatever we refuse, it refuses too."""
+"""A real API server on core kinds: whatever we reject, it rejects too."""
 
 import json
 import subprocess

@@ -22,7 +22,7 @@ BY_KIND = {(item.api_version, item.kind): item for item in CUSTOM_RESOURCES}
 
 
 def _read(text: str) -> dict[str, Any]:
-    value: dict[str, Any] = next(split_documents(SourceFile("row.yaml", text))).text.value
+    value: dict[str, Any] = next(split_documents(SourceFile("row.yaml", text))).parsed.value
     return value
 
 

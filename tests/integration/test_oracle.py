@@ -1,6 +1,5 @@
-"""Karpenter's own scheduler and ours on the same worlds: a few fixed ones of every profile.
-
-`make oracle` compares as many as one likes; docs/differences.md has the rows.
+"""Karpenter's own scheduler and ours on the same clusters: a few fixed ones of every profile.
+`make oracle` compares any number of clusters; docs/differences.md has the rows.
 """
 
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from tests.oracle.comparison import UNEXPLAINED, explain_difference, shrink_clus
 from tests.oracle.known_differences import BY_INSPECTION, reference_exceeds_a_limit
 from tests.oracle.profiles import PROFILES
 from tests.oracle.random_catalog import Manifest
-from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.random_cluster import RandomCluster, random_cluster
 from tests.oracle.random_pools import NODE_CLASS_REF
 from tests.oracle.runs import (
     Comparison,
@@ -62,8 +61,8 @@ def test_what_the_reference_places_we_place(oracle: Oracle, profile: str) -> Non
     assert not puzzling, f"see `make oracle PROFILE={profile}`"
 
 
-def test_the_reference_buys_what_we_buy_of_what_it_leaves(oracle: Oracle) -> None:
-    """Both price the same launch: on plain worlds even the bills agree."""
+def test_the_reference_launches_what_we_launch_of_what_it_leaves(oracle: Oracle) -> None:
+    """Both price the same launch: on plain clusters even the bills agree."""
     cases = [compare_schedulers(oracle, random_cluster("plain", seed)) for seed in SEEDS]
     for case in cases:
         assert case.costs is not None
@@ -79,7 +78,7 @@ def test_the_reference_runs_over_limits_on_nodes(oracle: Oracle) -> None:
     assert explain_difference(case, oracle) == 5
 
 
-def test_what_nobody_accounts_for_is_said(oracle: Oracle) -> None:
+def test_an_unexplained_difference_is_reported(oracle: Oracle) -> None:
     """A planner that forgot a pod would be found out."""
     case = compare_schedulers(oracle, random_cluster("plain", 0))
     forgetful = replace(case.ours, placed=frozenset(sorted(case.ours.placed)[1:]))
@@ -87,8 +86,8 @@ def test_what_nobody_accounts_for_is_said(oracle: Oracle) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_worlds_are_valid_and_come_back(profile: str) -> None:
-    """No Go needed: the same seed gives the same world, which our commands accept."""
+def test_random_clusters_are_valid_and_repeatable(profile: str) -> None:
+    """No Go needed: the same seed gives the same cluster, which our commands accept."""
     for seed in SEEDS:
         made = random_cluster(profile, seed)
         assert made == random_cluster(profile, seed)
@@ -99,7 +98,7 @@ def test_shrinking_keeps_what_matters_and_little_else() -> None:
     given = random_cluster("mixed", 1)
     wanted = given.kinds("Pod")[0]["metadata"]["name"]
 
-    def has_it(tried: ClusterManifests) -> bool:
+    def has_it(tried: RandomCluster) -> bool:
         return any(each["metadata"]["name"] == wanted for each in tried.objects)
 
     small = shrink_cluster(given, has_it)
@@ -108,27 +107,27 @@ def test_shrinking_keeps_what_matters_and_little_else() -> None:
 
 
 @pytest.mark.parametrize("row", BY_INSPECTION)
-def test_no_row_accounts_for_a_plain_world(row: int) -> None:
+def test_no_row_accounts_for_a_plain_cluster(row: int) -> None:
     given = random_cluster("plain", 0)
-    machine = _machine(given)
+    node = _node_manifests(given)
     theirs = SchedulingOutcome(
-        placed=frozenset(_names(given)), cost=1.0, launched=(machine,), final=given
+        placed=frozenset(_names(given)), cost=1.0, launched=(node,), final=given
     )
     bound = replace(given, objects=(*map(_on_a_node, given.objects), NODE))
-    case = Comparison(world=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
+    case = Comparison(cluster=given, ours=NOTHING, runs=(replace(theirs, final=bound),))
     assert not BY_INSPECTION[row](case)
 
 
 def test_limits_are_blamed_only_where_they_are_broken() -> None:
     given = _limited_to_one_node()
-    machine = _machine(given)
-    within = SchedulingOutcome(placed=frozenset(_names(given)), cost=1.0, launched=(machine,))
-    beyond = replace(within, launched=(machine, machine))
-    assert not reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(within,)))
-    assert reference_exceeds_a_limit(Comparison(world=given, ours=NOTHING, runs=(beyond,)))
+    node = _node_manifests(given)
+    within = SchedulingOutcome(placed=frozenset(_names(given)), cost=1.0, launched=(node,))
+    beyond = replace(within, launched=(node, node))
+    assert not reference_exceeds_a_limit(Comparison(cluster=given, ours=NOTHING, runs=(within,)))
+    assert reference_exceeds_a_limit(Comparison(cluster=given, ours=NOTHING, runs=(beyond,)))
 
 
-def _limited_to_one_node() -> ClusterManifests:
+def _limited_to_one_node() -> RandomCluster:
     """A pool of one node at most, a single type, and three pods of which it holds two."""
     plain = random_cluster("plain", 0)
     template = {"spec": {"nodeClassRef": NODE_CLASS_REF, "requirements": []}}
@@ -159,7 +158,7 @@ def _in_stock(kind: Manifest) -> Manifest:
     return kind | {"offerings": [each | {"available": UNLIMITED} for each in kind["offerings"]]}
 
 
-def _names(given: ClusterManifests) -> list[str]:
+def _names(given: RandomCluster) -> list[str]:
     return [pod_key(each) for each in given.kinds("Pod")]
 
 
@@ -167,7 +166,7 @@ def _on_a_node(item: Manifest) -> Manifest:
     return item | {"spec": item["spec"] | {"nodeName": "node"}} if item["kind"] == "Pod" else item
 
 
-def _machine(given: ClusterManifests) -> LaunchedNode:
+def _node_manifests(given: RandomCluster) -> LaunchedNode:
     return LaunchedNode(
         pool="pool-a",
         instance_type=given.types[0]["name"],

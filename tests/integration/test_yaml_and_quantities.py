@@ -33,8 +33,8 @@ def test_every_scalar_is_stored_as_we_read_it(api: ControlPlane) -> None:
     )
     assert answer.status == 201, answer.message
     [stored] = answer.json()["spec"]["offerings"]
-    told = {text: stored.get(f"k{n}") for n, (text, _) in enumerate(PLAIN)}
-    assert told == dict(PLAIN)
+    values = {text: stored.get(f"k{n}") for n, (text, _) in enumerate(PLAIN)}
+    assert values == dict(PLAIN)
 
 
 @pytest.mark.parametrize("text", QUANTITIES)

@@ -1,4 +1,4 @@
-"""`make oracle`: random worlds given to Karpenter's scheduler and to ours, and what came of it."""
+"""`make oracle`: random clusters scheduled by Karpenter and by us, and the differences."""
 
 import argparse
 import sys
@@ -58,7 +58,7 @@ def _row(found: ProfileResult) -> str:
     further = ", ".join(f"{gist} {count}" for gist, count in found.further.most_common())
     ratio = "-" if found.ratio is None else f"{found.ratio:.3f}"
     return (
-        f"{found.profile:<14}{found.worlds:>7}{found.agreed:>9.1%}{len(found.unexplained):>13}"
+        f"{found.profile:<14}{found.clusters:>7}{found.agreed:>9.1%}{len(found.unexplained):>13}"
         f"{ratio:>8}  {rows or '-'}; {further or '-'}"
     )
 

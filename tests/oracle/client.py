@@ -1,7 +1,7 @@
-"""Karpenter's own scheduler beside the tests: a process that is sent a cluster and answers.
+"""Karpenter's own scheduler as a child process that is sent a cluster and answers.
 
 The Go program in this folder is built once into the cache, as the control plane is; where Go is
-missing, tests are skipped, or fail where WAIN_REQUIRE_GO=1 promises that nothing lacks.
+missing, tests are skipped, or fail where WAIN_REQUIRE_GO=1 requires all tools.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ COMMAND: Final = "oracle"
 
 
 class OracleFailed(RuntimeError):
-    """The scheduler could not make anything of the world, or the process ended."""
+    """The scheduler rejected the cluster, or the process ended."""
 
 
 class OracleModule(GoModule):
@@ -47,7 +47,7 @@ class OracleOffering(msgspec.Struct, frozen=True):
 
 
 class OracleClaim(msgspec.Struct, frozen=True):
-    """A node that the scheduler wants."""
+    """A NodeClaim of the scheduler."""
 
     nodePool: str
     pods: tuple[str, ...]
@@ -58,7 +58,7 @@ class OracleClaim(msgspec.Struct, frozen=True):
 
 
 class OracleNode(msgspec.Struct, frozen=True):
-    """A node of the world that receives pods."""
+    """A node of the cluster that receives pods."""
 
     name: str
     providerID: str
@@ -75,7 +75,7 @@ class OraclePodError(msgspec.Struct, frozen=True):
 
 
 class OracleAnswer(msgspec.Struct, frozen=True):
-    """What one provisioning loop comes to."""
+    """The result of one provisioning loop."""
 
     claims: tuple[OracleClaim, ...] = ()
     existing: tuple[OracleNode, ...] = ()
@@ -115,11 +115,11 @@ class Oracle:
                 pipe.close()
         self._child.wait(timeout=30)
 
-    def ask(self, question: Mapping[str, Any]) -> OracleAnswer:
-        """What the scheduler makes of a world in a single loop."""
-        return self.ask_bytes(msgspec.json.encode(question))
+    def schedule(self, question: Mapping[str, Any]) -> OracleAnswer:
+        """The scheduler's result for a cluster after a single loop."""
+        return self.schedule_json(msgspec.json.encode(question))
 
-    def ask_bytes(self, question: bytes) -> OracleAnswer:
+    def schedule_json(self, question: bytes) -> OracleAnswer:
         """The same for a question that is JSON already, on one line."""
         into, out = self._child.stdin, self._child.stdout
         assert into is not None

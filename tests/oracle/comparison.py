@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import replace
 from tests.oracle.client import Oracle, OracleFailed
 from tests.oracle.known_differences import known_difference
-from tests.oracle.random_cluster import ClusterManifests, random_cluster
+from tests.oracle.random_cluster import RandomCluster, random_cluster
 from tests.oracle.runs import CatalogMismatch, Comparison, compare_schedulers
 
 from wainwright.manifests.problems import InvalidInput
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 
-Predicate = Callable[[ClusterManifests], bool]
+Predicate = Callable[[RandomCluster], bool]
 
 KEPT_FIELDS: Final = frozenset(
     "apiVersion kind metadata name namespace uid creationTimestamp ownerReferences spec template"
@@ -33,47 +33,47 @@ NEVER_EMPTY: Final = frozenset(
 """To ask for none of something is another thing than to ask for nothing."""
 
 
-def shrink_cluster(world: ClusterManifests, wrong: Predicate) -> ClusterManifests:
-    """The smallest world that this finds in which the wrong is still to be seen."""
+def shrink_cluster(cluster: RandomCluster, wrong: Predicate) -> RandomCluster:
+    """The smallest cluster found that still shows the difference."""
     before = None
-    while before != world:
-        before = world
+    while before != cluster:
+        before = cluster
         for part in ("objects", "types"):
-            world = _remove_objects(world, part, wrong)
+            cluster = _remove_objects(cluster, part, wrong)
         for part in ("objects", "types"):
-            world = _remove_fields(world, part, wrong)
-    return world
+            cluster = _remove_fields(cluster, part, wrong)
+    return cluster
 
 
-def _remove_objects(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+def _remove_objects(cluster: RandomCluster, part: str, wrong: Predicate) -> RandomCluster:
     """Leaves out many at a time first, then ever fewer."""
-    size = len(getattr(world, part)) // 2
+    size = len(getattr(cluster, part)) // 2
     while size:
         start = 0
-        while start < len(getattr(world, part)):
-            items = getattr(world, part)
-            tried = replace(world, **{part: items[:start] + items[start + size :]})
+        while start < len(getattr(cluster, part)):
+            items = getattr(cluster, part)
+            tried = replace(cluster, **{part: items[:start] + items[start + size :]})
             if wrong(tried):
-                world = tried
+                cluster = tried
             else:
                 start += size
         size //= 2
-    return world
+    return cluster
 
 
-def _remove_fields(world: ClusterManifests, part: str, wrong: Predicate) -> ClusterManifests:
+def _remove_fields(cluster: RandomCluster, part: str, wrong: Predicate) -> RandomCluster:
     """Leaves out parts of single documents."""
-    for number in range(len(getattr(world, part))):
+    for number in range(len(getattr(cluster, part))):
         progress = True
         while progress:
             progress = False
-            items = getattr(world, part)
+            items = getattr(cluster, part)
             for smaller in _without_one(items[number]):
-                tried = replace(world, **{part: (*items[:number], smaller, *items[number + 1 :])})
+                tried = replace(cluster, **{part: (*items[:number], smaller, *items[number + 1 :])})
                 if wrong(tried):
-                    world, progress = tried, True
+                    cluster, progress = tried, True
                     break
-    return world
+    return cluster
 
 
 def _without_one(value: Any) -> Iterator[Any]:
@@ -105,51 +105,51 @@ FAILURES: Final = (
     TypeError,
     ValueError,
 )
-"""What a world must never lead to, and the rest of a long run should survive."""
+"""Failures that a long run counts and survives."""
 MAX_TRIES: Final = 5  # until theirs, which is not repeatable, shows the difference again
 UNEXPLAINED: Final = 0
 """The row of what no row accounts for."""
 
 
 class ProfileResult:
-    """What the worlds of one profile came to."""
+    """The results of the clusters of one profile."""
 
     def __init__(self, profile: str) -> None:
         self.profile = profile
-        self.worlds = 0
+        self.clusters = 0
         self.rows: Counter[int] = Counter()
         self.unexplained: list[int] = []
-        """Seeds of worlds in which we miss pods and nobody knows why."""
+        """Seeds of clusters with an unexplained difference."""
         self.further: Counter[str] = Counter()
-        """Worlds in which we place pods that no run of theirs does, by what theirs says of them."""
+        """Clusters in which only we schedule some pods, by the reference's reason."""
         self.costs: list[tuple[float, float]] = []
         self.broken: dict[int, str] = {}
-        """What went wrong, by the seed of the world that could not be compared at all."""
+        """What went wrong, by the seed of the cluster that could not be compared at all."""
 
     @property
     def agreed(self) -> float:
-        """The part of the worlds in which nothing is missing, or a row accounts for it."""
+        """The part of the clusters in which nothing is missing, or a row accounts for it."""
         bad = len(self.unexplained) + len(self.broken)
-        return 1 - bad / self.worlds if self.worlds else 1.0
+        return 1 - bad / self.clusters if self.clusters else 1.0
 
     @property
     def ratio(self) -> float | None:
-        """What ours costs for each dollar of theirs, over worlds with the same pods placed."""
+        """What ours costs for each dollar of theirs, over clusters with the same pods placed."""
         theirs = fsum(their for _, their in self.costs)
         return fsum(our for our, _ in self.costs) / theirs if theirs else None
 
     def give_up(self, seed: int, error: Exception) -> None:
-        """Counts a world that one side broke down over."""
-        self.worlds += 1
+        """Counts a cluster on which one side failed."""
+        self.clusters += 1
         self.broken[seed] = f"{type(error).__name__}: {error}"
 
     def take(self, case: Comparison, row: int | None) -> None:
-        """Counts a world; `row` accounts for what is missing in it, NOBODY if nothing does."""
-        self.worlds += 1
+        """Counts a cluster; `row` accounts for what is missing in it, NOBODY if nothing does."""
+        self.clusters += 1
         if row is not None:
             self.rows[row] += 1
         if row == UNEXPLAINED:
-            self.unexplained.append(case.world.seed)
+            self.unexplained.append(case.cluster.seed)
         if case.extra:
             self.further[_error_summary(case)] += 1
         if case.costs is not None:
@@ -157,7 +157,7 @@ class ProfileResult:
 
 
 def compare_profile(oracle: Oracle, profile: str, seeds: Iterable[int]) -> ProfileResult:
-    """Compares the worlds of a profile."""
+    """Compares the clusters of a profile."""
     made = ProfileResult(profile)
     for seed in seeds:
         try:
@@ -174,17 +174,17 @@ def explain_difference(case: Comparison, oracle: Oracle) -> int | None:
 
 
 class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """The least world that still shows a difference that nobody can account for."""
+    """The smallest cluster that still shows an unexplained difference."""
 
     case: Comparison
 
     def lines(self) -> list[str]:
-        world, ours, theirs = self.case.world, self.case.ours, self.case.runs[0]
-        told = [each for each in world.objects if each["kind"] != "Namespace"]
+        cluster, ours, theirs = self.case.cluster, self.case.ours, self.case.runs[0]
+        objects = [each for each in cluster.objects if each["kind"] != "Namespace"]
         return [
-            f"{world.profile}/{world.seed}: we alone miss: {sorted(self.case.missing)}",
-            f"options: {world.options}",
-            *(msgspec.json.encode(each).decode() for each in [*told, *world.types]),
+            f"{cluster.profile}/{cluster.seed}: we alone miss: {sorted(self.case.missing)}",
+            f"options: {cluster.options}",
+            *(msgspec.json.encode(each).decode() for each in [*objects, *cluster.types]),
             *(f"ours launches   {each}" for each in ours.launched),
             *(f"ours refuses    {pod}: {why}" for pod, why in sorted(ours.errors.items())),
             *(f"theirs launches {each}" for each in theirs.launched),
@@ -192,7 +192,7 @@ class UnexplainedDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_unexplained(oracle: Oracle, profile: str, seed: int) -> UnexplainedDifference:
-    """A world nobody can account for, with all left out that does not matter."""
+    """A shrunk cluster with an unexplained difference."""
     small = shrink_cluster(
         random_cluster(profile, seed), lambda tried: _is_unexplained(oracle, tried)
     )
@@ -202,11 +202,11 @@ def find_unexplained(oracle: Oracle, profile: str, seed: int) -> UnexplainedDiff
     )
 
 
-def _is_unexplained(oracle: Oracle, tried: ClusterManifests) -> bool:
+def _is_unexplained(oracle: Oracle, tried: RandomCluster) -> bool:
     try:
         return explain_difference(compare_schedulers(oracle, tried), oracle) == UNEXPLAINED
     except (*FAILURES, OracleFailed):
-        return False  # another matter, or no valid world any more
+        return False  # another matter, or no valid cluster any more
 
 
 ERROR_SUMMARIES: Final = (
@@ -224,7 +224,7 @@ ERROR_SUMMARIES: Final = (
 
 
 def _error_summary(case: Comparison) -> str:
-    """What the reference says of a pod that only we place, in a word or two."""
+    """The reference's reason for a pod that only we schedule, in a word or two."""
     said = " ".join(
         run.errors.get(pod, "not in all runs") for run in case.runs for pod in sorted(case.extra)
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 from tests.oracle.client import Oracle
 from tests.oracle.random_catalog import Manifest
-from tests.oracle.random_cluster import ClusterManifests
+from tests.oracle.random_cluster import RandomCluster
 from tests.oracle.runs import (
     Comparison,
     LaunchedNode,
@@ -26,33 +26,35 @@ from wainwright.model.labels import CAPACITY_TYPE, NODEPOOL, WELL_KNOWN_LABELS, 
 LABEL_REQUIRED_OPERATORS: Final = frozenset({"In", "Exists", "Gt", "Lt"})
 
 
-def exceeds_limits(world: ClusterManifests, run: SchedulingOutcome) -> bool:
-    """Whether some pool has bought more than its limits allow."""
-    capacity = {kind["name"]: kind["capacity"] for kind in world.types}
-    for pool in world.kinds("NodePool"):
+def exceeds_limits(cluster: RandomCluster, run: SchedulingOutcome) -> bool:
+    """Whether some pool has launched more than its limits allow."""
+    capacity = {kind["name"]: kind["capacity"] for kind in cluster.types}
+    for pool in cluster.kinds("NodePool"):
         limits = pool["spec"].get("limits") or {}
-        bought = [each for each in run.launched if each.pool == pool["metadata"]["name"]]
+        launched = [each for each in run.launched if each.pool == pool["metadata"]["name"]]
         for resource, limit in limits.items():
-            used = sum(_node_amounts(world, pool["metadata"]["name"], bought, capacity, resource))
-            if bought and used > parse_quantity(limit).nano:
+            used = sum(
+                _node_amounts(cluster, pool["metadata"]["name"], launched, capacity, resource)
+            )
+            if launched and used > parse_quantity(limit).nano:
                 return True
     return False
 
 
 def _node_amounts(
-    world: ClusterManifests,
+    cluster: RandomCluster,
     pool: str,
-    bought: list[LaunchedNode],
+    launched: list[LaunchedNode],
     capacity: dict[str, Any],
     resource: str,
 ) -> Iterator[int]:
-    """What each machine of the pool counts for, those that stood before among them."""
+    """What each node of the pool counts for, those that stood before among them."""
     standing = [
         node["status"]["capacity"]
-        for node in world.kinds("Node")
+        for node in cluster.kinds("Node")
         if node["metadata"]["labels"].get(NODEPOOL) == pool
     ]
-    for each in [*standing, *(capacity[machine.instance_type] for machine in bought)]:
+    for each in [*standing, *(capacity[node.instance_type] for node in launched)]:
         yield parse_quantity("1" if resource == "nodes" else each.get(resource, "0")).nano
 
 
@@ -62,22 +64,22 @@ def pool_min_values(pool: Manifest) -> dict[str, int]:
     return {each["key"]: each["minValues"] for each in asked if "minValues" in each}
 
 
-def violates_min_values(machine: LaunchedNode, wanted: dict[str, int]) -> bool:
+def violates_min_values(node: LaunchedNode, wanted: dict[str, int]) -> bool:
     """Whether fewer zones or capacity types are left than these minValues ask for."""
-    left = {ZONE: machine.zones, CAPACITY_TYPE: machine.capacity_types}
+    left = {ZONE: node.zones, CAPACITY_TYPE: node.capacity_types}
     return any(len(values) < wanted.get(key, 0) for key, values in left.items())
 
 
-def defined_labels(world: ClusterManifests) -> set[str]:
+def defined_labels(cluster: RandomCluster) -> set[str]:
     """The labels that pools, types and nodes have of their own."""
     found: set[str] = set()
-    for pool in world.kinds("NodePool"):
+    for pool in cluster.kinds("NodePool"):
         template = pool["spec"]["template"]
         found |= set(template["metadata"]["labels"])
         found |= {each["key"] for each in template["spec"]["requirements"]}
-    for kind in world.types:
+    for kind in cluster.types:
         found |= {each["key"] for each in kind["requirements"]}
-    for node in world.kinds("Node"):
+    for node in cluster.kinds("Node"):
         found |= set(node["metadata"]["labels"])
     return found
 
@@ -130,18 +132,20 @@ MORE_RUNS: Final = 17
 
 def reference_depends_on_map_order(case: Comparison, oracle: Oracle) -> bool:
     """Row 1: asked more often, the reference leaves these pods out now and then."""
-    return not case.missing & always_placed(compare_schedulers(oracle, case.world, MORE_RUNS).runs)
+    return not case.missing & always_placed(
+        compare_schedulers(oracle, case.cluster, MORE_RUNS).runs
+    )
 
 
 def reference_exceeds_a_limit(case: Comparison) -> bool:
     """Row 5: in every run some pool ends up with more than its limits allow."""
-    return all(exceeds_limits(case.world, run) for run in case.runs)
+    return all(exceeds_limits(case.cluster, run) for run in case.runs)
 
 
 def min_domains_are_shared(case: Comparison) -> bool:
     """Row 6: constraints that differ in minDomains alone are one to the reference."""
     found: dict[str, set[int | None]] = {}
-    for pod in case.world.kinds("Pod"):
+    for pod in case.cluster.kinds("Pod"):
         for key, domains in spread_constraints(pod):
             found.setdefault(key, set()).add(domains)
     shared = {key for key, values in found.items() if len(values) > 1}
@@ -152,19 +156,19 @@ def equal_weights_the_other_way(case: Comparison, oracle: Oracle) -> bool:
     """Row 7: with the pools of one weight in another order, the reference decides as we do."""
     return any(
         not always_placed(compare_schedulers(oracle, tried).runs) - case.ours.placed
-        for tried in _with_distinct_weights(case.world)
+        for tried in _with_distinct_weights(case.cluster)
     )
 
 
 def reservations_come_first(case: Comparison, oracle: Oracle) -> bool:
     """Row 32: none is missing without reservations, which we use before room on other claims."""
-    without = _without_reservations(case.world)
-    return without != case.world and not compare_schedulers(oracle, without).missing
+    without = _without_reservations(case.cluster)
+    return without != case.cluster and not compare_schedulers(oracle, without).missing
 
 
 def open_claims_are_overlooked(case: Comparison, oracle: Oracle) -> bool:
     """Row 33: none is missing once spreads count only nodes that their pods may use."""
-    without = _with_default_affinity_policy(case.world)
+    without = _with_default_affinity_policy(case.cluster)
     ignorant = all(_ignores_affinity(pod) for pod in _missing(case))
     return ignorant and not compare_schedulers(oracle, without).missing
 
@@ -172,16 +176,16 @@ def open_claims_are_overlooked(case: Comparison, oracle: Oracle) -> bool:
 def soft_taints_of_nodes(case: Comparison) -> bool:
     """Row 27: a node asks pods softly not to come, and no pool does."""
     pools = any(
-        has_soft_taint(pool["spec"]["template"]["spec"]) for pool in case.world.kinds("NodePool")
+        has_soft_taint(pool["spec"]["template"]["spec"]) for pool in case.cluster.kinds("NodePool")
     )
-    return not pools and any(has_soft_taint(node["spec"]) for node in case.world.kinds("Node"))
+    return not pools and any(has_soft_taint(node["spec"]) for node in case.cluster.kinds("Node"))
 
 
 def ports_of_daemonsets(case: Comparison) -> bool:
     """Row 28: the missing pods want a port that a daemonset takes on every node it runs on."""
     taken = {
         port
-        for each in case.world.kinds("DaemonSet")
+        for each in case.cluster.kinds("DaemonSet")
         for port in host_ports(each["spec"]["template"]["spec"])
     }
     return all(host_ports(pod["spec"]) & taken for pod in _missing(case))
@@ -202,9 +206,9 @@ def required_label_is_forgotten(case: Comparison) -> bool:
 
 
 def values_out_of_reach_count(case: Comparison) -> bool:
-    """Row 18: the claims keep minValues only with zones that they could not be bought in."""
+    """Row 18: the claims keep minValues only with zones that they could not be launched in."""
     wanted = {
-        pool["metadata"]["name"]: pool_min_values(pool) for pool in case.world.kinds("NodePool")
+        pool["metadata"]["name"]: pool_min_values(pool) for pool in case.cluster.kinds("NodePool")
     }
     return all(
         any(
@@ -218,15 +222,15 @@ def values_out_of_reach_count(case: Comparison) -> bool:
 
 def label_that_nobody_defines(case: Comparison) -> bool:
     """Row 31: the missing pods ask for a label that they could only have from another pod."""
-    known = WELL_KNOWN_LABELS | defined_labels(case.world)
+    known = WELL_KNOWN_LABELS | defined_labels(case.cluster)
     return all(required_labels(pod) - known for pod in _missing(case))
 
 
 def joined_in_spite_of_min_values(case: Comparison) -> bool:
-    """Row 29: the pods joined machines under way, whose claims they would have made too narrow."""
+    """Row 29: the pods joined launching nodes, whose claims they would have made too narrow."""
     choosy = {
         pool["metadata"]["name"]
-        for pool in case.world.kinds("NodePool")
+        for pool in case.cluster.kinds("NodePool")
         if any("minValues" in each for each in pool["spec"]["template"]["spec"]["requirements"])
     }
     return all(
@@ -262,7 +266,7 @@ def known_difference(case: Comparison, oracle: Oracle) -> int | None:
     return next(chain(seen, asked), None)
 
 
-def _final_states(case: Comparison) -> Iterator[tuple[ClusterManifests, list[Manifest]]]:
+def _final_states(case: Comparison) -> Iterator[tuple[RandomCluster, list[Manifest]]]:
     """How each run of theirs ends, with the missing pods as they are there."""
     for run in case.runs:
         if run.final is not None:
@@ -271,15 +275,15 @@ def _final_states(case: Comparison) -> Iterator[tuple[ClusterManifests, list[Man
 
 
 def _missing(case: Comparison) -> list[Manifest]:
-    return [pod for pod in case.world.kinds("Pod") if pod_key(pod) in case.missing]
+    return [pod for pod in case.cluster.kinds("Pod") if pod_key(pod) in case.missing]
 
 
-def _without_reservations(world: ClusterManifests) -> ClusterManifests:
+def _without_reservations(cluster: RandomCluster) -> RandomCluster:
     types = tuple(
         kind | {"offerings": [each for each in kind["offerings"] if not each["reservationID"]]}
-        for kind in world.types
+        for kind in cluster.types
     )
-    return replace(world, types=types)
+    return replace(cluster, types=types)
 
 
 def _ignores_affinity(pod: Manifest) -> bool:
@@ -287,9 +291,9 @@ def _ignores_affinity(pod: Manifest) -> bool:
     return any(each.get("nodeAffinityPolicy") == "Ignore" for each in found)
 
 
-def _with_default_affinity_policy(world: ClusterManifests) -> ClusterManifests:
-    """The world with every nodeAffinityPolicy as it is by default."""
-    return replace(world, objects=tuple(map(_default_affinity_policy, world.objects)))
+def _with_default_affinity_policy(cluster: RandomCluster) -> RandomCluster:
+    """The cluster with every nodeAffinityPolicy as it is by default."""
+    return replace(cluster, objects=tuple(map(_default_affinity_policy, cluster.objects)))
 
 
 def _default_affinity_policy(item: Manifest) -> Manifest:
@@ -302,17 +306,17 @@ def _default_affinity_policy(item: Manifest) -> Manifest:
     return item | {"spec": item["spec"] | {"topologySpreadConstraints": constraints}}
 
 
-def _with_distinct_weights(world: ClusterManifests) -> Iterator[ClusterManifests]:
-    """The world with pools of one weight given different ones, in every order there is."""
+def _with_distinct_weights(cluster: RandomCluster) -> Iterator[RandomCluster]:
+    """The cluster with pools of one weight given different ones, in every order there is."""
     by_weight: dict[int, list[str]] = {}
-    for pool in world.kinds("NodePool"):
+    for pool in cluster.kinds("NodePool"):
         by_weight.setdefault(pool["spec"].get("weight", 0), []).append(pool["metadata"]["name"])
     tied = max(by_weight.values(), key=len)
     if len(tied) == 1:
         return
     for order in permutations(tied):
-        objects = tuple(_with_weight(each, order) for each in world.objects)
-        yield replace(world, objects=objects)
+        objects = tuple(_with_weight(each, order) for each in cluster.objects)
+        yield replace(cluster, objects=objects)
 
 
 def _with_weight(item: Manifest, order: tuple[str, ...]) -> Manifest:

@@ -1,4 +1,4 @@
-"""What random worlds are about: how often each thing occurs in the worlds of a profile."""
+"""Profiles of random clusters: how often each feature occurs."""
 
 from collections.abc import Sequence
 from random import Random
@@ -33,13 +33,13 @@ class PercentRandom:
 
 
 class ClusterProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """Chances in percent; most are asked once for each pool, group of pods or world."""
+    """Probabilities in percent; most are drawn once for each pool, group of pods or cluster."""
 
     pools: int = 1
     """At most so many."""
     shortages: int = 30
     dry_zones: int = 0
-    """That nothing can be bought in one of the zones."""
+    """That nothing can be launched in one of the zones."""
     daemonsets: int = 25
     requirements: int = 0
     taints: int = 0

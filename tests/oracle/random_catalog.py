@@ -34,16 +34,16 @@ DISK: Final = "example.com/disk"
 
 
 class Shortage(NamedTuple):
-    """What cannot be bought."""
+    """Unavailable capacity."""
 
     percent: int = 0
-    """How many offerings in a hundred are sold out."""
+    """The percentage of unavailable offerings."""
     zone: str | None = None
     """Where everything is."""
 
 
-def instance_types(dice: Random, shortage: Shortage, *, gpus: bool) -> list[Manifest]:
-    """Ten to forty types, sold on demand and as spot in each of three zones."""
+def instance_types(rng: Random, shortage: Shortage, *, gpus: bool) -> list[Manifest]:
+    """Ten to forty types, offered on demand and as spot in each of three zones."""
     names = [
         (family, generation, size)
         for family in ("c", "m", "r")
@@ -51,11 +51,11 @@ def instance_types(dice: Random, shortage: Shortage, *, gpus: bool) -> list[Mani
         for size in SIZES
     ]
     names += [("g", 5, size) for size in ("xlarge", "4xlarge")] if gpus else []
-    chosen = sorted(dice.sample(names, dice.randint(10, min(40, len(names)))))
-    return [_type(dice, *name, shortage) for name in chosen]
+    chosen = sorted(rng.sample(names, rng.randint(10, min(40, len(names)))))
+    return [_type(rng, *name, shortage) for name in chosen]
 
 
-def _type(dice: Random, family: str, generation: int, size: str, shortage: Shortage) -> Manifest:
+def _type(rng: Random, family: str, generation: int, size: str, shortage: Shortage) -> Manifest:
     cpus, name = SIZES[size], f"{family}{generation}.{size}"
     labels = {
         ARCH: "arm64" if generation == 7 else "amd64",
@@ -67,7 +67,7 @@ def _type(dice: Random, family: str, generation: int, size: str, shortage: Short
         INSTANCE_SIZE: size,
         INSTANCE_CPU: str(cpus),
     }
-    labels |= {DISK: dice.choice(("ssd", "none"))} if dice.random() < 0.3 else {}
+    labels |= {DISK: rng.choice(("ssd", "none"))} if rng.random() < 0.3 else {}
     labels |= {INSTANCE_GPU_COUNT: "1"} if family == "g" else {}
     return {
         "name": name,
@@ -76,7 +76,7 @@ def _type(dice: Random, family: str, generation: int, size: str, shortage: Short
         ],
         "capacity": _capacity(family, cpus),
         "overhead": {"cpu": f"{70 + cpus}m", "memory": f"{300 + 40 * cpus}Mi"},
-        "offerings": _offerings(dice, _price(dice, family, cpus), shortage),
+        "offerings": _offerings(rng, _price(rng, family, cpus), shortage),
     }
 
 
@@ -90,17 +90,17 @@ def _capacity(family: str, cpus: int) -> dict[str, str]:
     return found | ({GPU: "1"} if family == "g" else {})
 
 
-def _price(dice: Random, family: str, cpus: int) -> float:
+def _price(rng: Random, family: str, cpus: int) -> float:
     of_memory = 1 + GIB_PER_CPU[family] / 10 + (1.5 if family == "g" else 0)
-    return round(cpus * 0.035 * of_memory * dice.uniform(0.9, 1.1), 4)
+    return round(cpus * 0.035 * of_memory * rng.uniform(0.9, 1.1), 4)
 
 
-def _offerings(dice: Random, price: float, shortage: Shortage) -> list[Manifest]:
+def _offerings(rng: Random, price: float, shortage: Shortage) -> list[Manifest]:
     found = []
     for zone, zone_id in ZONES.items():
         for capacity_type in (ON_DEMAND, SPOT):
-            gone = dice.randrange(100) < shortage.percent or zone == shortage.zone
-            ratio = dice.uniform(0.25, 0.8) if capacity_type == SPOT else 1.0
+            gone = rng.randrange(100) < shortage.percent or zone == shortage.zone
+            ratio = rng.uniform(0.25, 0.8) if capacity_type == SPOT else 1.0
             found.append(
                 {
                     "labels": {CAPACITY_TYPE: capacity_type, ZONE: zone, ZONE_ID: zone_id},
@@ -112,17 +112,17 @@ def _offerings(dice: Random, price: float, shortage: Shortage) -> list[Manifest]
     return found
 
 
-def add_reservations(dice: Random, types: list[Manifest], count: int) -> None:
+def add_reservations(rng: Random, types: list[Manifest], count: int) -> None:
     """Adds so many reservations of one type and zone each to the types."""
     for number in range(count):
-        kind = dice.choice(types)
-        zone = dice.choice(tuple(ZONES))
+        kind = rng.choice(types)
+        zone = rng.choice(tuple(ZONES))
         dearest = max(each["price"] for each in kind["offerings"])
         kind["offerings"].append(
             {
                 "labels": {CAPACITY_TYPE: RESERVED, ZONE: zone, ZONE_ID: ZONES[zone]},
                 "price": dearest / 1e7,
-                "available": dice.choice((0, 1, 1, 2, 2, 3, 5)),
+                "available": rng.choice((0, 1, 1, 2, 2, 3, 5)),
                 "reservationID": f"cr-{number}",
             }
         )

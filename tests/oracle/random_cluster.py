@@ -48,42 +48,42 @@ DELETION_TIMESTAMP: Final = "2026-01-01T00:10:00Z"
 
 
 class RandomNodes:
-    """What stands already in a world, and the daemonsets that run on everything."""
+    """The existing nodes of a cluster, and its daemonsets."""
 
     def __init__(
         self,
-        dice: PercentRandom,
+        rng: PercentRandom,
         profile: ClusterProfile,
         types: list[Manifest],
         pools: list[Manifest],
     ) -> None:
-        self._dice, self._profile, self._types, self._pools = dice, profile, types, pools
-        self._asks = RandomRequirements(dice, types)
+        self._rng, self._profile, self._types, self._pools = rng, profile, types, pools
+        self._requirements = RandomRequirements(rng, types)
 
     def manifests(self, pods: RandomPods) -> list[Manifest]:
         found = self._daemonsets()
-        if self._dice.chance(self._profile.nodes):
-            for number in range(self._dice.between(1, 4)):
-                found += self._machine(f"node-{number}", pods)
+        if self._rng.chance(self._profile.nodes):
+            for number in range(self._rng.between(1, 4)):
+                found += self._node_manifests(f"node-{number}", pods)
             found += self._budgets()
         return found
 
     def _daemonsets(self) -> list[Manifest]:
-        chosen = self._dice.some(("logs", "metrics"), self._profile.daemonsets)
+        chosen = self._rng.some(("logs", "metrics"), self._profile.daemonsets)
         return [self._daemonset(name) for name in chosen]
 
     def _daemonset(self, name: str) -> Manifest:
-        dice = self._dice
-        requests = {"cpu": f"{dice.choice((50, 200, 400))}m", "memory": "128Mi"}
+        rng = self._rng
+        requests = {"cpu": f"{rng.choice((50, 200, 400))}m", "memory": "128Mi"}
         container: dict[str, Any] = {"name": "main", "image": "agent:1"}
         container["resources"] = {"requests": requests}
-        if dice.chance(self._profile.ports // 5):
+        if rng.chance(self._profile.ports // 5):
             container["ports"] = [{"containerPort": 80, "hostPort": 9090}]
         spec: dict[str, Any] = {"containers": [container]}
-        if dice.chance(60):
+        if rng.chance(60):
             spec["tolerations"] = [{"operator": "Exists"}]
-        asked = self._asks.requirements(8) if dice.chance(40) else []
-        asked += [REGISTERED_REQUIREMENT] if dice.chance(10) else []
+        asked = self._requirements.requirements(8) if rng.chance(40) else []
+        asked += [REGISTERED_REQUIREMENT] if rng.chance(10) else []
         if asked:
             wanted = {"nodeSelectorTerms": [{"matchExpressions": asked}]}
             required = {"requiredDuringSchedulingIgnoredDuringExecution": wanted}
@@ -99,33 +99,33 @@ class RandomNodes:
             },
         }
 
-    def _machine(self, name: str, pods: RandomPods) -> list[Manifest]:
-        dice = self._dice
-        kind, zone = dice.choice(self._types), dice.choice(tuple(ZONES))
+    def _node_manifests(self, name: str, pods: RandomPods) -> list[Manifest]:
+        rng = self._rng
+        kind, zone = rng.choice(self._types), rng.choice(tuple(ZONES))
         labels = {each["key"]: each["values"][0] for each in kind["requirements"]}
         labels |= {ZONE: zone, ZONE_ID: ZONES[zone], HOSTNAME: name}
-        if dice.chance(15):
+        if rng.chance(15):
             return self._under_way(name, labels, kind)
-        app = f"app-{dice.between(0, 3)}"
-        running = pods.running(app, name, dice.choice((0, 0, 1, 2)))
+        app = f"app-{rng.between(0, 3)}"
+        running = pods.running(app, name, rng.choice((0, 0, 1, 2)))
         made = self._csi_node(name) + running
-        if not dice.chance(80):
+        if not rng.chance(80):
             return [*made, _node(name, labels, kind, {"taints": self._foreign_taints()})]
         return made + self._managed(name, labels, kind)
 
     def _managed(self, name: str, labels: dict[str, str], kind: Manifest) -> list[Manifest]:
-        dice, pool = self._dice, self._dice.choice(self._pools)
+        rng, pool = self._rng, self._rng.choice(self._pools)
         template = pool["spec"]["template"]
         labels = labels | template["metadata"]["labels"]
         labels |= {NODEPOOL: pool["metadata"]["name"], REGISTERED: "true"}
-        labels |= {CAPACITY_TYPE: dice.choice((SPOT, ON_DEMAND))}
-        ready = dice.chance(60)
+        labels |= {CAPACITY_TYPE: rng.choice((SPOT, ON_DEMAND))}
+        ready = rng.chance(60)
         labels |= {INITIALIZED: "true"} if ready else {}
         lasting = template["spec"].get("taints", [])
         passing = [] if ready else [NOT_READY, *template["spec"].get("startupTaints", [])]
         provider = f"aws:///{labels[ZONE]}/i-{name}"
         claim = _claim(name, labels, template["spec"], kind, provider)
-        if dice.chance(15):
+        if rng.chance(15):
             claim["metadata"] |= {
                 "deletionTimestamp": DELETION_TIMESTAMP,
                 "finalizers": ["karpenter.sh/termination"],
@@ -134,7 +134,7 @@ class RandomNodes:
         return [claim, _node(name, labels, kind, spec)]
 
     def _under_way(self, name: str, labels: dict[str, str], kind: Manifest) -> list[Manifest]:
-        """A machine that has been launched, and whose node has not joined yet."""
+        """A claim that has been launched, whose node has not joined yet."""
         found = self._managed(name, labels, kind)[0]
         found["metadata"]["labels"] = {
             key: value
@@ -153,22 +153,22 @@ class RandomNodes:
                 "metadata": {"name": app, "namespace": "shop"},
                 "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
             }
-            for app in self._dice.some(("app-0", "app-1"), 10)
+            for app in self._rng.some(("app-0", "app-1"), 10)
         ]
 
     def _foreign_taints(self) -> list[dict[str, str]]:
-        return self._dice.some(
+        return self._rng.some(
             (DEDICATED_TAINT, NO_EXECUTE_TAINT, SOFT_TAINT, STARTUP_TAINT),
             self._profile.taints // 2,
         )
 
     def _csi_node(self, name: str) -> list[Manifest]:
-        if not self._dice.chance(self._profile.volumes):
+        if not self._rng.chance(self._profile.volumes):
             return []
         driver = {
             "name": CSI_DRIVER,
             "nodeID": name,
-            "allocatable": {"count": self._dice.between(1, 3)},
+            "allocatable": {"count": self._rng.between(1, 3)},
         }
         return [
             {
@@ -215,8 +215,8 @@ def _claim(
 NAMESPACES: Final = {"shop": {"team": "red"}, "data": {"team": "blue"}, "kube-system": {}}
 
 
-class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides where pods go."""
+class RandomCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A random cluster: everything that affects scheduling."""
 
     profile: str
     seed: int
@@ -263,23 +263,23 @@ class ClusterManifests(msgspec.Struct, frozen=True, kw_only=True):
             yield from (each["key"] for each in kind["requirements"])
 
 
-def random_cluster(profile: str, seed: int) -> ClusterManifests:
-    """The world that belongs to the seed."""
-    return _ClusterMaker(profile, PROFILES[profile], seed).world()
+def random_cluster(profile: str, seed: int) -> RandomCluster:
+    """The cluster that belongs to the seed."""
+    return _ClusterMaker(profile, PROFILES[profile], seed).cluster()
 
 
 class _ClusterMaker:
     def __init__(self, name: str, profile: ClusterProfile, seed: int) -> None:
         self._name, self._profile, self._seed = name, profile, seed
-        self._dice = PercentRandom(Random(f"{name}/{seed}"))
+        self._rng = PercentRandom(Random(f"{name}/{seed}"))
 
-    def world(self) -> ClusterManifests:
+    def cluster(self) -> RandomCluster:
         types = self._types()
-        pools = RandomPools(self._dice, self._profile, types).manifests()
-        pods = RandomPods(self._dice, self._profile, types)
+        pools = RandomPools(self._rng, self._profile, types).manifests()
+        pods = RandomPods(self._rng, self._profile, types)
         pending = pods.manifests()
-        nodes = RandomNodes(self._dice, self._profile, types, pools).manifests(pods)
-        return ClusterManifests(
+        nodes = RandomNodes(self._rng, self._profile, types, pools).manifests(pods)
+        return RandomCluster(
             profile=self._name,
             seed=self._seed,
             objects=(*_namespaces(), *pools, *nodes, *pods.volumes.manifests(), *pending),
@@ -288,23 +288,23 @@ class _ClusterMaker:
         )
 
     def _types(self) -> list[Manifest]:
-        dice, profile = self._dice, self._profile
-        percent = dice.choice((0, 5, 30)) if dice.chance(profile.shortages) else 0
-        zone = dice.choice(tuple(ZONES)) if dice.chance(profile.dry_zones) else None
-        gpus = dice.chance(profile.requirements // 4)
-        types = instance_types(dice.random, Shortage(percent, zone), gpus=gpus)
-        if dice.chance(profile.reservations):
-            add_reservations(dice.random, types, dice.choice((1, 2, 3, 4, 6)))
+        rng, profile = self._rng, self._profile
+        percent = rng.choice((0, 5, 30)) if rng.chance(profile.shortages) else 0
+        zone = rng.choice(tuple(ZONES)) if rng.chance(profile.dry_zones) else None
+        gpus = rng.chance(profile.requirements // 4)
+        types = instance_types(rng.random, Shortage(percent, zone), gpus=gpus)
+        if rng.chance(profile.reservations):
+            add_reservations(rng.random, types, rng.choice((1, 2, 3, 4, 6)))
         return types
 
     def _options(self) -> PlanOptions:
-        dice, profile = self._dice, self._profile
-        lenient = dice.chance(profile.min_values // 3)
-        heedless = dice.chance(profile.preferences // 4)
+        rng, profile = self._rng, self._profile
+        lenient = rng.chance(profile.min_values // 3)
+        heedless = rng.chance(profile.preferences // 4)
         return PlanOptions(
             min_values_policy=MinValuesPolicy.BEST_EFFORT if lenient else MinValuesPolicy.STRICT,
             preference_policy=PreferencePolicy.IGNORE if heedless else PreferencePolicy.RESPECT,
-            capacity_reservations=not dice.chance(profile.reservations // 20),
+            capacity_reservations=not rng.chance(profile.reservations // 20),
         )
 
 

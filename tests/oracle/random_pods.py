@@ -24,15 +24,15 @@ the whole group; made with the pod; and a claim that does not exist."""
 class RandomVolumes:
     """Hands out volumes, and remembers every object behind them."""
 
-    def __init__(self, dice: PercentRandom, profile: ClusterProfile) -> None:
-        self._dice, self._profile = dice, profile
+    def __init__(self, rng: PercentRandom, profile: ClusterProfile) -> None:
+        self._rng, self._profile = rng, profile
         self._made: list[Manifest] = []
 
     def wanted(self) -> str | None:
         """What kind of volume the pods of a group have, if any."""
-        if not self._dice.chance(self._profile.volumes):
+        if not self._rng.chance(self._profile.volumes):
             return None
-        return self._dice.choice(VOLUME_KINDS[:-1]) if self._dice.chance(95) else VOLUME_KINDS[-1]
+        return self._rng.choice(VOLUME_KINDS[:-1]) if self._rng.chance(95) else VOLUME_KINDS[-1]
 
     def mounted(self, kind: str | None, owner: dict[str, Any], number: int) -> dict[str, Any]:
         """The volumes of one pod, as they stand in its spec; `owner` is the pod's metadata."""
@@ -66,7 +66,7 @@ class RandomVolumes:
         self._claimed(namespace, name, "zonal" if kind == "zonal" else "waiting")
 
     def _volume(self, namespace: str, name: str) -> None:
-        zones = self._dice.sample(tuple(ZONES), 2 if self._dice.chance(20) else 1)
+        zones = self._rng.sample(tuple(ZONES), 2 if self._rng.chance(20) else 1)
         term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": sorted(zones)}]}
         self._made.append(
             {
@@ -145,42 +145,42 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 class RandomPodConstraints:
     """Constraints of a group; `app` is the label that its pods share."""
 
-    def __init__(self, dice: PercentRandom, profile: ClusterProfile) -> None:
-        self._dice, self._profile = dice, profile
+    def __init__(self, rng: PercentRandom, profile: ClusterProfile) -> None:
+        self._rng, self._profile = rng, profile
 
     def spreads(self, app: str) -> dict[str, Any]:
-        dice, profile = self._dice, self._profile
+        rng, profile = self._rng, self._profile
         found: list[dict[str, Any]] = []
-        if dice.chance(profile.spread):
+        if rng.chance(profile.spread):
             found += self._spread_over(app, "DoNotSchedule")
-        if dice.chance(profile.preferences // 3):
+        if rng.chance(profile.preferences // 3):
             found += self._spread_over(app, "ScheduleAnyway")
         keys = {(each["topologyKey"], each["whenUnsatisfiable"]): each for each in found}
         return {"topologySpreadConstraints": list(keys.values())} if keys else {}
 
     def affinity(self, app: str, groups: int, into: dict[str, Any]) -> None:
         """Adds what the pods want of each other's company to their affinity."""
-        dice, profile = self._dice, self._profile
-        if dice.chance(profile.affinity):
-            side = "podAntiAffinity" if dice.chance(60) else "podAffinity"
+        rng, profile = self._rng, self._profile
+        if rng.chance(profile.affinity):
+            side = "podAntiAffinity" if rng.chance(60) else "podAffinity"
             into.setdefault(side, {})[REQUIRED] = [self._term(app, groups, side)]
-        if dice.chance(profile.preferences // 2):
-            side = "podAntiAffinity" if dice.chance(60) else "podAffinity"
+        if rng.chance(profile.preferences // 2):
+            side = "podAntiAffinity" if rng.chance(60) else "podAffinity"
             into.setdefault(side, {})[PREFERRED] = [
                 {"weight": weight, "podAffinityTerm": self._term(app, groups, side)}
-                for weight in dice.sample((1, 10, 100), dice.between(1, 2))
+                for weight in rng.sample((1, 10, 100), rng.between(1, 2))
             ]
 
     def anti_affinity_of_running(self, app: str) -> dict[str, Any]:
         """Now and then a pod that runs keeps others away."""
-        if not self._dice.chance(self._profile.affinity // 3):
+        if not self._rng.chance(self._profile.affinity // 3):
             return {}
         term = {"labelSelector": _label_selector(app), "topologyKey": HOSTNAME}
         return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
 
     def _spread_over(self, app: str, otherwise: str) -> list[dict[str, Any]]:
-        dice = self._dice
-        keys = dice.choice(
+        rng = self._rng
+        keys = rng.choice(
             (
                 (ZONE,),
                 (ZONE,),
@@ -195,33 +195,33 @@ class RandomPodConstraints:
         return [self._spread(app, key, otherwise) for key in keys]
 
     def _spread(self, app: str, key: str, otherwise: str) -> dict[str, Any]:
-        dice = self._dice
-        selector = _label_selector(app) if dice.chance(85) else {"matchLabels": {"tier": "front"}}
+        rng = self._rng
+        selector = _label_selector(app) if rng.chance(85) else {"matchLabels": {"tier": "front"}}
         found: dict[str, Any] = {
-            "maxSkew": dice.choice((1, 1, 1, 2, 4)),
+            "maxSkew": rng.choice((1, 1, 1, 2, 4)),
             "topologyKey": key,
             "whenUnsatisfiable": otherwise,
             "labelSelector": selector,
         }
-        if otherwise == "DoNotSchedule" and key != HOSTNAME and dice.chance(15):
-            found["minDomains"] = dice.between(2, 3)
-        found |= {"nodeTaintsPolicy": "Honor"} if dice.chance(10) else {}
-        found |= {"nodeAffinityPolicy": "Ignore"} if dice.chance(10) else {}
-        found |= {"matchLabelKeys": ["pod-template-hash"]} if dice.chance(15) else {}
+        if otherwise == "DoNotSchedule" and key != HOSTNAME and rng.chance(15):
+            found["minDomains"] = rng.between(2, 3)
+        found |= {"nodeTaintsPolicy": "Honor"} if rng.chance(10) else {}
+        found |= {"nodeAffinityPolicy": "Ignore"} if rng.chance(10) else {}
+        found |= {"matchLabelKeys": ["pod-template-hash"]} if rng.chance(15) else {}
         return found
 
     def _term(self, app: str, groups: int, side: str) -> dict[str, Any]:
-        dice = self._dice
-        own = dice.chance(70 if side == "podAntiAffinity" else 60)
-        meant = app if own else f"app-{dice.between(0, groups - 1)}"
+        rng = self._rng
+        own = rng.chance(70 if side == "podAntiAffinity" else 60)
+        meant = app if own else f"app-{rng.between(0, groups - 1)}"
         found: dict[str, Any] = {
             "labelSelector": _label_selector(meant),
-            "topologyKey": HOSTNAME if dice.chance(50) else ZONE,
+            "topologyKey": HOSTNAME if rng.chance(50) else ZONE,
         }
-        if dice.chance(10):
+        if rng.chance(10):
             found["namespaces"] = ["shop", "data"]
-        elif dice.chance(10):
-            found["namespaceSelector"] = dice.choice(({}, {"matchLabels": {"team": "red"}}))
+        elif rng.chance(10):
+            found["namespaceSelector"] = rng.choice(({}, {"matchLabels": {"team": "red"}}))
         return found
 
 
@@ -238,16 +238,16 @@ TIER_LABELS: Final = ("front", "back")
 class RandomPods:
     """Makes groups of pods; their volumes are kept apart."""
 
-    def __init__(self, dice: PercentRandom, profile: ClusterProfile, types: list[Manifest]) -> None:
-        self._dice, self._profile = dice, profile
-        self._asks = RandomRequirements(dice, types)
-        self._company = RandomPodConstraints(dice, profile)
+    def __init__(self, rng: PercentRandom, profile: ClusterProfile, types: list[Manifest]) -> None:
+        self._rng, self._profile = rng, profile
+        self._requirements = RandomRequirements(rng, types)
+        self._company = RandomPodConstraints(rng, profile)
         self._gpus = any(GPU in kind["capacity"] for kind in types)
-        self.volumes = RandomVolumes(dice, profile)
+        self.volumes = RandomVolumes(rng, profile)
 
     def manifests(self) -> list[Manifest]:
         """Those to be placed, in one to six groups."""
-        groups = self._dice.between(1, 6)
+        groups = self._rng.between(1, 6)
         return [pod for number in range(groups) for pod in self._group(f"app-{number}", groups)]
 
     def running(self, app: str, node: str, count: int) -> list[Manifest]:
@@ -255,10 +255,10 @@ class RandomPods:
         return [
             self._pod(
                 f"{app}-on-{node}-{number}",
-                {"app": app, "tier": self._dice.choice(TIER_LABELS)},
+                {"app": app, "tier": self._rng.choice(TIER_LABELS)},
                 {
                     "nodeName": node,
-                    "containers": [_container(self._dice.choice((100, 250, 500)), 128)],
+                    "containers": [_container(self._rng.choice((100, 250, 500)), 128)],
                     **self._company.anti_affinity_of_running(app),
                 },
             )
@@ -266,23 +266,23 @@ class RandomPods:
         ]
 
     def _group(self, app: str, groups: int) -> list[Manifest]:
-        dice, profile = self._dice, self._profile
-        size = dice.choice((1, 1, 2, 3, 4, 6, 9, 14))
+        rng, profile = self._rng, self._profile
+        size = rng.choice((1, 1, 2, 3, 4, 6, 9, 14))
         labels = {
             "app": app,
-            "tier": dice.choice(TIER_LABELS),
-            "pod-template-hash": dice.choice("xy"),
+            "tier": rng.choice(TIER_LABELS),
+            "pod-template-hash": rng.choice("xy"),
         }
         spec: dict[str, Any] = {"containers": [self._main()]}
         affinity = self._node_affinity()
         spec |= self._company.spreads(app)
         self._company.affinity(app, groups, affinity)
         spec |= {"affinity": affinity} if affinity else {}
-        tolerated = dice.some(
+        tolerated = rng.some(
             (DEDICATED_TAINT, NO_EXECUTE_TAINT, SOFT_TAINT, STARTUP_TAINT), profile.taints
         )
         spec |= {"tolerations": [_tolerating(each) for each in tolerated]} if tolerated else {}
-        namespace = "data" if dice.chance(15) else "shop"
+        namespace = "data" if rng.chance(15) else "shop"
         wanted = self.volumes.wanted()
         made = []
         for number in range(size):
@@ -292,32 +292,38 @@ class RandomPods:
         return made
 
     def _main(self) -> Manifest:
-        dice = self._dice
-        found = _container(dice.choice(CPUS), dice.choice(MEBIBYTES))
-        if self._gpus and dice.chance(20):
+        rng = self._rng
+        found = _container(rng.choice(CPUS), rng.choice(MEBIBYTES))
+        if self._gpus and rng.chance(20):
             found["resources"]["requests"][GPU] = "1"
             found["resources"]["limits"] = {GPU: "1"}
-        if dice.chance(self._profile.ports):
-            port: dict[str, Any] = {"containerPort": 80, "hostPort": dice.choice(PORTS)}
-            port |= {"protocol": "UDP"} if dice.chance(20) else {}
-            port |= {"hostIP": dice.choice(("10.0.0.1", "10.0.0.2"))} if dice.chance(25) else {}
+        if rng.chance(self._profile.ports):
+            port: dict[str, Any] = {"containerPort": 80, "hostPort": rng.choice(PORTS)}
+            port |= {"protocol": "UDP"} if rng.chance(20) else {}
+            port |= {"hostIP": rng.choice(("10.0.0.1", "10.0.0.2"))} if rng.chance(25) else {}
             found["ports"] = [port]
         return found
 
     def _node_affinity(self) -> dict[str, Any]:
-        dice, asks, percent = self._dice, self._asks, self._profile.requirements // 5
+        rng, random_requirements, percent = (
+            self._rng,
+            self._requirements,
+            self._profile.requirements // 5,
+        )
         found: dict[str, Any] = {}
-        terms = [asks.requirements(percent) for _ in range(2 if dice.chance(20) else 1)]
+        terms = [
+            random_requirements.requirements(percent) for _ in range(2 if rng.chance(20) else 1)
+        ]
         terms = [term for term in terms if term]
         if terms:
             found["requiredDuringSchedulingIgnoredDuringExecution"] = {
                 "nodeSelectorTerms": [{"matchExpressions": term} for term in terms]
             }
-        if dice.chance(self._profile.preferences // 2):
+        if rng.chance(self._profile.preferences // 2):
             found["preferredDuringSchedulingIgnoredDuringExecution"] = [
-                {"weight": weight, "preference": {"matchExpressions": wish}}
-                for weight in dice.sample((1, 10, 50, 100), dice.between(1, 2))
-                if (wish := asks.requirements(15))
+                {"weight": weight, "preference": {"matchExpressions": preference}}
+                for weight in rng.sample((1, 10, 50, 100), rng.between(1, 2))
+                if (preference := random_requirements.requirements(15))
             ]
         return {"nodeAffinity": found} if any(found.values()) else {}
 
@@ -325,16 +331,16 @@ class RandomPods:
         self, name: str, labels: dict[str, str], spec: dict[str, Any], namespace: str = "shop"
     ) -> Manifest:
         bound = "nodeName" in spec
-        dice = self._dice
+        rng = self._rng
         return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "uid": f"{dice.between(0, 2**32):08x}-{namespace}-{name}",
+                "uid": f"{rng.between(0, 2**32):08x}-{namespace}-{name}",
                 "labels": dict(labels),
-                "creationTimestamp": f"2026-01-01T00:00:{dice.between(0, 3):02}Z",
+                "creationTimestamp": f"2026-01-01T00:00:{rng.between(0, 3):02}Z",
             },
             "spec": spec,
             "status": {"phase": "Running" if bound else "Pending"},

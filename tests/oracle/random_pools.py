@@ -33,47 +33,47 @@ class RandomRequirements:
 
     def __init__(
         self,
-        dice: PercentRandom,
+        rng: PercentRandom,
         types: list[Manifest],
         comparisons: tuple[str, ...] = ("Gt", "Lt"),
     ) -> None:
-        self._dice = dice
+        self._rng = rng
         self._comparisons = comparisons
         self._names = [kind["name"] for kind in types]
 
     def requirements(self, percent: int) -> list[dict[str, Any]]:
         """One for most keys at this chance; no key twice, so that none contradicts another."""
-        found = self._dice.some(self._common(), percent)
-        found += self._dice.some(self._rare(), percent // 4)
+        found = self._rng.some(self._common(), percent)
+        found += self._rng.some(self._rare(), percent // 4)
         return list({each["key"]: each for each in found}.values())
 
     def _common(self) -> list[dict[str, Any]]:
-        dice = self._dice
+        rng = self._rng
         return [
-            _requirement(ARCH, dice.choice(("In", "NotIn")), dice.choice(("amd64", "arm64"))),
-            _requirement(ZONE, "In", *dice.sample(tuple(ZONES), dice.between(1, 2))),
-            _requirement(ZONE, "NotIn", dice.choice(tuple(ZONES))),
-            _requirement(CAPACITY_TYPE, "In", *dice.sample(CAPACITY_TYPES, dice.between(1, 2))),
-            _requirement(CAPACITY_TYPE, "NotIn", dice.choice(CAPACITY_TYPES)),
-            _requirement(INSTANCE_CATEGORY, "In", *dice.sample(tuple(GIB_PER_CPU), 2)),
-            _requirement(INSTANCE_GENERATION, dice.choice(("Gt", "Lt")), "6"),
-            _requirement(INSTANCE_CPU, dice.choice(self._comparisons), dice.choice(("4", "8"))),
-            _requirement(INSTANCE_SIZE, "NotIn", *dice.sample(tuple(SIZES), 2)),
-            _requirement(INSTANCE_TYPE, "In", *dice.sample(self._names, len(self._names) // 2)),
+            _requirement(ARCH, rng.choice(("In", "NotIn")), rng.choice(("amd64", "arm64"))),
+            _requirement(ZONE, "In", *rng.sample(tuple(ZONES), rng.between(1, 2))),
+            _requirement(ZONE, "NotIn", rng.choice(tuple(ZONES))),
+            _requirement(CAPACITY_TYPE, "In", *rng.sample(CAPACITY_TYPES, rng.between(1, 2))),
+            _requirement(CAPACITY_TYPE, "NotIn", rng.choice(CAPACITY_TYPES)),
+            _requirement(INSTANCE_CATEGORY, "In", *rng.sample(tuple(GIB_PER_CPU), 2)),
+            _requirement(INSTANCE_GENERATION, rng.choice(("Gt", "Lt")), "6"),
+            _requirement(INSTANCE_CPU, rng.choice(self._comparisons), rng.choice(("4", "8"))),
+            _requirement(INSTANCE_SIZE, "NotIn", *rng.sample(tuple(SIZES), 2)),
+            _requirement(INSTANCE_TYPE, "In", *rng.sample(self._names, len(self._names) // 2)),
         ]
 
     def _rare(self) -> list[dict[str, Any]]:
-        dice = self._dice
+        rng = self._rng
         return [
-            _requirement(DISK, dice.choice(("In", "NotIn")), "ssd"),
-            _requirement(DISK, dice.choice(("Exists", "DoesNotExist"))),
+            _requirement(DISK, rng.choice(("In", "NotIn")), "ssd"),
+            _requirement(DISK, rng.choice(("Exists", "DoesNotExist"))),
             _requirement(
                 INSTANCE_FAMILY, "In", *(name.partition(".")[0] for name in self._names[:4])
             ),
-            _requirement(ZONE_ID, "In", dice.choice(tuple(ZONES.values()))),
+            _requirement(ZONE_ID, "In", rng.choice(tuple(ZONES.values()))),
             _requirement(OS, "In", "linux"),
-            _requirement(TEAM, dice.choice(("In", "NotIn")), dice.choice(("red", "blue"))),
-            _requirement(ABSENT, dice.choice(("NotIn", "DoesNotExist", "In", "Exists")), "x"),
+            _requirement(TEAM, rng.choice(("In", "NotIn")), rng.choice(("red", "blue"))),
+            _requirement(ABSENT, rng.choice(("NotIn", "DoesNotExist", "In", "Exists")), "x"),
             _requirement(INSTANCE_TYPE, "NotIn", self._names[0]),
         ]
 
@@ -95,20 +95,20 @@ COMPARISONS: Final = ("Gt", "Lt", "Gte", "Lte")  # pods may use only the first t
 class RandomPools:
     """One pool that takes most pods, and others beside it."""
 
-    def __init__(self, dice: PercentRandom, profile: ClusterProfile, types: list[Manifest]) -> None:
-        self._dice, self._profile = dice, profile
-        self._asks = RandomRequirements(dice, types, COMPARISONS)
+    def __init__(self, rng: PercentRandom, profile: ClusterProfile, types: list[Manifest]) -> None:
+        self._rng, self._profile = rng, profile
+        self._requirements = RandomRequirements(rng, types, COMPARISONS)
 
     def manifests(self) -> list[Manifest]:
-        count = self._dice.between(1, self._profile.pools)
-        # The order of pools of one weight is a matter of taste, so such worlds are rare.
-        apart = self._dice.chance(self._profile.weights)
+        count = self._rng.between(1, self._profile.pools)
+        # The order of pools of one weight is a matter of taste, so such clusters are rare.
+        apart = self._rng.chance(self._profile.weights)
         return [self._pool(number, 10 * (number + 1) if apart else 0) for number in range(count)]
 
     def _pool(self, number: int, weight: int) -> Manifest:
         spec: dict[str, Any] = {"template": self._template(choosy=number > 0)}
         spec |= {"weight": weight} if weight else {}
-        if self._dice.chance(self._profile.limits):
+        if self._rng.chance(self._profile.limits):
             spec["limits"] = self._limits()
         return {
             "apiVersion": "karpenter.sh/v1",
@@ -118,32 +118,30 @@ class RandomPools:
         }
 
     def _template(self, *, choosy: bool) -> Manifest:
-        dice, profile = self._dice, self._profile
-        asked = self._asks.requirements(profile.requirements // 4 if choosy else 5)
+        rng, profile = self._rng, self._profile
+        asked = self._requirements.requirements(profile.requirements // 4 if choosy else 5)
         spec: dict[str, Any] = {
             "nodeClassRef": NODE_CLASS_REF,
             "requirements": self._diverse(asked),
         }
-        taints = dice.some(
-            (DEDICATED_TAINT, NO_EXECUTE_TAINT), profile.taints // 2 if choosy else 5
-        )
-        taints += [SOFT_TAINT] if dice.chance(profile.taints // 4) else []
+        taints = rng.some((DEDICATED_TAINT, NO_EXECUTE_TAINT), profile.taints // 2 if choosy else 5)
+        taints += [SOFT_TAINT] if rng.chance(profile.taints // 4) else []
         spec |= {"taints": taints} if taints and profile.taints else {}
-        spec |= {"startupTaints": [STARTUP_TAINT]} if dice.chance(profile.taints // 3) else {}
-        labels = {TEAM: dice.choice(("red", "blue"))} if dice.chance(20) else {}
+        spec |= {"startupTaints": [STARTUP_TAINT]} if rng.chance(profile.taints // 3) else {}
+        labels = {TEAM: rng.choice(("red", "blue"))} if rng.chance(20) else {}
         if TEAM in {each["key"] for each in spec["requirements"]}:
             labels = {}
         return {"metadata": {"labels": labels}, "spec": spec}
 
     def _diverse(self, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The same with minValues on some keys."""
-        dice = self._dice
-        if not dice.chance(self._profile.min_values):
+        rng = self._rng
+        if not rng.chance(self._profile.min_values):
             return asked
         taken = {each["key"] for each in asked}
         asked += [
-            {"key": key, "operator": "Exists", "minValues": dice.between(1, 4)}
-            for key in dice.sample(MIN_VALUES_KEYS, dice.between(1, 2))
+            {"key": key, "operator": "Exists", "minValues": rng.between(1, 4)}
+            for key in rng.sample(MIN_VALUES_KEYS, rng.between(1, 2))
             if key not in taken
         ]
         for each in asked:
@@ -152,12 +150,12 @@ class RandomPools:
         return asked
 
     def _limits(self) -> dict[str, str]:
-        dice = self._dice
+        rng = self._rng
         found = {}
-        if dice.chance(70):
-            found["cpu"] = str(dice.choice((0, 2, 4, 8, 12, 20, 32, 64)))
-        if dice.chance(25):
-            found["memory"] = f"{dice.choice((8, 16, 64, 256))}Gi"
-        if dice.chance(30) or not found:
-            found["nodes"] = str(dice.between(0, 4))
+        if rng.chance(70):
+            found["cpu"] = str(rng.choice((0, 2, 4, 8, 12, 20, 32, 64)))
+        if rng.chance(25):
+            found["memory"] = f"{rng.choice((8, 16, 64, 256))}Gi"
+        if rng.chance(30) or not found:
+            found["nodes"] = str(rng.between(0, 4))
         return found

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from tests.oracle.client import Oracle, OracleAnswer, OracleClaim
 from tests.oracle.random_catalog import Manifest, allocatable
-from tests.oracle.random_cluster import ClusterManifests
+from tests.oracle.random_cluster import RandomCluster
 
 from wainwright.core.launch.launch_choice import LaunchChoice, choose_offering, options_of_claim
 from wainwright.manifests.cluster_manifests import read_manifests
@@ -28,7 +28,7 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class SchedulingOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the pods of a world end up, whoever decides it."""
+    """Where the pods of a cluster are scheduled, by either scheduler."""
 
     placed: frozenset[str]
     cost: float
@@ -37,12 +37,12 @@ class SchedulingOutcome(msgspec.Struct, frozen=True, kw_only=True):
     errors: dict[str, str] = {}
     """Why a pod has no place, by its name."""
     loops: int = 1
-    final: ClusterManifests | None = None
+    final: RandomCluster | None = None
     """The cluster at the end, where somebody has kept it: nodes as launched, pods bound."""
 
 
 class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that was bought, and the pods that it was bought for or that joined it."""
+    """A node that was launched, and the pods that it was launched for or that joined it."""
 
     pool: str
     instance_type: str
@@ -59,18 +59,18 @@ class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
     """Those of the pods that came when it was under way already."""
 
 
-def prepare_cluster(world: ClusterManifests) -> PreparedInput:
-    """The world compiled; raises InvalidInput where it is no valid input."""
+def prepare_cluster(cluster: RandomCluster) -> PreparedInput:
+    """The cluster compiled; raises InvalidInput where it is no valid input."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "world.json"
-        items = {"apiVersion": "v1", "kind": "List", "items": world.documents()}
+        items = {"apiVersion": "v1", "kind": "List", "items": cluster.documents()}
         file.write_bytes(msgspec.json.encode(items))
         found = read_manifests([str(file)])
-    return prepare_input(found, PlanSettings(now=NOW, options=world.options))
+    return prepare_input(found, PlanSettings(now=NOW, options=cluster.options))
 
 
 def run_our_planner(ready: PreparedInput) -> SchedulingOutcome:
-    """What our planner makes of it."""
+    """The result of our planner."""
     return _outcome(make_plan(ready))
 
 
@@ -190,38 +190,40 @@ def bind_pod(item: Manifest, homes: Mapping[str, str]) -> Manifest:
     return item | {"spec": spec, "status": {"phase": "Running"}}
 
 
-MAX_LOOPS: Final = 60  # loops; each places a pod, and worlds have hardly more of them that wait
+MAX_LOOPS: Final = 60  # loops; each places a pod, and clusters have hardly more of them that wait
 
 
 class CatalogMismatch(RuntimeError):
-    """The two sides do not even agree on what can be bought."""
+    """The two sides have different catalogs."""
 
 
 def run_oracle(
-    oracle: Oracle, world: ClusterManifests, indexes: Mapping[str, InstanceTypeIndex]
+    oracle: Oracle, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]
 ) -> SchedulingOutcome:
-    """What the reference comes to; `indexes` are the catalogues that its claims are bought from."""
-    loop = _OracleLoop(world, indexes)
+    """The result of the reference; `indexes` are the catalogs that its claims are launched from."""
+    loop = _OracleLoop(cluster, indexes)
     for number in range(1, MAX_LOOPS + 1):
-        answer = oracle.ask(loop.world.question())
+        answer = oracle.schedule(loop.cluster.question())
         if not loop.took(answer):
             return loop.outcome(answer, number)
-    raise CatalogMismatch(f"{world.profile}/{world.seed}: still at work after {MAX_LOOPS} loops")
+    raise CatalogMismatch(
+        f"{cluster.profile}/{cluster.seed}: still at work after {MAX_LOOPS} loops"
+    )
 
 
 class _OracleLoop:
-    """The world as it is by now, and what has been launched."""
+    """The cluster as it is by now, and what has been launched."""
 
-    def __init__(self, world: ClusterManifests, indexes: Mapping[str, InstanceTypeIndex]) -> None:
-        self.world = world
+    def __init__(self, cluster: RandomCluster, indexes: Mapping[str, InstanceTypeIndex]) -> None:
+        self.cluster = cluster
         self._indexes = indexes
         self._launched: list[LaunchedNode] = []
         self._placed: set[str] = set()
         self._homes: dict[str, int] = {}
-        """Which of the launched machines has this provider id."""
+        """Which of the launched nodes has this provider id."""
 
     def took(self, answer: OracleAnswer) -> bool:
-        """Lets the answer come true; False where there is nothing in it."""
+        """Applies the answer to the cluster; False where it changes nothing."""
         joining = {pod: home.providerID for home in answer.existing for pod in home.pods}
         opening: dict[str, str] = {}
         for claim in answer.claims:
@@ -238,11 +240,11 @@ class _OracleLoop:
             launched=tuple(self._launched),
             errors={each.pod: each.message for each in last.errors},
             loops=loops,
-            final=self.world,
+            final=self.cluster,
         )
 
     def _launch(self, claim: OracleClaim) -> str:
-        """Buys it; gives the provider id of the new machine."""
+        """Launches the claim; returns the provider ID of the new node."""
         index = self._indexes[claim.nodePool]
         buy = self._bought(claim, index)
         number, kind = len(self._launched), index.types[buy.type_number].name
@@ -267,10 +269,10 @@ class _OracleLoop:
 
     def _bought(self, claim: OracleClaim, index: InstanceTypeIndex) -> LaunchChoice:
         """What our launch choice takes of what was left to the claim."""
-        slots = {each["reservationID"]: each["available"] for each in self._offerings()}
+        available = {each["reservationID"]: each["available"] for each in self._offerings()}
         try:
             buy = choose_offering(
-                options_of_claim(to_planned_claim(claim), index), lambda name: int(slots[name])
+                options_of_claim(to_planned_claim(claim), index), lambda name: int(available[name])
             )
         except AssertionError:
             raise CatalogMismatch(f"nothing that {claim} may buy is sold") from None
@@ -285,13 +287,13 @@ class _OracleLoop:
         return buy
 
     def _offerings(self) -> list[Manifest]:
-        return [each for kind in self.world.types for each in kind["offerings"]]
+        return [each for kind in self.cluster.types for each in kind["offerings"]]
 
     def _stand_up(
         self, name: str, provider: str, claim: OracleClaim, buy: LaunchChoice, kind: str
     ) -> None:
-        """Adds the claim and its node to the world, and takes its slot from the reservation."""
-        sold = next(each for each in self.world.types if each["name"] == kind)
+        """Adds the claim and its node to the cluster, and counts its reserved instance as used."""
+        sold = next(each for each in self.cluster.types if each["name"] == kind)
         assert claim.nodeClaim is not None
         made, bought = claim.nodeClaim, buy.offering
         labels = node_labels(made, sold, buy)
@@ -303,30 +305,30 @@ class _OracleLoop:
             "metadata": {"name": name, "labels": labels},
             "status": {**status, "nodeName": name, "providerID": provider},
         }
-        types = [take_reserved_instance(each, bought.reservation_id) for each in self.world.types]
-        objects = (*self.world.objects, claimed, node_for_claim(claimed))
-        self.world = replace(self.world, objects=objects, types=tuple(types))
+        types = [take_reserved_instance(each, bought.reservation_id) for each in self.cluster.types]
+        objects = (*self.cluster.objects, claimed, node_for_claim(claimed))
+        self.cluster = replace(self.cluster, objects=objects, types=tuple(types))
 
     def _bind(self, bound: Mapping[str, str]) -> None:
         """Puts pods on nodes, which are known by their provider id or, if foreign, by name."""
         self._join(set(bound.values()))
         names = {
             each["spec"].get("providerID") or each["metadata"]["name"]: each["metadata"]["name"]
-            for each in self.world.kinds("Node")
+            for each in self.cluster.kinds("Node")
         }
         homes = {pod: names[provider] for pod, provider in bound.items()}
-        objects = tuple(bind_pod(each, homes) for each in self.world.objects)
-        self.world = replace(self.world, objects=objects)
+        objects = tuple(bind_pod(each, homes) for each in self.cluster.objects)
+        self.cluster = replace(self.cluster, objects=objects)
 
     def _join(self, providers: set[str]) -> None:
-        """Gives claims that receive pods their node, if the world began before it had joined."""
-        joined = {each["spec"].get("providerID") for each in self.world.kinds("Node")}
+        """Gives claims that receive pods their node, if the cluster began before it had joined."""
+        joined = {each["spec"].get("providerID") for each in self.cluster.kinds("Node")}
         nodes = tuple(
             node_for_claim(claim)
-            for claim in self.world.kinds("NodeClaim")
+            for claim in self.cluster.kinds("NodeClaim")
             if claim["status"]["providerID"] in providers - joined
         )
-        self.world = replace(self.world, objects=(*self.world.objects, *nodes))
+        self.cluster = replace(self.cluster, objects=(*self.cluster.objects, *nodes))
 
     def _enter(self, pod: str, provider: str, *, joined: bool) -> None:
         """Remembers where the pod went, if that was launched here."""
@@ -342,9 +344,9 @@ RUNS = 3  # the reference is not repeatable, so it is asked several times
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A world and what came of it."""
+    """A cluster and the results of both schedulers."""
 
-    world: ClusterManifests
+    cluster: RandomCluster
     ours: SchedulingOutcome
     runs: tuple[SchedulingOutcome, ...]
 
@@ -370,12 +372,12 @@ def always_placed(runs: Iterable[SchedulingOutcome]) -> frozenset[str]:
     return frozenset.intersection(*(run.placed for run in runs))
 
 
-def compare_schedulers(oracle: Oracle, world: ClusterManifests, runs: int = RUNS) -> Comparison:
+def compare_schedulers(oracle: Oracle, cluster: RandomCluster, runs: int = RUNS) -> Comparison:
     """Both, the reference several times."""
-    ready = prepare_cluster(world)
-    indexes = {name: built.index for name, built in ready.built.items()}
+    ready = prepare_cluster(cluster)
+    indexes = {name: built.index for name, built in ready.catalogs.items()}
     return Comparison(
-        world=world,
+        cluster=cluster,
         ours=run_our_planner(ready),
-        runs=tuple(run_oracle(oracle, world, indexes) for _ in range(runs)),
+        runs=tuple(run_oracle(oracle, cluster, indexes) for _ in range(runs)),
     )

@@ -1,13 +1,12 @@
-"""What a kube-scheduler would say to a pod where it is: labels, selectors and skew, from manifests.
-
-Only as much as is needed to tell whether a placement of the reference breaks a rule.
+"""Rules of kube-scheduler for a bound pod, from manifests: labels, selectors and skew.
+Only as much as is needed to recognise a placement of the reference that violates a rule.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final
 
 from tests.oracle.random_catalog import Manifest
-from tests.oracle.random_cluster import ClusterManifests
+from tests.oracle.random_cluster import RandomCluster
 
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 
@@ -61,29 +60,31 @@ def tolerates(pod: Manifest, taints: list[dict[str, str]]) -> bool:
     return None in tolerated or all(key in tolerated for key in binding)
 
 
-def violates_node_affinity(world: ClusterManifests, pod: Manifest) -> bool:
-    """Whether the node that the pod is bound to in this world is not what it requires."""
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in world.kinds("Node")}
+def violates_node_affinity(cluster: RandomCluster, pod: Manifest) -> bool:
+    """Whether the node that the pod is bound to in this cluster is not what it requires."""
+    labels = {
+        node["metadata"]["name"]: node["metadata"]["labels"] for node in cluster.kinds("Node")
+    }
     return not matches_node_affinity(pod, labels[pod["spec"]["nodeName"]])
 
 
-def violates_max_skew(world: ClusterManifests, pod: Manifest) -> bool:
-    """Whether the pod, where it is bound in this world, breaks a spread constraint of its own."""
+def violates_max_skew(cluster: RandomCluster, pod: Manifest) -> bool:
+    """Whether the pod, where it is bound in this cluster, breaks a spread constraint of its own."""
     return any(
-        each["whenUnsatisfiable"] == "DoNotSchedule" and _violates_spread(world, pod, each)
+        each["whenUnsatisfiable"] == "DoNotSchedule" and _violates_spread(cluster, pod, each)
         for each in pod["spec"].get("topologySpreadConstraints") or ()
     )
 
 
-def _violates_spread(world: ClusterManifests, pod: Manifest, spread: Mapping[str, Any]) -> bool:
+def _violates_spread(cluster: RandomCluster, pod: Manifest, spread: Mapping[str, Any]) -> bool:
     key = spread["topologyKey"]
-    nodes = {node["metadata"]["name"]: node for node in world.kinds("Node")}
-    counts = dict.fromkeys(_launchable_domains(world, pod, key), 0)
-    fading = _startup_taints(world)
+    nodes = {node["metadata"]["name"]: node for node in cluster.kinds("Node")}
+    counts = dict.fromkeys(_launchable_domains(cluster, pod, key), 0)
+    fading = _startup_taints(cluster)
     counted = {name for name, node in nodes.items() if _is_eligible_node(pod, node, spread, fading)}
     for name in counted:
         counts.setdefault(nodes[name]["metadata"]["labels"].get(key, name), 0)
-    for other in _selected_pods(world, pod, spread):
+    for other in _selected_pods(cluster, pod, spread):
         if (home := other["spec"].get("nodeName")) in counted:
             counts[nodes[home]["metadata"]["labels"].get(key, home)] += 1
     home = nodes[pod["spec"]["nodeName"]]["metadata"]["labels"].get(key)
@@ -93,9 +94,9 @@ def _violates_spread(world: ClusterManifests, pod: Manifest, spread: Mapping[str
     return counts.get(home or "", 0) - least > most
 
 
-def _startup_taints(world: ClusterManifests) -> set[str]:
+def _startup_taints(cluster: RandomCluster) -> set[str]:
     """Taints that nodes have only while they start."""
-    specs = [pool["spec"]["template"]["spec"] for pool in world.kinds("NodePool")]
+    specs = [pool["spec"]["template"]["spec"] for pool in cluster.kinds("NodePool")]
     return {taint["key"] for spec in specs for taint in spec.get("startupTaints") or ()}
 
 
@@ -113,12 +114,12 @@ def _is_eligible_node(
 
 
 def _selected_pods(
-    world: ClusterManifests, pod: Manifest, spread: Mapping[str, Any]
+    cluster: RandomCluster, pod: Manifest, spread: Mapping[str, Any]
 ) -> Iterator[Manifest]:
     """The pods that the constraint counts."""
     own = pod["metadata"]
     same = [key for key in spread.get("matchLabelKeys") or () if key in own["labels"]]
-    for other in world.kinds("Pod"):
+    for other in cluster.kinds("Pod"):
         labels = other["metadata"]["labels"]
         near = other["metadata"]["namespace"] == own["namespace"]
         alike = all(labels.get(key) == own["labels"][key] for key in same)
@@ -126,13 +127,13 @@ def _selected_pods(
             yield other
 
 
-def _launchable_domains(world: ClusterManifests, pod: Manifest, key: str) -> set[str]:
+def _launchable_domains(cluster: RandomCluster, pod: Manifest, key: str) -> set[str]:
     """Where a node could be launched for the pod, as far as the key alone decides that."""
     if key not in (ZONE, CAPACITY_TYPE):
         return set()
     sold = {
         each["labels"][key]
-        for kind in world.types
+        for kind in cluster.types
         for each in kind["offerings"]
         if each["available"]
     }

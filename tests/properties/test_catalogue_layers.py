@@ -35,7 +35,7 @@ from wainwright.model.instance_type import UNLIMITED
 
 CAPACITY_TYPE, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
 ZONES = ("hall-a", "hall-b", "hall-c")
-NAMES = ("rack.large", "rack.small", "shelf.large")
+NAMES = ("rack.large", "rack.small", "tower.large")
 
 money = st.floats(1e-4, 500, allow_nan=False)
 prices = money | st.just(0.0)
@@ -45,9 +45,9 @@ prices = money | st.just(0.0)
 def test_reserved_is_below_every_spot_price_in_the_order_of_on_demand_and_never_zero(
     on_demand: list[float], spot: list[float], data: st.DataObject
 ) -> None:
-    lots = [layered_offering(price=price) for price in on_demand]
-    lots += [layered_offering(price=price, capacity_type="spot") for price in spot]
-    found = price_range(lots)
+    offerings = [layered_offering(price=price) for price in on_demand]
+    offerings += [layered_offering(price=price, capacity_type="spot") for price in spot]
+    found = price_range(offerings)
     cheapest = min([price for price in spot if price] or on_demand)
     one, other = (data.draw(st.sampled_from(on_demand)) for _ in range(2))
     assert 0 < found.reserved(one) < cheapest / 999_999

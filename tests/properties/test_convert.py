@@ -1,4 +1,4 @@
-"""Laws of the conversion: nothing breaks, nothing is lost in silence, and once is enough."""
+"""Laws of the conversion: no exceptions, no loss without a note, idempotent."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -191,10 +191,10 @@ def test_a_text_of_an_old_document_is_in_the_new_ones_or_in_a_note(given: list[D
             place = ("spec", *path)
             kept = not text or text in new or text.strip() in new  # selectors lose outer blanks
             if index not in broken and not kept and place[-1] not in RESPELT:
-                told = [note for note in made.notes if note.document == index]
+                notes = [note for note in made.notes if note.document == index]
                 assert any(
                     note.path == place[: len(note.path)] or f" {text} " in note.message
-                    for note in told
+                    for note in notes
                 ), (place, text)
 
 

@@ -1,4 +1,4 @@
-"""Core kinds: whatever is given, it is judged without a crash, and always in the same way."""
+"""Core kinds: any value is validated without an exception, and always with the same result."""
 
 from typing import Any
 
@@ -62,10 +62,10 @@ def test_an_object_that_is_printed_and_read_again_is_the_same(value: dict[str, A
 
 
 @given(st.lists(st.one_of(core_kind_objects(junk=True), changed_objects()), max_size=5))
-def test_remembering_parts_changes_nothing(several: list[dict[str, Any]]) -> None:
+def test_caching_parts_changes_nothing(several: list[dict[str, Any]]) -> None:
     shared = ObjectReader()
-    told = [shared.read(value) for value in [*several, *several]]
-    assert repr(told) == repr([ObjectReader().read(value) for value in [*several, *several]])
+    results = [shared.read(value) for value in [*several, *several]]
+    assert repr(results) == repr([ObjectReader().read(value) for value in [*several, *several]])
 
 
 @given(core_kind_objects(), st.data())
@@ -89,13 +89,13 @@ def _strew_nulls(value: dict[str, Any], fields: Any, data: st.DataObject) -> Non
 
 @given(changed_objects())
 def test_the_order_of_fields_does_not_matter_to_the_verdict(value: dict[str, Any]) -> None:
-    told = {
+    results = {
         (field_error.path, field_error.message) for field_error in validate_kubernetes_object(value)
     }
     assert {
         (field_error.path, field_error.message)
         for field_error in validate_kubernetes_object(_reversed(value))
-    } == told
+    } == results
 
 
 def _reversed(value: Any) -> Any:

@@ -31,17 +31,17 @@ def with_terms(maker: Maker) -> Maker:
     """The same inputs, where many pods have several alternatives."""
 
     def made(seed: int) -> PlannerInput:
-        world, rng = maker(seed), Random(seed)
-        known = [each for pod in world.snapshot.pods for each in pod.alternatives]
-        known += [pool.requirements for pool in world.snapshot.pools]
+        planner_input, rng = maker(seed), Random(seed)
+        known = [each for pod in planner_input.snapshot.pods for each in pod.alternatives]
+        known += [pool.requirements for pool in planner_input.snapshot.pools]
 
         def changed(pod: Pod) -> Pod:
             terms = tuple(rng.choices(known, k=rng.randint(1, 3)))
             return msgspec.structs.replace(pod, alternatives=terms)
 
-        pods = tuple(changed(pod) for pod in world.snapshot.pods)
-        snapshot = msgspec.structs.replace(world.snapshot, pods=pods)
-        return msgspec.structs.replace(world, snapshot=snapshot)
+        pods = tuple(changed(pod) for pod in planner_input.snapshot.pods)
+        snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods)
+        return msgspec.structs.replace(planner_input, snapshot=snapshot)
 
     return made
 
@@ -58,7 +58,7 @@ class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
     """One pod on a new node, and what decided on it."""
 
     seed: int
-    world: PlannerInput
+    planner_input: PlannerInput
     claim: PlannedNodeClaim
     pod: str
     found: PlacementDecision
@@ -69,20 +69,32 @@ def explained(request: pytest.FixtureRequest) -> list[ExplainedPod]:
     return [each for seed in SEEDS for each in explained_pods(seed, request.param(seed))]
 
 
-def explained_pods(seed: int, world: PlannerInput) -> Iterator[ExplainedPod]:
-    for claim in plan(world.snapshot, world.catalogs, world.options, advise=False).claims:
+def explained_pods(seed: int, planner_input: PlannerInput) -> Iterator[ExplainedPod]:
+    for claim in plan(
+        planner_input.snapshot, planner_input.catalogs, planner_input.options, advise=False
+    ).claims:
         for pod in claim.pods:
-            found = explain_placement(world.snapshot, world.catalogs, world.options, claim, pod)
+            found = explain_placement(
+                planner_input.snapshot, planner_input.catalogs, planner_input.options, claim, pod
+            )
             assert found is not None, (seed, pod)
-            yield ExplainedPod(seed=seed, world=world, claim=claim, pod=pod, found=found)
+            yield ExplainedPod(
+                seed=seed, planner_input=planner_input, claim=claim, pod=pod, found=found
+            )
 
 
 def test_a_claim_that_is_not_in_the_plan_is_not_explained() -> None:
-    world = random_input(1)
-    claim = plan(world.snapshot, world.catalogs, world.options).claims[0]
+    planner_input = random_input(1)
+    claim = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options).claims[0]
     other = msgspec.structs.replace(claim, pool="another")
     with pytest.raises(AssertionError, match="the same input gives the same plan"):
-        explain_placement(world.snapshot, world.catalogs, world.options, other, claim.pods[0])
+        explain_placement(
+            planner_input.snapshot,
+            planner_input.catalogs,
+            planner_input.options,
+            other,
+            claim.pods[0],
+        )
 
 
 def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
@@ -100,11 +112,11 @@ def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
 
 def test_every_earlier_pool_has_a_reason(explained: list[ExplainedPod]) -> None:
     for each in explained:
-        found, weights = each.found, {p.name: p.weight for p in each.world.snapshot.pools}
+        found, weights = each.found, {p.name: p.weight for p in each.planner_input.snapshot.pools}
         heavier = {name for name in weights if weights[name] > weights[each.claim.pool]}
         reasons = {word.pool: word.reason for word in found.earlier_pools}
         assert heavier <= set(reasons), (each.seed, each.pod)
-        if not found.joined or each.world.options.strict_weights:
+        if not found.joined or each.planner_input.options.strict_weights:
             assert all(reasons[name] for name in heavier), (each.seed, each.pod)
         if not (found.joined or found.has_topology or found.for_reservation):
             assert all(reasons.values()), (each.seed, each.pod)
@@ -124,14 +136,14 @@ def test_no_earlier_pool_has_launches_taken_by_other_pods_as_its_reason(
 def test_every_existing_node_has_a_reason(explained: list[ExplainedPod]) -> None:
     for each in explained:
         without_pods = sum(one.nodes for one in each.found.nodes)
-        assert without_pods == len(each.world.snapshot.nodes), (each.seed, each.pod)
+        assert without_pods == len(each.planner_input.snapshot.nodes), (each.seed, each.pod)
 
 
 def test_the_cheapest_offering_is_launched(explained: list[ExplainedPod]) -> None:
     for each in explained:
-        claim, world = each.claim, each.world
-        pool = next(pool for pool in world.snapshot.pools if pool.name == claim.pool)
-        index = world.catalogs[claim.pool]
+        claim, planner_input = each.claim, each.planner_input
+        pool = next(pool for pool in planner_input.snapshot.pools if pool.name == claim.pool)
+        index = planner_input.catalogs[claim.pool]
         offered = launch_alternatives(claim, pool, index)
         fee = next(kind.fee for kind in index.types if kind.name == claim.launch.instance_type)
         prices = [one for one in (offered.spot, offered.on_demand) if one is not None]
@@ -157,13 +169,15 @@ def suggestions(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
     yield from blocks.values()
 
 
-def plan_with_changes(world: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) -> Plan:
-    pods, pools = world.snapshot.pods, world.snapshot.pools
+def plan_with_changes(
+    planner_input: PlannerInput, advice: VerifiedSuggestion, keys: set[str]
+) -> Plan:
+    pods, pools = planner_input.snapshot.pods, planner_input.snapshot.pools
     for change in advice.changes:
         pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
         pools = tuple(apply_to_pool(change, pool) for pool in pools)
-    changed = replace(world.snapshot, pods=pods, pools=pools)
-    return plan(changed, world.catalogs, world.options, advise=False)
+    changed = replace(planner_input.snapshot, pods=pods, pools=pools)
+    return plan(changed, planner_input.catalogs, planner_input.options, advise=False)
 
 
 @pytest.mark.parametrize("packing", PackingPolicy)
@@ -174,11 +188,13 @@ def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_i
     """Also where first-fit was the proof for a plan by cost."""
     tried = 0
     for seed in FIX_SEEDS:
-        world = maker(seed)
-        world = replace(world, options=replace(world.options, packing=packing))
-        found = plan(world.snapshot, world.catalogs, world.options)
+        planner_input = maker(seed)
+        planner_input = replace(
+            planner_input, options=replace(planner_input.options, packing=packing)
+        )
+        found = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
         for advice, keys in suggestions(found):
-            left = unschedulable_pods(plan_with_changes(world, advice, keys))
+            left = unschedulable_pods(plan_with_changes(planner_input, advice, keys))
             assert len(keys) == advice.of, (seed, advice)
             assert advice.alone or len(keys - left) == advice.serves > 0, (seed, advice)
             assert advice.alone or left <= unschedulable_pods(found), (seed, advice)

@@ -59,7 +59,7 @@ def idle_reservations(
         if only is None or use.id == only
     )
     snapshot = msgspec.structs.replace(case.snapshot, reservations=listed)
-    return reservation_utilization(snapshot, case.world.catalogs, case.plan, case.options)
+    return reservation_utilization(snapshot, case.planner_input.catalogs, case.plan, case.options)
 
 
 def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
@@ -171,7 +171,7 @@ def is_true_of_other_reason(obstacle: PodsOffReservation, pool: Pool, pod: Pod) 
 
 def has(case: PlannedCase, obstacle: PodsOffReservation, kind: str, resource: str) -> int:
     """What the type has allocatable, with the daemonset overhead."""
-    types = case.world.catalogs[obstacle.pool].types
+    types = case.planner_input.catalogs[obstacle.pool].types
     return next(each for each in types if each.name == kind).allocatable.get(resource, 0)
 
 
@@ -197,50 +197,54 @@ def test_obstacles_are_true_where_some_pods_have_topology_constraints(seed: int)
 @pytest.mark.parametrize("seed", [873])
 def test_a_constraint_that_held_only_during_planning_is_not_named(seed: int) -> None:
     """A new node that might have counted for the spread has become one that does not."""
-    world = random_mixed_input(seed)
-    found = [obstacle.reason for _, obstacle in obstacles(world, planned(world))]
+    planner_input = random_mixed_input(seed)
+    found = [obstacle.reason for _, obstacle in obstacles(planner_input, planned(planner_input))]
     assert BlockedByOtherPods() in found
     assert not any(isinstance(each, OtherPoolUsed) for each in found)
 
 
-def planned(world: PlannerInput) -> Plan:
-    return plan(world.snapshot, world.catalogs, world.options, advise=False)
+def planned(planner_input: PlannerInput) -> Plan:
+    return plan(planner_input.snapshot, planner_input.catalogs, planner_input.options, advise=False)
 
 
-def obstacles(world: PlannerInput, found_plan: Plan) -> list[tuple[str, PodsOffReservation]]:
-    if not world.options.capacity_reservations:
+def obstacles(
+    planner_input: PlannerInput, found_plan: Plan
+) -> list[tuple[str, PodsOffReservation]]:
+    if not planner_input.options.capacity_reservations:
         return []
     uses = found_plan.reservations
     listed = tuple(ReservationState(id=u.id, total=u.total, available=u.available) for u in uses)
-    snapshot = msgspec.structs.replace(world.snapshot, reservations=listed)
-    found = reservation_utilization(snapshot, world.catalogs, found_plan, world.options)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, reservations=listed)
+    found = reservation_utilization(
+        snapshot, planner_input.catalogs, found_plan, planner_input.options
+    )
     return [(one.id, obstacle) for one in found for obstacle in one.obstacles]
 
 
-def assert_obstacles_are_true(world: PlannerInput) -> None:
-    found_plan = planned(world)
-    for name, obstacle in obstacles(world, found_plan):
+def assert_obstacles_are_true(planner_input: PlannerInput) -> None:
+    found_plan = planned(planner_input)
+    for name, obstacle in obstacles(planner_input, found_plan):
         assert not isinstance(obstacle.reason, OtherPoolUsed), obstacle
         if isinstance(obstacle.reason, TopologyElsewhere):
             for key in obstacle.pods:
-                assert is_true_obstacle(world, found_plan, name, obstacle, key), obstacle
+                assert is_true_obstacle(planner_input, found_plan, name, obstacle, key), obstacle
 
 
 def is_true_obstacle(
-    world: PlannerInput, found_plan: Plan, name: str, obstacle: PodsOffReservation, key: str
+    planner_input: PlannerInput, found_plan: Plan, name: str, obstacle: PodsOffReservation, key: str
 ) -> bool:
     """Whether the kube-scheduler would keep the pod off a node of the reservation.
 
     It ignores preferences, and domains that have no node yet.
     """
-    cluster = BoundCluster(world, found_plan)
+    cluster = BoundCluster(planner_input, found_plan)
     pod = next(each for each, _ in cluster.waiting if each.key == key)
     if is_not_checked(pod):
         return True
     for other, host in cluster.waiting:
         if other is not pod:
             host.pods.append(other)
-    nodes = hosts(world, name, obstacle.pool)
+    nodes = hosts(planner_input, name, obstacle.pool)
     # Where the reservation is for several types, others may not suit the pod for other reasons.
     return any(filter_failure(only_topology(pod), node, [*cluster.hosts, node]) for node in nodes)
 
@@ -260,12 +264,14 @@ def only_topology(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, requests={}, alternatives=FREE, constraints=constraints)
 
 
-def hosts(world: PlannerInput, name: str, pool: str) -> list[BoundNode]:
+def hosts(planner_input: PlannerInput, name: str, pool: str) -> list[BoundNode]:
     """New nodes of the reservation, one for each of its types."""
-    required = next(each for each in world.snapshot.pools if each.name == pool).node_requirements
+    required = next(
+        each for each in planner_input.snapshot.pools if each.name == pool
+    ).node_requirements
     return [
         BoundNode("new", labels(required, kind, offer), (), dict(ROOM))
-        for kind in world.catalogs[pool].types
+        for kind in planner_input.catalogs[pool].types
         for offer in kind.offerings
         if offer.reservation_id == name
     ]

@@ -1,4 +1,4 @@
-"""Law 23: whatever a plan says, a kube-scheduler would do on the nodes that come of it."""
+"""Law 23: kube-scheduler can bind the pods of a plan as planned, on the nodes of the plan."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -33,62 +33,67 @@ from wainwright.model.pod import (
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
 thorough = settings(max_examples=INPUTS, phases=UNSHRUNK)
 
 
 @thorough
 @given(seed=SEEDS)
-def test_law_23_pods_that_mind_each_other_are_accepted(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_constrained_pods(seed: int) -> None:
     assert_accepted(random_constrained_input(seed))
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_among_others(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_constrained_pods_among_others(seed: int) -> None:
     assert_accepted(random_mixed_input(seed))
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_where_they_are_packed_by_cost(seed: int) -> None:
-    world = random_constrained_input(seed)
-    thrifty = msgspec.structs.replace(world.options, packing=PackingPolicy.COST)
-    assert_accepted(msgspec.structs.replace(world, options=thrifty))
+def test_law_23_kube_scheduler_accepts_plans_packed_by_cost(seed: int) -> None:
+    planner_input = random_constrained_input(seed)
+    cost_options = msgspec.structs.replace(planner_input.options, packing=PackingPolicy.COST)
+    assert_accepted(msgspec.structs.replace(planner_input, options=cost_options))
 
 
 @thorough
 @given(seed=SEEDS)
-def test_law_23_they_are_accepted_however_the_nodes_are_bought(seed: int) -> None:
+def test_law_23_kube_scheduler_accepts_every_launch_of_the_claims(seed: int) -> None:
     """What is left to a claim suits its pods, and those of the others, whatever the cloud picks."""
-    world = without_min_values(random_constrained_input(seed))
-    made = plan(world.snapshot, world.catalogs, world.options)
-    assert BoundCluster(world, launch_differently(world, made, Random(seed))).refused() == []
+    planner_input = without_min_values(random_constrained_input(seed))
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    assert (
+        BoundCluster(planner_input, launch_differently(planner_input, made, Random(seed))).refused()
+        == []
+    )
 
 
-def assert_accepted(world: PlannerInput) -> None:
-    if refused(world):
-        small = shrink_input(world, lambda smaller: bool(refused(smaller)))
+def assert_accepted(planner_input: PlannerInput) -> None:
+    if refused(planner_input):
+        small = shrink_input(planner_input, lambda smaller: bool(refused(smaller)))
         pytest.fail(f"{refused(small)} in\n{describe_input(small)}")
 
 
-def refused(world: PlannerInput) -> list[str]:
-    return BoundCluster(world, plan(world.snapshot, world.catalogs, world.options)).refused()
+def refused(planner_input: PlannerInput) -> list[str]:
+    return BoundCluster(
+        planner_input, plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    ).refused()
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """That nobody is refused would be worth little if nothing interesting ever happened."""
-    worlds = [random_constrained_input(seed) for seed in range(300)]
-    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
-    pods = sum(len(each.snapshot.pods) for each in worlds)
+    planner_inputs = [random_constrained_input(seed) for seed in range(300)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
+    pods = sum(len(each.snapshot.pods) for each in planner_inputs)
     assert sum(each.scheduled for each in plans) > pods // 2
     assert sum(len(each.claims) for each in plans) > 2 * len(plans)
     assert sum(len(each.placements) for each in plans) > len(plans) // 4
     assert sum(any(claim.round > 1 for claim in each.claims) for each in plans) > len(plans) // 20
     assert sum(bool(each.relaxed) for each in plans) > len(plans) // 8
     assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
-    placed = [pod for world in worlds for pod in world.snapshot.pods]
+    placed = [pod for planner_input in planner_inputs for pod in planner_input.snapshot.pods]
     for feature in msgspec.structs.fields(PodConstraints):
         assert any(getattr(pod.constraints, feature.name) != feature.default for pod in placed)
 
@@ -154,7 +159,7 @@ def test_the_filter_refuses(why: str, pod: Pod, hosts: Callable[[], Sequence[Bou
     assert filter_failure(WEB, host(), [host()]) is None
 
 
-def test_a_taint_that_binds_keeps_pods_off_and_one_that_asks_does_not() -> None:
+def test_a_no_schedule_taint_keeps_pods_off_and_prefer_no_schedule_does_not() -> None:
     tainted = host()
     tainted.taints = (Taint(key="team"),)
     assert "taint" in (filter_failure(WEB, tainted, [tainted]) or "")

@@ -1,4 +1,4 @@
-"""Law 25: what would become of pods without some nodes is what a plan without them says."""
+"""Law 25: the simulation of a node removal equals the plan of the cluster without the nodes."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ from wainwright.core.plan import plan
 from wainwright.core.simulation import ClusterSimulator, Simulation
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 QUESTIONS = 4
 
 
@@ -28,40 +28,40 @@ def test_law_25_the_overlay_equals_a_plan_of_the_changed_cluster(seed: int) -> N
 @settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_25_it_does_in_the_cluster_that_a_plan_ends_with(seed: int) -> None:
-    world = random_constrained_input(seed)
-    made = plan(world.snapshot, world.catalogs, world.options)
-    assert_law(cluster_after_plan(world, made), seed)
+    planner_input = random_constrained_input(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    assert_law(cluster_after_plan(planner_input, made), seed)
 
 
 @settings(phases=UNSHRUNK)
 @given(seed=SEEDS)
-def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
-    world = random_running_cluster(seed)
-    asked = questions(world, seed)
-    view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
+def test_law_25_simulations_do_not_change_the_state(seed: int) -> None:
+    planner_input = random_running_cluster(seed)
+    asked = questions(planner_input, seed)
+    view = ClusterSimulator(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     first = [view.remove_nodes(names) for names in asked]
     assert [view.remove_nodes(names) for names in asked] == first
     assert [view.remove_nodes(names) for names in reversed(asked)] == first[::-1]
 
 
-def assert_law(world: PlannerInput, seed: int) -> None:
-    asked = questions(world, seed)
-    if not holds(world, asked):
-        small = shrink_input(world, lambda smaller: not holds(smaller, asked))
+def assert_law(planner_input: PlannerInput, seed: int) -> None:
+    asked = questions(planner_input, seed)
+    if not holds(planner_input, asked):
+        small = shrink_input(planner_input, lambda smaller: not holds(smaller, asked))
         pytest.fail(f"without one of {asked} in\n{describe_input(small)}")
 
 
-def questions(world: PlannerInput, seed: int) -> list[list[str]]:
+def questions(planner_input: PlannerInput, seed: int) -> list[list[str]]:
     """Some sets of nodes, mostly of one."""
-    dice = Random(seed)
-    names = [node.name for node in world.snapshot.nodes if not node.deleting]
-    sizes = [min(len(names), dice.choice((1, 1, 2, 3))) for _ in range(QUESTIONS)]
-    return [dice.sample(names, size) for size in sizes if size]
+    rng = Random(seed)
+    names = [node.name for node in planner_input.snapshot.nodes if not node.deleting]
+    sizes = [min(len(names), rng.choice((1, 1, 2, 3))) for _ in range(QUESTIONS)]
+    return [rng.sample(names, size) for size in sizes if size]
 
 
-def holds(world: PlannerInput, asked: list[list[str]]) -> bool:
-    view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
-    standing = {node.name for node in world.snapshot.nodes if not node.deleting}
+def holds(planner_input: PlannerInput, asked: list[list[str]]) -> bool:
+    view = ClusterSimulator(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    standing = {node.name for node in planner_input.snapshot.nodes if not node.deleting}
     return all(
         agrees(view.remove_nodes(names), view.replan_without(names))
         for names in asked
@@ -79,9 +79,11 @@ def agrees(quick: Simulation, rebuilt: Simulation) -> bool:
 def test_the_clusters_are_not_all_alike() -> None:
     found = []
     for seed in range(150):
-        world = random_running_cluster(seed)
-        view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
-        found += [view.remove_nodes(names) for names in questions(world, seed)]
+        planner_input = random_running_cluster(seed)
+        view = ClusterSimulator(
+            planner_input.snapshot, planner_input.catalogs, planner_input.options
+        )
+        found += [view.remove_nodes(names) for names in questions(planner_input, seed)]
     assert sum(each.claim is not None for each in found) > len(found) // 5
     assert sum(each.is_possible and bool(each.placements) for each in found) > len(found) // 5
     assert sum(not each.is_possible for each in found) > len(found) // 10

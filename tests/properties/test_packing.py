@@ -30,32 +30,38 @@ SEEDS = st.integers(min_value=1, max_value=INPUTS)
 ANY_SEED = st.integers(min_value=0, max_value=10**9)
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 thorough = settings(max_examples=INPUTS)
-worlds = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
+planner_inputs = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 
 
 class PackedCase(PlannedCase):
     """An input with many pods, and its plan by cost."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, world = seed, random_packable_input(seed)
-        self.world, self.snapshot, self.options = world, world.snapshot, by_cost(world.options)
-        self.first_fit: Plan = plan(self.snapshot, world.catalogs, world.options)
-        self.plan: Plan = packed(world)
+        self.seed, planner_input = seed, random_packable_input(seed)
+        self.planner_input, self.snapshot, self.options = (
+            planner_input,
+            planner_input.snapshot,
+            by_cost(planner_input.options),
+        )
+        self.first_fit: Plan = plan(self.snapshot, planner_input.catalogs, planner_input.options)
+        self.plan: Plan = packed(planner_input)
         self.pods = {pod.key: pod for pod in self.snapshot.pods}
-        self.shops = {shop.pool.name: shop for shop in pool_catalogs(world)}
+        self.pool_catalogs = {
+            catalog.pool.name: catalog for catalog in pool_catalogs(planner_input)
+        }
         placed = [key for claim in self.plan.claims for key in claim.pods]
         self.placed = placed + [key for home in self.plan.placements for key in home.pods]
         unplaced = [pod for key, pod in self.pods.items() if key not in self.placed]
         self.unplaced = [tolerating_soft_taints(pod) for pod in unplaced]
-        self.slots = self._slots_to_spare()
+        self.free_instances = self._spare_instances()
 
 
 def by_cost(options: PlanOptions) -> PlanOptions:
     return msgspec.structs.replace(options, packing=PackingPolicy.COST)
 
 
-def packed(world: PlannerInput) -> Plan:
-    return plan(world.snapshot, world.catalogs, by_cost(world.options))
+def packed(planner_input: PlannerInput) -> Plan:
+    return plan(planner_input.snapshot, planner_input.catalogs, by_cost(planner_input.options))
 
 
 def result(made: Plan) -> PackingResult:
@@ -92,16 +98,16 @@ def test_law_27_a_plan_by_cost_is_never_worse_than_first_fit(case: PackedCase) -
 
 
 @pytest.mark.parametrize(
-    "world_of", [random_constrained_input, random_mixed_input], ids=lambda made: made.__name__
+    "input_of", [random_constrained_input, random_mixed_input], ids=lambda made: made.__name__
 )
-@worlds
+@planner_inputs
 @given(seed=ANY_SEED)
 def test_law_27_nor_for_pods_with_topology_constraints(
-    world_of: Callable[[int], PlannerInput], seed: int
+    input_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
-    world = world_of(seed)
-    first_fit = plan(world.snapshot, world.catalogs, world.options)
-    assert_never_worse(first_fit, packed(world))
+    planner_input = input_of(seed)
+    first_fit = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    assert_never_worse(first_fit, packed(planner_input))
 
 
 @settings(
@@ -109,9 +115,9 @@ def test_law_27_nor_for_pods_with_topology_constraints(
 )  # such a world has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
 def test_law_27_nor_for_many_pods_that_wait_for_reservations(seed: int) -> None:
-    world = random_reservation_queue(seed)
-    first_fit = plan(world.snapshot, world.catalogs, world.options)
-    assert_never_worse(first_fit, packed(world))
+    planner_input = random_reservation_queue(seed)
+    first_fit = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    assert_never_worse(first_fit, packed(planner_input))
 
 
 def assert_never_worse(first_fit: Plan, made: Plan) -> None:
@@ -126,15 +132,19 @@ def assert_never_worse(first_fit: Plan, made: Plan) -> None:
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=ANY_SEED, order=ANY_SEED)
 def test_law_21_the_order_of_the_input_does_not_matter(seed: int, order: int) -> None:
-    world = random_packable_input(seed)
-    assert laws.as_bytes(packed(shuffle_input(world, order))) == laws.as_bytes(packed(world))
+    planner_input = random_packable_input(seed)
+    assert laws.as_bytes(packed(shuffle_input(planner_input, order))) == laws.as_bytes(
+        packed(planner_input)
+    )
 
 
-@worlds
+@planner_inputs
 @given(seed=ANY_SEED)
 def test_law_21_the_order_does_not_matter_to_pods_with_topology_constraints(seed: int) -> None:
-    world = random_constrained_input(seed)
-    assert plan_bytes(packed(shuffle_input(world, seed))) == plan_bytes(packed(world))
+    planner_input = random_constrained_input(seed)
+    assert plan_bytes(packed(shuffle_input(planner_input, seed))) == plan_bytes(
+        packed(planner_input)
+    )
 
 
 def plan_bytes(made: Plan) -> bytes:
@@ -142,13 +152,13 @@ def plan_bytes(made: Plan) -> bytes:
     return laws.as_bytes(msgspec.structs.replace(made, unschedulable=()))
 
 
-@worlds
+@planner_inputs
 @given(seed=ANY_SEED)
 def test_law_26_preferences_are_relaxed_in_the_fixed_order(seed: int) -> None:
-    world = random_constrained_input(seed)
-    pods = {pod.key: pod for pod in world.snapshot.pods}
-    heeded = world.options.preference_policy is PreferencePolicy.RESPECT
-    for group in packed(world).relaxed:
+    planner_input = random_constrained_input(seed)
+    pods = {pod.key: pod for pod in planner_input.snapshot.pods}
+    heeded = planner_input.options.preference_policy is PreferencePolicy.RESPECT
+    for group in packed(planner_input).relaxed:
         for key in group.pods:
             order = list(relaxing.in_order(pods[key].constraints))[0 if heeded else -1 :]
             assert list(group.given_up) == order[: len(group.given_up)] != []

@@ -31,19 +31,19 @@ TYPES = 4
 
 def tiny(seed: int) -> PlannerInput:
     """A random input with so few pods and types that all of its plans can be looked at."""
-    rng, world = Random(seed), random_input(seed)
-    pods = world.snapshot.pods
+    rng, planner_input = Random(seed), random_input(seed)
+    pods = planner_input.snapshot.pods
     some = tuple(rng.sample(pods, min(len(pods), rng.randint(1, PODS))))
-    names = sorted({kind.name for kinds in world.types.values() for kind in kinds})
+    names = sorted({kind.name for kinds in planner_input.types.values() for kind in kinds})
     kept = set(rng.sample(names, min(len(names), rng.randint(2, TYPES))))
     return msgspec.structs.replace(
-        world,
-        snapshot=msgspec.structs.replace(world.snapshot, pods=some),
+        planner_input,
+        snapshot=msgspec.structs.replace(planner_input.snapshot, pods=some),
         types={
             pool: tuple(kind for kind in kinds if kind.name in kept)
-            for pool, kinds in world.types.items()
+            for pool, kinds in planner_input.types.items()
         },
-        options=msgspec.structs.replace(world.options, packing=PackingPolicy.COST),
+        options=msgspec.structs.replace(planner_input.options, packing=PackingPolicy.COST),
     )
 
 
@@ -53,28 +53,28 @@ def sparse(seed: int) -> PlannerInput:
     Types and zones of one alternative do not go with those of another; that matters where a type
     is offered in few zones, some types cost many times as much, and the cheap ones are exotic.
     """
-    rng, world = Random(seed), tiny(seed)
+    rng, planner_input = Random(seed), tiny(seed)
     offerings = {
         kind.name: tuple(
             msgspec.structs.replace(each, price=each.price * rng.choice((1, 1, 10)))
             for each in rng.sample(kind.offerings, min(len(kind.offerings), rng.randint(1, 2)))
         )
-        for kinds in world.types.values()
+        for kinds in planner_input.types.values()
         for kind in kinds
     }
     pods = tuple(
         msgspec.structs.replace(pod, alternatives=tuple(_random_alternative(rng) for _ in range(2)))
-        for pod in world.snapshot.pods
+        for pod in planner_input.snapshot.pods
     )
-    pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in world.snapshot.pools)
+    pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in planner_input.snapshot.pools)
     return msgspec.structs.replace(
-        world,
-        snapshot=msgspec.structs.replace(world.snapshot, pods=pods, pools=pools),
+        planner_input,
+        snapshot=msgspec.structs.replace(planner_input.snapshot, pods=pods, pools=pools),
         types={
             pool: tuple(
                 msgspec.structs.replace(kind, offerings=offerings[kind.name]) for kind in kinds
             )
-            for pool, kinds in world.types.items()
+            for pool, kinds in planner_input.types.items()
         },
     )
 
@@ -94,38 +94,49 @@ def result(made: Plan) -> PackingResult:
     return made.packing
 
 
-@pytest.mark.parametrize("world_of", [tiny, sparse], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("input_of", [tiny, sparse], ids=lambda made: made.__name__)
 @settings(max_examples=INPUTS, phases=UNSHRUNK)
 @given(seed=SEEDS)
 def test_law_28_no_plan_is_cheaper_than_the_bound(
-    world_of: Callable[[int], PlannerInput], seed: int
+    input_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
-    world = world_of(seed)
-    made = plan(world.snapshot, world.catalogs, world.options)
-    packing, cheapest = result(made), cheapest_of(world, made)
+    planner_input = input_of(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    packing, cheapest = result(made), cheapest_of(planner_input, made)
     assert packing.lower_bound <= cheapest <= packing.cost + TOLERANCE
 
 
-def cheapest_of(world: PlannerInput, made: Plan) -> float:
+def cheapest_of(planner_input: PlannerInput, made: Plan) -> float:
     """The least that the pods of the plan cost, wherever they are placed."""
     placed_keys = set(placed(made))
-    return CheapestPlan(world, [pod for pod in world.snapshot.pods if pod.key in placed_keys]).cost
+    return CheapestPlan(
+        planner_input, [pod for pod in planner_input.snapshot.pods if pod.key in placed_keys]
+    ).cost
 
 
 def test_the_inputs_differ_enough() -> None:
     """A bound is easily kept where nothing is launched or nothing is scarce."""
-    worlds = [tiny(seed) for seed in range(150)]
-    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
+    planner_inputs = [tiny(seed) for seed in range(150)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
     with_cost = [
-        (w, made) for w, made in zip(worlds, plans, strict=True) if result(made).cost > 0.01
+        (w, made) for w, made in zip(planner_inputs, plans, strict=True) if result(made).cost > 0.01
     ]
-    bounds = [(result(made).lower_bound, cheapest_of(world, made)) for world, made in with_cost]
+    bounds = [
+        (result(made).lower_bound, cheapest_of(planner_input, made))
+        for planner_input, made in with_cost
+    ]
     assert len(with_cost) > 50
     assert sum(bound > 0.99 * cheapest for bound, cheapest in bounds) > 15
     assert sum(bool(made.placements) for made in plans) > 15
     assert sum(any(c.launch.reservation_id for c in made.claims) for made in plans) > 15
-    assert sum(any(pool.limits for pool in world.snapshot.pools) for world in worlds) > 15
-    assert sum(bool(world.snapshot.daemonsets) for world in worlds) > 15
+    assert (
+        sum(
+            any(pool.limits for pool in planner_input.snapshot.pools)
+            for planner_input in planner_inputs
+        )
+        > 15
+    )
+    assert sum(bool(planner_input.snapshot.daemonsets) for planner_input in planner_inputs) > 15
 
 
 SHAPES = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])

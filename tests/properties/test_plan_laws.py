@@ -1,4 +1,4 @@
-"""Laws of plans, checked on what comes out alone: whatever the planner did, it must be so."""
+"""Laws of plans, checked on the plan alone, independent of how it was computed."""
 
 from collections import Counter
 from functools import lru_cache
@@ -41,7 +41,7 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources, add_resources, fits
 from wainwright.model.taints import find_untolerated_taint
 
-INPUTS = settings().max_examples ** 2 // 20  # 125, and 500 where nobody waits
+INPUTS = settings().max_examples ** 2 // 20  # 125, and 500 in long runs
 SEEDS = st.integers(min_value=1, max_value=INPUTS)
 CASES = SEEDS.map(lru_cache(maxsize=INPUTS)(PlannedCase))  # all laws look at the same plans
 thorough = settings(max_examples=INPUTS)
@@ -52,14 +52,14 @@ thorough = settings(max_examples=INPUTS)
 def test_law_11_every_pod_has_one_place_or_none(case: PlannedCase) -> None:
     assert [key for key, count in Counter(case.placed).items() if count > 1] == []
     assert set(case.placed) <= set(case.pods)
-    told = [key for group in case.plan.unschedulable for key in group.pods]
-    assert sorted(told) == sorted(pod.key for pod in case.unplaced)
+    unschedulable = [key for group in case.plan.unschedulable for key in group.pods]
+    assert sorted(unschedulable) == sorted(pod.key for pod in case.unplaced)
 
 
 @thorough
 @given(case=CASES)
-def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: PlannedCase) -> None:
-    assert all(count >= 0 for count in case.slots.values()), case.slots
+def test_law_12_no_reservation_is_used_beyond_its_available_count(case: PlannedCase) -> None:
+    assert all(count >= 0 for count in case.free_instances.values()), case.free_instances
     taken = Counter(claim.launch.reservation_id for claim in case.plan.claims)
     assert {use.id: use.used for use in case.plan.reservations if use.used} == {
         name: count for name, count in taken.items() if name is not None
@@ -71,41 +71,43 @@ def test_law_12_no_reservation_is_taken_more_often_than_it_has_slots(case: Plann
 @thorough
 @given(case=CASES)
 def test_law_13_no_limit_is_exceeded_by_what_would_be_launched(case: PlannedCase) -> None:
-    for shop in case.shops.values():
+    for catalog in case.pool_catalogs.values():
         bought: Resources = {}
         for claim in case.plan.claims:
-            if claim.pool == shop.pool.name:
+            if claim.pool == catalog.pool.name:
                 bought = add_resources(bought, node_capacity(case.launched(claim)))
-        total = add_resources(bought, shop.pool.in_use)
-        over = {name for name, most in shop.pool.limits.items() if total.get(name, 0) > most}
+        total = add_resources(bought, catalog.pool.in_use)
+        over = {name for name, most in catalog.pool.limits.items() if total.get(name, 0) > most}
         assert not any(bought.get(name) for name in over)
 
 
 @thorough
 @given(case=CASES)
-def test_law_14_a_claim_suits_its_pods_however_it_is_bought(case: PlannedCase) -> None:
+def test_law_14_a_claim_suits_its_pods_with_every_offering_left_to_it(case: PlannedCase) -> None:
     for claim in case.plan.claims:
-        shop, offers = case.shops[claim.pool], case.offers(claim)
+        catalog, offers = case.pool_catalogs[claim.pool], case.offers(claim)
         assert {kind.name for kind, _ in offers} == set(claim.choices.instance_types)
-        assert all(suits(shop, kind, offering, shop.node) for kind, offering in offers)
+        assert all(suits(catalog, kind, offering, catalog.node) for kind, offering in offers)
         for pod in case.pods_of(claim):
             assert not pod.unsupported
             assert (
-                find_untolerated_taint(shop.pool.taints, tolerating_soft_taints(pod).tolerations)
+                find_untolerated_taint(catalog.pool.taints, tolerating_soft_taints(pod).tolerations)
                 is None
             )
             assert any(
-                shop.node.is_compatible(wanted, shop.known)
-                and all(suits(shop, kind, offering, wanted) for kind, offering in offers)
+                catalog.node.is_compatible(wanted, catalog.known)
+                and all(suits(catalog, kind, offering, wanted) for kind, offering in offers)
                 for wanted in pod.alternatives
             )
         for kind, offering in offers:
             assert fits(requests_on_claim(case, claim, kind, offering), kind.allocatable)
 
 
-def suits(shop: PoolCatalog, kind: InstanceType, offering: Offering, wanted: Requirements) -> bool:
-    """Whether a node bought in this way can have the labels; what the pool defines it has."""
-    return shop.admits(kind, wanted) and is_offering_compatible(kind, offering, wanted)
+def suits(
+    catalog: PoolCatalog, kind: InstanceType, offering: Offering, wanted: Requirements
+) -> bool:
+    """Whether a node launched in this way can have the labels; what the pool defines it has."""
+    return catalog.admits(kind, wanted) and is_offering_compatible(kind, offering, wanted)
 
 
 @thorough
@@ -127,10 +129,10 @@ def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Plan
 @given(case=CASES)
 def test_law_16_min_values_hold_for_the_types_that_are_left(case: PlannedCase) -> None:
     for claim in case.plan.claims:
-        shop, held = case.shops[claim.pool], claim.choices.reservation_ids
-        assert satisfies_min_values(shop, claim.requirements, case.kinds(claim), held)
-        kept = {key: claim.requirements[key].min_values or 0 for key in shop.minimums}
-        lowered = {key for key, count in shop.minimums.items() if kept[key] < count}
+        catalog, held = case.pool_catalogs[claim.pool], claim.choices.reservation_ids
+        assert satisfies_min_values(catalog, claim.requirements, case.kinds(claim), held)
+        kept = {key: claim.requirements[key].min_values or 0 for key in catalog.minimums}
+        lowered = {key for key, count in catalog.minimums.items() if kept[key] < count}
         assert lowered == set(claim.relaxed)
         assert is_relaxed(case) or not lowered
 
@@ -159,12 +161,12 @@ def test_law_17_the_launch_is_the_best_of_what_is_left(case: PlannedCase) -> Non
 def in_question(
     case: PlannedCase, claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]]
 ) -> list[tuple[InstanceType, Offering]]:
-    """Without whole machines and accelerators, unless they are asked for, needed or alone."""
+    """Without bare metal and accelerators, unless they are required or the only types."""
     ordinary = [pair for pair in offers if is_ordinary_type(pair[0], claim.requirements)]
     names = {kind.name for kind, _ in ordinary}
     kinds = [kind for kind in case.kinds(claim) if kind.name in names]
     needed = not claim.launch.reservation_id and not satisfies_min_values(
-        case.shops[claim.pool], claim.requirements, kinds, ()
+        case.pool_catalogs[claim.pool], claim.requirements, kinds, ()
     )
     return offers if needed else ordinary or offers
 
@@ -202,11 +204,11 @@ def is_better(
 @given(case=CASES)
 def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: PlannedCase) -> None:
     for claim in case.plan.claims:
-        weight = case.shops[claim.pool].pool.weight
-        for shop in case.shops.values():
-            if shop.pool.weight > weight:
-                types = types_always_within_limits(case, shop)
-                able = [could_open_first(case, shop, pod, types) for pod in case.pods_of(claim)]
+        weight = case.pool_catalogs[claim.pool].pool.weight
+        for catalog in case.pool_catalogs.values():
+            if catalog.pool.weight > weight:
+                types = types_always_within_limits(case, catalog)
+                able = [could_open_first(case, catalog, pod, types) for pod in case.pods_of(claim)]
                 # Who opened the claim is not told; those who joined may have come from elsewhere.
                 assert not all(able)
                 assert not case.options.strict_weights or not any(able)
@@ -214,25 +216,25 @@ def test_law_18_a_claim_is_of_the_heaviest_pool_that_could_open_a_node(case: Pla
 
 @thorough
 @given(case=CASES)
-def test_law_19_no_slot_of_a_reservation_is_wrongly_idle(case: PlannedCase) -> None:
-    idle = {name for name, count in case.slots.items() if count > 0}
+def test_law_19_no_reserved_instance_is_wrongly_idle(case: PlannedCase) -> None:
+    idle = {name for name, count in case.free_instances.items() if count > 0}
     if not case.options.capacity_reservations:
         return
     for pod in case.unplaced:
-        for shop in case.shops.values():
-            assert not could_use(case, shop, pod, idle, None)
+        for catalog in case.pool_catalogs.values():
+            assert not could_use(case, catalog, pod, idle, None)
     for claim in case.plan.claims:
         if claim.launch.reservation_id is None:
-            weight = case.shops[claim.pool].pool.weight
-            for shop in case.shops.values():
-                for pod in case.pods_of(claim) if shop.pool.weight >= weight else ():
-                    assert not could_use(case, shop, pod, idle, claim)
+            weight = case.pool_catalogs[claim.pool].pool.weight
+            for catalog in case.pool_catalogs.values():
+                for pod in case.pods_of(claim) if catalog.pool.weight >= weight else ():
+                    assert not could_use(case, catalog, pod, idle, claim)
 
 
 @thorough
 @given(case=CASES)
-def test_law_20_who_is_left_without_a_place_fits_nowhere(case: PlannedCase) -> None:
-    idle = {name for name, count in case.slots.items() if count > 0}
+def test_law_20_an_unschedulable_pod_fits_nowhere(case: PlannedCase) -> None:
+    idle = {name for name, count in case.free_instances.items() if count > 0}
     idle = idle if case.options.capacity_reservations else set()
     received = {placement.node: placement.pods for placement in case.plan.placements}
     for pod in (pod for pod in case.unplaced if not pod.unsupported):
@@ -242,10 +244,10 @@ def test_law_20_who_is_left_without_a_place_fits_nowhere(case: PlannedCase) -> N
             assert not welcome or not fits_on_node(node, pods, case.snapshot.daemonsets)
         for claim in case.plan.claims:
             assert not could_join(case, claim, pod), claim.name
-        for shop in case.shops.values():
-            assert not any(new_node_options(case, shop, pod, case.within_limits(shop), idle)), (
-                shop.pool.name
-            )
+        for catalog in case.pool_catalogs.values():
+            assert not any(
+                new_node_options(case, catalog, pod, case.within_limits(catalog), idle)
+            ), catalog.pool.name
 
 
 def as_bytes(made: Plan) -> bytes:
@@ -256,17 +258,17 @@ def as_bytes(made: Plan) -> bytes:
 
 @thorough
 @given(case=CASES)
-def test_law_2_the_same_world_gives_the_same_bytes(case: PlannedCase) -> None:
-    again = plan(case.snapshot, case.world.catalogs, case.options)
+def test_law_2_the_same_input_gives_the_same_bytes(case: PlannedCase) -> None:
+    again = plan(case.snapshot, case.planner_input.catalogs, case.options)
     assert as_bytes(again) == as_bytes(case.plan)
 
 
 @thorough
 @given(seed=SEEDS, order=SEEDS)
-def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
-    world = random_input(seed)
-    other = shuffle_input(world, order)
-    first = plan(world.snapshot, world.catalogs, world.options)
+def test_law_21_input_order_does_not_matter(seed: int, order: int) -> None:
+    planner_input = random_input(seed)
+    other = shuffle_input(planner_input, order)
+    first = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     assert as_bytes(plan(other.snapshot, other.catalogs, other.options)) == as_bytes(first)
 
 

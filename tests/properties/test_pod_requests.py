@@ -1,4 +1,4 @@
-"""What a pod asks for is what the documentation of Kubernetes says, resource by resource."""
+"""The requests of a pod are those of the Kubernetes documentation, resource by resource."""
 
 from fractions import Fraction
 from math import ceil

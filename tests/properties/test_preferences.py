@@ -1,4 +1,4 @@
-"""Law 26: preferences are given up in a fixed order, and change nothing that they need not."""
+"""Law 26: preferences are relaxed in a fixed order, and have no other effect."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,9 +24,9 @@ from wainwright.model.reasons import (
 )
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 NOWHERE = label_requirement("example.com/nobody", "In", "has-it")
-worlds = settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
+planner_inputs = settings(max_examples=settings().max_examples * 2, phases=UNSHRUNK)
 
 
 def in_order(constraints: PodConstraints) -> Iterator[RelaxedPreference]:
@@ -43,41 +43,43 @@ def in_order(constraints: PodConstraints) -> Iterator[RelaxedPreference]:
     yield PreferNoScheduleTaint()
 
 
-@worlds
+@planner_inputs
 @given(seed=SEEDS)
 def test_law_26_they_go_in_the_fixed_order(seed: int) -> None:
-    world = random_constrained_input(seed)
-    pods = {pod.key: pod for pod in world.snapshot.pods}
-    made = plan(world.snapshot, world.catalogs, world.options)
+    planner_input = random_constrained_input(seed)
+    pods = {pod.key: pod for pod in planner_input.snapshot.pods}
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     for group in made.relaxed:
         for key in group.pods:
             order = list(in_order(pods[key].constraints))
-            if world.options.preference_policy is PreferencePolicy.IGNORE:
+            if planner_input.options.preference_policy is PreferencePolicy.IGNORE:
                 order = order[-1:]
             assert list(group.given_up) == order[: len(group.given_up)] != []
 
 
-@worlds
+@planner_inputs
 @given(seed=SEEDS)
-def test_law_26_whoever_ignores_them_plans_as_if_there_were_none(seed: int) -> None:
-    world = random_constrained_input(seed)
-    ignoring = msgspec.structs.replace(world.options, preference_policy=PreferencePolicy.IGNORE)
-    heedless = msgspec.structs.replace(world, options=ignoring)
+def test_law_26_ignored_preferences_plan_as_if_there_were_none(seed: int) -> None:
+    planner_input = random_constrained_input(seed)
+    ignoring = msgspec.structs.replace(
+        planner_input.options, preference_policy=PreferencePolicy.IGNORE
+    )
+    heedless = msgspec.structs.replace(planner_input, options=ignoring)
     assert planner_result(heedless) == planner_result(changed(heedless, without_preferences))
 
 
-@worlds
+@planner_inputs
 @given(seed=SEEDS)
-def test_law_26_what_nobody_can_have_changes_no_place(seed: int) -> None:
+def test_law_26_impossible_preferences_change_no_placement(seed: int) -> None:
     """A preference for nodes that there cannot be is given up, and all is as before.
 
     Unless others come before it: they would have to be given up first.
     """
-    world = changed(random_constrained_input(seed), without_earlier_preferences)
-    wishful = planner_result(changed(world, with_unsatisfiable_preferences))
-    assert places(wishful) == places(planner_result(world))
-    if world.options.preference_policy is PreferencePolicy.RESPECT:
-        placed = len(world.snapshot.pods) - len(wishful["unplaced"])
+    planner_input = changed(random_constrained_input(seed), without_earlier_preferences)
+    wishful = planner_result(changed(planner_input, with_unsatisfiable_preferences))
+    assert places(wishful) == places(planner_result(planner_input))
+    if planner_input.options.preference_policy is PreferencePolicy.RESPECT:
+        placed = len(planner_input.snapshot.pods) - len(wishful["unplaced"])
         assert len(wishful["relaxed"]) == placed
 
 
@@ -101,10 +103,10 @@ def without_earlier_preferences(constraints: PodConstraints) -> PodConstraints:
     )
 
 
-def changed(world: PlannerInput, change: Any) -> PlannerInput:
-    pods = tuple(_changed(pod, change) for pod in world.snapshot.pods)
-    snapshot = msgspec.structs.replace(world.snapshot, pods=pods)
-    return msgspec.structs.replace(world, snapshot=snapshot)
+def changed(planner_input: PlannerInput, change: Any) -> PlannerInput:
+    pods = tuple(_changed(pod, change) for pod in planner_input.snapshot.pods)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
 
 
 def _changed(pod: Pod, change: Any) -> Pod:

@@ -26,26 +26,26 @@ from wainwright.core.plan import plan
 from wainwright.model.plan import PlannedNodeClaim
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in long runs
 thorough = settings(max_examples=INPUTS)
 
 
 @thorough
 @given(seed=SEEDS)
-def test_law_22_the_planner_and_the_obvious_one_agree(seed: int) -> None:
+def test_law_22_the_planner_and_the_reference_planner_agree(seed: int) -> None:
     assert_agreement(random_input(seed))
 
 
-@settings(max_examples=INPUTS // 80)  # such a world takes the obvious planner half a second
+@settings(max_examples=INPUTS // 80)  # such an input takes the obvious planner half a second
 @given(seed=SEEDS)
-def test_law_22_they_agree_on_a_crowd_that_waits_for_slots(seed: int) -> None:
+def test_law_22_they_agree_on_many_pods_waiting_for_reservations(seed: int) -> None:
     assert_agreement(random_reservation_queue(seed))
 
 
-def test_the_worlds_are_not_all_alike() -> None:
+def test_the_random_inputs_vary() -> None:
     """Agreement would be worth little if nothing interesting ever happened in them."""
-    worlds = [random_input(seed) for seed in range(150)]
-    plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
+    planner_inputs = [random_input(seed) for seed in range(150)]
+    plans = [plan(each.snapshot, each.catalogs, each.options) for each in planner_inputs]
     claims = [claim for each in plans for claim in each.claims]
     assert len(claims) > len(plans)
     assert sum(claim.launch.reservation_id is not None for claim in claims) > len(claims) // 5
@@ -57,9 +57,9 @@ def test_the_worlds_are_not_all_alike() -> None:
     assert any(each.relaxed for each in plans)
 
 
-def assert_agreement(world: PlannerInput) -> None:
-    made = plan(world.snapshot, world.catalogs, world.options)
-    obvious = ReferencePlanner(world)
+def assert_agreement(planner_input: PlannerInput) -> None:
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+    obvious = ReferencePlanner(planner_input)
     obvious.run()
     assert [claim_summary(claim) for claim in made.claims] == [
         draft_summary(draft) for draft in obvious.drafts
@@ -69,7 +69,7 @@ def assert_agreement(world: PlannerInput) -> None:
     }
     placed = {key for claim in made.claims for key in claim.pods}
     placed |= {key for placement in made.placements for key in placement.pods}
-    unplaced = [pod.key for pod in world.snapshot.pods if pod.key not in placed]
+    unplaced = [pod.key for pod in planner_input.snapshot.pods if pod.key not in placed]
     assert sorted(unplaced) == sorted(pod.key for pod in obvious.unplaced)
     assert {key for group in made.relaxed for key in group.pods} == obvious.relaxed
 
@@ -86,17 +86,17 @@ CACHE_SIZES = {
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
-"""Sizes that only a large world would come up against."""
+"""Sizes that only a large input would come up against."""
 
 
 @given(seed=SEEDS)
-def test_a_short_memory_changes_nothing(seed: int) -> None:
-    world = random_input(seed)
-    made = plan(world.snapshot, world.catalogs, world.options)
+def test_small_caches_change_nothing(seed: int) -> None:
+    planner_input = random_input(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:
         for name, size in CACHE_SIZES.items():
             patch.setattr(name, size)
-        assert plan(world.snapshot, world.catalogs, world.options) == made
+        assert plan(planner_input.snapshot, planner_input.catalogs, planner_input.options) == made
 
 
 def claim_summary(claim: PlannedNodeClaim) -> list[object]:
@@ -108,42 +108,42 @@ def claim_summary(claim: PlannedNodeClaim) -> list[object]:
 def draft_summary(draft: ReferenceDraft) -> list[object]:
     assert draft.launch is not None
     pods = sorted(pod.key for pod in draft.pods)
-    wanted, fee = draft.shop.minimums, draft.launch[0].fee
+    wanted, fee = draft.catalog.minimums, draft.launch[0].fee
     relaxed = tuple(sorted(key for key, least in draft.minimums.items() if least < wanted[key]))
-    made = [draft.shop.pool.name, draft.round, pods, str(draft.requirements)]
+    made = [draft.catalog.pool.name, draft.round, pods, str(draft.requirements)]
     return [*made, draft_choices(draft), draft_launch(draft), fee, relaxed]
 
 
 CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 CONSTRAINED_INPUTS = (
     settings().max_examples * 2
-)  # a world takes the slow planner a thirtieth of a second
+)  # an input takes the slow planner a thirtieth of a second
 
 
 @settings(max_examples=CONSTRAINED_INPUTS, phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_24_the_planner_and_the_slow_one_agree(seed: int) -> None:
+def test_law_24_the_planner_and_the_constrained_reference_agree(seed: int) -> None:
     assert_constrained_agreement(random_constrained_input(seed))
 
 
 @settings(max_examples=CONSTRAINED_INPUTS // 5, phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_24_they_agree_on_pods_of_whom_some_do_not_mind(seed: int) -> None:
+def test_law_24_they_agree_on_partly_constrained_pods(seed: int) -> None:
     assert_constrained_agreement(random_mixed_input(seed))
 
 
-def assert_constrained_agreement(world: PlannerInput) -> None:
-    if first_difference(world) is not None:
-        small = shrink_input(world, lambda smaller: first_difference(smaller) is not None)
+def assert_constrained_agreement(planner_input: PlannerInput) -> None:
+    if first_difference(planner_input) is not None:
+        small = shrink_input(planner_input, lambda smaller: first_difference(smaller) is not None)
         pytest.fail(f"{first_difference(small)}\nin {describe_input(small)}")
 
 
 @settings(phases=UNSHRUNK)
 @given(seed=CONSTRAINED_SEEDS)
-def test_law_21_order_does_not_matter_to_them_either(seed: int) -> None:
-    world = random_constrained_input(seed)
-    assert planner_result(shuffle_input(world, seed)) == planner_result(world)
+def test_law_21_input_order_does_not_matter_for_the_constrained_reference(seed: int) -> None:
+    planner_input = random_constrained_input(seed)
+    assert planner_result(shuffle_input(planner_input, seed)) == planner_result(planner_input)
 
 
 CONSTRAINED_CACHE_SIZES = {
@@ -158,28 +158,28 @@ CONSTRAINED_CACHE_SIZES = {
     "wainwright.model.bitset.MAX_CACHED_RESULTS": 1,
     "wainwright.model.offering_groups.MAX_CACHED_RESULTS": 1,
 }
-"""Sizes that only a large world would come up against."""
+"""Sizes that only a large input would come up against."""
 
 
 @given(seed=CONSTRAINED_SEEDS)
-def test_a_short_memory_changes_nothing_for_constrained_pods(seed: int) -> None:
-    world = random_constrained_input(seed)
-    made = plan(world.snapshot, world.catalogs, world.options)
+def test_small_caches_change_nothing_for_constrained_pods(seed: int) -> None:
+    planner_input = random_constrained_input(seed)
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     with pytest.MonkeyPatch.context() as patch:
         for name, size in CONSTRAINED_CACHE_SIZES.items():
             patch.setattr(name, size)
-        assert plan(world.snapshot, world.catalogs, world.options) == made
+        assert plan(planner_input.snapshot, planner_input.catalogs, planner_input.options) == made
 
 
 @given(seed=CONSTRAINED_SEEDS)
 def test_classes_make_no_difference(seed: int) -> None:
     """Pods that are alike share answers; with a label of their own they are all different."""
-    world = random_constrained_input(seed)
+    planner_input = random_constrained_input(seed)
     pods = tuple(
         msgspec.structs.replace(pod, labels={**pod.labels, "own": pod.key})
-        for pod in world.snapshot.pods
+        for pod in planner_input.snapshot.pods
     )
-    snapshot = msgspec.structs.replace(world.snapshot, pods=pods)
-    assert planner_result(msgspec.structs.replace(world, snapshot=snapshot)) == planner_result(
-        world
-    )
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods)
+    assert planner_result(
+        msgspec.structs.replace(planner_input, snapshot=snapshot)
+    ) == planner_result(planner_input)

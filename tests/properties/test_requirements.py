@@ -104,7 +104,7 @@ def test_the_order_of_intersecting_does_not_matter(a: ValueSet, b: ValueSet, c: 
 
 @quick
 @given(value_sets)
-def test_anything_only_asks_for_the_label_and_nothing_leaves_nothing(a: ValueSet) -> None:
+def test_exists_only_requires_the_label_and_the_empty_set_leaves_nothing(a: ValueSet) -> None:
     assert a & a == a
     assert a & NO_VALUE == NO_VALUE
     assert a & ANY_VALUE == a or a.operator is Operator.NOT_IN
@@ -157,7 +157,7 @@ def test_requirements_are_rebuilt_from_their_entries(one: Requirements) -> None:
 
 @quick
 @given(st.lists(entries, max_size=4), st.lists(entries, max_size=4))
-def test_narrowing_is_the_same_as_asking_everything_at_once(
+def test_narrowing_is_the_same_as_requiring_everything_at_once(
     first: list[RequirementEntry], second: list[RequirementEntry]
 ) -> None:
     narrowed = Requirements.from_entries(first).narrow(Requirements.from_entries(second))

@@ -206,7 +206,7 @@ def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
 
 @quick
 @given(catalogues, wanted, st.integers(0, 31))
-def test_the_best_buy_is_the_one_that_a_loop_would_find(
+def test_the_cheapest_offering_is_the_one_that_a_loop_would_find(
     types: list[InstanceType], asked: Requirements, some: int
 ) -> None:
     index = InstanceTypeIndex(types)
@@ -323,8 +323,8 @@ def an_index(seed: int) -> InstanceTypeIndex:
 def test_witnesses_are_found_where_there_are_enough_values(
     seed: int, count: int, wanted: ValueSet
 ) -> None:
-    index, dice = an_index(seed), Random(seed)
-    rows = dice.getrandbits(len(index.types))
+    index, rng = an_index(seed), Random(seed)
+    rows = rng.getrandbits(len(index.types))
     for key in (INSTANCE_TYPE, INSTANCE_FAMILY, INSTANCE_SIZE, ARCH):
         found = index.witnesses(key, count, rows, wanted)
         assert (found is not None) == index.has_values(key, count, rows, 0, wanted)
@@ -335,8 +335,8 @@ def test_witnesses_are_found_where_there_are_enough_values(
 
 @given(SEEDS)
 def test_the_largest_amount_is_found_without_looking_at_each(seed: int) -> None:
-    index, dice = an_index(seed), Random(seed)
-    rows = dice.getrandbits(len(index.types))
+    index, rng = an_index(seed), Random(seed)
+    rows = rng.getrandbits(len(index.types))
     for name in ("cpu", "memory", "pods", "nvidia.com/gpu", "unknown"):
         amounts = [
             kind.allocatable[name] for kind in index.members(rows) if name in kind.allocatable
@@ -345,11 +345,11 @@ def test_the_largest_amount_is_found_without_looking_at_each(seed: int) -> None:
 
 
 @given(SEEDS)
-def test_the_best_buy_is_the_cheapest_of_all_offers(seed: int) -> None:
-    index, dice = an_index(seed), Random(seed)
+def test_the_chosen_offering_is_the_cheapest_of_all(seed: int) -> None:
+    index, rng = an_index(seed), Random(seed)
     rows, offering_groups = (
-        dice.getrandbits(len(index.types)),
-        dice.getrandbits(len(index.offering_groups)),
+        rng.getrandbits(len(index.types)),
+        rng.getrandbits(len(index.offering_groups)),
     )
     offers = [
         (hourly_cost(index.types[row], offering), index.types[row].name, offering_group)

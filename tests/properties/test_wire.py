@@ -1,5 +1,5 @@
-"""Schema, wire type and text cannot drift apart: laws 6 and 7 of docs/invariants.md; and the quick
-look at large objects is never laxer than the list of their faults.
+"""Schema, wire type and text agree: laws 6 and 7 of docs/invariants.md; and the fast path for large
+objects is never laxer than the full validation.
 """
 
 from math import inf, nan
@@ -84,7 +84,7 @@ def test_an_object_survives_yaml_and_json_text(kind: KnownKind, data: st.DataObj
 @each_kind
 @relaxed
 @given(data=st.data())
-def test_defaulting_is_done_once_and_for_all(kind: KnownKind, data: st.DataObject) -> None:
+def test_defaulting_is_idempotent(kind: KnownKind, data: st.DataObject) -> None:
     schema = object_schema(kind.type)
     once = apply_defaults(_object(kind, data.draw(schema_values(_body(kind)))), schema)
     assert apply_defaults(once, schema) == once

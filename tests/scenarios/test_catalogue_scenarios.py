@@ -1,4 +1,4 @@
-"""Stories about the catalogue, one file each, named after the item of the specification."""
+"""Scenarios of the catalog, one file each, named after the item of the specification."""
 
 import json
 from pathlib import Path
@@ -87,14 +87,14 @@ class Story(Part, frozen=True, kw_only=True):
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_story(path: Path, tmp_path: Path) -> None:
     story = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Story)
-    supplies = supplied(story.given, tmp_path, story.expect.refused)
-    if supplies is None:
+    catalog_input = supplied(story.given, tmp_path, story.expect.refused)
+    if catalog_input is None:
         return
-    built = supplies.built()
+    built = catalog_input.build_catalog()
     check_remarks(built, story.expect)
     check_types(built, story.expect)
-    check_reservations(supplies, built, story.expect)
-    check_rest(supplies, built, story.expect)
+    check_reservations(catalog_input, built, story.expect)
+    check_rest(catalog_input, built, story.expect)
 
 
 def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | None:
@@ -103,7 +103,7 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | N
     file.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": given.manifests}, default=str)
     )
-    asked = CatalogArguments(
+    arguments = CatalogArguments(
         files=(str(file),),
         now=given.now,
         gates=tuple(given.gates),
@@ -114,9 +114,9 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | N
         vm_memory_overhead_percent=given.vm_memory_overhead_percent,
     )
     if not refused:
-        return CatalogInput(asked)
+        return CatalogInput(arguments)
     with pytest.raises(InvalidInput) as caught:
-        CatalogInput(asked).built()
+        CatalogInput(arguments).build_catalog()
     said = [f"{each.path}: {each.message}" for each in caught.value.report.errors]
     for part in refused:
         assert any(part in each for each in said), said
@@ -144,7 +144,7 @@ def check_types(built: NodeClassCatalog, expect: Expect) -> None:
         if wanted.offerings is not None:
             check_offerings(kind.offerings, wanted.offerings)
         for key, layers in wanted.layers.items():
-            assert told_layers(built, name)[key] == layers
+            assert layer_texts(built, name)[key] == layers
 
 
 def shown(kind: InstanceType, what: str) -> dict[str, str]:
@@ -153,14 +153,14 @@ def shown(kind: InstanceType, what: str) -> dict[str, str]:
 
 def check_offerings(found: tuple[Offering, ...], wanted: list[dict[str, Any]]) -> None:
     """Each wanted one is the only one like it, and there are no more."""
-    told = [told_offering(offering) for offering in found]
+    summaries = [offering_summary(offering) for offering in found]
     for each in wanted:
-        like = [one for one in told if {key: one.get(key) for key in each} == each]
-        assert len(like) == 1, (each, told)
-    assert len(told) == len(wanted), told
+        like = [one for one in summaries if {key: one.get(key) for key in each} == each]
+        assert len(like) == 1, (each, summaries)
+    assert len(summaries) == len(wanted), summaries
 
 
-def told_offering(offering: Offering) -> dict[str, Any]:
+def offering_summary(offering: Offering) -> dict[str, Any]:
     labels = {key: offering.requirements.single_value(key) for key in offering.requirements}
     return {
         "capacityType": labels.pop(CAPACITY_TYPE, None),
@@ -173,7 +173,7 @@ def told_offering(offering: Offering) -> dict[str, Any]:
     }
 
 
-def told_layers(built: NodeClassCatalog, name: str) -> dict[str, list[str]]:
+def layer_texts(built: NodeClassCatalog, name: str) -> dict[str, list[str]]:
     return {
         f"{account.capacity_type} {zone}": [
             f"{step.layer.value} {step.after}" for step in account.steps
@@ -183,7 +183,9 @@ def told_layers(built: NodeClassCatalog, name: str) -> dict[str, list[str]]:
     }
 
 
-def check_reservations(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
+def check_reservations(
+    catalog_input: CatalogInput, built: NodeClassCatalog, expect: Expect
+) -> None:
     standings = {each.reservation.id: each.standing.name for each in built.reservations}
     assert {key: standings.get(key) for key in expect.standings} == expect.standings
     every = [offering for kind in built.types for offering in kind.offerings]
@@ -199,32 +201,32 @@ def check_reservations(supplies: CatalogInput, built: NodeClassCatalog, expect: 
             to_manifest(each) for each in reservation_status(built.reservations)
         ] == expect.status
     if expect.ec2_filters is not None:
-        terms = supplies.scope.node_class.spec.capacityReservationSelectorTerms or []
+        terms = catalog_input.scope.node_class.spec.capacityReservationSelectorTerms or []
         assert describe_reservation_requests(terms) == expect.ec2_filters
 
 
-def check_rest(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
+def check_rest(catalog_input: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
     if expect.launchable is not None:
-        assert supplies.pool is not None
+        assert catalog_input.pool is not None
         found = list_instance_types(
-            built.index, TypeFilter(requirements=pool_requirements(supplies.pool))
+            built.index, TypeFilter(requirements=pool_requirements(catalog_input.pool))
         )
         assert {kind.name: launchable(kind) for kind in found} == expect.launchable
     if expect.fees is not None:
         assert built.fee == pytest.approx(expect.fees)
     if expect.settings:
-        kubelet = parse_node_class(supplies.scope.node_class, CatalogOptions()).kubelet
-        assert {key: told(getattr(kubelet, key)) for key in expect.settings} == expect.settings
+        kubelet = parse_node_class(catalog_input.scope.node_class, CatalogOptions()).kubelet
+        assert {key: as_text(getattr(kubelet, key)) for key in expect.settings} == expect.settings
 
 
 def launchable(kind: InstanceType) -> list[str]:
     return sorted({f"{each.capacity_type} {each.zone or 'any'}" for each in kind.offerings})
 
 
-def told(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Thresholds and quantities as text."""
     if isinstance(value, dict):
-        return {key: told(item) for key, item in value.items()}
+        return {key: as_text(item) for key, item in value.items()}
     if isinstance(value, EvictionThreshold):
         return f"{value.percent}%" if value.quantity is None else str(value.quantity)
     return str(value) if isinstance(value, Quantity) else value

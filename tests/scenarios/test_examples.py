@@ -42,14 +42,14 @@ def test_the_plan_of_an_example_is_the_expected_one(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", STORIES, ids=lambda folder: folder.name)
 def test_an_api_server_would_accept_an_example_without_a_warning(folder: Path) -> None:
-    result = run("validate", told(folder))
+    result = run("validate", relative_path(folder))
     assert (result.return_value, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("folder", STORIES, ids=lambda folder: folder.name)
 def test_the_readme_of_an_example_shows_its_plan(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
-    assert f"```\n$ wain plan {told(folder)}\n" in text
+    assert f"```\n$ wain plan {relative_path(folder)}\n" in text
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -58,7 +58,7 @@ def test_a_text_shows_what_is_printed_today(path: Path) -> None:
     assert text == refreshed(text)
 
 
-def told(folder: Path) -> str:
+def relative_path(folder: Path) -> str:
     return folder.relative_to(ROOT).as_posix()
 
 
@@ -70,7 +70,7 @@ def run(*arguments: str) -> Result:
 
 
 def planned(folder: Path) -> str:
-    return run("plan", told(folder), "-o", "json", "--now", NOW).stdout
+    return run("plan", relative_path(folder), "-o", "json", "--now", NOW).stdout
 
 
 def refreshed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a NodeClaim of a plan says: the pool's template, the pods' needs, and nothing invented."""
+"""NodeClaims of a plan: the pool's template and the pods' requirements, nothing else."""
 
 import json
 from pathlib import Path
@@ -126,9 +126,9 @@ def test_sel_8_class_and_lifetime_are_the_pools(claim: dict[str, Any]) -> None:
 
 def test_rsv_7_a_reserved_claim_is_pinned_to_its_reservation(tmp_path: Path) -> None:
     labels = {**OFFERED, "karpenter.sh/capacity-type": "reserved"}
-    slot = {"labels": labels, "price": 0.0000001, "available": 1, "reservationID": "cr-1"}
+    offering = {"labels": labels, "price": 0.0000001, "available": 1, "reservationID": "cr-1"}
     small, other = CATALOG["instanceTypes"]
-    reserved = {**CATALOG, "instanceTypes": [{**small, "offerings": [slot]}, other]}
+    reserved = {**CATALOG, "instanceTypes": [{**small, "offerings": [offering]}, other]}
     wanted = asked(planned(tmp_path / "given.json", reserved, POOL, POD))
     assert wanted["karpenter.sh/capacity-type"] == ["reserved"]
     assert wanted["karpenter.k8s.aws/capacity-reservation-id"] == ["cr-1"]

@@ -1,4 +1,4 @@
-"""Stories about planning, one file each, named after the item of the specification."""
+"""Scenarios of planning, one file each, named after the item of the specification."""
 
 import json
 from collections import Counter
@@ -98,7 +98,7 @@ class Expect(Part, frozen=True, kw_only=True):
     """All that are listed, as `used/available/total`."""
     unusable: dict[str, str] = {}
     """Those among them that nobody can use, and why."""
-    slots: dict[str, ExpectedReservation] | None = None
+    usage: dict[str, ExpectedReservation] | None = None
     """All that `wain reservations` lists."""
     warnings: list[str] = []
     refused: list[str] = []
@@ -135,16 +135,16 @@ def test_story(path: Path, tmp_path: Path) -> None:
     check_unplaced(plan["unschedulable"], story.expect.unplaced)
     check_rest(plan, story.expect)
     assert result.return_value == (1 if story.expect.unplaced else 0)
-    if story.expect.slots is not None:
+    if story.expect.usage is not None:
         arguments[0] = "reservations"
-        told = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
-        check_slots({one["id"]: one for one in told["items"]}, story.expect.slots)
+        summaries = json.loads(CliRunner().invoke(wain, arguments, standalone_mode=False).stdout)
+        check_reservations({one["id"]: one for one in summaries["items"]}, story.expect.usage)
 
 
 @pytest.mark.parametrize("chapter", ITEMS)
 def test_every_item_on_planning_has_a_story(chapter: str) -> None:
-    told = {path.stem[:6] for path in STORIES}
-    assert [item for item in ITEMS[chapter] if f"{chapter}-{item:02}" not in told] == []
+    summaries = {path.stem[:6] for path in STORIES}
+    assert [item for item in ITEMS[chapter] if f"{chapter}-{item:02}" not in summaries] == []
 
 
 def check_refused(result: Result, parts: list[str]) -> None:
@@ -156,15 +156,19 @@ def check_refused(result: Result, parts: list[str]) -> None:
 
 def check_nodes(claims: list[dict[str, Any]], wanted: list[Nodes]) -> None:
     """Each claim is what exactly one of the expectations says, and none is missing."""
-    told = [told_claim(claim) for claim in claims]
-    found = [[number for number, one in enumerate(wanted) if is_like(claim, one)] for claim in told]
-    lost = [claim for claim, like in zip(told, found, strict=True) if len(like) != 1]
+    summaries = [claim_summary(claim) for claim in claims]
+    found = [
+        [number for number, one in enumerate(wanted) if is_like(claim, one)] for claim in summaries
+    ]
+    lost = [claim for claim, like in zip(summaries, found, strict=True) if len(like) != 1]
     assert lost == [], "claims that were not expected, or by more than one expectation"
     counts = Counter(like[0] for like in found)
-    assert [counts[number] for number in range(len(wanted))] == [one.count for one in wanted], told
+    assert [counts[number] for number in range(len(wanted))] == [one.count for one in wanted], (
+        summaries
+    )
 
 
-def told_claim(claim: dict[str, Any]) -> dict[str, Any]:
+def claim_summary(claim: dict[str, Any]) -> dict[str, Any]:
     options = claim["options"]
     return {
         "pool": claim["nodePool"],
@@ -230,7 +234,9 @@ def check_rest(plan: dict[str, Any], expect: Expect) -> None:
         assert any(part in warning for warning in plan["warnings"]), plan["warnings"]
 
 
-def check_slots(found: dict[str, dict[str, Any]], wanted: dict[str, ExpectedReservation]) -> None:
+def check_reservations(
+    found: dict[str, dict[str, Any]], wanted: dict[str, ExpectedReservation]
+) -> None:
     counts = {name: (one["idle"], one["promised"]) for name, one in found.items()}
     assert counts == {name: (one.idle, one.promised) for name, one in wanted.items()}
     for name, one in wanted.items():

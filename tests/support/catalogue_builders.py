@@ -1,4 +1,4 @@
-"""Builders for what catalogues are made from, with defaults where a test does not care."""
+"""Builders for the inputs of catalogs, with defaults for what a test does not need."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def node_class_object(*, name: str = "default", **spec: Any) -> EC2NodeClass:
-    """A default class with more in its spec, as a manifest would write it."""
+    """A default class with further fields in its spec."""
     plain = msgspec.to_builtins(default_node_class(name))
     annotations = spec.pop("annotations", None)
     plain["spec"] |= spec
@@ -70,7 +70,7 @@ def layered_offering(
 
 
 def build_catalogue(scope: CatalogScope | None = None, **supply: Any) -> NodeClassCatalog:
-    """The catalogue of a class, a default one unless told otherwise."""
+    """The catalog of a class, by default the default one."""
     return build_catalog(
         CatalogInputs(now=NOW, **supply), scope or CatalogScope(node_class=default_node_class())
     )

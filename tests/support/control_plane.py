@@ -1,5 +1,5 @@
-"""A real etcd and kube-apiserver on loopback, for tests that must not believe a fake, and the
-little HTTP that tests speak to them, with no library to set up or to trust.
+"""A real etcd and kube-apiserver on loopback, for tests that must not use a fake, and a small HTTP
+client for them without a library.
 """
 
 import atexit

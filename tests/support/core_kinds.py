@@ -1,5 +1,5 @@
-"""Objects of core kinds: the table under tests/manifests/builtin, and values made from the table of
-fields, right ones and ones with junk in them.
+"""Objects of core kinds: the table under tests/manifests/builtin, and values generated from the
+table of fields, valid ones and ones with junk.
 """
 
 import copy
@@ -31,7 +31,7 @@ class ExpectedFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CoreKindRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One object and what is to be said of it."""
+    """One object and its expected errors."""
 
     name: str
     verdict: Literal["accepted", "refused"]
@@ -39,7 +39,7 @@ class CoreKindRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     errors: list[ExpectedFault] = []
     warnings: list[ExpectedFault] = []
     beyond: str = ""
-    """Why an API server refuses what we accept; nothing where it does not."""
+    """Why an API server rejects what we accept; empty where it does not."""
 
 
 @cache
@@ -124,7 +124,7 @@ def core_kind_objects(draw: st.DrawFn, *, junk: bool = False) -> dict[str, Any]:
 
 @st.composite
 def changed_objects(draw: st.DrawFn) -> dict[str, Any]:
-    """A good object of the table with one or two of its fields changed."""
+    """A valid object of the table with one or two fields changed."""
     made: dict[str, Any] = copy.deepcopy(draw(st.sampled_from(VALID_OBJECTS)))
     for _ in range(draw(st.integers(1, 2))):
         _change(draw, made, kind_type(made["apiVersion"], made["kind"]), depth=0)
@@ -132,7 +132,7 @@ def changed_objects(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def _change(draw: st.DrawFn, value: Any, shape: FieldType, depth: int) -> None:
-    """Go down into the value and, somewhere on the way, put something else."""
+    """Replaces a random part of the value."""
     if isinstance(shape, ListFieldType) and isinstance(value, list) and value:
         index = draw(st.integers(0, len(value) - 1))
         _change(draw, value[index], shape.item, depth + 1)

@@ -1,9 +1,9 @@
-"""Tables of manifests: each document says in comments what is wrong with it, on the line itself.
+"""Tables of manifests: comments on the lines of a document state the expected errors.
 
     weight: 101  # error spec.weight: expected from 1 to 100
 
-A line `# warning path: message` is legal but doubtful; `# error(offline)` is refused by us though
-no schema can express it. A document without such comments is good.
+`# warning path: message` is for a valid but doubtful line; `# error(offline)` for one that only
+offline validation rejects, as no schema can express it. A document without comments is valid.
 """
 
 import re
@@ -23,7 +23,7 @@ MARK: Final = re.compile(
 
 
 class ExpectedProblem(msgspec.Struct, frozen=True, order=True):
-    """What a comment asks for."""
+    """The expectation of a comment."""
 
     line: int
     word: str
@@ -44,7 +44,7 @@ class ManifestRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> bool:
-        """Whether a server accepts it: what only we refuse does not count."""
+        """Whether an API server accepts it: errors of offline validation do not count."""
         return "error" not in self.words
 
 
@@ -72,7 +72,7 @@ def _expected(text: str) -> list[ExpectedProblem]:
 
 
 class ObjectChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An object, what is changed in it, and what an API server says to that."""
+    """An object, a change to it, and the expected response of an API server."""
 
     name: str
     old: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Builders for values of the model, with defaults where a test does not care."""
+"""Builders for values of the model, with defaults for what a test does not need."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ GIB = 2**30
 def label_requirement(
     key: str, operator: str = "Exists", *values: str, min_values: int | None = None
 ) -> Requirements:
-    """Requirements on a single key; `narrow` puts several together."""
+    """Requirements on a single key; `narrow` combines several."""
     return Requirements.from_entries([(key, operator, values, min_values)])
 
 
@@ -38,7 +38,7 @@ def offering(
     reservation_id: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Offering:
-    """One way to buy; None leaves the zone or the capacity type open."""
+    """An offering; None leaves the zone or the capacity type open."""
     stated = {ZONE: zone, CAPACITY_TYPE: capacity_type, **(labels or {})}
     return Offering(
         requirements=Requirements.from_labels({k: v for k, v in stated.items() if v is not None}),
@@ -58,7 +58,7 @@ def instance_type(
     offerings: tuple[Offering, ...] | None = None,
     fee: float = 0.0,
 ) -> InstanceType:
-    """A machine of two cpus and eight GiB, sold on demand in one zone, unless told otherwise."""
+    """By default a type of 2 cpu and 8 GiB, offered on demand in one zone."""
     return InstanceType(
         name=name,
         requirements=Requirements.from_labels(labels or {}).narrow(requirements),
@@ -81,7 +81,7 @@ def zonal_instance_type(
     capacity_types: Sequence[str] = (ON_DEMAND,),
     price: float = 1.0,
 ) -> InstanceType:
-    """A type sold in these zones in these ways, dearer on demand."""
+    """A type offered in these zones and capacity types, on-demand at a higher price."""
     return instance_type(
         name=name,
         capacity={"cpu": cpu, "memory": 64 * GIB, "pods": 50},
@@ -150,7 +150,7 @@ def plan_pods(
 
 
 def pods_by_zone(made: Plan) -> Mapping[str, int]:
-    """How many pods of the plan's claims are in which zone."""
+    """The number of pods on the plan's claims by zone."""
     found: dict[str, int] = {}
     for claim in made.claims:
         zone = claim.launch.zone or ""

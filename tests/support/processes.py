@@ -1,5 +1,5 @@
-"""What tests take from the machine: commands built from Go, processes, free ports, or a skip; and
-programs run under a given hash seed.
+"""Processes for tests: commands built from Go, child processes, free ports, or a skip; and programs
+run under a given hash seed.
 """
 
 import fcntl
@@ -25,11 +25,11 @@ GO_BUILD_FLAGS = ("-trimpath", "-buildvcs=false")
 
 
 class MissingTool(RuntimeError):
-    """The machine lacks something the tests need; the message says how to get it."""
+    """A tool that the tests need is missing; the message says how to install it."""
 
 
 def skip_or_fail(reason: str) -> NoReturn:
-    """Skip the running test, or fail it where WAIN_REQUIRE_GO=1 promises that nothing lacks."""
+    """Skip the running test, or fail it where WAIN_REQUIRE_GO=1 requires all tools."""
     # Imported here, because the rest of the module also serves programs that run without pytest.
     import pytest
 
@@ -45,7 +45,7 @@ class GoModule:
 
     folder: Path
     packages: Mapping[str, str]
-    """What we call a command → the package it is built from."""
+    """Command name to the package it is built from."""
     ldflags: str = "-s -w"
 
     @property
@@ -157,7 +157,7 @@ def _print_progress(line: str) -> None:
 
 @dataclass(frozen=True)
 class Process:
-    """A command that runs beside the tests, and its log."""
+    """A child process and its log."""
 
     name: str
     child: subprocess.Popen[bytes]
@@ -208,7 +208,7 @@ def spawn(command: Path, flags: Mapping[str, str], *, log: Path) -> Process:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports that nobody listens on, below those that Linux hands to outgoing connections.
+    """Distinct free ports, below those that Linux uses for outgoing connections.
 
     From the usual `bind(0)` comes a port that any client on the machine may be given before our
     server binds it, the API server's own connections to etcd among them.
@@ -227,7 +227,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def output_with_hash_seed(program: str, seed: str) -> bytes:
-    """What the program prints where sets and dictionaries are in the order of this seed."""
+    """The program's output with PYTHONHASHSEED set to this seed."""
     return subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -1,4 +1,4 @@
-"""Values made from a structural schema: anything that it allows, for property tests."""
+"""Values generated from a structural schema, for property tests."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +15,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 
 
 def schema_values(schema: Schema) -> st.SearchStrategy[Any]:
-    """Values of the right shape; rules in CEL may still refuse them."""
+    """Values that the schema allows; CEL rules may still reject them."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -50,7 +50,7 @@ def _texts(schema: Schema) -> st.SearchStrategy[str]:
 
 @cache
 def _matching(pattern: str, most: int) -> st.SearchStrategy[str]:
-    """A handful of examples: making them afresh each time is most of the cost of a test."""
+    """A few examples, cached: generating them each time would be most of the cost of a test."""
     made = st.from_regex(pattern.replace("$", r"\Z"), alphabet=ALPHABET)
     return made.filter(lambda text: len(text) <= most)
 

@@ -1,1 +1,1 @@
-"""The wire: what Kubernetes sends and stores, and the rules it is held to."""
+"""API types: the objects as Kubernetes stores them, their schemas and validation rules."""

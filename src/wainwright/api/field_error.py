@@ -1,7 +1,6 @@
-"""What is wrong with a value and where in it, as data: tested, given a file and line, shown.
-
-A FieldError with `warning` set is about a value that the API server accepts. The constructors say
-in which way a value is wrong, so that the same mistake is worded alike everywhere.
+"""Validation errors as data: the path of a field, what was found, what was expected.
+A FieldError with `warning` set is about a value that the API server accepts. There is a constructor
+for each sort of error, so that the same mistake has the same text everywhere.
 """
 
 from difflib import get_close_matches
@@ -14,7 +13,7 @@ FieldPath = tuple[PathStep, ...]
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong at one place."""
+    """One error at one path of an object."""
 
     path: FieldPath
     message: str
@@ -38,7 +37,7 @@ def format_field_path(path: FieldPath) -> str:
 
 
 def format_value(value: Any, limit: int = 60) -> str:
-    """A value as the user wrote it, short enough for a sentence."""
+    """A value as the user wrote it, truncated for use in a sentence."""
     if isinstance(value, dict):
         return _truncate("{" + ", ".join(map(str, value)) + "}", limit)
     if isinstance(value, list):
@@ -57,7 +56,7 @@ def _truncate(text: str, limit: int) -> str:
 
 
 def closest_match(word: str, known: list[str]) -> str:
-    """The known word that a misspelt one most resembles, or nothing."""
+    """The known word that is most similar to a misspelt one; empty if none is similar."""
     lowered = {name.lower(): name for name in reversed(known)}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
     return lowered[close[0]] if close else ""
@@ -85,7 +84,7 @@ def missing_field(
 
 
 def unsupported_value(path: FieldPath, value: str, allowed: tuple[str, ...]) -> FieldError:
-    """A word that is none of those allowed, or none at all."""
+    """The value is not one of those allowed, or is missing."""
     expected = f"one of {', '.join(allowed)}"
     if not value:
         return missing_field(path, expected)
@@ -93,7 +92,7 @@ def unsupported_value(path: FieldPath, value: str, allowed: tuple[str, ...]) -> 
 
 
 def broken_rule(path: FieldPath, value: Any, message: str, expected: str = "") -> FieldError:
-    """A rule between fields that does not hold; the message is the rule."""
+    """A rule between fields is violated; the message is the rule."""
     return FieldError(
         path=path, message=message, found=format_value(value), expected=expected or message
     )
@@ -105,7 +104,7 @@ def duplicate_value(path: FieldPath, value: Any) -> FieldError:
 
 
 def field_warning(path: FieldPath, value: Any, message: str, hint: str = "") -> FieldError:
-    """Something that the API server takes and that will not do what its author hopes."""
+    """A value that the API server accepts, but that has no useful effect."""
     return FieldError(
         path=path, message=message, found=format_value(value), hint=hint, warning=True
     )

@@ -1,6 +1,5 @@
-"""Every kind that can be read and who validates it, and the CustomResourceDefinitions of ours.
-
-The CRDs are made from the wire structs and committed under deploy/crds.
+"""Every kind that can be read, its validator, and the CustomResourceDefinitions of our kinds.
+The CRDs are generated from the wire structs and committed under deploy/crds.
 """
 
 from enum import Enum
@@ -43,7 +42,7 @@ AGE_COLUMN: Final = _printer_column("Age", ".metadata.creationTimestamp", "date"
 
 
 class CustomResource(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of ours as the cluster knows it."""
+    """One of our kinds, with the names and columns of its CRD."""
 
     type: type[WireStruct]
     plural: str
@@ -164,7 +163,7 @@ def _crd_version(item: CustomResource) -> dict[str, Any]:
 
 
 class KindFamily(Enum):
-    """Who judges a kind."""
+    """How a kind is validated."""
 
     CUSTOM = "a kind of ours with a CRD: judged as the API server would"
     OFFLINE = "a kind of ours that only offline commands read"
@@ -211,7 +210,7 @@ def is_own_group(api_version: str) -> bool:
 
 
 def suggest_kind(api_version: str, kind: str) -> str:
-    """What somebody who wrote this unknown kind of ours probably meant."""
+    """A hint with the known kind that is most similar to an unknown one."""
     names = {
         f"{k.name} of {k.api_version}"
         for k in known_kinds().values()

@@ -1,7 +1,6 @@
-"""Kubernetes quantities, exactly: "1500m", "0.5", "2Gi", "1e3" as integers, and as text again.
-
-A quantity is a whole number of billionths, the finest grain that Kubernetes keeps; what is finer
-is rounded away from zero, as the API server does. Nothing here ever goes through a float.
+"""Exact Kubernetes quantities: "1500m", "0.5", "2Gi", "1e3" as integers, and back as text.
+A quantity is a whole number of billionths, the finest unit that Kubernetes keeps; smaller parts
+are rounded away from zero, as the API server does. No floats are used.
 """
 
 import re
@@ -11,9 +10,7 @@ from typing import Final
 
 NANO: Final = 10**9
 MAX_BINARY: Final = 2**63 - 1  # the API server caps binary quantities here
-MAX_EXPONENT: Final = (
-    400  # 1e999999999 is legal; nobody has that much, and we do not write out its digits
-)
+MAX_EXPONENT: Final = 400  # 1e999999999 is valid; the cap avoids a number with a billion digits
 
 DECIMAL_EXPONENTS: Final = {
     "n": -9,
@@ -39,7 +36,7 @@ QUANTITY_GRAMMAR: Final = re.compile(
 
 
 class QuantityFormat(Enum):
-    """The family of suffixes a quantity was written in; printing stays in it."""
+    """The suffixes in which a quantity was written; it is printed with the same."""
 
     DECIMAL = "decimal"
     BINARY = "binary"
@@ -47,7 +44,7 @@ class QuantityFormat(Enum):
 
 
 class InvalidQuantity(ValueError):
-    """The text is no quantity; the message says what one looks like."""
+    """The text is no quantity; the message describes the format."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"{text!r} is not a quantity")
@@ -55,7 +52,7 @@ class InvalidQuantity(ValueError):
 
 
 class Quantity:
-    """An exact amount; equal to every other that is the same amount, however written."""
+    """An exact amount; equal to every other quantity of the same amount, whatever its text."""
 
     __slots__ = ("format", "nano")
 
@@ -76,7 +73,7 @@ class Quantity:
         return self.nano <= other.nano
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The sum, in the left one's family of suffixes unless the left is zero."""
+        """The sum, in the format of the left operand unless that is zero."""
         return Quantity(self.nano + other.nano, self.format if self.nano else other.format)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
@@ -104,9 +101,8 @@ class Quantity:
 
 @lru_cache(maxsize=65536)
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that the text means to the API server; raises NotAQuantity.
-
-    As there, a text without any digit ("Gi") is zero; only the empty text is refused.
+    """The quantity that the API server reads from the text; raises InvalidQuantity.
+    As there, a text without any digit ("Gi") is zero; only the empty text is invalid.
     """
     match = QUANTITY_GRAMMAR.fullmatch(text)
     if not text or match is None:
@@ -145,7 +141,7 @@ def _scale(digits: int, places: int) -> int:
 
 
 def format_quantity(quantity: Quantity) -> str:
-    """The one spelling of this amount in its family: no fraction, the largest suffix."""
+    """The canonical text of this amount in its format: no fraction, the largest suffix."""
     nano = quantity.nano
     if nano == 0:
         return "0"

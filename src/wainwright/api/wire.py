@@ -1,9 +1,8 @@
-"""Wire structs and the structural schema that is derived from them, written once beside the fields.
-
-A field says what it is in its annotation: `Annotated[int | None, field_meta("…", minimum=1)]`. The
-schema of a CRD is derived from that and offline validation runs that very schema, so the three
-cannot drift apart. Constraints are kept out of msgspec's own `Meta` arguments on purpose: an object
-that a newer API server has stored must still decode.
+"""Wire structs and the structural schema that is derived from their fields.
+A field's annotation has its description and constraints: `Annotated[int | None, field_meta("…",
+minimum=1)]`. The schema of a CRD is derived from it and offline validation runs the same schema, so
+the three cannot differ. Constraints are not msgspec `Meta` arguments on purpose: an object that a
+newer API server has stored must still decode.
 """
 
 from functools import lru_cache
@@ -15,11 +14,11 @@ from msgspec import inspect
 Schema = dict[str, Any]
 
 EXPECTED_TEXT_KEYWORD: Final = "x-says"
-"""What a pattern asks for, in words. It stays here: CRDs are written without it."""
+"""Describes a pattern in words. For our messages only; removed from CRDs."""
 
 
 def field_meta(description: str = "", **keywords: Any) -> msgspec.Meta:
-    """What the schema says of a field: its meaning, then keywords of the structural schema."""
+    """The schema of a field: its description, then keywords of the structural schema."""
     return msgspec.Meta(
         description=description or None,
         extra_json_schema={SCHEMA_KEYWORDS.get(key, key): value for key, value in keywords.items()},
@@ -42,9 +41,9 @@ SCHEMA_KEYWORDS: Final = {
 
 
 def cel_rule(cel: str, message: str, *, at: str = "") -> dict[str, str]:
-    """A CEL rule and what to tell whoever breaks it; `at` is the field below that is to blame."""
-    made = {"rule": cel, "message": message}
-    return {**made, "fieldPath": at} if at else made
+    """A CEL rule and its message; `at` is the nested field to report."""
+    schema = {"rule": cel, "message": message}
+    return {**schema, "fieldPath": at} if at else schema
 
 
 def schema_of(kind: Any) -> Schema:
@@ -99,18 +98,18 @@ def _union_schema(info: inspect.UnionType) -> Schema:
 
 
 def _struct_schema(info: inspect.StructType) -> Schema:
-    made: Schema = {
+    schema: Schema = {
         "type": "object",
         "properties": {field.encode_name: _type_schema(field.type) for field in info.fields},
     }
     required = sorted(field.encode_name for field in info.fields if field.required)
     if required:
-        made["required"] = required
-    return {**made, **getattr(info.cls, "SCHEMA", {})}
+        schema["required"] = required
+    return {**schema, **getattr(info.cls, "SCHEMA", {})}
 
 
 class WireStruct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A piece of a manifest. Fields are spelt as on the wire; what is absent is left out again."""
+    """A part of a manifest. Fields have their wire names; absent fields are not encoded."""
 
 
 DNS_LABEL_PATTERN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -157,7 +156,7 @@ class OwnerReference(WireStruct, frozen=True, kw_only=True):
 
 
 class ObjectMeta(WireStruct, frozen=True, kw_only=True):
-    """What every object carries; only the fields that somebody here looks at."""
+    """Metadata of every object; only the fields that are used here."""
 
     name: str = ""
     generateName: str = ""
@@ -197,24 +196,24 @@ Conditions = Annotated[
 
 
 def to_manifest(value: msgspec.Struct) -> dict[str, Any]:
-    """The object as JSON would have it, kind first, defaults left out."""
-    made: dict[str, Any] = msgspec.to_builtins(value)
+    """The object as plain JSON values, kind first, defaults left out."""
+    schema: dict[str, Any] = msgspec.to_builtins(value)
     head = {key: getattr(value, key) for key in ("apiVersion", "kind") if getattr(value, key, None)}
-    return {**head, **{key: item for key, item in made.items() if key not in head}}
+    return {**head, **{key: item for key, item in schema.items() if key not in head}}
 
 
 @lru_cache(maxsize=64)
 def object_schema(kind: type[WireStruct]) -> Schema:
-    """The schema of a whole object; metadata is the API server's own business."""
-    made = schema_of(kind)
+    """The schema of a whole object; metadata is validated by the API server itself."""
+    schema = schema_of(kind)
     own = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
-    properties = {**made["properties"], **own, "metadata": {"type": "object"}}
+    properties = {**schema["properties"], **own, "metadata": {"type": "object"}}
     description = {"description": " ".join((kind.__doc__ or "").split())}
-    return {**description, **made, "properties": properties}
+    return {**description, **schema, "properties": properties}
 
 
 def publishable_schema(schema: Any) -> Any:
-    """The schema as a CRD may carry it: without the words that only we understand."""
+    """The schema for a CRD: without our own keywords."""
     if isinstance(schema, dict):
         return {
             key: publishable_schema(item)

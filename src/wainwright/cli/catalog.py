@@ -1,4 +1,4 @@
-"""`wain catalog`: what can be bought, where, at what price, and how much of it pods get."""
+"""`wain catalog`: instance types, their offerings and prices, and what is allocatable to pods."""
 
 import csv
 import io
@@ -44,7 +44,9 @@ CSV_HEADINGS: Final = (
 FILTER_OPTIONS: Final = (
     click.option("--instance-type", "types", multiple=True, metavar="GLOB", help="As 'm7*'."),
     click.option("--zone", "zones", multiple=True, metavar="NAME", help="Only in this zone."),
-    click.option("--capacity-type", "bought", multiple=True, type=CAPACITY_TYPES, help="How."),
+    click.option(
+        "--capacity-type", "capacity_types", multiple=True, type=CAPACITY_TYPES, help="How."
+    ),
     click.option("--arch", "architectures", multiple=True, metavar="NAME", help="amd64, arm64."),
     click.option("--min-cpu", metavar="CPU", help="At least so many vCPUs."),
     click.option("--min-memory", metavar="SIZE", help="At least so much memory, as 16Gi."),
@@ -59,11 +61,11 @@ FILTER_OPTIONS: Final = (
 
 
 class CatalogFilters(CatalogArguments, frozen=True, kw_only=True):
-    """What the list is narrowed to, and how it is printed."""
+    """Filters, sort order and output format of the list."""
 
     types: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
-    bought: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
     min_cpu: str | None = None
     min_memory: str | None = None
@@ -90,26 +92,26 @@ def catalog(**flags: Any) -> int:
     is sold; POD CPU and POD MEMORY are what is left of it for pods. Prices are USD per hour. The
     JSON is a Catalog, which can be given back as input.
     """
-    asked = CatalogFilters(**flags)
-    wanted = _listing_query(asked)
-    supplies = CatalogInput(asked)
-    built = supplies.built()
-    if supplies.pool is not None:
-        wanted = msgspec.structs.replace(wanted, requirements=pool_requirements(supplies.pool))
-    found = list_instance_types(built.index, wanted, SortOrder(asked.sort))
-    _print(asked, built, found)
-    _footnotes(built, found)
+    filters = CatalogFilters(**flags)
+    query = _listing_query(filters)
+    catalog_input = CatalogInput(filters)
+    class_catalog = catalog_input.build_catalog()
+    if catalog_input.pool is not None:
+        query = msgspec.structs.replace(query, requirements=pool_requirements(catalog_input.pool))
+    instance_types = list_instance_types(class_catalog.index, query, SortOrder(filters.sort))
+    _print(filters, class_catalog, instance_types)
+    _footnotes(class_catalog, instance_types)
     return 0
 
 
-def _listing_query(asked: CatalogFilters) -> TypeFilter:
+def _listing_query(filters: CatalogFilters) -> TypeFilter:
     return TypeFilter(
-        instance_types=asked.types,
-        zones=asked.zones,
-        capacity_types=asked.bought,
-        architectures=asked.architectures,
-        cpu=_parse_nano("--min-cpu", asked.min_cpu) // 10**6,
-        memory=_parse_nano("--min-memory", asked.min_memory) // 10**9,
+        instance_types=filters.types,
+        zones=filters.zones,
+        capacity_types=filters.capacity_types,
+        architectures=filters.architectures,
+        cpu=_parse_nano("--min-cpu", filters.min_cpu) // 10**6,
+        memory=_parse_nano("--min-memory", filters.min_memory) // 10**9,
     )
 
 
@@ -122,70 +124,76 @@ def _parse_nano(flag: str, text: str | None) -> int:
 
 def pool_requirements(pool: NodePool) -> Requirements:
     template = pool.spec.template
-    asked = Requirements.from_entries(
+    requirements = Requirements.from_entries(
         (each.key, each.operator, tuple(each.values or ()), each.minValues)
         for each in template.spec.requirements
     )
     labels = (template.metadata.labels or {}) if template.metadata is not None else {}
-    return asked.narrow(Requirements.from_labels(labels))
+    return requirements.narrow(Requirements.from_labels(labels))
 
 
-def _print(asked: CatalogFilters, built: NodeClassCatalog, found: list[InstanceType]) -> None:
-    if asked.output == "json":
-        click.echo(format_catalog(built.region, found), nl=False)
-    elif asked.output == "csv":
-        click.echo(_csv(built, found), nl=False)
-    elif asked.offerings:
+def _print(
+    filters: CatalogFilters, class_catalog: NodeClassCatalog, instance_types: list[InstanceType]
+) -> None:
+    if filters.output == "json":
+        click.echo(format_catalog(class_catalog.region, instance_types), nl=False)
+    elif filters.output == "csv":
+        click.echo(_csv(class_catalog, instance_types), nl=False)
+    elif filters.offerings:
         rows = [
-            _offering_row(kind, each) for kind in found for each in _sorted_offerings(asked, kind)
+            _offering_row(instance_type, each)
+            for instance_type in instance_types
+            for each in _sorted_offerings(filters, instance_type)
         ]
         print_table(OFFERING_HEADINGS, rows, numbers=2)
     else:
-        print_table(TYPE_HEADINGS, [_type_row(kind) for kind in found], numbers=8)
+        print_table(
+            TYPE_HEADINGS, [_type_row(instance_type) for instance_type in instance_types], numbers=8
+        )
 
 
-def _sorted_offerings(asked: CatalogFilters, kind: InstanceType) -> Sequence[Offering]:
-    if asked.sort != SortOrder.PRICE.value:
-        return kind.offerings
-    return sorted(kind.offerings, key=lambda each: each.price)
+def _sorted_offerings(filters: CatalogFilters, instance_type: InstanceType) -> Sequence[Offering]:
+    if filters.sort != SortOrder.PRICE.value:
+        return instance_type.offerings
+    return sorted(instance_type.offerings, key=lambda each: each.price)
 
 
-def _type_row(kind: InstanceType) -> list[str]:
+def _type_row(instance_type: InstanceType) -> list[str]:
     return [
-        *_type_columns(kind),
-        *(_cheapest_price(kind, each) for each in (ON_DEMAND, SPOT)),
-        _reserved_count(kind),
+        *_type_columns(instance_type),
+        *(_cheapest_price(instance_type, each) for each in (ON_DEMAND, SPOT)),
+        _reserved_count(instance_type),
     ]
 
 
-def _type_columns(kind: InstanceType) -> list[str]:
-    left = kind.allocatable
+def _type_columns(instance_type: InstanceType) -> list[str]:
+    allocatable = instance_type.allocatable
     return [
-        kind.name,
-        kind.requirements.single_value(ARCH) or "",
-        format_quantity(CPU, nominal_cpu(kind)),
-        format_quantity(MEMORY, nominal_memory(kind)),
-        str(left.get(PODS, 0)),
-        format_quantity(CPU, left.get(CPU, 0)),
-        format_quantity(MEMORY, left.get(MEMORY, 0)),
+        instance_type.name,
+        instance_type.requirements.single_value(ARCH) or "",
+        format_quantity(CPU, nominal_cpu(instance_type)),
+        format_quantity(MEMORY, nominal_memory(instance_type)),
+        str(allocatable.get(PODS, 0)),
+        format_quantity(CPU, allocatable.get(CPU, 0)),
+        format_quantity(MEMORY, allocatable.get(MEMORY, 0)),
     ]
 
 
-def _cheapest_price(kind: InstanceType, capacity_type: str) -> str:
-    best = cheapest_offering(kind.offerings, capacity_type)
-    if best is None:
+def _cheapest_price(instance_type: InstanceType, capacity_type: str) -> str:
+    cheapest = cheapest_offering(instance_type.offerings, capacity_type)
+    if cheapest is None:
         return "-"
-    return f"{best.price:.6g}" if best.available else "none left"
+    return f"{cheapest.price:.6g}" if cheapest.available else "none left"
 
 
-def _reserved_count(kind: InstanceType) -> str:
-    counts = [each.available for each in kind.offerings if each.capacity_type == RESERVED]
+def _reserved_count(instance_type: InstanceType) -> str:
+    counts = [each.available for each in instance_type.offerings if each.capacity_type == RESERVED]
     return f"{sum(counts)} free" if counts else "-"
 
 
-def _offering_row(kind: InstanceType, offering: Offering) -> list[str]:
+def _offering_row(instance_type: InstanceType, offering: Offering) -> list[str]:
     return [
-        kind.name,
+        instance_type.name,
         offering.capacity_type or "any",
         offering.zone or "any",
         offering.reservation_id or "-",
@@ -198,28 +206,36 @@ def _format_available(count: int) -> str:
     return {UNLIMITED: "yes", 0: "none"}.get(count, str(count))
 
 
-def _csv(built: NodeClassCatalog, found: list[InstanceType]) -> str:
+def _csv(class_catalog: NodeClassCatalog, instance_types: list[InstanceType]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADINGS)
-    for kind in found:
-        for bought in _offering_columns(kind):
-            writer.writerow([*_type_columns(kind), *bought, built.fees.get(kind.name, 0)])
+    for instance_type in instance_types:
+        for offering_columns in _offering_columns(instance_type):
+            writer.writerow(
+                [
+                    *_type_columns(instance_type),
+                    *offering_columns,
+                    class_catalog.fees.get(instance_type.name, 0),
+                ]
+            )
     return text.getvalue()
 
 
-def _offering_columns(kind: InstanceType) -> Iterator[list[str | int | float | None]]:
-    """A row for each offering, and one for a type that has none."""
-    for each in kind.offerings:
+def _offering_columns(instance_type: InstanceType) -> Iterator[list[str | int | float | None]]:
+    """A row for each offering, and an empty one for a type without offerings."""
+    for each in instance_type.offerings:
         zone_id, reservation = each.requirements.single_value(ZONE_ID), each.reservation_id
         yield [each.capacity_type, each.zone, zone_id, reservation, each.available, each.price]
-    if not kind.offerings:
+    if not instance_type.offerings:
         yield [None] * 6
 
 
-def _footnotes(built: NodeClassCatalog, found: list[InstanceType]) -> None:
-    unpriced = set(built.unpriced)
-    names = [kind.name for kind in found if kind.name in unpriced]
+def _footnotes(class_catalog: NodeClassCatalog, instance_types: list[InstanceType]) -> None:
+    unpriced = set(class_catalog.unpriced)
+    names = [
+        instance_type.name for instance_type in instance_types if instance_type.name in unpriced
+    ]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         click.echo(
@@ -227,7 +243,9 @@ def _footnotes(built: NodeClassCatalog, found: list[InstanceType]) -> None:
             f"{', '.join(names[:3])}{more}; a Cloud, NodeOverlay or InstanceType can give one",
             err=True,
         )
-    if built.fees:
-        click.echo(f"every node costs up to {built.fee:.6g} USD per hour in fees beside", err=True)
-    if not found:
+    if class_catalog.fees:
+        click.echo(
+            f"every node costs up to {class_catalog.fee:.6g} USD per hour in fees beside", err=True
+        )
+    if not instance_types:
         click.echo("nothing in the catalogue is what was asked for", err=True)

@@ -1,7 +1,6 @@
-"""From options and files to the catalogue of one class, for the commands that look at it.
-
-The clock is read here and nowhere else. What the catalogue says about objects of the input is
-given the file and line of the object; refusals end the command with all of them.
+"""From options and files to the catalog of one class, for the commands that use it.
+The clock is read here and nowhere else. Diagnostics of the catalog get the file and line of their
+object; errors end the command, all at once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,40 +30,51 @@ from wainwright.manifests.problems import InvalidInput, Problem, ProblemReport
 from wainwright.offline import PlanSettings, catalog_inputs, catalog_scope
 
 
-def locate_remarks(remarks: Sequence[ObjectDiagnostic], arguments: Iterable[str]) -> list[Problem]:
-    """The remarks with their places. The files are read again, as only few runs need this."""
-    if not remarks:
+def locate_diagnostics(
+    diagnostics: Sequence[ObjectDiagnostic], paths: Iterable[str]
+) -> list[Problem]:
+    """The diagnostics with file and line.
+
+    The files are read again: few runs have diagnostics, and keeping all documents costs memory.
+    """
+    if not diagnostics:
         return []
-    documents = load_manifests([name for name in arguments if name != STDIN]).documents
-    return list(dict.fromkeys(_located_problems(remarks, documents)))
+    documents = load_manifests([name for name in paths if name != STDIN]).documents
+    return list(dict.fromkeys(_located_problems(diagnostics, documents)))
 
 
 def _located_problems(
-    remarks: Iterable[ObjectDiagnostic], documents: Sequence[ManifestDocument]
+    diagnostics: Iterable[ObjectDiagnostic], documents: Sequence[ManifestDocument]
 ) -> Iterator[Problem]:
-    for remark in remarks:
-        home = next((each for each in documents if _is_about(remark, each)), None)
-        yield _unlocated_problem(remark) if home is None else locate_error(home, remark.fault)
+    for diagnostic in diagnostics:
+        document = next(
+            (candidate for candidate in documents if _is_about(diagnostic, candidate)), None
+        )
+        yield (
+            _unlocated_problem(diagnostic)
+            if document is None
+            else locate_error(document, diagnostic.fault)
+        )
 
 
-def _is_about(remark: ObjectDiagnostic, document: ManifestDocument) -> bool:
+def _is_about(diagnostic: ObjectDiagnostic, document: ManifestDocument) -> bool:
     value = document.value
-    if not isinstance(value, dict) or value.get("kind") != remark.kind:
+    if not isinstance(value, dict) or value.get("kind") != diagnostic.kind:
         return False
     metadata = value.get("metadata")
-    return (metadata.get("name") if isinstance(metadata, dict) else None) in (remark.name, None)
+    return (metadata.get("name") if isinstance(metadata, dict) else None) in (diagnostic.name, None)
 
 
-def _unlocated_problem(remark: ObjectDiagnostic) -> Problem:
-    """Of an object that came through a pipe, or that a conversion made."""
-    fault = remark.fault
+def _unlocated_problem(diagnostic: ObjectDiagnostic) -> Problem:
+    """For an object from standard input, or one that a conversion created."""
+    error = diagnostic.fault
     return Problem(
-        file=f"{remark.kind} {remark.name}".strip(),
-        path=format_field_path(fault.path),
-        found=fault.found,
-        expected=fault.expected,
-        message=fault.message,
-        hint=fault.hint,
+        file=f"{diagnostic.kind} {diagnostic.name}".strip(),
+        path=format_field_path(error.path),
+        found=error.found,
+        expected=error.expected,
+        message=error.message,
+        hint=error.hint,
     )
 
 
@@ -74,14 +84,14 @@ FEATURE_GATES: Final = {
     "NodeOverlay": "node_overlay",
     "SpotToSpotConsolidation": "",
 }
-"""Gate to the field that it switches; empty where another command cares for it."""
+"""Feature gate to its field; empty where offline commands do not use it."""
 
 catalog_options = add_options(CATALOG_OPTIONS)
-"""Gives a command the flags that describe what there is to buy."""
+"""Adds the options that describe the catalog to a command."""
 
 
 class CatalogArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags and files of a command, as click hands them over."""
+    """The options and files of a command, as click passes them."""
 
     files: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
@@ -97,67 +107,67 @@ class CatalogArguments(msgspec.Struct, frozen=True, kw_only=True):
     prefix_delegation: bool = False
 
     @property
-    def by_flag(self) -> list[str]:
-        """The files that have a flag of their own."""
+    def flag_files(self) -> list[str]:
+        """Files named by an option of their own."""
         return [name for name in (self.cloud, self.catalog) if name is not None]
 
     @property
-    def arguments(self) -> list[str]:
-        everything = [*self.files, *self.more]
-        if [*everything, *self.by_flag].count("-") > 1:
+    def paths(self) -> list[str]:
+        paths = [*self.files, *self.more]
+        if [*paths, *self.flag_files].count("-") > 1:
             raise UsageError("standard input can be read only once", hint="name - once")
-        return everything
+        return paths
 
 
 class CatalogInput:
-    """The input of a command, and the catalogue that it asks for."""
+    """The manifests of a command, and the scope of its catalog."""
 
-    def __init__(self, asked: CatalogArguments) -> None:
-        self.asked = asked
+    def __init__(self, arguments: CatalogArguments) -> None:
+        self.arguments = arguments
         with show_progress() as report:
             self.manifests = read_manifests(
-                asked.arguments, cloud=asked.cloud, catalog=asked.catalog, progress=report
+                arguments.paths, cloud=arguments.cloud, catalog=arguments.catalog, progress=report
             )
-        self.pool = _find_pool(self.manifests, asked.nodepool)
-        self.scope = _find_scope(self.manifests, asked, self.pool)
+        self.pool = _find_pool(self.manifests, arguments.nodepool)
+        self.scope = _find_scope(self.manifests, arguments, self.pool)
 
-    def built(self) -> NodeClassCatalog:
-        """The catalogue; notes about it go to standard error, and refusals name file and line."""
+    def build_catalog(self) -> NodeClassCatalog:
+        """The catalog; warnings go to standard error, errors name file and line."""
         try:
-            made = CatalogBuilder(catalog_inputs_for(self.manifests, self.asked, self.scope)).of(
-                self.scope
-            )
-        except InvalidCatalogInput as refused:
-            errors = self._placed(refused.remarks)
+            catalog = CatalogBuilder(
+                catalog_inputs_for(self.manifests, self.arguments, self.scope)
+            ).of(self.scope)
+        except InvalidCatalogInput as error:
+            errors = self._locate(error.remarks)
             raise InvalidInput(
                 ProblemReport(errors=errors, warnings=self.manifests.notes)
-            ) from refused
-        notes = [*self.manifests.notes, *self._placed(made.remarks)]
+            ) from error
+        notes = [*self.manifests.notes, *self._locate(catalog.remarks)]
         print_problems(notes, word="note", colour="yellow")
-        return made
+        return catalog
 
-    def _placed(self, remarks: Sequence[ObjectDiagnostic]) -> list[Any]:
-        return locate_remarks(remarks, [*self.asked.by_flag, *self.asked.arguments])
+    def _locate(self, diagnostics: Sequence[ObjectDiagnostic]) -> list[Any]:
+        return locate_diagnostics(diagnostics, [*self.arguments.flag_files, *self.arguments.paths])
 
 
 def catalog_inputs_for(
-    manifests: ClusterManifests, asked: CatalogArguments, scope: CatalogScope
+    manifests: ClusterManifests, arguments: CatalogArguments, scope: CatalogScope
 ) -> CatalogInputs:
-    """Everything that the layers are made of. The clock is read here and nowhere else."""
-    conditions = PlanSettings(
-        now=parse_time(asked.now),
-        region=asked.region,
-        gates=parse_feature_gates(asked.gates),
-        rules=catalog_settings(asked),
+    """The inputs of the catalog's layers. The clock is read here and nowhere else."""
+    settings = PlanSettings(
+        now=parse_time(arguments.now),
+        region=arguments.region,
+        gates=parse_feature_gates(arguments.gates),
+        rules=catalog_settings(arguments),
     )
-    return catalog_inputs(manifests, conditions, [scope])
+    return catalog_inputs(manifests, settings, [scope])
 
 
-def catalog_settings(asked: CatalogArguments) -> CatalogOptions:
+def catalog_settings(arguments: CatalogArguments) -> CatalogOptions:
     return CatalogOptions(
-        vm_memory_overhead=Fraction(str(asked.vm_memory_overhead_percent)) / 100,
-        reserved_enis=asked.reserved_enis,
-        prefix_delegation=asked.prefix_delegation,
+        vm_memory_overhead=Fraction(str(arguments.vm_memory_overhead_percent)) / 100,
+        reserved_enis=arguments.reserved_enis,
+        prefix_delegation=arguments.prefix_delegation,
     )
 
 
@@ -165,31 +175,31 @@ def parse_time(text: str | None) -> datetime:
     if text is None:
         return datetime.now(UTC)
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
             f"--now: {text!r} is no time", "write it as 2026-01-31T08:00:00Z"
         ) from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def parse_feature_gates(given: Sequence[str]) -> FeatureGates:
-    """The gates as switched; the last word about each counts."""
-    switched: dict[str, bool] = {}
-    for text in given:
+def parse_feature_gates(gates: Sequence[str]) -> FeatureGates:
+    """The gates as set; the last value of each counts."""
+    enabled: dict[str, bool] = {}
+    for text in gates:
         name, _, value = text.partition("=")
         if name not in FEATURE_GATES:
-            known = (
+            hint = (
                 did_you_mean(name, list(FEATURE_GATES)) or f"there are {', '.join(FEATURE_GATES)}"
             )
-            raise UsageError(f"there is no feature gate {name!r}", known)
+            raise UsageError(f"there is no feature gate {name!r}", hint)
         if value.lower() not in ("true", "false"):
             raise UsageError(
                 f"--feature-gate {text}: neither true nor false", f"write {name}=false"
             )
         if FEATURE_GATES[name]:
-            switched[FEATURE_GATES[name]] = value.lower() == "true"
-    return FeatureGates(**switched)
+            enabled[FEATURE_GATES[name]] = value.lower() == "true"
+    return FeatureGates(**enabled)
 
 
 def _find_pool(manifests: ClusterManifests, name: str | None) -> NodePool | None:
@@ -202,19 +212,19 @@ def _find_pool(manifests: ClusterManifests, name: str | None) -> NodePool | None
 
 
 def _find_scope(
-    manifests: ClusterManifests, asked: CatalogArguments, pool: NodePool | None
+    manifests: ClusterManifests, arguments: CatalogArguments, pool: NodePool | None
 ) -> CatalogScope:
-    """The pool's, the class's, or the only one that there is."""
-    if asked.nodepool is not None and asked.nodeclass is not None:
+    """The scope of --nodepool, of --nodeclass, or the only one of the input."""
+    if arguments.nodepool is not None and arguments.nodeclass is not None:
         raise UsageError("--nodepool has a class of its own", "leave --nodeclass out")
     if pool is not None:
         return catalog_scope(manifests, pool)
     known = {each.metadata.name: each for each in map(manifests.class_of, manifests.pools)}
     known |= {each.metadata.name: each for each in manifests.classes}
-    if asked.nodeclass is not None:
-        if asked.nodeclass not in known:
-            raise _unknown_object("EC2NodeClass", asked.nodeclass, sorted(known))
-        return CatalogScope(node_class=known[asked.nodeclass])
+    if arguments.nodeclass is not None:
+        if arguments.nodeclass not in known:
+            raise _unknown_object("EC2NodeClass", arguments.nodeclass, sorted(known))
+        return CatalogScope(node_class=known[arguments.nodeclass])
     return _only_scope(manifests, list(known.values()))
 
 

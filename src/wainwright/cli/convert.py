@@ -1,4 +1,4 @@
-"""`wain convert`: kinds of the past into v1, and what could not be carried over."""
+"""`wain convert`: legacy kinds to v1, and what could not be carried over."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from wainwright.cli import printing
 from wainwright.cli.options import collect_files, file_arguments, show_progress
 from wainwright.cli.printing import pluralize, show_report
 from wainwright.manifests.convert.conversion_draft import ConversionNote
-from wainwright.manifests.convert.converter import Conversion
-from wainwright.manifests.convert.converter import convert_documents as converted
+from wainwright.manifests.convert.converter import Conversion, convert_documents
 from wainwright.manifests.documents import ManifestDocument, load_manifests, locate_error
 from wainwright.manifests.problems import Problem, ProblemReport, sort_problems
 from wainwright.manifests.yaml_writer import dump_yaml
@@ -20,7 +19,7 @@ OUTPUTS = click.Choice(["yaml", "json"])
 
 
 class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `-o json` prints: the documents of today, and the report."""
+    """What `-o json` prints: the converted documents and the report."""
 
     documents: list[Any]
     errors: list[Problem]
@@ -37,44 +36,47 @@ def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     carried over goes to standard error. Everything else passes through as it is. Nothing is
     printed when something is wrong with the input: exit code 2.
     """
-    with show_progress() as report:
-        loaded = load_manifests(collect_files(files, more), report)
-    made = converted([document.value for document in loaded.documents])
-    told = _report(made, loaded.documents, loaded.problems)
+    with show_progress() as progress:
+        loaded = load_manifests(collect_files(files, more), progress)
+    conversion = convert_documents([document.value for document in loaded.documents])
+    report = _report(conversion, loaded.documents, loaded.problems)
     if output == "json":
-        _print_json(made, told)
+        _print_json(conversion, report)
     else:
-        _print_yaml(made, told)
-    return 2 if told.errors else 0
+        _print_yaml(conversion, report)
+    return 2 if report.errors else 0
 
 
 def _report(
-    made: Conversion, documents: list[ManifestDocument], problems: list[Problem]
+    conversion: Conversion, documents: list[ManifestDocument], problems: list[Problem]
 ) -> ProblemReport:
     field_errors = [
-        locate_error(documents[failed.document], failed.field_error) for failed in made.field_errors
+        locate_error(documents[failed.document], failed.field_error)
+        for failed in conversion.field_errors
     ]
-    notes = [locate_error(documents[note.document], _note_as_fault(note)) for note in made.notes]
+    notes = [
+        locate_error(documents[note.document], _note_as_warning(note)) for note in conversion.notes
+    ]
     return ProblemReport(
         errors=sort_problems([*problems, *field_errors]), warnings=sort_problems(notes)
     )
 
 
-def _note_as_fault(note: ConversionNote) -> FieldError:
+def _note_as_warning(note: ConversionNote) -> FieldError:
     return FieldError(path=note.path, message=f"{note.effect}: {note.message}", warning=True)
 
 
-def _print_json(made: Conversion, told: ProblemReport) -> None:
-    documents = [] if told.errors else made.documents
-    result = ConversionResult(documents=documents, errors=told.errors, warnings=told.warnings)
+def _print_json(conversion: Conversion, report: ProblemReport) -> None:
+    documents = [] if report.errors else conversion.documents
+    result = ConversionResult(documents=documents, errors=report.errors, warnings=report.warnings)
     click.echo(printing.dump_json(result))
 
 
-def _print_yaml(made: Conversion, told: ProblemReport) -> None:
-    show_report(told, word="note")
-    if not told.errors:
-        click.echo(dump_yaml(*made.documents), nl=False)
-        origins = len(set(made.origins))
+def _print_yaml(conversion: Conversion, report: ProblemReport) -> None:
+    show_report(report, word="note")
+    if not report.errors:
+        click.echo(dump_yaml(*conversion.documents), nl=False)
+        origins = len(set(conversion.origins))
         read = pluralize(origins, "document")
-        became = pluralize(len(made.documents), "document")
-        click.echo(f"{read} became {became}, {pluralize(len(told.warnings), 'note')}", err=True)
+        became = pluralize(len(conversion.documents), "document")
+        click.echo(f"{read} became {became}, {pluralize(len(report.warnings), 'note')}", err=True)

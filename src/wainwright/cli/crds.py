@@ -1,4 +1,4 @@
-"""`wain crds`: the CustomResourceDefinitions of our kinds, made from the wire types."""
+"""`wain crds`: the CustomResourceDefinitions of our kinds, generated from the wire types."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from wainwright.manifests.yaml_writer import dump_yaml
 
 
 def render_crds() -> dict[str, str]:
-    """File name to text, one file a kind, in the order they are listed."""
+    """The CRD files, one for each kind: name to text."""
     return {
         f"{item.group}_{item.plural}.yaml": dump_yaml(custom_resource_definition(item))
         for item in CUSTOM_RESOURCES
@@ -22,23 +22,25 @@ def render_crds() -> dict[str, str]:
 @click.option("--output", "folder", type=click.Path(path_type=Path), help="Write them here.")
 @click.option(
     "--check",
-    "checked",
+    "check_folder",
     type=click.Path(path_type=Path),
     help="Compare with the files in this folder; exit code 2 when they differ.",
 )
-@click.option("-o", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Form.")
-def crds(folder: Path | None, checked: Path | None, form: str) -> int:
+@click.option(
+    "-o", "output_format", type=click.Choice(["yaml", "json"]), default="yaml", help="Form."
+)
+def crds(folder: Path | None, check_folder: Path | None, output_format: str) -> int:
     """Print, write or compare the CRDs."""
-    if folder is not None and checked is not None:
+    if folder is not None and check_folder is not None:
         raise UsageError("--output writes and --check compares", hint="use one of them")
-    if checked is not None:
-        _check(checked)
+    if check_folder is not None:
+        _check(check_folder)
     elif folder is not None:
         _write(folder)
-    elif form == "json":
-        listed = [custom_resource_definition(item) for item in CUSTOM_RESOURCES]
-        made = {"apiVersion": "v1", "kind": "List", "items": listed}
-        click.echo(printing.dump_json(made))
+    elif output_format == "json":
+        definitions = [custom_resource_definition(item) for item in CUSTOM_RESOURCES]
+        document = {"apiVersion": "v1", "kind": "List", "items": definitions}
+        click.echo(printing.dump_json(document))
     else:
         click.echo("---\n".join(render_crds().values()), nl=False)
     return 0
@@ -52,12 +54,14 @@ def _write(folder: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    wanted = render_crds()
-    found = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.yaml")}
-    different = sorted(name for name in {*wanted, *found} if wanted.get(name) != found.get(name))
+    rendered = render_crds()
+    files = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.yaml")}
+    different = sorted(
+        name for name in {*rendered, *files} if rendered.get(name) != files.get(name)
+    )
     if different:
         raise StaleFileError(
             f"{folder} is not what the wire types make: {', '.join(different)}",
             hint=f"write them anew with: wain crds --output {folder}",
         )
-    click.echo(f"{len(wanted)} CRDs in {folder} are up to date")
+    click.echo(f"{len(rendered)} CRDs in {folder} are up to date")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from wainwright.catalogue.diagnostics import InvalidCatalogInput
-from wainwright.cli.catalog_input import locate_remarks
+from wainwright.cli.catalog_input import locate_diagnostics
 from wainwright.cli.emulator_patch import read_patch
 from wainwright.cli.options import show_progress
 from wainwright.cli.printing import print_problems
@@ -93,10 +93,10 @@ def _create_account(
             manifests.cloud, clock=clock, seed=arguments.seed, settings=settings
         )
     except InvalidCatalogInput as refused:
-        errors = locate_remarks(refused.remarks, files)
+        errors = locate_diagnostics(refused.remarks, files)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
     print_problems(
-        [*manifests.notes, *locate_remarks(emulated_account.remarks, files)],
+        [*manifests.notes, *locate_diagnostics(emulated_account.remarks, files)],
         word="note",
         colour="yellow",
     )

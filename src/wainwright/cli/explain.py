@@ -1,5 +1,5 @@
-"""`wain explain`: where a pod goes and why, the rule behind each number of a type, the layers of a
-price.
+"""`wain explain`: a pod's placement, the rules behind an instance type's numbers, the layers of
+a price.
 """
 
 from difflib import get_close_matches
@@ -39,18 +39,20 @@ def explain_pod(name: str, output: str, **flags: Any) -> int:
     Exit code 0 when the pod has a place, 1 when it has none or none was looked for, 2 for bad
     input.
     """
-    run = run_plan(PlanArguments(**flags), Timings(), quietly=True, advise=False)
-    told = explain_with_suggestions(run.planned, name, now=run.now)
-    click.echo(printing.dump_json(told) if output == "json" else "\n".join(told.lines))
-    return 0 if told.placed else 1
+    run = run_plan(PlanArguments(**flags), Timings(), quiet=True, with_suggestions=False)
+    explanation = explain_with_suggestions(run.planned, name, now=run.now)
+    click.echo(
+        printing.dump_json(explanation) if output == "json" else "\n".join(explanation.lines)
+    )
+    return 0 if explanation.placed else 1
 
 
 OUTPUTS: Final = click.Choice(["text", "json"])
-SIMILARITY_CUTOFF: Final = 0.7  # names of types are short, and much the same
+SIMILARITY_CUTOFF: Final = 0.7  # names of types are short and similar
 
 
 class ExplainArguments(CatalogArguments, frozen=True, kw_only=True):
-    """What is to be explained, and how."""
+    """The name to explain and the output format."""
 
     name: str
     output: str = "text"
@@ -68,27 +70,27 @@ def explain() -> None:
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_type(**flags: Any) -> int:
     """Say of each number of an instance type which rule gave it."""
-    about = ExplainArguments(**flags)
-    supplies, built = _load_catalog(about)
-    found = explain_resources(built, about.name)
-    if about.output == "json":
+    arguments = ExplainArguments(**flags)
+    catalog_input, catalog = _load_catalog(arguments)
+    resources = explain_resources(catalog, arguments.name)
+    if arguments.output == "json":
         _print_json(
             {
-                **_json_header(supplies, built, about.name),
-                "labels": explain_labels(built, about.name),
-                "numbers": found,
-                "obstacle": explain_unavailability(built, about.name) or None,
+                **_json_header(catalog_input, catalog, arguments.name),
+                "labels": explain_labels(catalog, arguments.name),
+                "numbers": resources,
+                "obstacle": explain_unavailability(catalog, arguments.name) or None,
             }
         )
         return 0
-    click.echo(f"{_title(supplies, built, about.name)}\n")
+    click.echo(f"{_title(catalog_input, catalog, arguments.name)}\n")
     print_table(
         ("RESOURCE", "PART", "AMOUNT", "WHY"),
-        [(each.resource, each.part, each.amount, each.why) for each in found],
+        [(each.resource, each.part, each.amount, each.why) for each in resources],
     )
     click.echo()
-    print_table(("LABEL", "VALUES"), list(explain_labels(built, about.name).items()))
-    if reason := explain_unavailability(built, about.name):
+    print_table(("LABEL", "VALUES"), list(explain_labels(catalog, arguments.name).items()))
+    if reason := explain_unavailability(catalog, arguments.name):
         click.echo(f"\n{reason}")
     return 0
 
@@ -100,37 +102,39 @@ def explain_type(**flags: Any) -> int:
 @click.option("-o", "--output", type=OUTPUTS, default="text", help="How to print it.")
 def explain_price(**flags: Any) -> int:
     """Show the layers of an instance type's prices, one under the other."""
-    about = ExplainArguments(**flags)
-    supplies, built = _load_catalog(about)
-    found = price_histories(built, about.name)
-    if about.output == "json":
-        _print_json({**_json_header(supplies, built, about.name), "offerings": found})
+    arguments = ExplainArguments(**flags)
+    catalog_input, catalog = _load_catalog(arguments)
+    histories = price_histories(catalog, arguments.name)
+    if arguments.output == "json":
+        _print_json(
+            {**_json_header(catalog_input, catalog, arguments.name), "offerings": histories}
+        )
         return 0
-    click.echo(_title(supplies, built, about.name))
-    for account in found:
-        click.echo(f"\n{_offering_heading(account)}")
-        for line in align_columns([_layer_row(step) for step in account.steps]):
+    click.echo(_title(catalog_input, catalog, arguments.name))
+    for history in histories:
+        click.echo(f"\n{_offering_heading(history)}")
+        for line in align_columns([_layer_row(step) for step in history.steps]):
             click.echo(f"  {line}")
-    if reason := explain_unavailability(built, about.name):
+    if reason := explain_unavailability(catalog, arguments.name):
         click.echo(f"\n{reason}")
-    if about.name in built.fees:
-        click.echo(f"\nfees beside: {built.fees[about.name]:.6g} USD per hour")
+    if arguments.name in catalog.fees:
+        click.echo(f"\nfees beside: {catalog.fees[arguments.name]:.6g} USD per hour")
     return 0
 
 
-def _load_catalog(about: ExplainArguments) -> tuple[CatalogInput, NodeClassCatalog]:
-    supplies = CatalogInput(about)
-    built = supplies.built()
-    if about.name not in built.by_name:
+def _load_catalog(arguments: ExplainArguments) -> tuple[CatalogInput, NodeClassCatalog]:
+    catalog_input = CatalogInput(arguments)
+    catalog = catalog_input.build_catalog()
+    if arguments.name not in catalog.by_name:
         raise UsageError(
-            f"there is no instance type {about.name} in {built.region}",
-            _hint(about.name, list(built.by_name)),
+            f"there is no instance type {arguments.name} in {catalog.region}",
+            _hint(arguments.name, list(catalog.by_name)),
         )
-    return supplies, built
+    return catalog_input, catalog
 
 
 def _hint(name: str, known: list[str]) -> str:
-    """A type of another family is no misspelling, and one that the Cloud leaves out is none."""
+    """Suggests types of the same family; a known type that the input excludes is no misspelling."""
     if name in instance_type_info.built_in_instance_types():
         return f"it is sold elsewhere, or the Cloud leaves it out: there are {join_first(known)}"
     family = name.partition(".")[0]
@@ -139,29 +143,33 @@ def _hint(name: str, known: list[str]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-def _json_header(supplies: CatalogInput, built: NodeClassCatalog, name: str) -> dict[str, Any]:
+def _json_header(
+    catalog_input: CatalogInput, catalog: NodeClassCatalog, name: str
+) -> dict[str, Any]:
     return {
         "instanceType": name,
-        "region": built.region,
-        "nodeClass": supplies.scope.node_class.metadata.name,
-        "nodePool": supplies.scope.pool or None,
+        "region": catalog.region,
+        "nodeClass": catalog_input.scope.node_class.metadata.name,
+        "nodePool": catalog_input.scope.pool or None,
     }
 
 
-def _title(supplies: CatalogInput, built: NodeClassCatalog, name: str) -> str:
-    pool = f", NodePool {supplies.scope.pool}" if supplies.scope.pool else ""
-    node_class = supplies.scope.node_class.metadata.name
-    return f"{name} in {built.region}, EC2NodeClass {node_class}{pool}"
+def _title(catalog_input: CatalogInput, catalog: NodeClassCatalog, name: str) -> str:
+    pool = f", NodePool {catalog_input.scope.pool}" if catalog_input.scope.pool else ""
+    node_class = catalog_input.scope.node_class.metadata.name
+    return f"{name} in {catalog.region}, EC2NodeClass {node_class}{pool}"
 
 
-def _offering_heading(account: PriceHistory) -> str:
-    bought = account.capacity_type or "any capacity type"
-    where = ", ".join(account.zones) or "any zone"
-    further = "".join(f", {key}={value}" for key, value in account.labels.items())
-    through = f", {account.reservation_id}" if account.reservation_id else ""
-    price = "no price" if account.price is None else f"{account.price:.6g} USD per hour"
-    stock = {UNLIMITED: "", 0: ", none left"}.get(account.available, f", {account.available} free")
-    return f"{bought}, {where}{further}{through}: {price}{stock}"
+def _offering_heading(history: PriceHistory) -> str:
+    capacity_type = history.capacity_type or "any capacity type"
+    zones = ", ".join(history.zones) or "any zone"
+    labels = "".join(f", {key}={value}" for key, value in history.labels.items())
+    reservation = f", {history.reservation_id}" if history.reservation_id else ""
+    price = "no price" if history.price is None else f"{history.price:.6g} USD per hour"
+    availability = {UNLIMITED: "", 0: ", none left"}.get(
+        history.available, f", {history.available} free"
+    )
+    return f"{capacity_type}, {zones}{labels}{reservation}: {price}{availability}"
 
 
 def _layer_row(step: PriceStep) -> tuple[str, str, str]:

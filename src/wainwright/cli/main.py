@@ -1,7 +1,6 @@
-"""`wain`: the group of commands, exit codes, errors, and output that nobody can take.
-
-A command's module is loaded when it is called. A closed pipe ends in exit code 141, as a shell
-tells of SIGPIPE, and never in 0 or 1, which speak of pods; a full disk ends in 2.
+"""`wain`: the command group, exit codes, errors, and failures of standard output.
+A command's module is loaded when it is called. A closed pipe ends in exit code 141, as for SIGPIPE
+in a shell, and never in 0 or 1, which are results of a plan; a full disk ends in 2.
 """
 
 import errno
@@ -20,8 +19,8 @@ from wainwright.errors import WainError
 from wainwright.manifests.problems import InvalidInput
 
 EXIT_CLOSED_PIPE: Final = 141
-"""As a shell tells of a program that SIGPIPE ended. 0 and 1 would speak of pods, and nobody knows
-whether the reader saw all that there was to say of these."""
+"""As a shell reports SIGPIPE. 0 and 1 are results of a plan, and the reader may not have received
+all of it."""
 EXIT_OUTPUT_FAILED: Final = 2
 OUTPUT_ERRNOS: Final = frozenset(
     {errno.EPIPE, errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT}
@@ -29,7 +28,7 @@ OUTPUT_ERRNOS: Final = frozenset(
 
 
 class OutputFailed(Exception):
-    """Output could not be written. No OSError, of which click would make exit code 1."""
+    """Output could not be written. Not an OSError, which click would turn into exit code 1."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -38,7 +37,7 @@ class OutputFailed(Exception):
 
 @contextmanager
 def detect_output_failure() -> Iterator[None]:
-    """Tells failures of the streams from all others: those name a file, or no way of writing."""
+    """Raises OutputFailed for an OSError of a stream: it has no file name and a writing errno."""
     try:
         yield
     except OSError as error:
@@ -48,27 +47,27 @@ def detect_output_failure() -> Iterator[None]:
 
 
 def check_streams() -> None:
-    """Python has None for a stream that was closed before it began, which few expect."""
+    """Handles streams that were closed before the start: Python sets them to None."""
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     if sys.stdout is None:
         raise OutputFailed(OSError(errno.EBADF, "it is closed"))
 
 
-def handle_output_failure(unwritten: OutputFailed) -> int:
-    """The exit code; a reader who has had enough need not be told, anything else is said once."""
+def handle_output_failure(failure: OutputFailed) -> int:
+    """The exit code; a closed pipe is silent, any other failure is printed once."""
     for stream in (sys.stdout, sys.stderr):
         _redirect_to_devnull(stream)
-    if unwritten.error.errno == errno.EPIPE:
+    if failure.error.errno == errno.EPIPE:
         return EXIT_CLOSED_PIPE
     with suppress(OSError):
-        why = unwritten.error.strerror
-        click.echo(f"error: standard output cannot be written: {why}", err=True)
+        reason = failure.error.strerror
+        click.echo(f"error: standard output cannot be written: {reason}", err=True)
     return EXIT_OUTPUT_FAILED
 
 
 def _redirect_to_devnull(stream: TextIO | None) -> None:
-    """What is left in its buffer must not fail once more when Python ends."""
+    """Keeps the rest of the buffer from failing once more when Python exits."""
     if stream is None:
         return
     try:
@@ -91,7 +90,7 @@ COMMANDS: Final = {
 
 
 class LazyCommandGroup(click.Group):
-    """Loads a command's module when it is called for: start-up should not pay for the others."""
+    """Loads a command's module when it is called, which saves importing all others at start-up."""
 
     def make_context(
         self,
@@ -129,14 +128,14 @@ def wain() -> None:
 
 
 def main() -> None:
-    """Run a command; what the user can mend is said in a sentence, without a traceback."""
+    """Run a command; errors that the user can fix are printed without a traceback."""
     try:
         with detect_output_failure():
             check_streams()
             code = _run()
             sys.stdout.flush()
-    except OutputFailed as unwritten:
-        code = handle_output_failure(unwritten)
+    except OutputFailed as failure:
+        code = handle_output_failure(failure)
     sys.exit(code)
 
 

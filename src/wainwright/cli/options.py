@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and a sign of progress on long work."""
+"""Options and arguments that several commands share, and the progress line."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ OPTIONS: Final = {
 OVERHEAD_OPTIONS: Final = ("vm_memory_overhead_percent", "reserved_enis", "prefix_delegation")
 CATALOG_SOURCE_OPTIONS: Final = ("cloud", "catalog", "region", "now", "gates", *OVERHEAD_OPTIONS)
 CATALOG_OPTIONS: Final = (*CATALOG_SOURCE_OPTIONS, "nodepool", "nodeclass")
-"""What commands take that look at the catalogue of one class."""
+"""Options of the commands that use the catalog of one class."""
 PLAN_OPTIONS: Final = (
     *CATALOG_SOURCE_OPTIONS,
     "scheduler_config",
@@ -93,25 +93,25 @@ PLAN_OPTIONS: Final = (
     "packing",
     "strict_weights",
 )
-"""What commands take that plan."""
+"""Options of the commands that plan."""
 
 
 def add_options(names: tuple[str, ...]) -> Callable[[Command], Command]:
-    """Give a command the flags of these names, in this order."""
+    """A decorator that adds these options to a command, in this order."""
 
-    def give(command: Command) -> Command:
+    def decorate(command: Command) -> Command:
         for name in reversed(names):
             command = OPTIONS[name](command)
         return command
 
-    return give
+    return decorate
 
 
 FilesCommand = TypeVar("FilesCommand", bound=Callable[..., Any])
 
 
 def file_arguments(command: FilesCommand) -> FilesCommand:
-    """FILES… or -f FILE, as kubectl has it."""
+    """Adds FILES… and -f FILE, as kubectl has it."""
     command = click.argument("files", nargs=-1, metavar="[FILE|FOLDER|-]...")(command)
     return click.option(
         "-f",
@@ -124,7 +124,7 @@ def file_arguments(command: FilesCommand) -> FilesCommand:
 
 
 def collect_files(files: tuple[str, ...], more: tuple[str, ...]) -> list[str]:
-    """Every file that was named, or an error that says how."""
+    """Every file that was named; raises UsageError where there is none."""
     everything = [*files, *more]
     if not everything:
         raise UsageError(
@@ -137,7 +137,7 @@ def collect_files(files: tuple[str, ...], more: tuple[str, ...]) -> list[str]:
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback]:
-    """A line that says what is being read: only on a terminal, only if it takes a while."""
+    """Shows the file being read, on a terminal only."""
     if not sys.stderr.isatty():
         yield lambda _file, _count: None
         return

@@ -1,6 +1,5 @@
-"""`wain plan`: which nodes for which pods, at what price, and why some pod has no place.
-
-`wain plan --diff OLD NEW` plans two inputs at the same moment and prints what changes.
+"""`wain plan`: which nodes for which pods, at what price, and why a pod is unschedulable.
+`wain plan --diff OLD NEW` plans two inputs for the same time and prints what changes.
 """
 
 from typing import Any, Final
@@ -21,11 +20,11 @@ from wainwright.report.plan_json import plan_document, plan_notes
 Document = dict[str, Any]
 
 
-def compare(wish: PlanArguments, output: str, clock: Timings) -> int:
-    """Plan both inputs at the same moment and print the difference."""
-    if len(wish.arguments) != 2:
+def compare(arguments: PlanArguments, output: str, timings: Timings) -> int:
+    """Plan both inputs for the same time and print the difference."""
+    if len(arguments.paths) != 2:
         raise UsageError("--diff compares two inputs", "write: wain plan --diff OLD NEW")
-    if "-" in wish.by_flag:
+    if "-" in arguments.flag_files:
         raise UsageError(
             "standard input can be read once, and two plans need it", "put it into a file"
         )
@@ -33,12 +32,12 @@ def compare(wish: PlanArguments, output: str, clock: Timings) -> int:
         raise UsageError(
             "a difference is no list of claims", "use -o table, json, yaml or markdown"
         )
-    now = parse_time(wish.now).isoformat()
-    old, new = (_plan_side(wish, one, now, clock) for one in wish.arguments)
+    now = parse_time(arguments.now).isoformat()
+    old, new = (_plan_side(arguments, path, now, timings) for path in arguments.paths)
     print_notes(merge_notes(old.notes, new.notes))
-    made = diff_plans(old.plan, new.plan)
-    DIFF_PRINTERS[output](made)
-    return diff_exit_code(made)
+    diff = diff_plans(old.plan, new.plan)
+    DIFF_PRINTERS[output](diff)
+    return diff_exit_code(diff)
 
 
 class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,16 +47,16 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def _plan_side(wish: PlanArguments, argument: str, now: str, clock: Timings) -> PlannedSide:
-    one = msgspec.structs.replace(wish, files=(argument,), more=(), now=now)
-    run = run_plan(one, clock)
-    with clock.spent("explain"):
-        made = plan_document(run.planned, now=run.now)
-    return PlannedSide(plan=made, notes=plan_notes(run.planned))
+def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
+    side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
+    run = run_plan(side_arguments, timings)
+    with timings.measure("explain"):
+        document = plan_document(run.planned, now=run.now)
+    return PlannedSide(plan=document, notes=plan_notes(run.planned))
 
 
 def merge_notes(old: list[str], new: list[str]) -> list[str]:
-    """What is to be known of both once, and of which one it holds where it holds of one."""
+    """Notes of both plans once; those of one plan with a prefix."""
     both = [note for note in old if note in new]
     return [
         *both,
@@ -66,21 +65,21 @@ def merge_notes(old: list[str], new: list[str]) -> list[str]:
     ]
 
 
-def _print_diff_text(made: Document) -> None:
-    for line in diff_lines(made):
+def _print_diff_text(diff: Document) -> None:
+    for line in diff_lines(diff):
         click.echo(line)
 
 
-def _print_diff_json(made: Document) -> None:
-    click.echo(printing.dump_json(made))
+def _print_diff_json(diff: Document) -> None:
+    click.echo(printing.dump_json(diff))
 
 
-def _print_diff_markdown(made: Document) -> None:
-    click.echo("\n".join(diff_lines(made, bullet="- ")))
+def _print_diff_markdown(diff: Document) -> None:
+    click.echo("\n".join(diff_lines(diff, bullet="- ")))
 
 
-def _print_diff_yaml(made: Document) -> None:
-    click.echo(dump_yaml(made), nl=False)
+def _print_diff_yaml(diff: Document) -> None:
+    click.echo(dump_yaml(diff), nl=False)
 
 
 DIFF_PRINTERS = {
@@ -99,54 +98,59 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
 @add_options(PLAN_OPTIONS)
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
 @click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
-@click.option("--timings", is_flag=True, help="One JSON line on standard error: seconds spent.")
-def plan(output: str, diff: bool, timings: bool, **flags: Any) -> int:
+@click.option(
+    "--timings",
+    "print_timings",
+    is_flag=True,
+    help="One JSON line on standard error: seconds spent.",
+)
+def plan(output: str, diff: bool, print_timings: bool, **flags: Any) -> int:
     """Say which nodes would be launched, for which pods, at what price.
 
     Exit code 0 when every pod has a place, 1 when some pod has none, 2 for bad input. With --diff:
     0 no change, 1 a pod loses its place, 3 any other change.
     """
-    wish, clock = PlanArguments(**flags), Timings()
+    arguments, timings = PlanArguments(**flags), Timings()
     if diff:
-        code = compare(wish, output, clock)
+        code = compare(arguments, output, timings)
     else:
-        code = _print_plan(run_plan(wish, clock), output, clock)
-    if timings:
-        click.echo(clock.line(), err=True)
+        code = _print_plan(run_plan(arguments, timings), output, timings)
+    if print_timings:
+        click.echo(timings.to_json(), err=True)
     return code
 
 
-def _print_plan(run: PlanRun, output: str, clock: Timings) -> int:
-    with clock.spent("explain"):
-        made = plan_document(run.planned, now=run.now)
+def _print_plan(run: PlanRun, output: str, timings: Timings) -> int:
+    with timings.measure("explain"):
+        document = plan_document(run.planned, now=run.now)
     print_notes(plan_notes(run.planned))
-    PRINTERS[output](made, run)
-    return 1 if made["unschedulable"] else 0
+    PRINTERS[output](document, run)
+    return 1 if document["unschedulable"] else 0
 
 
-def _print_table(made: dict[str, Any], run: PlanRun) -> None:
+def _print_table(document: dict[str, Any], run: PlanRun) -> None:
     from wainwright.cli.plan_table import Console, print_plan
     from wainwright.report.plan_rows import launchable_type_count
 
     console = Console(markup=False, highlight=False)
-    print_plan(made, console, launchable_type_count(run.planned))
+    print_plan(document, console, launchable_type_count(run.planned))
 
 
-def _print_json(made: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
-    click.echo(printing.dump_json(made))
+def _print_json(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+    click.echo(printing.dump_json(document))
 
 
-def _print_yaml(made: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
-    click.echo(dump_yaml(made), nl=False)
+def _print_yaml(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+    click.echo(dump_yaml(document), nl=False)
 
 
-def _print_markdown(made: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+def _print_markdown(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
     from wainwright.report.plan_markdown import render_markdown
 
-    click.echo(render_markdown(made), nl=False)
+    click.echo(render_markdown(document), nl=False)
 
 
-def _print_node_claims(made: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+def _print_node_claims(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
     from wainwright.report.nodeclaim_manifests import node_claim_manifests as node_claims
 
     click.echo(dump_yaml(*node_claims(run.planned)), nl=False)

@@ -1,5 +1,5 @@
-"""From options and files to a plan, for plan, its difference, explain pod and reservations; and
-where the seconds went.
+"""From options and files to a plan, for the commands plan, explain pod and reservations; and the
+timings.
 """
 
 import time
@@ -13,7 +13,7 @@ from wainwright.catalogue.diagnostics import InvalidCatalogInput, ObjectDiagnost
 from wainwright.cli.catalog_input import (
     CatalogArguments,
     catalog_settings,
-    locate_remarks,
+    locate_diagnostics,
     parse_feature_gates,
     parse_time,
 )
@@ -30,28 +30,28 @@ TIMED_STEPS: Final = ("read", "compile", "plan", "explain")
 
 
 class Timings:
-    """Seconds by part, and in all since it was made."""
+    """Seconds by step, and in total since it was created."""
 
     def __init__(self) -> None:
         self._start = time.perf_counter()
         self._parts = dict.fromkeys(TIMED_STEPS, 0.0)
 
     @contextmanager
-    def spent(self, part: str) -> Iterator[None]:
+    def measure(self, part: str) -> Iterator[None]:
         start = time.perf_counter()
         try:
             yield
         finally:
             self._parts[part] += time.perf_counter() - start
 
-    def line(self) -> str:
+    def to_json(self) -> str:
         total = time.perf_counter() - self._start
         rounded = {part: round(seconds, 6) for part, seconds in self._parts.items()}
         return msgspec.json.encode({**rounded, "total": round(total, 6)}).decode()
 
 
 class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
-    """The flags and files of a command that plans."""
+    """The options and files of a command that plans."""
 
     min_values_policy: str = "Strict"
     preference_policy: str = "Respect"
@@ -60,76 +60,82 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
     scheduler_config: str | None = None
 
     @property
-    def by_flag(self) -> list[str]:
+    def flag_files(self) -> list[str]:
         config = self.scheduler_config
-        return [*super().by_flag, *([] if config is None else [config])]
+        return [*super().flag_files, *([] if config is None else [config])]
 
 
 class PlanRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan and the time it is made for."""
+    """A plan and the time for which it was made."""
 
     planned: OfflinePlan
     now: str
 
 
 def run_plan(
-    wish: PlanArguments, clock: Timings, *, quietly: bool = False, advise: bool = True
+    arguments: PlanArguments,
+    timings: Timings,
+    *,
+    quiet: bool = False,
+    with_suggestions: bool = True,
 ) -> PlanRun:
-    """Read, compile and plan; notes go to standard error, refusals name file and line."""
-    if not wish.arguments:
+    """Read, compile and plan; notes go to standard error, errors name file and line."""
+    if not arguments.paths:
         raise UsageError(
             "no files were named", hint="name a file or a folder, or - for standard input"
         )
-    conditions = _plan_settings(wish)
-    with clock.spent("read"), show_progress() as report:
-        manifests = _read_input(wish, report)
-    with clock.spent("compile"):
-        prepared = _prepare(manifests, conditions, wish)
-    with clock.spent("plan"):
-        made = make_plan(prepared, advise=advise)
-    if not quietly:
+    settings = _plan_settings(arguments)
+    with timings.measure("read"), show_progress() as progress:
+        manifests = _read_input(arguments, progress)
+    with timings.measure("compile"):
+        prepared = _prepare(manifests, settings, arguments)
+    with timings.measure("plan"):
+        planned = make_plan(prepared, with_suggestions=with_suggestions)
+    if not quiet:
         print_problems(
-            [*manifests.notes, *_locate(prepared.remarks, wish)], word="note", colour="yellow"
+            [*manifests.notes, *_locate(prepared.diagnostics, arguments)],
+            word="note",
+            colour="yellow",
         )
-    return PlanRun(planned=made, now=conditions.now.isoformat())
+    return PlanRun(planned=planned, now=settings.now.isoformat())
 
 
-def _read_input(wish: PlanArguments, report: ProgressCallback) -> ClusterManifests:
+def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> ClusterManifests:
     return read_manifests(
-        wish.arguments,
-        cloud=wish.cloud,
-        catalog=wish.catalog,
-        scheduler_config=wish.scheduler_config,
-        progress=report,
+        arguments.paths,
+        cloud=arguments.cloud,
+        catalog=arguments.catalog,
+        scheduler_config=arguments.scheduler_config,
+        progress=progress,
     )
 
 
-def _plan_settings(wish: PlanArguments) -> PlanSettings:
-    switched = parse_feature_gates(wish.gates)
+def _plan_settings(arguments: PlanArguments) -> PlanSettings:
+    gates = parse_feature_gates(arguments.gates)
     return PlanSettings(
-        now=parse_time(wish.now),
-        region=wish.region,
-        gates=switched,
-        rules=catalog_settings(wish),
+        now=parse_time(arguments.now),
+        region=arguments.region,
+        gates=gates,
+        rules=catalog_settings(arguments),
         options=PlanOptions(
-            min_values_policy=MinValuesPolicy(wish.min_values_policy),
-            preference_policy=PreferencePolicy(wish.preference_policy),
-            packing=PackingPolicy(wish.packing),
-            strict_weights=wish.strict_weights,
-            capacity_reservations=switched.capacity_reservations,
+            min_values_policy=MinValuesPolicy(arguments.min_values_policy),
+            preference_policy=PreferencePolicy(arguments.preference_policy),
+            packing=PackingPolicy(arguments.packing),
+            strict_weights=arguments.strict_weights,
+            capacity_reservations=gates.capacity_reservations,
         ),
     )
 
 
 def _prepare(
-    manifests: ClusterManifests, conditions: PlanSettings, wish: PlanArguments
+    manifests: ClusterManifests, settings: PlanSettings, arguments: PlanArguments
 ) -> PreparedInput:
     try:
-        return prepare_input(manifests, conditions)
-    except InvalidCatalogInput as refused:
-        errors = _locate(refused.remarks, wish)
-        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
+        return prepare_input(manifests, settings)
+    except InvalidCatalogInput as error:
+        errors = _locate(error.remarks, arguments)
+        raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from error
 
 
-def _locate(remarks: Sequence[ObjectDiagnostic], wish: PlanArguments) -> list[Problem]:
-    return locate_remarks(remarks, [*wish.by_flag, *wish.arguments])
+def _locate(diagnostics: Sequence[ObjectDiagnostic], arguments: PlanArguments) -> list[Problem]:
+    return locate_diagnostics(diagnostics, [*arguments.flag_files, *arguments.paths])

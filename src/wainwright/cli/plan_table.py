@@ -1,6 +1,5 @@
-"""The plan's table for a terminal, drawn with rich; aligned text in a pipe.
-
-Everything here needs rich, so that it is imported only by those who draw.
+"""The plan's table for a terminal, rendered with rich; aligned text in a pipe.
+Imported only where a table is printed, because importing rich takes longer than most commands.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from wainwright.report.plan_rows import (
 
 
 class Console(rich.console.Console):
-    """One that leaves it to the command line what a closed pipe means."""
+    """Raises on a closed pipe, which rich would turn into exit code 1."""
 
     def on_broken_pipe(self) -> None:
         raise  # rich calls this while it handles the error
@@ -43,11 +42,11 @@ COLOURS = {"reserved": "cyan", "spot": "green", "on-demand": "yellow"}
 
 
 def print_plan(plan: Document, console: Console, launchable: Callable[[str], int]) -> None:
-    """Nodes, what they cost, where pods of the input go, and who has no place and why.
+    """Prints new nodes, their cost, pods on existing nodes, and unschedulable pods with reasons.
 
-    On a terminal sentences are folded; in a pipe a line is a line, for whatever reads it. A table
-    too wide for the window is left to it: a name that is cut is no name. `launchable` says as how
-    many types a claim could be launched.
+    Sentences wrap on a terminal, but not in a pipe, where a program may read lines. A table wider
+    than the window is not truncated, because names must stay whole. `launchable` gives the number
+    of instance types that a claim could be launched as.
     """
     for part in _parts(plan, launchable):
         if isinstance(part, Table):
@@ -67,7 +66,7 @@ def _print_table(table: Table, console: Console) -> None:
 
 
 def _full_width(table: Table, console: Console) -> int:
-    """What the table takes where nothing is cut."""
+    """The width at which nothing is truncated."""
     return console.measure(table, options=console.options.update(width=MAX_WIDTH)).maximum
 
 
@@ -129,7 +128,7 @@ def _failure(row: UnschedulableRow) -> list[Text]:
     for pool in row.pools:
         steps = " → ".join(f"{count:,}" for count in pool["funnel"].values())
         lines.append(Text(f"  {pool['nodePool']}: {pool['reason']}  [{steps}]"))
-    lines.extend(Text(f"  {said}") for said in row.nodes)
+    lines.extend(Text(f"  {node_reason}") for node_reason in row.nodes)
     if row.suggestion:
         lines.append(Text(f"  try: {row.suggestion}", style="cyan"))
     return lines

@@ -1,4 +1,4 @@
-"""What commands print, but for the plan's table: JSON, plain and aligned tables, problems, notes.
+"""Output of the commands, except the plan's table: JSON, aligned tables, problems, notes.
 
 rich is loaded only for a terminal: in a pipe a command starts without it.
 """
@@ -15,22 +15,21 @@ from wainwright.manifests.problems import Problem, ProblemReport
 
 
 def dump_json(value: Any) -> str:
-    """Indented text. Fields stand in the order in which they were put there.
-
-    That order is part of what is documented (a funnel is read from its first step to its last), so
-    keys are not sorted; a set has no order, and no document has one in it.
+    """Indented JSON with fields in insertion order.
+    The order is documented (the steps of a funnel come in order), so keys are not sorted. Documents
+    contain no sets, whose order would vary.
     """
     return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
 def show_report(report: ProblemReport, *, word: str = "warning") -> None:
-    """All errors, then what is only worth knowing."""
+    """Prints all errors, then all warnings."""
     print_problems(report.errors, word="error", colour="red")
     print_problems(report.warnings, word=word, colour="yellow")
 
 
 def print_problems(problems: Iterable[Problem], *, word: str, colour: str) -> None:
-    """Each problem as: place and field, then what is wrong, then what to do."""
+    """Prints each problem: place and field, then the message, then the hint."""
     for problem in problems:
         field = f": {problem.path}" if problem.path else ""
         click.echo(
@@ -48,7 +47,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """On standard error, so that what is printed stays what it is."""
+    """Prints notes on standard error, so that standard output stays machine-readable."""
     for note in notes:
         click.echo(click.style("note: ", fg="yellow", bold=True) + note, err=True)
 
@@ -60,7 +59,7 @@ MIN_TEXT_WIDTH = 30  # a column of sentences narrower than this cannot be read
 def print_table(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0
 ) -> None:
-    """Print a table; its last so many columns are numbers, and end at the right."""
+    """Print a table; its last `numbers` columns are right-aligned."""
     if sys.stdout.isatty():
         _print_rich_table(headings, rows, numbers)
     else:
@@ -69,7 +68,7 @@ def print_table(
 
 
 def align_columns(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
-    """Each row as a line whose columns stand below each other."""
+    """Each row as a line with aligned columns."""
     count = max(map(len, rows), default=0)
     widths = [max(len(row[column]) for row in rows) for column in range(count)]
     first_number = count - numbers
@@ -83,7 +82,7 @@ def align_columns(rows: Sequence[Sequence[str]], numbers: int = 0) -> list[str]:
 
 
 def _print_rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: int) -> None:
-    """Columns as wide as they need, in a window too narrow as well; only words at the end fold."""
+    """Columns keep their full width also in a narrow window; only a last text column wraps."""
     table = importlib.import_module("rich.table").Table(
         box=None, header_style="bold", pad_edge=False
     )

@@ -1,4 +1,4 @@
-"""`wain reservations`: capacity that is paid for: used, idle, and by whom it could be used."""
+"""`wain reservations`: used and idle capacity reservations, and pods that could use them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from wainwright.report.reservation_usage import (
     usage_notes,
     usage_rows,
 )
-from wainwright.report.reservation_usage import reservation_usage as found_in
+from wainwright.report.reservation_usage import reservation_usage as reservation_usage
 
 
 @click.command()
@@ -23,18 +23,18 @@ from wainwright.report.reservation_usage import reservation_usage as found_in
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def reservations(output: str, **flags: Any) -> int:
     """Say of each reservation what the plan would use and what stays idle."""
-    run = run_plan(PlanArguments(**flags), Timings(), advise=False)
-    found = found_in(run.planned)
+    run = run_plan(PlanArguments(**flags), Timings(), with_suggestions=False)
+    usage = reservation_usage(run.planned)
     if output == "json":
-        made = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": found}
-        click.echo(printing.dump_json(made))
+        document = {"apiVersion": "wainwright.dev/v1alpha1", "kind": "Reservations", "items": usage}
+        click.echo(printing.dump_json(document))
         return 0
-    if not found:
-        gate = run.planned.prepared.conditions.gates.capacity_reservations
-        none = "no class of the input selects a capacity reservation"
-        click.echo(none if gate else "the feature gate CapacityReservations is off")
+    if not usage:
+        is_enabled = run.planned.prepared.settings.gates.capacity_reservations
+        message = "no class of the input selects a capacity reservation"
+        click.echo(message if is_enabled else "the feature gate CapacityReservations is off")
         return 0
-    print_table(USAGE_HEADINGS, usage_rows(found), numbers=NUMERIC_COLUMNS)
-    for line in usage_notes(found):
+    print_table(USAGE_HEADINGS, usage_rows(usage), numbers=NUMERIC_COLUMNS)
+    for line in usage_notes(usage):
         click.echo(line)
     return 0

@@ -18,8 +18,8 @@ def validate(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
 
     Exit code 0 when everything would be accepted, 2 when something would not.
     """
-    with show_progress() as report:
-        checked = validate_manifests(collect_files(files, more), report)
+    with show_progress() as progress:
+        checked = validate_manifests(collect_files(files, more), progress)
     if output == "json":
         click.echo(printing.dump_json(checked.report))
     else:

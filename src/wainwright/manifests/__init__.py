@@ -1,1 +1,1 @@
-"""Files in, values out: reading with line numbers, validating, converting."""
+"""Manifests: reading YAML and JSON with line numbers, validating, converting legacy kinds."""

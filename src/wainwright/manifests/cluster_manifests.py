@@ -1,8 +1,7 @@
-"""The input of the offline commands: every object typed and complete, or all that is wrong.
-
-Legacy kinds are converted, short forms written out as an API server wants them, defaults filled in.
-Offline commands take short forms with a note; `wain validate` names the long form as an error.
-Nothing is half read: when anything is wrong, nothing is returned.
+"""The input of the offline commands: every object typed and complete, or all errors.
+Legacy kinds are converted, short forms expanded as an API server requires, defaults filled in.
+Offline commands accept short forms with a note; `wain validate` reports them as errors. When
+anything is invalid, nothing is returned.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +41,7 @@ ANY_SELECTOR_TERM: Final = [{"tags": {"karpenter.sh/discovery": "*"}}]
 
 
 class LongForm(msgspec.Struct, frozen=True):
-    """An object in its long form, what was filled in, and where a moved part came from."""
+    """An object in its long form, notes on what was filled in, and original paths."""
 
     value: JsonObject
     notes: list[FieldError]
@@ -50,7 +49,7 @@ class LongForm(msgspec.Struct, frozen=True):
 
 
 def expand_short_form(value: JsonObject, only_class: str | None) -> LongForm:
-    """The long form of an object; the one given is left as it is."""
+    """The long form of an object; the argument is not changed."""
     spec = value.get("spec")
     if isinstance(spec, dict) and value.get("kind") == "NodePool":
         return _expand_pool(value, spec, only_class)
@@ -63,21 +62,23 @@ def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) ->
     notes: list[FieldError] = []
     moved: dict[FieldPath, FieldPath] = {}
     template = dict(spec.get("template") or {})
-    inner = dict(template.get("spec") or {})
-    rest = dict(spec)
-    if "requirements" in spec and "requirements" not in inner:
-        inner["requirements"] = rest.pop("requirements")
+    template_spec = dict(template.get("spec") or {})
+    pool_spec = dict(spec)
+    if "requirements" in spec and "requirements" not in template_spec:
+        template_spec["requirements"] = pool_spec.pop("requirements")
         moved[REQUIREMENTS_PATH] = ("spec", "requirements")
         notes.append(
             _short_form_note(("spec", "requirements"), "read as spec.template.spec.requirements")
         )
-    if not inner.get("nodeClassRef"):
+    if not template_spec.get("nodeClassRef"):
         name = only_class or DEFAULT_CLASS
-        inner["nodeClassRef"] = {**DEFAULT_CLASS_REF, "name": name}
+        template_spec["nodeClassRef"] = {**DEFAULT_CLASS_REF, "name": name}
         notes.append(_short_form_note(("spec",), f"no nodeClassRef: the class {name} is used"))
-    inner.setdefault("requirements", [])
+    template_spec.setdefault("requirements", [])
     return LongForm(
-        {**value, "spec": {**rest, "template": {**template, "spec": inner}}}, notes, moved
+        {**value, "spec": {**pool_spec, "template": {**template, "spec": template_spec}}},
+        notes,
+        moved,
     )
 
 
@@ -87,11 +88,11 @@ def _expand_class(value: JsonObject, spec: JsonObject) -> LongForm:
     }
     if "amiSelectorTerms" not in spec:
         filled["amiSelectorTerms"] = [{"alias": _default_alias(spec.get("amiFamily"))}]
-    made: JsonObject = {**spec, **filled}
+    expanded: JsonObject = {**spec, **filled}
     if "role" not in spec and "instanceProfile" not in spec:
-        made["role"] = filled["role"] = DEFAULT_CLASS
+        expanded["role"] = filled["role"] = DEFAULT_CLASS
     notes = [_short_form_note(("spec",), f"left out and filled in: {', '.join(sorted(filled))}")]
-    return LongForm({**value, "spec": made}, notes if filled else [], {})
+    return LongForm({**value, "spec": expanded}, notes if filled else [], {})
 
 
 SELECTOR_TERM_FIELDS: Final = ("subnetSelectorTerms", "securityGroupSelectorTerms")
@@ -107,7 +108,7 @@ def _short_form_note(path: FieldPath, message: str) -> FieldError:
 
 
 def original_path(path: FieldPath, moved: dict[FieldPath, FieldPath]) -> FieldPath:
-    """Where a part of the long form stands in what the user wrote."""
+    """The path in the user's document of a path in the long form."""
     for long, short in moved.items():
         if path[: len(long)] == long:
             return (*short, *path[len(long) :])
@@ -118,13 +119,13 @@ WireType = TypeVar("WireType", bound=WireStruct)
 
 
 class ClusterManifests:
-    """What the input describes, in the order it was written."""
+    """The objects of the input, in the order written."""
 
     def __init__(self) -> None:
         self.objects: list[WireStruct] = []
         self.notes: list[Problem] = []
         self.default_constraints: DefaultConstraints = ()
-        """What the scheduler asks of pods without topology spread constraints."""
+        """The scheduler's topology spread constraints for pods without their own."""
 
     def all(self, kind: type[WireType]) -> list[WireType]:
         return [item for item in self.objects if isinstance(item, kind)]
@@ -160,12 +161,12 @@ class ClusterManifests:
     def class_of(self, pool: NodePool) -> EC2NodeClass:
         """The class that the pool refers to, or a default one where the input has none."""
         name = pool.spec.template.spec.nodeClassRef.name
-        found = [item for item in self.classes if item.metadata.name == name]
-        return found[0] if found else default_node_class(name)
+        matching = [item for item in self.classes if item.metadata.name == name]
+        return matching[0] if matching else default_node_class(name)
 
 
 def default_node_class(name: str = DEFAULT_CLASS) -> EC2NodeClass:
-    """AL2023, without reservations: what a pool gets whose class is not in the input."""
+    """AL2023, without reservations: the class of a pool whose class is not in the input."""
     kind = known_kinds()["karpenter.k8s.aws/v1", "EC2NodeClass"]
     bare = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}}
     value = expand_short_form({**bare, "spec": {}}, None).value
@@ -180,88 +181,95 @@ def read_manifests(
     scheduler_config: str | None = None,
     progress: ProgressCallback = no_progress,
 ) -> ClusterManifests:
-    """Read everything that the arguments name; a Cloud or Catalog by flag replaces the input's.
+    """Read all files of the arguments; a Cloud or Catalog by flag replaces the input's.
 
     `scheduler_config` names the file with the configuration of the cluster's scheduler.
     """
-    reading = _ManifestReader()
+    reader = _ManifestReader()
     with gc_paused():
-        reading.take(arguments, progress, without={"Cloud": cloud, "Catalog": catalog})
+        reader.read_paths(arguments, progress, replaced_kinds={"Cloud": cloud, "Catalog": catalog})
         for name, file in (("Cloud", cloud), ("Catalog", catalog)):
             if file is not None:
-                reading.take_only(file, name, progress)
+                reader.read_kind(file, name, progress)
         if scheduler_config is not None:
-            reading.take_scheduler(scheduler_config)
-    return reading.finished()
+            reader.read_scheduler_config(scheduler_config)
+    return reader.finish()
 
 
 class _ManifestReader:
-    """Collects objects and what is wrong with them."""
+    """Collects objects and their errors."""
 
     def __init__(self) -> None:
         self.manifests = ClusterManifests()
         self.errors: list[Problem] = []
         self.kubernetes_reader = ObjectReader()
 
-    def take(
-        self, arguments: Iterable[str], progress: ProgressCallback, without: dict[str, str | None]
+    def read_paths(
+        self,
+        arguments: Iterable[str],
+        progress: ProgressCallback,
+        replaced_kinds: dict[str, str | None],
     ) -> None:
-        kept = []
-        for document, kind in self._loaded(arguments, progress):
-            flag = without.get(kind.name)
-            if flag is None:
-                kept.append((document, kind))
+        documents = []
+        for document, kind in self._load(arguments, progress):
+            replacement = replaced_kinds.get(kind.name)
+            if replacement is None:
+                documents.append((document, kind))
             else:
-                self.note(document, f"replaced by {flag}, which was named on the command line")
-        self._objects(kept)
+                self.note(
+                    document, f"replaced by {replacement}, which was named on the command line"
+                )
+        self._read_objects(documents)
 
-    def take_only(self, file: str, name: str, progress: ProgressCallback) -> None:
-        loaded = self._loaded([file], progress)
-        kept = [(document, kind) for document, kind in loaded if kind.name == name]
-        if not kept and not self.errors:
+    def read_kind(self, file: str, name: str, progress: ProgressCallback) -> None:
+        loaded = self._load([file], progress)
+        documents = [(document, kind) for document, kind in loaded if kind.name == name]
+        if not documents and not self.errors:
             message = f"there is no {name} in this file"
             self.errors.append(Problem(file=file, line=1, message=message))
-        self._objects(kept)
+        self._read_objects(documents)
 
-    def take_scheduler(self, file: str) -> None:
-        made = read_scheduler(file)
-        self.errors.extend(made.errors)
-        self.manifests.notes.extend(made.notes)
-        self.manifests.default_constraints = made.constraints
+    def read_scheduler_config(self, file: str) -> None:
+        config = read_scheduler(file)
+        self.errors.extend(config.errors)
+        self.manifests.notes.extend(config.notes)
+        self.manifests.default_constraints = config.constraints
 
-    def _loaded(
+    def _load(
         self, arguments: Iterable[str], progress: ProgressCallback
     ) -> list[tuple[ManifestDocument, KnownKind]]:
         loaded = load_manifests(arguments, progress)
         self.errors.extend(loaded.problems)
-        known_ones = []
+        known = []
         for document in loaded.documents:
-            finding = identify_kind(document.value)
-            self._add_errors(document, finding.field_errors)
-            if finding.kind is not None:
-                known_ones.append((document, finding.kind))
-        self.errors.extend(duplicate_objects(known_ones))
-        return known_ones
+            findings = identify_kind(document.value)
+            self._add_errors(document, findings.field_errors)
+            if findings.kind is not None:
+                known.append((document, findings.kind))
+        self.errors.extend(duplicate_objects(known))
+        return known
 
-    def _objects(self, kept: Sequence[tuple[ManifestDocument, KnownKind]]) -> None:
-        for document, kind in kept:
+    def _read_objects(self, documents: Sequence[tuple[ManifestDocument, KnownKind]]) -> None:
+        for document, kind in documents:
             if kind.family is KindFamily.KUBERNETES:
                 self._read_kubernetes(document)
-        custom = [document for document, kind in kept if kind.family is not KindFamily.KUBERNETES]
-        made = convert_documents([document.value for document in custom])
-        for note in made.notes:
+        custom = [
+            document for document, kind in documents if kind.family is not KindFamily.KUBERNETES
+        ]
+        conversion = convert_documents([document.value for document in custom])
+        for note in conversion.notes:
             self.note(custom[note.document], note.message, note.path)
-        for failed in made.field_errors:
+        for failed in conversion.field_errors:
             self._add_errors(custom[failed.document], [failed.field_error])
-        self._custom_objects(made, custom)
+        self._read_custom_objects(conversion, custom)
 
-    def _custom_objects(self, made: Conversion, custom: list[ManifestDocument]) -> None:
-        classes = [value for value in made.documents if value["kind"] == "EC2NodeClass"]
-        only = _object_name(classes[0]) if len(classes) == 1 else None
-        for value, origin in zip(made.documents, made.origins, strict=True):
+    def _read_custom_objects(self, conversion: Conversion, custom: list[ManifestDocument]) -> None:
+        classes = [value for value in conversion.documents if value["kind"] == "EC2NodeClass"]
+        only_class = _object_name(classes[0]) if len(classes) == 1 else None
+        for value, origin in zip(conversion.documents, conversion.origins, strict=True):
             kind = known_kinds()[value["apiVersion"], value["kind"]]
             if kind.family is not KindFamily.LEGACY:
-                self._read_custom(custom[origin], kind, value, only)
+                self._read_custom(custom[origin], kind, value, only_class)
 
     def _read_kubernetes(self, document: ManifestDocument) -> None:
         item, field_errors = self.kubernetes_reader.read(document.value)
@@ -270,17 +278,23 @@ class _ManifestReader:
             self.manifests.objects.append(item)
 
     def _read_custom(
-        self, document: ManifestDocument, kind: KnownKind, value: dict[str, Any], only: str | None
+        self,
+        document: ManifestDocument,
+        kind: KnownKind,
+        value: dict[str, Any],
+        only_class: str | None,
     ) -> None:
-        spelt = expand_short_form(value, only)
-        found = validate_object(kind, spelt.value)
-        moved = [
-            msgspec.structs.replace(field_error, path=original_path(field_error.path, spelt.moved))
-            for field_error in [*spelt.notes, *found]
+        long_form = expand_short_form(value, only_class)
+        field_errors = validate_object(kind, long_form.value)
+        located = [
+            msgspec.structs.replace(
+                field_error, path=original_path(field_error.path, long_form.moved)
+            )
+            for field_error in [*long_form.notes, *field_errors]
         ]
-        self._add_errors(document, moved)
-        if not any(not field_error.warning for field_error in found):
-            self.manifests.objects.append(_decode_object(kind, spelt.value, found))
+        self._add_errors(document, located)
+        if not any(not field_error.warning for field_error in field_errors):
+            self.manifests.objects.append(_decode_object(kind, long_form.value, field_errors))
 
     def _add_errors(self, document: ManifestDocument, field_errors: list[FieldError]) -> None:
         for field_error in field_errors:
@@ -293,7 +307,7 @@ class _ManifestReader:
         field_error = FieldError(path=path, message=message, warning=True)
         self.manifests.notes.append(locate_error(document, field_error))
 
-    def finished(self) -> ClusterManifests:
+    def finish(self) -> ClusterManifests:
         for kind in (Cloud, Catalog):
             if len(self.manifests.all(kind)) > 1:
                 message = f"the input has more than one {kind.__name__}"
@@ -303,9 +317,11 @@ class _ManifestReader:
         return self.manifests
 
 
-def _decode_object(kind: KnownKind, value: dict[str, Any], found: list[FieldError]) -> WireStruct:
-    """The typed object; a status that makes no sense is left out, as a server would."""
-    if any(field_error.path[:1] == ("status",) for field_error in found):
+def _decode_object(
+    kind: KnownKind, value: dict[str, Any], field_errors: list[FieldError]
+) -> WireStruct:
+    """The typed object; an invalid status is dropped, as an API server does."""
+    if any(field_error.path[:1] == ("status",) for field_error in field_errors):
         value = {key: item for key, item in value.items() if key != "status"}
     return msgspec.convert(with_defaults(kind, value), kind.type)
 

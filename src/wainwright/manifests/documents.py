@@ -1,4 +1,4 @@
-"""Files to documents: which files are meant, their text, every object with its place in a file."""
+"""Files to documents: finds the files, reads them, and gives every object its file and line."""
 
 import os
 import stat
@@ -17,7 +17,7 @@ from wainwright.manifests.problems import Problem
 from wainwright.manifests.yaml_reader import LineMap, ParsedDocument, UnreadableDocument, line_at
 
 MANIFEST_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
-MAX_YAML: Final = 128 * 2**20  # about half a minute of reading
+MAX_YAML: Final = 128 * 2**20  # takes about half a minute to read
 MAX_JSON: Final = 1024 * 2**20
 STDIN: Final = "-"
 
@@ -45,14 +45,14 @@ def read_sources(arguments: Iterable[str]) -> Iterator[SourceFile | Problem]:
 
 
 def _read_folder(name: str) -> Iterator[SourceFile | Problem]:
-    found = False
+    has_manifests = False
     for root, folders, files in os.walk(name):
         folders[:] = sorted(folder for folder in folders if not folder.startswith("."))
         for file in sorted(files):
             if Path(file).suffix in MANIFEST_SUFFIXES and not file.startswith("."):
-                found = True
+                has_manifests = True
                 yield _read_file(str(Path(root, file)))
-    if not found:
+    if not has_manifests:
         yield Problem(
             file=name,
             message="no manifests in this folder",
@@ -95,61 +95,65 @@ def _decode_source(name: str, data: bytes) -> SourceFile | Problem:
 
 
 class SourceDocument:
-    """A document of a file; its lines are worked out when first asked for."""
+    """A document of a file.
+
+    Its line map is computed on first use, by reading the document a second time: only problems
+    need lines, and recording them for every value would slow down every run.
+    """
 
     def __init__(
-        self, source: SourceFile, text: ParsedDocument, number: int, *, is_json: bool
+        self, source: SourceFile, parsed: ParsedDocument, number: int, *, is_json: bool
     ) -> None:
         self.source = source
-        self.text = text
+        self.parsed = parsed
         self.number = number
         self.is_json = is_json
 
     @cached_property
-    def marks(self) -> LineMap:
+    def line_map(self) -> LineMap:
         if self.is_json:
-            return json_reader.json_line_map(self.source.text, self.text.start)
-        own = self.source.text[self.text.start : self.text.end]
-        _, marks = next(yaml_reader.parse_yaml(own, tracked=True))
-        assert marks is not None  # it was asked for
-        return marks
+            return json_reader.json_line_map(self.source.text, self.parsed.start)
+        text = self.source.text[self.parsed.start : self.parsed.end]
+        _, line_map = next(yaml_reader.parse_yaml(text, with_lines=True))
+        assert line_map is not None  # with_lines is set
+        return line_map
 
     def line(self, path: FieldPath) -> int:
-        offset = 0 if self.is_json else self.text.line - 1
-        return line_at(self.marks, path) + offset
+        offset = 0 if self.is_json else self.parsed.line - 1
+        return line_at(self.line_map, path) + offset
 
 
 class ManifestDocument:
     """One object: a document of its own, or an item of a List."""
 
-    __slots__ = ("base", "place", "value")
+    __slots__ = ("base", "source", "value")
 
-    def __init__(self, place: SourceDocument, value: Any, base: FieldPath = ()) -> None:
-        self.place = place
+    def __init__(self, source: SourceDocument, value: Any, base: FieldPath = ()) -> None:
+        self.source = source
         self.value = value
         self.base = base
 
     @property
     def file(self) -> str:
-        return self.place.source.name
+        return self.source.source.name
 
     def line(self, path: FieldPath) -> int:
-        return self.place.line((*self.base, *path))
+        return self.source.line((*self.base, *path))
 
 
 def split_documents(source: SourceFile) -> Iterator[SourceDocument]:
-    """The documents of a file, in order; raises yamltext.Unreadable at the first that is none."""
+    """The documents of a file, in order; raises UnreadableDocument at the first invalid one."""
     is_json = source.is_json
     if is_json and not source.name.endswith(".json"):
         is_json = _is_really_json(source.text)
-    texts = json_reader.parse_json(source.text) if is_json else _yaml_documents(source.text)
-    for number, text in enumerate(texts, start=1):
-        yield SourceDocument(source, text, number, is_json=is_json)
+    documents = json_reader.parse_json(source.text) if is_json else _yaml_documents(source.text)
+    for number, parsed in enumerate(documents, start=1):
+        yield SourceDocument(source, parsed, number, is_json=is_json)
 
 
 def _yaml_documents(text: str) -> Iterator[ParsedDocument]:
-    for one, _ in yaml_reader.parse_yaml(text):
-        yield one
+    for document, _ in yaml_reader.parse_yaml(text):
+        yield document
 
 
 def _is_really_json(text: str) -> bool:
@@ -160,17 +164,17 @@ def _is_really_json(text: str) -> bool:
         return "twice" in error.message
 
 
-def document_objects(place: SourceDocument) -> Iterator[ManifestDocument]:
+def document_objects(source: SourceDocument) -> Iterator[ManifestDocument]:
     """The objects of a document: itself, or the items of a List, with their kind filled in."""
-    value = place.text.value
+    value = source.parsed.value
     if not isinstance(value, dict) or not _is_list(value):
-        yield ManifestDocument(place, value)
+        yield ManifestDocument(source, value)
         return
     kind = value["kind"].removesuffix("List")
     for index, item in enumerate(value.get("items") or []):
         if isinstance(item, dict) and kind and "kind" not in item:
             item = {"apiVersion": value.get("apiVersion"), "kind": kind, **item}  # noqa: PLW2901
-        yield ManifestDocument(place, item, ("items", index))
+        yield ManifestDocument(source, item, ("items", index))
 
 
 def _is_list(value: dict[str, Any]) -> bool:
@@ -179,15 +183,15 @@ def _is_list(value: dict[str, Any]) -> bool:
 
 
 ProgressCallback = Callable[[str, int], None]
-"""Told the file being read and how many objects have been read so far."""
+"""Called with the file being read and the number of objects read so far."""
 
 
 def no_progress(_file: str, _count: int) -> None:
-    """Progress for those who do not look."""
+    """Ignores progress."""
 
 
 class LoadedManifests:
-    """What could be read, in order, and what could not."""
+    """The documents that could be read, in order, and problems with the others."""
 
     def __init__(self) -> None:
         self.documents: list[ManifestDocument] = []
@@ -197,7 +201,7 @@ class LoadedManifests:
 def load_manifests(
     arguments: Iterable[str], progress: ProgressCallback = no_progress
 ) -> LoadedManifests:
-    """Read everything that the arguments name."""
+    """Read all files of the arguments."""
     loaded = LoadedManifests()
     with gc_paused():
         for source in read_sources(arguments):
@@ -211,9 +215,9 @@ def load_manifests(
 def _load_source(source: SourceFile, loaded: LoadedManifests, progress: ProgressCallback) -> None:
     number = 0
     try:
-        for place in split_documents(source):
-            number = place.number
-            loaded.documents.extend(document_objects(place))
+        for document in split_documents(source):
+            number = document.number
+            loaded.documents.extend(document_objects(document))
             progress(source.name, len(loaded.documents))
     except UnreadableDocument as error:
         loaded.problems.append(_unreadable_problem(source, error, number + 1))
@@ -236,11 +240,11 @@ def _unreadable_problem(source: SourceFile, error: UnreadableDocument, document:
 
 
 def locate_error(document: ManifestDocument, field_error: FieldError) -> Problem:
-    """A fault with the file and line of the value it is about."""
+    """A field error with the file and line of its value."""
     return Problem(
         file=document.file,
         line=document.line(field_error.path),
-        document=document.place.number,
+        document=document.source.number,
         path=format_field_path((*document.base, *field_error.path)),
         found=field_error.found,
         expected=field_error.expected,

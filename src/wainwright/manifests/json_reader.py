@@ -1,7 +1,6 @@
-"""JSON text to plain values, quickly; and, only when something is wrong, the line of each value.
-
-The standard library's scanner calls us for every object, which is what finds duplicate keys:
-faster decoders silently keep the last one.
+"""JSON text to plain values; and, only when there is a problem, the line of each value.
+The standard library's decoder calls back for every object, which finds duplicate keys: faster
+decoders silently keep the last one.
 """
 
 import json
@@ -24,10 +23,10 @@ class _DuplicateKey(Exception):
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise _DuplicateKey(_first_repeated([key for key, _ in pairs]))
-    return made
+    return value
 
 
 def _first_repeated(keys: list[str]) -> str:
@@ -48,44 +47,44 @@ STRICT_DECODER: Final = json.JSONDecoder(
 
 
 def parse_json(text: str) -> Iterator[ParsedDocument]:
-    """Every JSON value of the text, in order: one, or several one after the other."""
+    """Every JSON value of the text, in order: one or several, concatenated."""
     lines = LineIndex(text)
-    at = _skip_whitespace(text, 0)
-    while at < len(text):
-        value, end = _decode(text, at, lines)
-        yield ParsedDocument(value, at, end, lines.at(at))
-        at = _skip_whitespace(text, end)
+    offset = _skip_whitespace(text, 0)
+    while offset < len(text):
+        value, end = _decode(text, offset, lines)
+        yield ParsedDocument(value, offset, end, lines.line_at(offset))
+        offset = _skip_whitespace(text, end)
 
 
-def _decode(text: str, at: int, lines: "LineIndex") -> tuple[Any, int]:
+def _decode(text: str, offset: int, lines: "LineIndex") -> tuple[Any, int]:
     try:
-        return STRICT_DECODER.raw_decode(text, at)
+        return STRICT_DECODER.raw_decode(text, offset)
     except _DuplicateKey as error:
-        raise _duplicate_key_error(text, at, lines, error.key) from error
+        raise _duplicate_key_error(text, offset, lines, error.key) from error
     except json.JSONDecodeError as error:
-        raise UnreadableDocument(f"not JSON: {error.msg}", line=lines.at(error.pos)) from error
+        raise UnreadableDocument(f"not JSON: {error.msg}", line=lines.line_at(error.pos)) from error
     except RecursionError as error:
         raise UnreadableDocument(
             f"more than {MAX_DEPTH} levels of nesting",
-            line=lines.at(at),
+            line=lines.line_at(offset),
             hint="no manifest is that deep",
         ) from error
     except ValueError as error:
-        raise UnreadableDocument(f"not JSON: {error}", line=lines.at(at)) from error
+        raise UnreadableDocument(f"not JSON: {error}", line=lines.line_at(offset)) from error
 
 
-def _skip_whitespace(text: str, at: int) -> int:
-    match = WHITESPACE.match(text, at)
-    return match.end() if match is not None else at
+def _skip_whitespace(text: str, offset: int) -> int:
+    match = WHITESPACE.match(text, offset)
+    return match.end() if match is not None else offset
 
 
 class LineIndex:
-    """Offset to line number, by bisection."""
+    """Offset to line number, by bisection: counting lines for each value would be quadratic."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def at(self, offset: int) -> int:
+    def line_at(self, offset: int) -> int:
         return bisect_right(self.starts, offset)
 
 
@@ -96,58 +95,58 @@ SEPARATOR_PATTERN: Final = re.compile(r"[ \t\n\r]*([,\]}])[ \t\n\r]*")
 
 def json_line_map(text: str, start: int) -> LineMap:
     """The line of every value in a document that is known to be well-formed JSON."""
-    return _LineScanner(text, LineIndex(text)).marks(start)
+    return _LineScanner(text, LineIndex(text)).scan(start)
 
 
 class _LineScanner:
-    """Walks well-formed JSON, noting where each part begins."""
+    """Scans well-formed JSON and records the line of each value."""
 
     def __init__(self, text: str, lines: LineIndex) -> None:
         self.text = text
         self.lines = lines
 
-    def marks(self, start: int) -> LineMap:
-        return self._value(start)[0]
+    def scan(self, start: int) -> LineMap:
+        return self._scan_value(start)[0]
 
-    def _value(self, at: int) -> tuple[LineMap, int]:
-        here = LineMap(self.lines.at(at))
-        opening = self.text[at]
-        if opening == "{":
-            return here, self._entries(here, at + 1)
-        if opening == "[":
-            return here, self._items(here, at + 1)
-        return here, PLAIN_DECODER.raw_decode(self.text, at)[1]
+    def _scan_value(self, offset: int) -> tuple[LineMap, int]:
+        line_map = LineMap(self.lines.line_at(offset))
+        first_char = self.text[offset]
+        if first_char == "{":
+            return line_map, self._scan_entries(line_map, offset + 1)
+        if first_char == "[":
+            return line_map, self._scan_items(line_map, offset + 1)
+        return line_map, PLAIN_DECODER.raw_decode(self.text, offset)[1]
 
-    def _entries(self, here: LineMap, at: int) -> int:
-        while (match := KEY_PATTERN.match(self.text, at)) is not None:
-            inner, end = self._value(match.end())
-            inner.key_line = self.lines.at(match.start(1))
-            here.parts[PLAIN_DECODER.decode(match[1])] = inner
-            at, closed = self._next(end)
-            if closed:
-                return at
-        return _skip_whitespace(self.text, at) + 1
+    def _scan_entries(self, line_map: LineMap, offset: int) -> int:
+        while (match := KEY_PATTERN.match(self.text, offset)) is not None:
+            inner, end = self._scan_value(match.end())
+            inner.key_line = self.lines.line_at(match.start(1))
+            line_map.parts[PLAIN_DECODER.decode(match[1])] = inner
+            offset, is_last = self._skip_separator(end)
+            if is_last:
+                return offset
+        return _skip_whitespace(self.text, offset) + 1
 
-    def _items(self, here: LineMap, at: int) -> int:
-        at = _skip_whitespace(self.text, at)
-        if self.text[at] == "]":
-            return at + 1
+    def _scan_items(self, line_map: LineMap, offset: int) -> int:
+        offset = _skip_whitespace(self.text, offset)
+        if self.text[offset] == "]":
+            return offset + 1
         while True:
-            here.parts[len(here.parts)], end = self._value(at)
-            at, closed = self._next(end)
-            if closed:
-                return at
+            line_map.parts[len(line_map.parts)], end = self._scan_value(offset)
+            offset, is_last = self._skip_separator(end)
+            if is_last:
+                return offset
 
-    def _next(self, at: int) -> tuple[int, bool]:
-        match = SEPARATOR_PATTERN.match(self.text, at)
+    def _skip_separator(self, offset: int) -> tuple[int, bool]:
+        match = SEPARATOR_PATTERN.match(self.text, offset)
         assert match is not None  # the text has been decoded before
         return (match.end(), False) if match[1] == "," else (match.end(1), True)
 
 
 def _duplicate_key_error(text: str, start: int, lines: LineIndex, key: str) -> UnreadableDocument:
-    """Find the second appearance of a key that the decoder met twice in one object."""
-    found = _DuplicateKeyFinder(text, lines, key).find(start)
-    line, path = found if found is not None else (lines.at(start), ())
+    """Finds the second occurrence of a key that the decoder found twice in one object."""
+    location = _DuplicateKeyFinder(text, lines, key).find(start)
+    line, path = location if location is not None else (lines.line_at(start), ())
     return UnreadableDocument(
         f"the key {key!r} is there twice",
         line=line,
@@ -157,7 +156,7 @@ def _duplicate_key_error(text: str, start: int, lines: LineIndex, key: str) -> U
 
 
 class _DuplicateKeyFinder:
-    """Looks for the first object that has the key twice, without recursion into Python's limit."""
+    """Finds the first object that has the key twice, without recursion, which Python limits."""
 
     def __init__(self, text: str, lines: LineIndex, key: str) -> None:
         self.text = text
@@ -165,7 +164,7 @@ class _DuplicateKeyFinder:
         self.key = key
 
     def find(self, start: int) -> tuple[int, FieldPath] | None:
-        """Every object is a frame of its keys; braces inside strings do not count."""
+        """Keeps a frame of keys for every open object; braces inside strings are skipped."""
         frames: list[tuple[set[str], list[Any]]] = []
         for match in TOKEN_PATTERN.finditer(self.text, start):
             token = match[0]
@@ -176,16 +175,16 @@ class _DuplicateKeyFinder:
                 if not frames:
                     return None
             elif token == ",":
-                self._step(frames[-1][1])
-            elif match[1] is not None and frames and self._repeats(frames[-1], match):
-                return self.lines.at(match.start()), tuple(step for _, [step] in frames)
+                self._next_index(frames[-1][1])
+            elif match[1] is not None and frames and self._is_repeated(frames[-1], match):
+                return self.lines.line_at(match.start()), tuple(step for _, [step] in frames)
         return None
 
-    def _step(self, step: list[Any]) -> None:
+    def _next_index(self, step: list[Any]) -> None:
         if isinstance(step[0], int):
             step[0] += 1
 
-    def _repeats(self, frame: tuple[set[str], list[Any]], match: "re.Match[str]") -> bool:
+    def _is_repeated(self, frame: tuple[set[str], list[Any]], match: "re.Match[str]") -> bool:
         keys, step = frame
         name = PLAIN_DECODER.decode(match[1])
         step[0] = name

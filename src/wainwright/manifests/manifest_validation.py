@@ -1,4 +1,4 @@
-"""Every object of the input validated: its kind, what is wrong with it, what is there twice."""
+"""Validates every object of the input: its kind, its fields, duplicates."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -28,14 +28,14 @@ TOO_DEEP: Final = FieldError(path=(), message="nested too deeply to be a manifes
 
 
 class ObjectFindings(msgspec.Struct, frozen=True):
-    """An object's kind, where it has one that we know, and its faults."""
+    """An object's kind, where it is known, and its field errors."""
 
     kind: KnownKind | None
     field_errors: list[FieldError]
 
 
 def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
-    """Judge an object as `wain validate` does; nothing is raised whatever the value is."""
+    """Validate an object as `wain validate` does; never raises."""
     try:
         return _examine_known(value, kubernetes_reader)
     except RecursionError:
@@ -43,12 +43,14 @@ def examine_object(value: Any, kubernetes_reader: ObjectReader) -> ObjectFinding
 
 
 def identify_kind(value: Any) -> ObjectFindings:
-    """Which kind the value says it is; a fault where that is none that we know."""
+    """The kind of the value; a field error where it is unknown."""
     kind = _lookup_kind(value)
     if kind is not None:
         return ObjectFindings(kind, [])
-    named = _header_errors(value)
-    return ObjectFindings(None, named or [_unknown_kind(value["apiVersion"], value["kind"])])
+    header_errors = _header_errors(value)
+    return ObjectFindings(
+        None, header_errors or [_unknown_kind(value["apiVersion"], value["kind"])]
+    )
 
 
 def _lookup_kind(value: Any) -> KnownKind | None:
@@ -59,10 +61,10 @@ def _lookup_kind(value: Any) -> KnownKind | None:
 
 
 def _examine_known(value: Any, kubernetes_reader: ObjectReader) -> ObjectFindings:
-    finding = identify_kind(value)
-    kind = finding.kind
+    findings = identify_kind(value)
+    kind = findings.kind
     if kind is None:
-        return finding
+        return findings
     match kind.family:
         case KindFamily.KUBERNETES:
             return ObjectFindings(kind, kubernetes_reader.read(value)[1])
@@ -129,7 +131,7 @@ def _legacy_kind_error(kind: KnownKind) -> FieldError:
 
 
 class ValidatedManifests:
-    """What was read, in order, with what is wrong with it."""
+    """The objects read, in order, with errors and warnings."""
 
     def __init__(self) -> None:
         self.objects: list[tuple[ManifestDocument, KnownKind | None]] = []
@@ -146,37 +148,37 @@ class ValidatedManifests:
 def validate_manifests(
     arguments: Iterable[str], progress: ProgressCallback = no_progress
 ) -> ValidatedManifests:
-    """Read and examine everything that the arguments name."""
-    loaded, checked, kubernetes_reader = (
+    """Read and validate all files of the arguments."""
+    loaded, validated, kubernetes_reader = (
         load_manifests(arguments, progress),
         ValidatedManifests(),
         ObjectReader(),
     )
-    checked.errors.extend(loaded.problems)
+    validated.errors.extend(loaded.problems)
     with gc_paused():
         for document in loaded.documents:
-            _validate_document(document, checked, kubernetes_reader)
-    checked.warnings.extend(duplicate_objects(checked.objects))
-    return checked
+            _validate_document(document, validated, kubernetes_reader)
+    validated.warnings.extend(duplicate_objects(validated.objects))
+    return validated
 
 
 def _validate_document(
-    document: ManifestDocument, checked: ValidatedManifests, kubernetes_reader: ObjectReader
+    document: ManifestDocument, validated: ValidatedManifests, kubernetes_reader: ObjectReader
 ) -> None:
-    finding = examine_object(document.value, kubernetes_reader)
-    checked.objects.append((document, finding.kind))
-    for field_error in finding.field_errors:
-        (checked.warnings if field_error.warning else checked.errors).append(
+    findings = examine_object(document.value, kubernetes_reader)
+    validated.objects.append((document, findings.kind))
+    for field_error in findings.field_errors:
+        (validated.warnings if field_error.warning else validated.errors).append(
             locate_error(document, field_error)
         )
 
 
 def duplicate_objects(
-    read: Iterable[tuple[ManifestDocument, KnownKind | None]],
+    objects: Iterable[tuple[ManifestDocument, KnownKind | None]],
 ) -> Iterator[Problem]:
-    """The same object twice: the later one would replace the earlier."""
+    """A problem for each object that occurs twice: the later would replace the earlier."""
     first: dict[tuple[str, str, str, str], ManifestDocument] = {}
-    for document, kind in read:
+    for document, kind in objects:
         key = _object_key(document, kind)
         if key is not None and first.setdefault(key, document) is not document:
             yield _duplicate_problem(document, first[key], key)
@@ -189,26 +191,26 @@ def _object_key(
     if kind is None or not isinstance(meta, dict) or not meta.get("name"):
         return None
     group = kind.api_version.rpartition("/")[0]
-    space = str(meta.get("namespace") or "default") if _is_namespaced(kind) else ""
-    return group, kind.name, space, str(meta["name"])
+    namespace = str(meta.get("namespace") or "default") if _is_namespaced(kind) else ""
+    return group, kind.name, namespace, str(meta["name"])
 
 
 def _is_namespaced(kind: KnownKind) -> bool:
-    """All kinds but Kubernetes' own belong to the cluster as a whole."""
+    """All kinds but Kubernetes' own are cluster-scoped."""
     return kind.family is KindFamily.KUBERNETES and kind.name not in CLUSTER_SCOPED_KINDS
 
 
 def _duplicate_problem(
-    document: ManifestDocument, before: ManifestDocument, key: tuple[str, str, str, str]
+    document: ManifestDocument, earlier: ManifestDocument, key: tuple[str, str, str, str]
 ) -> Problem:
     _, kind, _, name = key
     return Problem(
         file=document.file,
         line=document.line(("metadata", "name")),
-        document=document.place.number,
+        document=document.source.number,
         path="metadata.name",
         found=name,
-        message=f"{kind} {name} is also in {before.file}, line {before.line(())}; "
+        message=f"{kind} {name} is also in {earlier.file}, line {earlier.line(())}; "
         "the later one would replace the earlier",
         hint="keep one of them",
     )

@@ -1,4 +1,4 @@
-"""What is wrong with the input, with file and line, ready to be shown or written as JSON."""
+"""Problems of the input, with file and line, to be printed or written as JSON."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from wainwright.errors import InvalidInputError
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong, or doubtful, in one file."""
+    """One error or warning in one file."""
 
     file: str
     line: int | None = None
@@ -22,12 +22,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
-        """File and line, as editors jump there."""
+        """file:line, as editors link it."""
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
     @property
     def sentence(self) -> str:
-        """What was found and what was expected, in one line."""
+        """The found and the expected value, in one line."""
         if self.expected and self.message == f"expected {self.expected}":
             return f"found {self.found}, {self.message}"
         if self.message == self.expected:
@@ -36,14 +36,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProblemReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was found: errors stop a command, warnings do not."""
+    """All problems: errors stop a command, warnings do not."""
 
     errors: list[Problem]
     warnings: list[Problem]
 
 
 def sort_problems(problems: list[Problem]) -> list[Problem]:
-    """By file as given, then by line, so that one can walk through the files."""
+    """By file in input order, then by line."""
     files = {name: index for index, name in enumerate(dict.fromkeys(p.file for p in problems))}
     return sorted(problems, key=lambda p: (files[p.file], p.line or 0, p.document or 0))
 
@@ -52,20 +52,20 @@ MAX_SHOWN_PROBLEMS: Final = 10  # problems in one message; the report has all of
 
 
 class InvalidInput(InvalidInputError):
-    """Something in the input must be mended first; the report says what."""
+    """The input has errors; the report lists them."""
 
     def __init__(self, report: ProblemReport) -> None:
-        things = "one thing" if len(report.errors) == 1 else f"{len(report.errors):,} things"
-        super().__init__(f"{things} in the input must be mended first")
+        count = "one thing" if len(report.errors) == 1 else f"{len(report.errors):,} things"
+        super().__init__(f"{count} in the input must be mended first")
         self.report = report
 
     def __str__(self) -> str:
-        """With file, line and remedy: all that a reader sees who has no command line."""
+        """With file, line and hint, because library users see only this text."""
         errors = self.report.errors
-        told = [f"{self.message}:", *map(_format_problem, errors[:MAX_SHOWN_PROBLEMS])]
+        lines = [f"{self.message}:", *map(_format_problem, errors[:MAX_SHOWN_PROBLEMS])]
         if len(errors) > MAX_SHOWN_PROBLEMS:
-            told.append(f"  and {len(errors) - MAX_SHOWN_PROBLEMS:,} more, in .report.errors")
-        return "\n".join(told)
+            lines.append(f"  and {len(errors) - MAX_SHOWN_PROBLEMS:,} more, in .report.errors")
+        return "\n".join(lines)
 
 
 def _format_problem(problem: Problem) -> str:

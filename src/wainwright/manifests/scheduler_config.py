@@ -1,8 +1,8 @@
 """kube-scheduler's configuration (`--scheduler-config`): the default topology spread constraints.
 
-Both the short form and all that kube-scheduler is started with are read. Unlike kube-scheduler we
-take no default constraints from a file that does not mention any: its own soft ones are a matter of
-scores there, while a preference of the plan may open nodes.
+Both a short form and a full KubeSchedulerConfiguration are read. Unlike kube-scheduler, a file
+without default constraints gives none: kube-scheduler's own soft ones only affect scores there,
+while a preference of the plan may open nodes.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,7 +35,7 @@ ConfigMapping = dict[str, Any]
 
 
 class ConfigReader:
-    """Reads parts of a value and gathers what is wrong with them."""
+    """Reads parts of a value and collects field errors."""
 
     def __init__(self) -> None:
         self.field_errors: list[FieldError] = []
@@ -43,9 +43,9 @@ class ConfigReader:
     def mapping(
         self, value: Any, path: FieldPath, known: Collection[str], *, open_ended: bool = False
     ) -> ConfigMapping:
-        """The mapping; an empty one where there is none.
-
-        Where it is open-ended, fields that resemble no known one are left to newer schedulers.
+        """The mapping; empty where it is absent or invalid.
+        Where it is open-ended, unknown fields that resemble no known one are only warnings: they
+        may belong to newer schedulers.
         """
         if value is None:
             return {}
@@ -58,12 +58,12 @@ class ConfigReader:
         return value
 
     def entries(self, value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
-        """The entries of a list, each with its place."""
+        """The entries of a list, each with its path."""
         if value is None:
             return
         if not isinstance(value, list):
-            advice = "begin each entry with '- '" if isinstance(value, dict) else ""
-            self.field_errors.append(invalid_value(path, value, "a list", advice))
+            hint = "begin each entry with '- '" if isinstance(value, dict) else ""
+            self.field_errors.append(invalid_value(path, value, "a list", hint))
             return
         yield from (((*path, index), entry) for index, entry in enumerate(value))
 
@@ -86,28 +86,28 @@ FORBIDDEN_FIELDS: Final = {
     "labelSelector": "a default constraint has no selector: it is deduced for each pod",
     "matchLabelKeys": "matchLabelKeys have no effect on a default constraint",
 }
-"""What pods may write and defaults may not, with the reason."""
+"""Fields that constraints of pods may have and default constraints may not, with the reason."""
 
 
-def read_constraints(value: Any, path: FieldPath, found: list[FieldError]) -> DefaultConstraints:
-    """The constraints of a list; whatever is wrong with them is added to the faults found."""
-    shape, field_errors = (
+def read_constraints(value: Any, path: FieldPath, reported: list[FieldError]) -> DefaultConstraints:
+    """The constraints of a list; field errors are added to `reported`."""
+    list_type, field_errors = (
         ListFieldType(object_type("core.v1.TopologySpreadConstraint")),
         list[FieldError](),
     )
-    shape.check_type(value, path, field_errors)
-    made = msgspec.convert(shape.repair(value) or [], list[TopologySpreadConstraint])
-    unread = {_entry_path(field_error, path) for field_error in field_errors}
+    list_type.check_type(value, path, field_errors)
+    constraints = msgspec.convert(list_type.repair(value) or [], list[TopologySpreadConstraint])
+    invalid_entries = {_entry_path(field_error, path) for field_error in field_errors}
     field_errors += [
         field_error
-        for field_error in _constraint_errors(made, path)
-        if _entry_path(field_error, path) not in unread
+        for field_error in _constraint_errors(constraints, path)
+        if _entry_path(field_error, path) not in invalid_entries
     ]
-    # A field that is unknown here would be an intention that the plan leaves out.
-    found.extend(
+    # An unknown field is an error here: the plan would silently ignore what it means.
+    reported.extend(
         msgspec.structs.replace(field_error, warning=False) for field_error in field_errors
     )
-    return tuple(made)
+    return tuple(constraints)
 
 
 def _entry_path(field_error: FieldError, path: FieldPath) -> FieldPath:
@@ -115,25 +115,28 @@ def _entry_path(field_error: FieldError, path: FieldPath) -> FieldPath:
 
 
 def _constraint_errors(
-    made: list[TopologySpreadConstraint], path: FieldPath
+    constraints: list[TopologySpreadConstraint], path: FieldPath
 ) -> Iterator[FieldError]:
-    for index, each in enumerate(made):
+    for index, each in enumerate(constraints):
         yield from _forbidden_field_errors(each, (*path, index))
         if each.topologyKey:
             yield from validate_label_key(each.topologyKey, (*path, index, "topologyKey"))
-    bare = [msgspec.structs.replace(each, labelSelector=None, matchLabelKeys=None) for each in made]
-    yield from validate_topology_spread(bare, path)
+    without_selectors = [
+        msgspec.structs.replace(each, labelSelector=None, matchLabelKeys=None)
+        for each in constraints
+    ]
+    yield from validate_topology_spread(without_selectors, path)
 
 
 def _forbidden_field_errors(
-    given: TopologySpreadConstraint, path: FieldPath
+    constraint: TopologySpreadConstraint, path: FieldPath
 ) -> Iterator[FieldError]:
-    for field, why in FORBIDDEN_FIELDS.items():
-        value = getattr(given, field)
+    for field, message in FORBIDDEN_FIELDS.items():
+        value = getattr(constraint, field)
         if value is not None:
             yield FieldError(
                 path=(*path, field),
-                message=why,
+                message=message,
                 found=format_value(msgspec.to_builtins(value)),
                 expected=f"no {field}",
                 hint=f"leave {field} out",
@@ -159,7 +162,7 @@ SYSTEM_DEFAULT_CONSTRAINTS: Final = tuple(
     TopologySpreadConstraint(maxSkew=skew, topologyKey=key, whenUnsatisfiable="ScheduleAnyway")
     for skew, key in ((3, HOSTNAME), (5, ZONE))
 )
-"""What kube-scheduler calls its system defaults."""
+"""kube-scheduler's system defaults."""
 NO_CONSTRAINTS_MESSAGE: Final = "there are no default constraints in this configuration"
 SYSTEM_DEFAULTS_HINT: Final = (
     "kube-scheduler's own soft ones are planned only where defaultingType: System says so"
@@ -167,120 +170,122 @@ SYSTEM_DEFAULTS_HINT: Final = (
 
 
 def default_constraints(value: Any) -> tuple[DefaultConstraints, list[FieldError]]:
-    """What the configuration gives pods without constraints, and whatever is wrong with it."""
+    """The default constraints of the configuration, and its field errors."""
     if not isinstance(value, dict):
         return (), [invalid_value((), value, f"podTopologySpread: …, or a {KIND}")]
-    parts = ConfigReader()
-    made = (
-        _read_full_configuration(value, parts)
+    reader = ConfigReader()
+    constraints = (
+        _read_full_configuration(value, reader)
         if _is_full_configuration(value)
-        else _read_short_form(value, parts)
+        else _read_short_form(value, reader)
     )
-    if not made and not parts.field_errors:
-        parts.field_errors.append(
+    if not constraints and not reader.field_errors:
+        reader.field_errors.append(
             FieldError(
                 path=(), message=NO_CONSTRAINTS_MESSAGE, hint=SYSTEM_DEFAULTS_HINT, warning=True
             )
         )
-    return made, parts.field_errors
+    return constraints, reader.field_errors
 
 
 def _is_full_configuration(value: ConfigMapping) -> bool:
     return "apiVersion" in value or "kind" in value
 
 
-def _read_short_form(value: ConfigMapping, parts: ConfigReader) -> DefaultConstraints:
-    top = parts.mapping(value, (), ("podTopologySpread",))
-    inner = parts.mapping(
+def _read_short_form(value: ConfigMapping, reader: ConfigReader) -> DefaultConstraints:
+    top = reader.mapping(value, (), ("podTopologySpread",))
+    inner = reader.mapping(
         top.get("podTopologySpread"), ("podTopologySpread",), ("defaultConstraints",)
     )
-    return _read_list(inner, ("podTopologySpread",), parts)
+    return _read_list(inner, ("podTopologySpread",), reader)
 
 
-def _read_list(given: ConfigMapping, path: FieldPath, parts: ConfigReader) -> DefaultConstraints:
-    value = given.get("defaultConstraints")
+def _read_list(config: ConfigMapping, path: FieldPath, reader: ConfigReader) -> DefaultConstraints:
+    value = config.get("defaultConstraints")
     return (
         ()
         if value is None
-        else read_constraints(value, (*path, "defaultConstraints"), parts.field_errors)
+        else read_constraints(value, (*path, "defaultConstraints"), reader.field_errors)
     )
 
 
-def _read_full_configuration(value: ConfigMapping, parts: ConfigReader) -> DefaultConstraints:
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+def _read_full_configuration(value: ConfigMapping, reader: ConfigReader) -> DefaultConstraints:
+    for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         if value.get(field) is None:
-            parts.field_errors.append(missing_field((field,), f"{field}: {wanted}"))
-        elif value[field] != wanted:
-            parts.field_errors.append(invalid_value((field,), value[field], wanted))
-    if parts.field_errors:
+            reader.field_errors.append(missing_field((field,), f"{field}: {expected}"))
+        elif value[field] != expected:
+            reader.field_errors.append(invalid_value((field,), value[field], expected))
+    if reader.field_errors:
         return ()
-    profile = _find_profile(parts.mapping(value, (), CONFIGURATION_FIELDS, open_ended=True), parts)
+    profile = _find_profile(
+        reader.mapping(value, (), CONFIGURATION_FIELDS, open_ended=True), reader
+    )
     if profile is None:
         return ()
-    arguments = _find_plugin_args(*profile, parts)
-    return () if arguments is None else _read_plugin_args(*arguments, parts)
+    arguments = _find_plugin_args(*profile, reader)
+    return () if arguments is None else _read_plugin_args(*arguments, reader)
 
 
 def _find_profile(
-    value: ConfigMapping, parts: ConfigReader
+    value: ConfigMapping, reader: ConfigReader
 ) -> tuple[FieldPath, ConfigMapping] | None:
-    """The profile of the default scheduler, or the only one there is."""
-    found: dict[str, tuple[FieldPath, ConfigMapping]] = {}
-    for path, entry in parts.entries(value.get("profiles"), ("profiles",)):
-        profile = parts.mapping(entry, path, PROFILE_FIELDS, open_ended=True)
+    """The profile of the default scheduler, or the only one."""
+    profiles: dict[str, tuple[FieldPath, ConfigMapping]] = {}
+    for path, entry in reader.entries(value.get("profiles"), ("profiles",)):
+        profile = reader.mapping(entry, path, PROFILE_FIELDS, open_ended=True)
         name = str(profile.get("schedulerName") or DEFAULT_SCHEDULER_NAME)
-        if name in found:
-            parts.field_errors.append(duplicate_value((*path, "schedulerName"), name))
-        found[name] = (path, profile)
-    if len(found) > 1 and DEFAULT_SCHEDULER_NAME not in found:
+        if name in profiles:
+            reader.field_errors.append(duplicate_value((*path, "schedulerName"), name))
+        profiles[name] = (path, profile)
+    if len(profiles) > 1 and DEFAULT_SCHEDULER_NAME not in profiles:
         message = f"several profiles, and none is called {DEFAULT_SCHEDULER_NAME}"
-        parts.field_errors.append(
+        reader.field_errors.append(
             broken_rule(
                 ("profiles",),
-                sorted(found),
+                sorted(profiles),
                 message,
                 f"one with schedulerName: {DEFAULT_SCHEDULER_NAME}",
             )
         )
         return None
-    return found.get(DEFAULT_SCHEDULER_NAME) or next(iter(found.values()), None)
+    return profiles.get(DEFAULT_SCHEDULER_NAME) or next(iter(profiles.values()), None)
 
 
 def _find_plugin_args(
-    path: FieldPath, profile: ConfigMapping, parts: ConfigReader
+    path: FieldPath, profile: ConfigMapping, reader: ConfigReader
 ) -> tuple[FieldPath, ConfigMapping] | None:
-    """What the profile tells the plugin."""
-    found: tuple[FieldPath, ConfigMapping] | None = None
-    for place, entry in parts.entries(profile.get("pluginConfig"), (*path, "pluginConfig")):
-        plugin = parts.mapping(entry, place, ("name", "args"))
+    """The profile's arguments of the PodTopologySpread plugin."""
+    plugin_args: tuple[FieldPath, ConfigMapping] | None = None
+    for place, entry in reader.entries(profile.get("pluginConfig"), (*path, "pluginConfig")):
+        plugin = reader.mapping(entry, place, ("name", "args"))
         if plugin.get("name") == SPREAD_PLUGIN:
-            if found is not None:
-                parts.field_errors.append(duplicate_value((*place, "name"), SPREAD_PLUGIN))
-            found = ((*place, "args"), plugin)
-    if found is None:
+            if plugin_args is not None:
+                reader.field_errors.append(duplicate_value((*place, "name"), SPREAD_PLUGIN))
+            plugin_args = ((*place, "args"), plugin)
+    if plugin_args is None:
         return None
     known = ("apiVersion", "kind", "defaultConstraints", "defaultingType")
-    return found[0], parts.mapping(found[1].get("args"), found[0], known)
+    return plugin_args[0], reader.mapping(plugin_args[1].get("args"), plugin_args[0], known)
 
 
 def _read_plugin_args(
-    path: FieldPath, given: ConfigMapping, parts: ConfigReader
+    path: FieldPath, config: ConfigMapping, reader: ConfigReader
 ) -> DefaultConstraints:
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", SPREAD_PLUGIN_ARGS)):
-        if given.get(field, wanted) != wanted:
-            parts.field_errors.append(invalid_value((*path, field), given[field], wanted))
-    made, defaulting = _read_list(given, path, parts), given.get("defaultingType")
+    for field, expected in (("apiVersion", API_VERSION), ("kind", SPREAD_PLUGIN_ARGS)):
+        if config.get(field, expected) != expected:
+            reader.field_errors.append(invalid_value((*path, field), config[field], expected))
+    constraints, defaulting = _read_list(config, path, reader), config.get("defaultingType")
     if defaulting not in (None, "", "List", "System"):
-        parts.field_errors.append(
+        reader.field_errors.append(
             unsupported_value((*path, "defaultingType"), str(defaulting), ("List", "System"))
         )
-    elif made and defaulting != "List":
-        parts.field_errors.append(_defaulting_type_error(path, defaulting))
-    return SYSTEM_DEFAULT_CONSTRAINTS if defaulting == "System" else made
+    elif constraints and defaulting != "List":
+        reader.field_errors.append(_defaulting_type_error(path, defaulting))
+    return SYSTEM_DEFAULT_CONSTRAINTS if defaulting == "System" else constraints
 
 
 def _defaulting_type_error(path: FieldPath, found: str | None) -> FieldError:
-    """kube-scheduler takes System where nothing is said, and then refuses the constraints."""
+    """kube-scheduler defaults to System, and then rejects the constraints."""
     return FieldError(
         path=(*path, "defaultingType"),
         message="beside defaultConstraints the defaultingType must be List",
@@ -300,10 +305,10 @@ SECOND_DOCUMENT: Final = FieldError(
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the file says, or what must be mended in it first."""
+    """The content of the file, or its errors."""
 
     constraints: DefaultConstraints = ()
-    """Given to pods that have none of their own."""
+    """For pods without topology spread constraints."""
     errors: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
 
@@ -324,7 +329,7 @@ def read_scheduler_config(file: str) -> SchedulerConfig:
 
 
 def _read_document(document: ManifestDocument) -> SchedulerConfig:
-    made, field_errors = default_constraints(document.value)
+    constraints, field_errors = default_constraints(document.value)
     errors = [
         locate_error(document, field_error)
         for field_error in field_errors
@@ -333,4 +338,4 @@ def _read_document(document: ManifestDocument) -> SchedulerConfig:
     notes = [
         locate_error(document, field_error) for field_error in field_errors if field_error.warning
     ]
-    return SchedulerConfig(constraints=made, errors=tuple(errors), notes=tuple(notes))
+    return SchedulerConfig(constraints=constraints, errors=tuple(errors), notes=tuple(notes))

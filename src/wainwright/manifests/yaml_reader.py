@@ -1,9 +1,10 @@
-"""YAML text to plain values, with libyaml: one pass over its events, no recursion, nothing trusted.
+"""YAML text to plain values, with libyaml: one pass over its events, no recursion, safe for
+untrusted input.
 
-Kubernetes reads manifests as JSON in YAML clothing, so keys become strings, merge keys are folded
-in, and what JSON cannot say is refused. Reading is done without positions; only when something is
-wrong is the one document read a second time, with the line of every value, because errors are rare
-and lines cost time and memory.
+Kubernetes converts manifests from YAML to JSON, so keys become strings, merge keys are merged, and
+values that JSON cannot represent are rejected. Documents are read without positions; only a
+document with a problem is read a second time, with the line of every value, because problems are
+rare and lines cost time and memory.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,25 +19,25 @@ from wainwright.manifests.yaml_writer import NotJSONValue, YamlScalar, parse_pla
 
 
 class LineMap(msgspec.Struct):
-    """The line of a value and, where it has parts, of each part and of its key."""
+    """The line of a value and, for a mapping or list, of each entry and its key."""
 
     line: int
     parts: "dict[PathStep, LineMap]" = msgspec.field(default_factory=dict)
     key_line: int | None = None
-    """Where a mapping entry's key stands; the value may begin lines below it."""
+    """The line of the entry's key; the value may begin on a later line."""
 
 
-def line_at(marks: LineMap, path: Sequence[PathStep]) -> int:
-    """The line of the value at the path, or of the nearest thing around it that exists."""
+def line_at(line_map: LineMap, path: Sequence[PathStep]) -> int:
+    """The line of the value at the path, or of its nearest existing parent."""
     for step in path:
-        inner = marks.parts.get(step)
+        inner = line_map.parts.get(step)
         if inner is None:
             break
-        marks = inner
-    return marks.line if marks.key_line is None else marks.key_line
+        line_map = inner
+    return line_map.line if line_map.key_line is None else line_map.key_line
 
 
-MAX_DEPTH: Final = 100  # a pod is some twelve levels deep
+MAX_DEPTH: Final = 100  # a pod is about twelve levels deep
 MAX_EXPANSION: Final = 200_000  # values that aliases may add to one document
 
 MERGE_KEY: Final = "<<"
@@ -44,7 +45,7 @@ STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
 
 class UnreadableDocument(Exception):
-    """The text is not a YAML or JSON document that can be used; where, what, and what to do."""
+    """The text is no valid YAML or JSON document; has line, message and hint."""
 
     def __init__(self, message: str, *, line: int, hint: str = "", path: FieldPath = ()) -> None:
         super().__init__(message)
@@ -55,7 +56,7 @@ class UnreadableDocument(Exception):
 
 
 class ParsedDocument(msgspec.Struct, frozen=True):
-    """One document of a stream: its value, and where it stands in the text."""
+    """One document of a stream: its value and its position in the text."""
 
     value: Any
     start: int
@@ -64,10 +65,10 @@ class ParsedDocument(msgspec.Struct, frozen=True):
 
 
 class _OpenCollection(msgspec.Struct):
-    """A mapping or sequence whose end has not been seen yet."""
+    """A mapping or sequence whose end event has not been read yet."""
 
     value: Any
-    marks: LineMap | None
+    line_map: LineMap | None
     size: int = 1
     key: str | None = None
     key_line: int = 0
@@ -76,12 +77,12 @@ class _OpenCollection(msgspec.Struct):
 
 
 def parse_yaml(
-    text: str, *, tracked: bool = False
+    text: str, *, with_lines: bool = False
 ) -> Iterator[tuple[ParsedDocument, LineMap | None]]:
-    """Every document of the stream, in order; empty ones are left out."""
+    """Every document of the stream, in order; empty ones are skipped."""
     parser = CParser(text)
     try:
-        yield from _YamlReader(parser, tracked).read()
+        yield from _YamlReader(parser, with_lines).read()
     except yaml.YAMLError as error:
         raise _yaml_error(error, text) from error
     finally:
@@ -89,15 +90,20 @@ def parse_yaml(
 
 
 class _YamlReader:
-    """Builds values out of events. Its state is one document's."""
+    """Builds values from events; its state is that of one document.
 
-    def __init__(self, parser: CParser, tracked: bool) -> None:
+    Plain scalars are cached by text, because a few hundred of them make up most of a large file:
+    a lookup saves matching the number patterns each time. The loop dispatches by event type
+    through a dict, which is faster than a chain of isinstance checks for millions of events.
+    """
+
+    def __init__(self, parser: CParser, with_lines: bool) -> None:
         self.parser = parser
-        self.tracked = tracked
+        self.with_lines = with_lines
         self.stack: list[_OpenCollection] = []
         self.anchors: dict[str, tuple[Any, LineMap | None, int]] = {}
-        self.expanded = 0
-        self.known: dict[str, YamlScalar] = {}
+        self.expanded_values = 0
+        self.plain_scalars: dict[str, YamlScalar] = {}
         self.root: tuple[Any, LineMap | None] | None = None
 
     def read(self) -> Iterator[tuple[ParsedDocument, LineMap | None]]:
@@ -107,8 +113,8 @@ class _YamlReader:
             yaml.ScalarEvent: self._scalar,
             yaml.MappingStartEvent: self._mapping,
             yaml.SequenceStartEvent: self._sequence,
-            yaml.MappingEndEvent: self._end,
-            yaml.SequenceEndEvent: self._end,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
             yaml.AliasEvent: self._alias,
         }
         event: Any
@@ -132,20 +138,20 @@ class _YamlReader:
     def _reset(self) -> None:
         self.stack.clear()
         self.anchors.clear()
-        self.expanded = 0
+        self.expanded_values = 0
         self.root = None
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         text = event.value
         if event.style or event.tag is not None:
-            value = self._tagged(event)
-        elif text in self.known:
-            value = self.known[text]
+            value = self._parse_tagged(event)
+        elif text in self.plain_scalars:
+            value = self.plain_scalars[text]
         else:
-            value = self.known[text] = self._plain(event)
-        self._place(value, event, 1)
+            value = self.plain_scalars[text] = self._parse_plain(event)
+        self._add_scalar(value, event, 1)
 
-    def _plain(self, event: yaml.ScalarEvent) -> YamlScalar:
+    def _parse_plain(self, event: yaml.ScalarEvent) -> YamlScalar:
         try:
             return parse_plain_scalar(event.value)
         except NotJSONValue as error:
@@ -155,7 +161,7 @@ class _YamlReader:
                 hint="write an ordinary number, or quote it if it is text",
             ) from error
 
-    def _tagged(self, event: yaml.ScalarEvent) -> YamlScalar:
+    def _parse_tagged(self, event: yaml.ScalarEvent) -> YamlScalar:
         tag = event.tag
         if tag is None or tag in STRING_TAGS:
             return str(event.value)
@@ -165,7 +171,7 @@ class _YamlReader:
             "bool",
             "null",
         ):
-            return self._plain(event)
+            return self._parse_plain(event)
         raise UnreadableDocument(
             f"the tag {tag!r} is not allowed", line=_line(event), hint="remove the tag"
         )
@@ -183,65 +189,65 @@ class _YamlReader:
                 line=_line(event),
                 hint="no manifest is that deep",
             )
-        marks = LineMap(_line(event)) if self.tracked else None
+        line_map = LineMap(_line(event)) if self.with_lines else None
         if self.stack and type(self.stack[-1].value) is dict and self.stack[-1].key is None:
             raise UnreadableDocument(
                 "a mapping or list cannot be a key", line=_line(event), hint="use plain text as key"
             )
-        self.stack.append(_OpenCollection(value, marks, anchor=event.anchor))
+        self.stack.append(_OpenCollection(value, line_map, anchor=event.anchor))
 
-    def _end(self, event: Any) -> None:
-        done = self.stack.pop()
-        if done.merges:
-            self._merge(done, event)
-        if done.anchor is not None:
-            self.anchors[done.anchor] = (done.value, done.marks, done.size)
-        self._put(done.value, done.marks, done.size, event)
+    def _close(self, event: Any) -> None:
+        closed = self.stack.pop()
+        if closed.merges:
+            self._merge(closed, event)
+        if closed.anchor is not None:
+            self.anchors[closed.anchor] = (closed.value, closed.line_map, closed.size)
+        self._add_value(closed.value, closed.line_map, closed.size, event)
 
-    def _merge(self, done: _OpenCollection, event: Any) -> None:
-        """Fold `<<: *base` in: the mapping itself wins, then earlier bases over later ones."""
-        for base in done.merges or ():
+    def _merge(self, closed: _OpenCollection, event: Any) -> None:
+        """Merge `<<: *base`: the mapping's own keys win, then earlier bases over later ones."""
+        for base in closed.merges or ():
             for one in base if isinstance(base, list) else [base]:
                 if not isinstance(one, dict):
                     raise UnreadableDocument(
                         "`<<` takes a mapping or a list of mappings", line=_line(event)
                     )
                 for key, value in one.items():
-                    done.value.setdefault(key, value)
+                    closed.value.setdefault(key, value)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         if event.anchor not in self.anchors:
             raise UnreadableDocument(
                 f"the alias *{event.anchor} is not defined above", line=_line(event)
             )
-        value, marks, size = self.anchors[event.anchor]
-        self.expanded += size
-        if self.expanded > MAX_EXPANSION:
+        value, line_map, size = self.anchors[event.anchor]
+        self.expanded_values += size
+        if self.expanded_values > MAX_EXPANSION:
             raise UnreadableDocument(
                 f"aliases blow this document up to more than {MAX_EXPANSION:,} values",
                 line=_line(event),
                 hint="write the values out, or split the document",
             )
-        self._put(value, marks, size, event)
+        self._add_value(value, line_map, size, event)
 
-    def _place(self, value: YamlScalar, event: yaml.ScalarEvent, size: int) -> None:
+    def _add_scalar(self, value: YamlScalar, event: yaml.ScalarEvent, size: int) -> None:
         if event.anchor is not None:
             self.anchors[event.anchor] = (
                 value,
-                LineMap(_line(event)) if self.tracked else None,
+                LineMap(_line(event)) if self.with_lines else None,
                 size,
             )
         if self.stack and type(self.stack[-1].value) is dict and self.stack[-1].key is None:
-            self._key(value, event)
+            self._set_key(value, event)
         else:
-            self._put(value, LineMap(_line(event)) if self.tracked else None, size, event)
+            self._add_value(value, LineMap(_line(event)) if self.with_lines else None, size, event)
 
-    def _key(self, value: YamlScalar, event: yaml.ScalarEvent) -> None:
-        top = self.stack[-1]
-        top.key = key = value if type(value) is str else _key_text(value, event)
-        if self.tracked:
-            top.key_line = _line(event)
-        if key in top.value and not (key == MERGE_KEY and not event.style):
+    def _set_key(self, value: YamlScalar, event: yaml.ScalarEvent) -> None:
+        parent = self.stack[-1]
+        parent.key = key = value if type(value) is str else _key_text(value, event)
+        if self.with_lines:
+            parent.key_line = _line(event)
+        if key in parent.value and not (key == MERGE_KEY and not event.style):
             raise UnreadableDocument(
                 f"the key {key!r} is there twice",
                 line=_line(event),
@@ -250,37 +256,37 @@ class _YamlReader:
             )
 
     def _path(self) -> FieldPath:
-        """Where we are: the keys and indices down to the value being read."""
+        """The keys and indices down to the value being read."""
         return tuple(
             entry.key if type(entry.value) is dict and entry.key is not None else len(entry.value)
             for entry in self.stack
         )
 
-    def _put(self, value: Any, marks: LineMap | None, size: int, event: Any) -> None:
+    def _add_value(self, value: Any, line_map: LineMap | None, size: int, event: Any) -> None:
         if not self.stack:
-            self.root = (value, marks)
+            self.root = (value, line_map)
             return
-        top = self.stack[-1]
-        top.size += size
-        if type(top.value) is list:
-            if top.marks is not None and marks is not None:
-                top.marks.parts[len(top.value)] = marks
-            top.value.append(value)
+        parent = self.stack[-1]
+        parent.size += size
+        if type(parent.value) is list:
+            if parent.line_map is not None and line_map is not None:
+                parent.line_map.parts[len(parent.value)] = line_map
+            parent.value.append(value)
             return
-        self._put_entry(top, value, marks, event)
+        self._add_entry(parent, value, line_map, event)
 
-    def _put_entry(
-        self, top: _OpenCollection, value: Any, marks: LineMap | None, event: Any
+    def _add_entry(
+        self, parent: _OpenCollection, value: Any, line_map: LineMap | None, event: Any
     ) -> None:
-        key, top.key = top.key, None
+        key, parent.key = parent.key, None
         if key is None:
             raise UnreadableDocument("an alias cannot be a key", line=_line(event))
         if key == MERGE_KEY:
-            top.merges = [*(top.merges or []), value]
+            parent.merges = [*(parent.merges or []), value]
             return
-        top.value[key] = value
-        if top.marks is not None and marks is not None:
-            top.marks.parts[key] = LineMap(marks.line, marks.parts, top.key_line)
+        parent.value[key] = value
+        if parent.line_map is not None and line_map is not None:
+            parent.line_map.parts[key] = LineMap(line_map.line, line_map.parts, parent.key_line)
 
 
 def _key_text(value: YamlScalar, event: yaml.ScalarEvent) -> str:

@@ -1,8 +1,8 @@
-"""What a plain YAML scalar means to Kubernetes, and YAML that means the same to every reader.
+"""Plain YAML scalars as Kubernetes reads them, and YAML output that every parser reads alike.
 
 The YAML libraries of Python and Go disagree on `1e3`, `0o17`, `12:30:45`, `y` and dates. A manifest
 must mean here what it means to the cluster, so the rules of YAML 1.1 as kubectl and the API server
-read it are written down once; a text is quoted whenever Kubernetes would read something else.
+apply them are defined here; a text is quoted whenever Kubernetes would read another value.
 """
 
 import math
@@ -48,7 +48,7 @@ UINT64_LIMIT: Final = 2**64
 
 
 class NotJSONValue(ValueError):
-    """A scalar that YAML knows and JSON does not: infinity or not-a-number."""
+    """A scalar that JSON cannot represent: infinity or not-a-number."""
 
 
 def parse_plain_scalar(text: str) -> YamlScalar:
@@ -81,7 +81,7 @@ def _parse_integer(match: "re.Match[str]") -> int:
 
 
 def to_integral(value: float) -> int | float:
-    """A float without a fraction as the integer it is written as in JSON."""
+    """A float without a fraction as an integer, as it is written in JSON."""
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 

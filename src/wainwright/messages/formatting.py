@@ -1,7 +1,7 @@
-"""Amounts in sentences: counts and lists of things, prices, quantities in one unit.
+"""Numbers as text: counts, lists, prices, quantities in one unit.
 
-1 pod, 2 pods, 1,000 pods; $0.584/h; 64Gi and 13.8Gi. Whatever prints a number for people takes
-it from here, so that a table, an event and a sentence show the same amount in the same way.
+1 pod, 2 pods, 1,000 pods; $0.584/h; 64Gi and 13.8Gi. All output for people uses these functions,
+so that tables, events and sentences show the same amount in the same way.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ def join_with_and(things: Sequence[str]) -> str:
 
 
 def format_scheduled(placed: int, pods: int) -> str:
-    """3 of 4 pods have a place."""
+    """3 of 4 pods have a place (are scheduled)."""
     return f"{placed:,} of {format_count(pods, 'pod')} {'has' if pods == 1 else 'have'} a place"
 
 
@@ -34,11 +34,11 @@ def join_first(names: Iterable[str], most: int = 3) -> str:
     return ", ".join(listed[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-HOURS_PER_MONTH: Final = 730  # as the cloud's own calculators count: 365 days / 12
+HOURS_PER_MONTH: Final = 730  # as AWS's price calculators count: 365 days / 12
 
 
 def format_hourly(price: float) -> str:
-    """Three digits after the point; reserved capacity is next to nothing, but not 0."""
+    """Three decimals; the price of reserved capacity is almost, but not exactly, 0."""
     if 0 < price < 0.0005:
         return "≈$0/h"
     return f"${price:,.3f}/h"
@@ -52,8 +52,8 @@ def format_monthly(price: float) -> str:
 def format_cost(nodes: int, price: float, fees: float = 0.0) -> str:
     """3 nodes · $0.584/h · $426/month"""
     noun = "node" if nodes == 1 else "nodes"
-    beside = f" · fees {format_hourly(fees)}" if fees else ""
-    return f"{nodes:,} {noun} · {format_hourly(price)} · {format_monthly(price + fees)}{beside}"
+    fee_note = f" · fees {format_hourly(fees)}" if fees else ""
+    return f"{nodes:,} {noun} · {format_hourly(price)} · {format_monthly(price + fees)}{fee_note}"
 
 
 UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -61,9 +61,8 @@ MAX_DECIMALS: Final = 3
 
 
 def format_in_one_unit(resource: str, *amounts: int) -> tuple[str, ...]:
-    """As Kubernetes writes them, unless that makes Mi of one and Gi of another.
-
-    Then all are in the unit of the largest, with as many digits as tell them apart.
+    """Quantities as Kubernetes writes them, unless their units differ, as Mi and Gi.
+    Then all are in the unit of the largest, with as many decimals as needed to differ.
     """
     exact = tuple(format_quantity(resource, amount) for amount in amounts)
     units = {_unit_of(text) for text, amount in zip(exact, amounts, strict=True) if amount}
@@ -76,9 +75,9 @@ def _scale_to_unit(amounts: tuple[int, ...], largest: int) -> tuple[str, ...] | 
     power = max(power for power in range(len(UNITS)) if largest >= 1024 ** (power + 1) or not power)
     scale, unit = 1024 ** (power + 1), UNITS[power]
     for digits in range(1, MAX_DECIMALS + 1):
-        told = tuple(f"{amount / scale:.{digits}f}" for amount in amounts)
-        if len(set(told)) == len(set(amounts)):
-            return tuple(f"{_strip_zeros(text)}{unit}" for text in told)
+        texts = tuple(f"{amount / scale:.{digits}f}" for amount in amounts)
+        if len(set(texts)) == len(set(amounts)):
+            return tuple(f"{_strip_zeros(text)}{unit}" for text in texts)
     return None
 
 

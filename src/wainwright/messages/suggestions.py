@@ -1,4 +1,4 @@
-"""Suggested changes as sentences, and for how many pods they have been tried."""
+"""Suggested changes as sentences, and for how many pods they were verified."""
 
 from wainwright.model.resources import format_quantity
 from wainwright.model.suggestions import (
@@ -16,26 +16,28 @@ from wainwright.model.suggestions import (
 from wainwright.model.taints import Toleration
 
 
-def describe_suggestion(advice: VerifiedSuggestion) -> str:
-    """What would give the pods their places; it has been tried."""
-    said: dict[str, list[str]] = {}
-    for change in advice.changes:
-        what, how = _describe_change(change)
-        said.setdefault(what, []).append(how)
-    told = [f"{what} {' and '.join(how)}" for what, how in said.items()]
-    return f"{', and '.join(told)}{_trial_note(advice)}"
+def describe_suggestion(suggestion: VerifiedSuggestion) -> str:
+    """A verified change after which the pods are scheduled."""
+    changes_by_verb: dict[str, list[str]] = {}
+    for change in suggestion.changes:
+        verb, change_text = _describe_change(change)
+        changes_by_verb.setdefault(verb, []).append(change_text)
+    phrases = [
+        f"{verb} {' and '.join(change_text)}" for verb, change_text in changes_by_verb.items()
+    ]
+    return f"{', and '.join(phrases)}{_trial_note(suggestion)}"
 
 
-def _trial_note(advice: VerifiedSuggestion) -> str:
-    alike = f"of the {advice.of:,} pods that fail alike"
-    if advice.alone:
-        whom = f"one {alike}, alone" if advice.of > 1 else "this pod alone"
-        return f" (tried for {whom})"
-    return f" (serves {advice.serves:,} {alike})" if advice.serves < advice.of else ""
+def _trial_note(suggestion: VerifiedSuggestion) -> str:
+    group = f"of the {suggestion.of:,} pods that fail alike"
+    if suggestion.alone:
+        tried_for = f"one {group}, alone" if suggestion.of > 1 else "this pod alone"
+        return f" (tried for {tried_for})"
+    return f" (serves {suggestion.serves:,} {group})" if suggestion.serves < suggestion.of else ""
 
 
 def _describe_change(change: AnyFix) -> tuple[str, str]:
-    """What to do, and to what: several of the first kind are said at once."""
+    """What to do, and to what; changes with the same verb are joined in one phrase."""
     match change:
         case LowerRequest(resource=name, now=now, to=to):
             return "ask for", _format_amounts(name, now, to)

@@ -1,7 +1,6 @@
-"""Why a pod has no place, as sentences: the pod as a whole, each NodePool, each node.
-
-Reasons are data in a plan and become text only here, late. Every reason of the model has a
-sentence: mypy's check that a match is exhaustive fails where one is missing.
+"""Why a pod is unschedulable, as sentences: for the pod, for each NodePool, for each node.
+Reasons are data in a plan and become text only here. Every reason of the model has a sentence:
+mypy's exhaustiveness check of `match` fails where one is missing.
 """
 
 from wainwright.messages.formatting import format_count, format_in_one_unit, join_with_and
@@ -56,7 +55,7 @@ from wainwright.model.resources import format_quantity
 
 
 def describe_pod_reason(reason: PodReason) -> str:
-    """Why the pod as a whole has no place."""
+    """Why the pod is unschedulable on any node."""
     match reason:
         case UnsupportedFeatures(features=features):
             return (
@@ -78,7 +77,7 @@ def describe_pod_reason(reason: PodReason) -> str:
 
 
 def describe_constraint(reason: TopologyReason) -> str:
-    """How the places of other pods keep it off."""
+    """Which topology constraint the other pods make unsatisfiable."""
     match reason:
         case TopologySpreadUnsatisfied():
             return _describe_spread(reason)
@@ -102,12 +101,12 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}{default}: {only}"
 
 
-def _default_note(given: bool) -> str:
-    return " (a default of the scheduler)" if given else ""
+def _default_note(by_default: bool) -> str:
+    return " (a default of the scheduler)" if by_default else ""
 
 
 def describe_preference(given_up: RelaxedPreference) -> str:
-    """What a pod would have liked."""
+    """A preference of a pod."""
     match given_up:
         case PreferredPodAffinity(term=term, weight=weight):
             return f"to be near {term.selector} by {term.key} (weight {weight})"
@@ -116,14 +115,14 @@ def describe_preference(given_up: RelaxedPreference) -> str:
         case PreferredNodeAffinity(requirements=wanted, weight=weight):
             return f"to be on nodes with {wanted} (weight {weight})"
         case PreferredTopologySpread(spread=spread):
-            told = f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
-            return told + _default_note(spread.by_default)
+            text = f"to be spread over {spread.key} with maxSkew {spread.max_skew}"
+            return text + _default_note(spread.by_default)
         case PreferNoScheduleTaint():
             return "not to be where a PreferNoSchedule taint asks it not to be"
 
 
 def describe_pool_reason(reason: PoolReason) -> str:
-    """Why one pool launches no node for the pod."""
+    """Why a NodePool launches no node for the pod."""
     match reason:
         case PoolUnusable() | NoInstanceTypes() | LaunchesTakenByOtherPods():
             return f"it launches nothing: {_describe_unusable_pool(reason)}"
@@ -179,9 +178,9 @@ def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOfferin
     wanted = f"{reason.key} {reason.wanted}"
     if isinstance(reason, NoMatchingOffering):
         offered = "nothing" if reason.offered.empty else f"only {reason.offered}"
-        kind = reason.instance_type
+        name = reason.instance_type
         return (
-            f"{REQUESTER_PHRASES[reason.asker]} {wanted}, and {offered} is on offer, such as {kind}"
+            f"{REQUESTER_PHRASES[reason.asker]} {wanted}, and {offered} is on offer, such as {name}"
         )
     whose = ", which the pool asks for" if reason.asker is RequiredBy.POOL else ""
     return f"no instance type has {wanted}{whose}"
@@ -199,12 +198,12 @@ def _describe_shortfall(
             return _describe_too_big(reason)
         case DaemonSetsExceedCapacity():
             return _describe_overhead(reason)
-        case OfferingsUnavailable(instance_type=kind):
-            sold_out = f"{_describe_unavailable(reason)}{_describe_used_reservations(reason)}"
-            return f"nothing can be bought now, such as {kind}{sold_out}"
+        case OfferingsUnavailable(instance_type=name):
+            details = f"{_describe_unavailable(reason)}{_describe_used_reservations(reason)}"
+            return f"nothing can be bought now, such as {name}{details}"
         case MinValuesUnsatisfied(key=key, needed=needed, found=found):
-            left = "1 is left" if found == 1 else f"{found} are left"
-            return f"minValues asks for {format_count(needed, 'value')} of {key}, and {left}"
+            remaining = "1 is left" if found == 1 else f"{found} are left"
+            return f"minValues asks for {format_count(needed, 'value')} of {key}, and {remaining}"
         case LimitExceeded():
             return _describe_limit(reason)
 
@@ -226,25 +225,27 @@ def _describe_used_reservations(reason: OfferingsUnavailable) -> str:
 
 
 def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
-    own = ResourceShortage(resource=reason.resource, needed=reason.needed, best=reason.best)
-    short = (own, *reason.beside)
-    pairs = [format_in_one_unit(each.resource, each.needed, each.best) for each in short]
-    names = [each.resource for each in short]
+    first = ResourceShortage(resource=reason.resource, needed=reason.needed, best=reason.best)
+    shortages = (first, *reason.beside)
+    pairs = [format_in_one_unit(each.resource, each.needed, each.best) for each in shortages]
+    names = [each.resource for each in shortages]
     needed = _join_words(
         tuple(f"{pair[0]} {name}" for pair, name in zip(pairs, names, strict=True))
     )
     best = _join_words(tuple(pair[1] for pair in pairs))
-    taken = f", after {format_quantity(own.resource, reason.daemonsets)} for daemonsets"
-    beside = taken if reason.daemonsets else ""
-    return f"needs {needed}, the largest left offers {best} ({reason.instance_type}{beside})"
+    taken = f", after {format_quantity(first.resource, reason.daemonsets)} for daemonsets"
+    daemonset_note = taken if reason.daemonsets else ""
+    return (
+        f"needs {needed}, the largest left offers {best} ({reason.instance_type}{daemonset_note})"
+    )
 
 
 def _describe_overhead(reason: DaemonSetsExceedCapacity) -> str:
-    kind, resource = reason.instance_type, reason.resource
+    name, resource = reason.instance_type, reason.resource
     if not reason.needed:
-        return f"{kind} keeps no {resource} for pods"
+        return f"{name} keeps no {resource} for pods"
     needed, best = format_in_one_unit(resource, reason.needed, reason.best)
-    return f"daemonsets alone need {needed} {resource}, and {kind} has {best}"
+    return f"daemonsets alone need {needed} {resource}, and {name} has {best}"
 
 
 def _describe_limit(reason: LimitExceeded) -> str:
@@ -263,7 +264,7 @@ def _join_words(words: "map[str] | tuple[str, ...]") -> str:
 
 
 def describe_node_reason(reason: NodeReason) -> str:
-    """What comes after "3 nodes:"."""
+    """Why a node does not take the pod; follows "3 nodes:" in the output."""
     match reason:
         case NodeTerminating():
             return "being deleted"
@@ -296,5 +297,5 @@ def _describe_unchosen_node(reason: PreferencesNotRelaxed | LaterAlternative) ->
         return (
             f"would do ({reason.node}) by a later alternative of the pod; an earlier one goes first"
         )
-    wishes = join_with_and([describe_preference(each) for each in reason.given_up])
-    return f"would do ({reason.node}), had it given up {wishes}"
+    preferences = join_with_and([describe_preference(each) for each in reason.given_up])
+    return f"would do ({reason.node}), had it given up {preferences}"

@@ -1,4 +1,4 @@
-"""Why pods do not use a capacity reservation that stays idle, as the rest of a sentence."""
+"""Why pods do not use an idle capacity reservation, as the rest of a sentence."""
 
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ PlacementChoice: TypeAlias = (
 
 
 def describe_obstacle(reason: ReservationObstacle, pods: int = 1) -> str:
-    """Why so many pods are not on machines of the reservation."""
+    """Why this number of pods is not on instances of the reservation."""
     if isinstance(reason, PodReason):
         return unschedulable.describe_pod_reason(reason)
     if isinstance(reason, PoolReason):
@@ -40,12 +40,12 @@ def describe_obstacle(reason: ReservationObstacle, pods: int = 1) -> str:
         case ReservationTooSmall():
             return _describe_too_small(reason, pods)
         case PoolExcludesReservation(key=key, wanted=wanted, offered=offered):
-            there = "machines there lack it" if offered is None else f"there it is {offered}"
-            return f"the pool asks for {key} {wanted}, and {there}"
+            offered_text = "machines there lack it" if offered is None else f"there it is {offered}"
+            return f"the pool asks for {key} {wanted}, and {offered_text}"
         case ReservationHostPortsTaken(ports=ports):
             return f"a daemonset takes port {', '.join(map(str, ports))} there"
-        case ReservationUnavailable(instance_type=kind):
-            return f"{kind} cannot be bought there now"
+        case ReservationUnavailable(instance_type=name):
+            return f"{name} cannot be bought there now"
         case _:
             return _describe_choice(reason, pods)
 
@@ -72,11 +72,11 @@ def _describe_choice(reason: PlacementChoice, pods: int) -> str:
 
 
 def _describe_too_small(reason: ReservationTooSmall, pods: int) -> str:
-    needed, room, taken = (
+    needed, available, taken = (
         format_quantity(reason.resource, amount)
         for amount in (reason.needed, reason.room, reason.daemonsets)
     )
     need = "needs" if pods == 1 else "need at least"
-    beside = f" after {taken} for daemonsets" if reason.daemonsets else ""
+    daemonset_note = f" after {taken} for daemonsets" if reason.daemonsets else ""
     needs = f"{need} {needed} {reason.resource}"
-    return f"{needs}, and {reason.instance_type} has room for {room}{beside}"
+    return f"{needs}, and {reason.instance_type} has room for {available}{daemonset_note}"

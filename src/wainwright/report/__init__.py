@@ -1,1 +1,1 @@
-"""A plan as people and programs read it: JSON, rows, Markdown, differences, one pod explained."""
+"""A plan for people and programs: JSON, table rows, Markdown, differences, one pod explained."""

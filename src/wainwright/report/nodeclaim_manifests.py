@@ -1,5 +1,5 @@
-"""Every claim of a plan as a NodeClaim manifest, with its instance types cheapest first, and the
-annotations that tell of relaxed minValues and of overlays on the types that are left.
+"""Claims of a plan as NodeClaim manifests: instance types cheapest first, and Karpenter's
+annotations for relaxed minValues and applied overlays.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,32 +18,34 @@ from wainwright.translate.nodeclaims import translate_planned_claim
 
 
 def node_claim_manifests(planned: OfflinePlan) -> list[dict[str, Any]]:
-    """Every claim of the plan, in the order of creation."""
+    """Every claim of the plan, in order of creation."""
     pools = {pool.metadata.name: pool for pool in planned.prepared.manifests.pools}
     return [
-        _node_claim_manifest(claim, pools[claim.pool], planned.prepared.built[claim.pool])
+        _node_claim_manifest(claim, pools[claim.pool], planned.prepared.catalogs[claim.pool])
         for claim in planned.plan.claims
     ]
 
 
 def _node_claim_manifest(
-    claim: PlannedNodeClaim, pool: NodePool, built: NodeClassCatalog
+    claim: PlannedNodeClaim, pool: NodePool, catalog: NodeClassCatalog
 ) -> dict[str, Any]:
-    """One claim, with its instance types cheapest first and cut to what a claim keeps."""
-    types = _kept_instance_types(claim, built)
+    """One claim, with its instance types cheapest first, truncated to the maximum of a claim."""
+    types = _kept_instance_types(claim, catalog)
     return to_manifest(
-        translate_planned_claim(claim, pool, types, claim_annotations(claim, built, types))
+        translate_planned_claim(claim, pool, types, claim_annotations(claim, catalog, types))
     )
 
 
-def _kept_instance_types(claim: PlannedNodeClaim, built: NodeClassCatalog) -> list[str]:
-    """The types that a claim keeps, cheapest first, with minValues kept where they can be."""
-    left = set(claim.choices.instance_types)
+def _kept_instance_types(claim: PlannedNodeClaim, catalog: NodeClassCatalog) -> list[str]:
+    """The claim's instance types, cheapest first, truncated so that minValues hold if possible."""
+    remaining_names = set(claim.choices.instance_types)
     kept = (
-        truncate_types(options_of_claim(claim, built.index), MAX_TYPES_PER_CLAIM)
-        or built.index.types
+        truncate_types(options_of_claim(claim, catalog.index), MAX_TYPES_PER_CLAIM)
+        or catalog.index.types
     )
-    return [kind.name for kind in kept if kind.name in left][:MAX_TYPES_PER_CLAIM]
+    return [instance_type.name for instance_type in kept if instance_type.name in remaining_names][
+        :MAX_TYPES_PER_CLAIM
+    ]
 
 
 MIN_VALUES_RELAXED_ANNOTATION: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
@@ -52,37 +54,37 @@ CAPACITY_OVERLAY_ANNOTATION: Final = "karpenter.sh/capacity-overlay-applied"
 
 
 def claim_annotations(
-    claim: PlannedNodeClaim, built: NodeClassCatalog, types: Iterable[str]
+    claim: PlannedNodeClaim, catalog: NodeClassCatalog, types: Iterable[str]
 ) -> dict[str, str]:
-    """By the instance types that are left to the claim."""
+    """The annotations that hold for a claim with these instance types."""
     kept = list(types)
-    true = {
+    conditions = {
         MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed),
         PRICE_OVERLAY_ANNOTATION: any(
-            map(_has_price_overlay, _allowed_offerings(claim, built, kept))
+            map(_has_price_overlay, _allowed_offerings(claim, catalog, kept))
         ),
-        CAPACITY_OVERLAY_ANNOTATION: any(_has_capacity_overlay(built, name) for name in kept),
+        CAPACITY_OVERLAY_ANNOTATION: any(_has_capacity_overlay(catalog, name) for name in kept),
     }
-    return {key: "true" for key, found in true.items() if found}
+    return {key: "true" for key, holds in conditions.items() if holds}
 
 
 def _allowed_offerings(
-    claim: PlannedNodeClaim, built: NodeClassCatalog, types: Iterable[str]
+    claim: PlannedNodeClaim, catalog: NodeClassCatalog, types: Iterable[str]
 ) -> Iterator[LayeredOffering]:
-    """The ways to buy these types that the claim allows."""
-    known, wanted = built.index.keys, claim.requirements
+    """The offerings of these types that the claim's requirements allow."""
+    well_known, requirements = catalog.index.keys, claim.requirements
     return (
-        lot
+        offering
         for name in types
-        for lot in built.offerings[name]
-        if lot.steps and wanted.is_compatible(lot.requirements, known)
+        for offering in catalog.offerings[name]
+        if offering.steps and requirements.is_compatible(offering.requirements, well_known)
     )
 
 
-def _has_price_overlay(lot: LayeredOffering) -> bool:
-    return any(step.layer is PriceLayer.OVERLAY for step in lot.steps)
+def _has_price_overlay(offering: LayeredOffering) -> bool:
+    return any(step.layer is PriceLayer.OVERLAY for step in offering.steps)
 
 
-def _has_capacity_overlay(built: NodeClassCatalog, name: str) -> bool:
-    figures = built.resources[name].derived.capacity.values()
-    return any(figure.rule is DerivationRule.OVERLAID for figure in figures)
+def _has_capacity_overlay(catalog: NodeClassCatalog, name: str) -> bool:
+    amounts = catalog.resources[name].derived.capacity.values()
+    return any(amount.rule is DerivationRule.OVERLAID for amount in amounts)

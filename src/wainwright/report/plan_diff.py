@@ -1,4 +1,4 @@
-"""Two plans, and what changes between them: nodes, price, pods that gain or lose a place."""
+"""The difference of two plans: nodes, price, pods that become schedulable or unschedulable."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,17 +15,19 @@ from wainwright.report.plan_rows import node_rows, unschedulable_rows
 
 Document = dict[str, Any]
 NodeGroup = tuple[str, ...]
-"""Pool, type, zone, capacity type and reservation: nodes that are alike."""
+"""Pool, instance type, zone, capacity type and reservation, which equal nodes share."""
 
 SMALLEST_CHANGE: Final = 0.01
 NO_CHANGE, LOSS, OTHER_CHANGE = 0, 1, 3
 
 
 def diff_plans(old: Document, new: Document) -> Document:
-    """What is new, what is gone, what it costs, and which pods gain or lose a place."""
+    """The PlanDiff document: changed nodes, prices and pods."""
     before, after = _scheduled_pods(old), _scheduled_pods(new)
-    otherwise = _pods_with_other_reasons(old, new)
-    news = {pod for pod in after if not after[pod] and before.get(pod, True)} | {*otherwise}
+    other_reasons = _pods_with_other_reasons(old, new)
+    explained = {pod for pod in after if not after[pod] and before.get(pod, True)} | {
+        *other_reasons
+    }
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "PlanDiff",
@@ -37,10 +39,10 @@ def diff_plans(old: Document, new: Document) -> Document:
             "lost": sorted(pod for pod in before if before[pod] and after.get(pod) is False),
             "added": sorted(pod for pod in after if pod not in before),
             "removed": sorted(pod for pod in before if pod not in after),
-            "otherwise": otherwise,
+            "otherwise": other_reasons,
             "withoutPlace": sorted(pod for pod in after if not after[pod]),
         },
-        "unschedulable": [row for row in new["unschedulable"] if row["pod"] in news],
+        "unschedulable": [row for row in new["unschedulable"] if row["pod"] in explained],
     }
 
 
@@ -50,20 +52,20 @@ def _change(old: Document, new: Document, field: str) -> dict[str, float]:
 
 
 def _scheduled_pods(plan: Document) -> dict[str, bool]:
-    """Every pod of the plan, and whether it has a place."""
-    homes = [*plan["nodeClaims"], *plan["existingNodes"]]
-    placed = {pod: True for home in homes for pod in home["pods"]}
+    """Every pod of the plan, and whether it is scheduled."""
+    nodes = [*plan["nodeClaims"], *plan["existingNodes"]]
+    placed = {pod: True for node in nodes for pod in node["pods"]}
     return placed | {row["pod"]: False for row in plan["unschedulable"]}
 
 
 def _pods_with_other_reasons(old: Document, new: Document) -> list[str]:
-    """Pods that have no place in either plan, but not for the same reasons."""
+    """Pods that are unschedulable in both plans, for different reasons."""
     before, after = _reasons_by_pod(old), _reasons_by_pod(new)
     return sorted(pod for pod in after if before.get(pod, after[pod]) != after[pod])
 
 
 def _reasons_by_pod(plan: Document) -> dict[str, tuple[str, ...]]:
-    """By pod what it is told; how many types were left at which step is no reason."""
+    """The reasons by pod; the funnel's counts are not part of a reason."""
     return {
         row["pod"]: (row["reason"], *(f"{p['nodePool']}: {p['reason']}" for p in row["pools"]))
         for row in plan["unschedulable"]
@@ -90,58 +92,58 @@ def _count_nodes(plan: Document) -> Counter[NodeGroup]:
     return counts
 
 
-def diff_exit_code(made: Document) -> int:
-    """The exit code: a lost place is what a build should stop for."""
-    if made["pods"]["lost"]:
+def diff_exit_code(diff: Document) -> int:
+    """The exit code; 1, on which a CI job fails, where a pod became unschedulable."""
+    if diff["pods"]["lost"]:
         return LOSS
-    paid = any(_is_noticeable(made[key]) for key in ("pricePerHour", "feesPerHour"))
-    moved = any(made["pods"][key] for key in ("gained", "added", "removed", "otherwise"))
-    return OTHER_CHANGE if paid or moved or made["nodes"] else NO_CHANGE
+    cost_changed = any(_is_noticeable(diff[key]) for key in ("pricePerHour", "feesPerHour"))
+    pods_changed = any(diff["pods"][key] for key in ("gained", "added", "removed", "otherwise"))
+    return OTHER_CHANGE if cost_changed or pods_changed or diff["nodes"] else NO_CHANGE
 
 
 def _is_noticeable(change: Document) -> bool:
-    """Whether it makes a cent a month; a slot of a reservation has a price, but does not."""
+    """Whether it is a cent a month or more, unlike the nominal price of a reserved instance."""
     return abs(float(change["change"])) * HOURS_PER_MONTH >= SMALLEST_CHANGE / 2
 
 
-def diff_lines(made: Document, bullet: str = "") -> list[str]:
-    """The difference as lines, each a sentence; why pods have no place is set in below."""
-    told = [bullet + _node_line(row) for row in made["nodes"]]
-    told += [bullet + line for line in _pod_lines(made["pods"])]
-    told += ["  " * depth + bullet + line for depth, line in _reason_lines(made["unschedulable"])]
-    price, fees = made["pricePerHour"], made["feesPerHour"]
-    told += [f"{bullet}{_price_line(price, 'becomes')}"] if _is_noticeable(price) else []
-    told += [f"{bullet}fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
-    return told or [f"{bullet}nothing changes"]
+def diff_lines(diff: Document, bullet: str = "") -> list[str]:
+    """The difference as lines; reasons of unschedulable pods are indented below."""
+    lines = [bullet + _node_line(row) for row in diff["nodes"]]
+    lines += [bullet + line for line in _pod_lines(diff["pods"])]
+    lines += ["  " * depth + bullet + line for depth, line in _reason_lines(diff["unschedulable"])]
+    price, fees = diff["pricePerHour"], diff["feesPerHour"]
+    lines += [f"{bullet}{_price_line(price, 'becomes')}"] if _is_noticeable(price) else []
+    lines += [f"{bullet}fees: {_price_line(fees, 'become')}"] if _is_noticeable(fees) else []
+    return lines or [f"{bullet}nothing changes"]
 
 
 def _pod_lines(pods: Document) -> Iterator[str]:
-    without = set(pods["withoutPlace"])
+    unscheduled = set(pods["withoutPlace"])
     groups = {
         ("loses its place", "lose their place"): pods["lost"],
         ("is new and has no place", "are new and have no place"): [
-            pod for pod in pods["added"] if pod in without
+            pod for pod in pods["added"] if pod in unscheduled
         ],
         ("gains a place", "gain a place"): pods["gained"],
-        ("is new", "are new"): [pod for pod in pods["added"] if pod not in without],
+        ("is new", "are new"): [pod for pod in pods["added"] if pod not in unscheduled],
         ("is gone", "are gone"): pods["removed"],
         (
             "still has no place, but for another reason",
             "still have no place, but for other reasons",
         ): pods["otherwise"],
     }
-    for (one, many), moved in groups.items():
-        if moved:
-            what = one if len(moved) == 1 else many
-            yield f"{format_count(len(moved), 'pod')} {what}: {join_first(moved)}"
+    for (singular, plural), names in groups.items():
+        if names:
+            text = singular if len(names) == 1 else plural
+            yield f"{format_count(len(names), 'pod')} {text}: {join_first(names)}"
 
 
 def _reason_lines(rows: list[Document]) -> Iterator[tuple[int, str]]:
-    """Why pods have no place of which that is news; and how far each line is set in."""
+    """Indentation and text of the reasons of newly unschedulable pods."""
     for row in unschedulable_rows(rows):
         yield 1, f"no place for {join_first(row.pods)}: {row.reason}"
         yield from ((2, f"{pool['nodePool']}: {pool['reason']}") for pool in row.pools)
-        yield from ((2, said) for said in row.nodes)
+        yield from ((2, node_reason) for node_reason in row.nodes)
         if row.suggestion:
             yield 2, f"try: {row.suggestion}"
 

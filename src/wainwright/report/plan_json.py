@@ -25,8 +25,8 @@ Document = dict[str, Any]
 def plan_document(planned: OfflinePlan, *, now: str) -> Document:
     """What `wain plan -o json` prints."""
     plan, prepared = planned.plan, planned.prepared
-    notes = (str(remark) for remark in prepared.remarks)
-    said = [*map(_format_problem, prepared.manifests.notes), *notes, *plan_notes(planned)]
+    notes = (str(diagnostic) for diagnostic in prepared.diagnostics)
+    warnings = [*map(_format_problem, prepared.manifests.notes), *notes, *plan_notes(planned)]
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
@@ -37,13 +37,13 @@ def plan_document(planned: OfflinePlan, *, now: str) -> Document:
         ],
         "unschedulable": _unschedulable(plan),
         "relaxed": [_relaxed(each) for each in plan.relaxed],
-        "warnings": list(dict.fromkeys(said)),
+        "warnings": list(dict.fromkeys(warnings)),
         "summary": _summary(plan, len(prepared.snapshot.pods)),
     }
 
 
 def plan_notes(planned: OfflinePlan) -> list[str]:
-    """What is worth knowing and has no place in a file."""
+    """Warnings that do not refer to a place in a file."""
     prepared = planned.prepared
     return [*pool_warnings(prepared), *prepared.warnings, *planned.plan.warnings]
 

@@ -1,4 +1,4 @@
-"""The plan as Markdown, fit for a comment on a pull request."""
+"""The plan as Markdown, for a comment on a pull request."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def _failures(plan: Document) -> list[str]:
     for row in unschedulable_rows(plan["unschedulable"]):
         lines.append(f"**No place for {join_first(row.pods)}**: {row.reason}")
         lines.extend(f"- {pool['nodePool']}: {pool['reason']}" for pool in row.pools)
-        lines.extend(f"- {said}" for said in row.nodes)
+        lines.extend(f"- {node_reason}" for node_reason in row.nodes)
         if row.suggestion:
             lines.append(f"- try: {row.suggestion}")
         lines.append("")

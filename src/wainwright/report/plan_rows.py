@@ -1,6 +1,5 @@
-"""A plan's JSON object as rows and lines that the table, Markdown and differences share.
-
-Claims and failures that are alike are put together: ten equal nodes are one row.
+"""Rows and lines of a plan's JSON object, shared by the table, Markdown and the difference.
+Equal claims and equal failures are grouped: ten equal nodes are one row.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,11 +13,11 @@ from wainwright.offline import OfflinePlan
 
 Document = dict[str, Any]
 
-MIN_SHOWN_PRICE: Final = 0.0005  # USD per hour; less is nothing when it is written down
+MIN_SHOWN_PRICE: Final = 0.0005  # USD per hour; less is printed as 0
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Claims of one pool that would be bought in the same way."""
+    """Claims of one pool that would be launched from the same offering."""
 
     pool: str
     instance_type: str
@@ -38,18 +37,18 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnschedulableRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that have no place for the same reasons."""
+    """Pods that are unschedulable for the same reasons."""
 
     pods: tuple[str, ...]
     reason: str
     suggestion: str | None
     pools: tuple[Document, ...]
     nodes: tuple[str, ...] = ()
-    """Why nodes of the input do not take them."""
+    """Why the existing nodes do not take them."""
 
 
 def node_rows(claims: Iterable[Document]) -> list[NodeRow]:
-    """In the order in which the first of each was made."""
+    """Grouped claims, in order of the first claim of each group."""
     groups: dict[tuple[Any, ...], list[Document]] = {}
     for claim in claims:
         key = tuple(claim[field] for field in ROW_FIELDS)
@@ -92,10 +91,10 @@ def _unschedulable_row(group: list[Document]) -> UnschedulableRow:
 
 
 def format_node_pods(node: Document, name: str) -> str:
-    """2 pods go to node-1: shop/web-0, shop/web-1; the name as it is to be written."""
+    """2 pods go to node-1: shop/web-0, shop/web-1; `name` may carry markup."""
     pods = node["pods"]
-    go = "1 pod goes" if len(pods) == 1 else f"{len(pods):,} pods go"
-    return f"{go} to {name}: {join_first(pods)}"
+    subject = "1 pod goes" if len(pods) == 1 else f"{len(pods):,} pods go"
+    return f"{subject} to {name}: {join_first(pods)}"
 
 
 def format_node_reason(verdict: Document) -> str:
@@ -107,31 +106,33 @@ def format_node_reason(verdict: Document) -> str:
 def format_packing(packing: Document) -> str:
     """packed by cost: $3.752/h less than first-fit, 1.6 % above the bound."""
     saved, above = packing["savedPerHour"], packing["aboveBound"]
-    less = f"{format_hourly(saved)} less than" if saved >= MIN_SHOWN_PRICE else "no cheaper than"
-    far = "" if above is None else f", {above * 100:.1f} % above the bound"
-    return f"packed by cost: {less} first-fit{far}"
+    comparison = (
+        f"{format_hourly(saved)} less than" if saved >= MIN_SHOWN_PRICE else "no cheaper than"
+    )
+    bound_note = "" if above is None else f", {above * 100:.1f} % above the bound"
+    return f"packed by cost: {comparison} first-fit{bound_note}"
 
 
 def format_relaxation(relaxed: Document) -> str:
-    """Who gave up what, and what it would have taken to keep it."""
-    given = "; ".join(relaxed["givenUp"])
+    """Which pods had which preferences relaxed, and the price of a node that keeps them."""
+    preferences = "; ".join(relaxed["givenUp"])
     price = relaxed["keptPricePerHour"]
     cost = (
         f"a node that keeps it costs {format_hourly(price)}"
         if price is not None
         else "none could be had"
     )
-    return f"given up by {join_first(relaxed['pods'])}: {given} ({cost})"
+    return f"given up by {join_first(relaxed['pods'])}: {preferences} ({cost})"
 
 
 def launchable_type_count(planned: OfflinePlan) -> Callable[[str], int]:
-    """As how many types a claim could be launched, by its name: with a slot those that have one."""
+    """The number of instance types by claim name; with a reservation only those it covers."""
     claims = {claim.name: claim for claim in planned.plan.claims}
 
     def count(name: str) -> int:
         claim = claims[name]
         return without_exotic_types(
-            options_of_claim(claim, planned.prepared.built[claim.pool].index)
+            options_of_claim(claim, planned.prepared.catalogs[claim.pool].index)
         ).bit_count()
 
     return count
@@ -141,14 +142,14 @@ ReservationUse = dict[str, Any]
 
 
 def usable_reservations(uses: Iterable[ReservationUse]) -> list[ReservationUse]:
-    """Of the others a note says why nobody can use them."""
+    """Without the unusable ones, which a note explains."""
     return [use for use in uses if use["unusable"] is None]
 
 
 def format_reservation_use(use: ReservationUse) -> str:
-    """3 of 5 free slots used, 1 promised to claims under way."""
+    """Used and free instances of a reservation, and those held for launching claims."""
     if not use["available"]:
         return f"none of {use['total']:,} slots is free"
-    under_way = f"{use['promised']:,} promised to claims under way"
-    promised = f", {under_way}" if use["promised"] else ""
-    return f"{use['used']:,} of {use['available']:,} free slots used{promised}"
+    in_flight = f"{use['promised']:,} promised to claims under way"
+    in_flight_note = f", {in_flight}" if use["promised"] else ""
+    return f"{use['used']:,} of {use['available']:,} free slots used{in_flight_note}"

@@ -1,7 +1,6 @@
-"""One pod of the input explained: where it goes and what decided, or why it goes nowhere.
-
-A pod without a place is planned once more with suggestions; pods that no plan is for (bound,
-finished, gated, being deleted) are told so.
+"""One pod of the input explained: its node and why, or why it is unschedulable.
+An unschedulable pod is planned once more with suggestions; for pods that are not planned (bound,
+finished, gated, being deleted) the explanation says so.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,16 +37,16 @@ from wainwright.translate.workload_expansion import expand_workloads
 
 
 def excluded_pods(manifests: ClusterManifests, planned: frozenset[str]) -> Mapping[str, Pod]:
-    """Every pod of the input, by namespace and name, that is not among the planned ones."""
-    found = {
+    """The pods of the input that are not planned, by namespace and name."""
+    all_pods = {
         f"{namespace_of(pod.metadata)}/{pod.metadata.name}": pod
         for pod in assign_names(expand_workloads(manifests.objects))
     }
-    return {key: pod for key, pod in found.items() if key not in planned}
+    return {key: pod for key, pod in all_pods.items() if key not in planned}
 
 
 def exclusion_reason(pod: Pod) -> str:
-    """Why nobody looks for a place for it."""
+    """Why the pod is not planned."""
     if is_terminal(pod):
         return f"it has finished ({pod.status.phase})"
     if pod.spec.nodeName:
@@ -61,18 +60,18 @@ def exclusion_reason(pod: Pod) -> str:
 
 
 def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> list[str]:
-    """From where it could not go to what is bought and what was given up."""
+    """Why not elsewhere, why this offering, and which preferences were relaxed."""
     prepared = planned.prepared
-    indexes = {name: built.index for name, built in prepared.built.items()}
-    options = prepared.conditions.options
-    found = explain_placement(prepared.snapshot, indexes, options, claim, pod)
+    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
+    options = prepared.settings.options
+    decision = explain_placement(prepared.snapshot, indexes, options, claim, pod)
     pools = {pool.name: pool for pool in prepared.snapshot.pools}
     pool = pools[claim.pool]
-    offered = launch_alternatives(claim, pool, indexes[claim.pool])
+    alternatives = launch_alternatives(claim, pool, indexes[claim.pool])
     after = snapshot_after_plan(prepared.snapshot, indexes, planned.plan.claims)
     return [
-        *(_placement_lines(found, pool, after) if found is not None else [PACKED_BY_COST]),
-        *_launch_lines(claim, offered, planned),
+        *(_placement_lines(decision, pool, after) if decision is not None else [PACKED_BY_COST]),
+        *_launch_lines(claim, alternatives, planned),
         *_relaxation_lines(planned, claim, pod),
     ]
 
@@ -80,142 +79,153 @@ def decision_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> l
 PACKED_BY_COST = "packed with others for the lowest price; pools are asked by weight all the same"
 
 
-def _placement_lines(found: PlacementDecision, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
+def _placement_lines(decision: PlacementDecision, pool: Pool, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.nodes:
-        would = any(isinstance(each.reason, SUITABLE_NODE_REASONS) for each in found.nodes)
-        yield "it goes to no node of the input" if would else "no node of the input takes it"
-        for each in found.nodes:
+        has_suitable = any(
+            isinstance(each.reason, SUITABLE_NODE_REASONS) for each in decision.nodes
+        )
+        yield "it goes to no node of the input" if has_suitable else "no node of the input takes it"
+        for each in decision.nodes:
             yield f"  {format_count(each.nodes, 'node')}: {describe_node_reason(each.reason)}"
-    if found.joined:
-        yield from _joined_node_lines(found, pool)
+    if decision.joined:
+        yield from _joined_node_lines(decision, pool)
     else:
-        yield from _new_node_lines(found, pool, snapshot.pools)
-    if found.round > 1:
-        yield f"it found its place in round {found.round}: before, {_why_not_earlier(found)}"
+        yield from _new_node_lines(decision, pool, snapshot.pools)
+    if decision.round > 1:
+        yield f"it found its place in round {decision.round}: before, {_why_not_earlier(decision)}"
 
 
-def _joined_node_lines(found: PlacementDecision, pool: Pool) -> Iterator[str]:
-    since = "under way" if found.joined_earlier_round else "planned"
+def _joined_node_lines(decision: PlacementDecision, pool: Pool) -> Iterator[str]:
+    since = "under way" if decision.joined_earlier_round else "planned"
     yield (
-        f"the node was {since} for {join_first(found.joined)} and has room: "
+        f"the node was {since} for {join_first(decision.joined)} and has room: "
         "it is filled before another is opened"
     )
-    for word in found.earlier_pools:
-        if word.reason is None and word.weight > pool.weight:
+    for earlier in decision.earlier_pools:
+        if earlier.reason is None and earlier.weight > pool.weight:
             yield (
-                f"{_pool_with_weight(word)} could have opened a node for it; "
+                f"{_pool_with_weight(earlier)} could have opened a node for it; "
                 "with --strict-weights that goes first"
             )
 
 
-def _new_node_lines(found: PlacementDecision, pool: Pool, pools: Sequence[Pool]) -> Iterator[str]:
-    """Why no other pool did; `pools` are those after the plan."""
+def _new_node_lines(
+    decision: PlacementDecision, pool: Pool, pools: Sequence[Pool]
+) -> Iterator[str]:
+    """Why no other pool opened the node; `pools` are those after the plan."""
     if len(pools) == 1:
         yield f"opened for it by {pool.name}, the only pool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
-    could = " that could" if found.earlier_pools else ""
-    yield f"opened for it by {pool.name}{weight}, the first pool by weight{could}"
-    for word in found.earlier_pools:
-        said = (
-            _why_not_equal_pool(found)
-            if word.reason is None
-            else unschedulable.describe_pool_reason(word.reason)
+    qualifier = " that could" if decision.earlier_pools else ""
+    yield f"opened for it by {pool.name}{weight}, the first pool by weight{qualifier}"
+    for earlier in decision.earlier_pools:
+        reason = (
+            _why_not_equal_pool(decision)
+            if earlier.reason is None
+            else unschedulable.describe_pool_reason(earlier.reason)
         )
-        yield f"  {_pool_with_weight(word)}: {said}"
-        if any(_counted_at_largest_type(word, each) for each in pools):
+        yield f"  {_pool_with_weight(earlier)}: {reason}"
+        if any(_counted_at_largest_type(earlier, each) for each in pools):
             yield "    nodes planned in the same round counted as the largest type left to them"
 
 
-def _counted_at_largest_type(word: EarlierPool, after: Pool) -> bool:
-    """Whether more counted against a limit then than the plan uses in the end."""
-    reason = word.reason
-    if word.pool != after.name or not isinstance(reason, LimitExceeded):
+def _counted_at_largest_type(earlier: EarlierPool, pool_after: Pool) -> bool:
+    """Whether more counted against the limit during the round than in the finished plan."""
+    reason = earlier.reason
+    if earlier.pool != pool_after.name or not isinstance(reason, LimitExceeded):
         return False
-    return reason.in_use > after.in_use.get(reason.resource, 0)
+    return reason.in_use > pool_after.in_use.get(reason.resource, 0)
 
 
-def _why_not_equal_pool(found: PlacementDecision) -> str:
-    """Why it was not a pool of the same weight that comes first in the order of these."""
-    if found.for_reservation:
+def _why_not_equal_pool(decision: PlacementDecision) -> str:
+    """Why an earlier pool of the same weight was not used."""
+    if decision.for_reservation:
         return "it could as well, but among pools of one weight a reserved slot goes first"
     return "it could as well, but where more pods are that it is kept from, or at more cost"
 
 
-def _pool_with_weight(word: EarlierPool) -> str:
-    return f"{word.pool} (weight {word.weight})" if word.weight else word.pool
+def _pool_with_weight(earlier: EarlierPool) -> str:
+    return f"{earlier.pool} (weight {earlier.weight})" if earlier.weight else earlier.pool
 
 
-def _why_not_earlier(found: PlacementDecision) -> str:
-    """What may change between rounds, as far as it matters to the pod."""
-    held = [
-        *(["a slot of a reservation"] if found.has_reservations else []),
-        *(["room under a limit"] if found.has_limits else []),
+def _why_not_earlier(decision: PlacementDecision) -> str:
+    """What could have changed between rounds that matters to the pod."""
+    held_capacity = [
+        *(["a slot of a reservation"] if decision.has_reservations else []),
+        *(["room under a limit"] if decision.has_limits else []),
     ]
-    reasons = ["it was open where other pods would be"] if found.has_topology or not held else []
-    reasons += [f"{' or '.join(held)} was held for others"] if held else []
+    reasons = (
+        ["it was open where other pods would be"]
+        if decision.has_topology or not held_capacity
+        else []
+    )
+    reasons += [f"{' or '.join(held_capacity)} was held for others"] if held_capacity else []
     return ", or ".join(reasons)
 
 
 def _launch_lines(
-    claim: PlannedNodeClaim, offered: LaunchAlternatives, planned: OfflinePlan
+    claim: PlannedNodeClaim, alternatives: LaunchAlternatives, planned: OfflinePlan
 ) -> Iterator[str]:
-    yield _type_count_line(claim, offered)
-    if offered.exotic_types:
-        number = f"{offered.exotic_types:,}"
+    yield _type_count_line(claim, alternatives)
+    if alternatives.exotic_types:
+        number = f"{alternatives.exotic_types:,}"
         yield f"  beside {number} with accelerators or of bare metal, which nobody asks for"
     chosen = claim.launch.capacity_type
-    if offered.allowed == (chosen,):
-        only = offered.by_pool == (chosen,)
+    if alternatives.allowed == (chosen,):
+        only = alternatives.by_pool == (chosen,)
         yield f"{chosen}: {f'{claim.pool} allows' if only else 'its pods allow'} nothing else"
         return
-    for kind in (
+    for capacity_type in (
         CAPACITY_TYPE_ORDER[: CAPACITY_TYPE_ORDER.index(chosen)]
         if chosen in CAPACITY_TYPE_ORDER
         else ()
     ):
-        yield f"not {kind}: {_why_not_capacity_type(kind, claim, offered, planned)}"
+        reason = _why_not_capacity_type(capacity_type, claim, alternatives, planned)
+        yield f"not {capacity_type}: {reason}"
     if chosen == RESERVED:
-        yield f"reserved goes before {join_with_and(offered.allowed[1:])}"
-    if chosen == SPOT and ON_DEMAND in offered.allowed and offered.on_demand is not None:
-        yield f"spot goes before on-demand, which would cost {format_hourly(offered.on_demand)}"
+        yield f"reserved goes before {join_with_and(alternatives.allowed[1:])}"
+    if chosen == SPOT and ON_DEMAND in alternatives.allowed and alternatives.on_demand is not None:
+        price = format_hourly(alternatives.on_demand)
+        yield f"spot goes before on-demand, which would cost {price}"
 
 
-def _type_count_line(claim: PlannedNodeClaim, offered: LaunchAlternatives) -> str:
-    slot = " with a slot" if claim.launch.reservation_id is not None else ""
-    if offered.types == 1:
-        return f"1 instance type{slot} is left that holds all its pods"
+def _type_count_line(claim: PlannedNodeClaim, alternatives: LaunchAlternatives) -> str:
+    reserved_note = " with a slot" if claim.launch.reservation_id is not None else ""
+    if alternatives.types == 1:
+        return f"1 instance type{reserved_note} is left that holds all its pods"
     return (
-        f"{offered.types:,} instance types{slot} are left that hold all its pods; "
+        f"{alternatives.types:,} instance types{reserved_note} are left that hold all its pods; "
         "the cheapest is taken"
     )
 
 
 def _why_not_capacity_type(
-    kind: str, claim: PlannedNodeClaim, offered: LaunchAlternatives, planned: OfflinePlan
+    capacity_type: str,
+    claim: PlannedNodeClaim,
+    alternatives: LaunchAlternatives,
+    planned: OfflinePlan,
 ) -> str:
-    if kind not in offered.by_pool:
+    if capacity_type not in alternatives.by_pool:
         return f"{claim.pool} does not allow it"
-    if kind not in offered.allowed:
+    if capacity_type not in alternatives.allowed:
         return "its pods do not allow it"
-    if kind == RESERVED:
-        return _why_no_reservation(offered, planned)
-    if offered.spot is None:
+    if capacity_type == RESERVED:
+        return _why_no_reservation(alternatives, planned)
+    if alternatives.spot is None:
         return "none of these types can be had as spot now"
-    return f"the cheapest costs {format_hourly(offered.spot)}, which is more than on demand"
+    return f"the cheapest costs {format_hourly(alternatives.spot)}, which is more than on demand"
 
 
-def _why_no_reservation(offered: LaunchAlternatives, planned: OfflinePlan) -> str:
-    if not planned.prepared.conditions.options.capacity_reservations:
+def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) -> str:
+    if not planned.prepared.settings.options.capacity_reservations:
         return "the feature gate CapacityReservations is off"
-    if not offered.reservations:
+    if not alternatives.reservations:
         return "no reservation is selected that would do"
-    names = set(offered.reservations)
+    names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
     if any(use.left for use in planned.plan.reservations if use.id in names):
-        return (
-            f"with a slot of {join_with_and(offered.reservations)} limits or minValues do not hold"
-        )
-    return f"{join_with_and(offered.reservations)} had no slot left"
+        return f"with a slot of {listed} limits or minValues do not hold"
+    return f"{listed} had no slot left"
 
 
 def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
@@ -241,62 +251,66 @@ FUNNEL_STEPS = {
 
 
 class PodExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to tell of a pod."""
+    """The explanation of one pod."""
 
     pod: str
-    """Its namespace and name."""
+    """namespace/name."""
     evaluated: bool
-    """Whether a place was looked for."""
+    """Whether the pod was planned."""
     placed: bool
     lines: tuple[str, ...]
 
 
-def explain_with_suggestions(made: OfflinePlan, name: str, *, now: str) -> PodExplanation:
-    """The same for a plan without advice: fixes are tried only for a pod that has no place."""
-    told = explain_in_plan(made, plan_document(made, now=now), name)
-    if told.placed or not told.evaluated:
-        return told
-    advised = make_plan(made.prepared)
-    return explain_in_plan(advised, plan_document(advised, now=now), name)
+def explain_with_suggestions(planned: OfflinePlan, name: str, *, now: str) -> PodExplanation:
+    """The explanation for a plan made without suggestions.
+
+    Fixes are tried in a second plan, and only for an unschedulable pod: for all others that saves
+    the time of trying them.
+    """
+    explanation = explain_in_plan(planned, plan_document(planned, now=now), name)
+    if explanation.placed or not explanation.evaluated:
+        return explanation
+    with_suggestions = make_plan(planned.prepared)
+    return explain_in_plan(with_suggestions, plan_document(with_suggestions, now=now), name)
 
 
 def explain_in_plan(planned: OfflinePlan, plan: Document, name: str) -> PodExplanation:
-    """The pod that is meant; an unknown name is a usage error with a suggestion."""
-    of_plan = [pod.key for pod in planned.prepared.snapshot.pods]
-    found = find_pod(of_plan, name)
-    if found is None:
-        return _explain_excluded(planned, of_plan, name)
-    told = tuple(_explanation_lines(planned, plan, found))
-    placed = all(row["pod"] != found for row in plan["unschedulable"])
-    return PodExplanation(pod=found, evaluated=True, placed=placed, lines=told)
+    """The explanation of the named pod; raises UsageError with a suggestion for an unknown name."""
+    planned_pods = [pod.key for pod in planned.prepared.snapshot.pods]
+    pod = find_pod(planned_pods, name)
+    if pod is None:
+        return _explain_excluded(planned, planned_pods, name)
+    lines = tuple(_explanation_lines(planned, plan, pod))
+    placed = all(row["pod"] != pod for row in plan["unschedulable"])
+    return PodExplanation(pod=pod, evaluated=True, placed=placed, lines=lines)
 
 
-def find_pod(known: Iterable[str], name: str) -> str | None:
-    """namespace/name of the pod that is meant; the namespace may be left out where it is clear."""
-    found = [pod for pod in known if name in (pod, _without_namespace(pod))]
-    if len(found) > 1 and name not in found:
+def find_pod(pods: Iterable[str], name: str) -> str | None:
+    """namespace/name of the named pod; the namespace may be omitted where it is unambiguous."""
+    matches = [pod for pod in pods if name in (pod, _without_namespace(pod))]
+    if len(matches) > 1 and name not in matches:
         raise UsageError(
-            f"several pods are called {name}", f"write one of {', '.join(sorted(found))}"
+            f"several pods are called {name}", f"write one of {', '.join(sorted(matches))}"
         )
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
-def _explain_excluded(planned: OfflinePlan, of_plan: list[str], name: str) -> PodExplanation:
-    others = excluded_pods(planned.prepared.manifests, frozenset(of_plan))
-    found = find_pod(others, name)
-    if found is None:
+def _explain_excluded(planned: OfflinePlan, planned_pods: list[str], name: str) -> PodExplanation:
+    excluded = excluded_pods(planned.prepared.manifests, frozenset(planned_pods))
+    pod = find_pod(excluded, name)
+    if pod is None:
         raise UsageError(
-            f"the input has no pod {name}", suggest_pod_name(name, [*of_plan, *others])
+            f"the input has no pod {name}", suggest_pod_name(name, [*planned_pods, *excluded])
         )
-    line = f"{found} is not planned: {exclusion_reason(others[found])}"
-    return PodExplanation(pod=found, evaluated=False, placed=False, lines=(line,))
+    line = f"{pod} is not planned: {exclusion_reason(excluded[pod])}"
+    return PodExplanation(pod=pod, evaluated=False, placed=False, lines=(line,))
 
 
-def suggest_pod_name(name: str, known: list[str]) -> str:
-    """The pod that was probably meant. Who writes no namespace is compared without one."""
-    close = closest_match(name, known) if "/" in name else ""
+def suggest_pod_name(name: str, pods: list[str]) -> str:
+    """The most similar pod name; a name without namespace is compared without one."""
+    close = closest_match(name, pods) if "/" in name else ""
     if not close:
-        by_name = {_without_namespace(pod): pod for pod in reversed(known)}
+        by_name = {_without_namespace(pod): pod for pod in reversed(pods)}
         close = by_name.get(closest_match(_without_namespace(name), list(by_name)), "")
     return f"did you mean {close}?" if close else ""
 
@@ -319,8 +333,8 @@ def _explanation_lines(planned: OfflinePlan, plan: Document, pod: str) -> Iterat
 
 
 def _new_claim_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
-    launch, beside = claim.launch, len(claim.pods) - 1
-    others = f", beside {_other_pods(beside)}" if beside else ", alone"
+    launch, other_count = claim.launch, len(claim.pods) - 1
+    others = f", beside {_other_pods(other_count)}" if other_count else ", alone"
     reserved = f" from {launch.reservation_id}" if launch.reservation_id else ""
     yield f"{pod} goes to {claim.name}, a new node of {claim.pool}{others}"
     yield (
@@ -339,7 +353,7 @@ def _unschedulable_lines(row: Document) -> Iterator[str]:
     for pool in row["pools"]:
         yield f"  {pool['nodePool']}: {pool['reason']}"
         yield from (
-            f"    {pool['funnel'][step]:>6,} {words}" for step, words in FUNNEL_STEPS.items()
+            f"    {pool['funnel'][step]:>6,} {label}" for step, label in FUNNEL_STEPS.items()
         )
     yield from (f"  {format_node_reason(each)}" for each in row["nodes"])
     if row["suggestion"]:

@@ -1,4 +1,4 @@
-"""Warnings about NodePools: requirements that are legal and that no instance type can meet."""
+"""Warnings about NodePools: valid requirements that no instance type can meet."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ from wainwright.offline import PreparedInput
 
 
 def why_no_reserved_capacity(selected: Sequence[SelectedReservation]) -> str:
-    """Why a pool whose class selects these finds no reserved capacity."""
+    """Why there is no reserved capacity for a pool whose class selects these reservations."""
     if not selected:
         return "its class selects no capacity reservation"
     full = [each.reservation.id for each in selected if each.is_offered and not each.available]
@@ -29,17 +29,17 @@ CONFUSED_LABELS = (
     "karpenter.k8s.aws/instance-size",
     INSTANCE_TYPE,
 )
-"""Labels that people mix up, in the order of likelihood."""
+"""Labels that are often confused, most likely first."""
 
 
 def pool_warnings(prepared: PreparedInput) -> Iterator[str]:
-    """One sentence for each value that no type has, and each minValues that nothing counts for."""
+    """A warning for each value that no type has, and each minValues that cannot be met."""
     for pool in sorted(prepared.snapshot.pools, key=lambda each: each.name):
         yield from _warnings_of(pool, prepared)
 
 
 def _warnings_of(pool: Pool, prepared: PreparedInput) -> Iterator[str]:
-    index = prepared.built[pool.name].index
+    index = prepared.catalogs[pool.name].index
     for key, requirement in pool.requirements.items():
         known = _values(index, key)
         if requirement.min_values is not None and not known:
@@ -58,14 +58,14 @@ def _warnings_of(pool: Pool, prepared: PreparedInput) -> Iterator[str]:
 
 
 def _no_reserved_capacity(pool: Pool, prepared: PreparedInput) -> str:
-    if not prepared.conditions.gates.capacity_reservations:
+    if not prepared.settings.gates.capacity_reservations:
         return "the feature gate CapacityReservations is off"
-    return why_no_reserved_capacity(prepared.built[pool.name].reservations)
+    return why_no_reserved_capacity(prepared.catalogs[pool.name].reservations)
 
 
 def _values(index: InstanceTypeIndex, key: str) -> set[str]:
-    every_market = (1 << len(index.offering_groups)) - 1
-    return set(index.remaining_values(key, index.everything, every_market))
+    all_groups = (1 << len(index.offering_groups)) - 1
+    return set(index.remaining_values(key, index.everything, all_groups))
 
 
 def _other_label(index: InstanceTypeIndex, key: str, value: str) -> str:

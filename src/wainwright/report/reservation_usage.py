@@ -1,5 +1,5 @@
-"""Capacity reservations of a plan: what it uses, what stays idle and costs, and which pods could
-have used it.
+"""Capacity reservations of a plan: used and idle instances, their cost, and pods that could use
+them.
 """
 
 from typing import Any
@@ -19,46 +19,49 @@ Document = dict[str, Any]
 
 
 def reservation_usage(planned: OfflinePlan) -> list[Document]:
-    """Every reservation that some class selects, those that nobody can use last."""
+    """Every reservation that a class selects, unusable ones last."""
     prepared = planned.prepared
-    indexes = {name: built.index for name, built in prepared.built.items()}
-    options = prepared.conditions.options
-    found = reservation_utilization(prepared.snapshot, indexes, planned.plan, options)
-    now = prepared.conditions.now
-    unused = [
-        _unusable(each, runs=is_reservation_active(each, now)) for each in prepared.passed_over
+    indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
+    options = prepared.settings.options
+    utilization = reservation_utilization(prepared.snapshot, indexes, planned.plan, options)
+    now = prepared.settings.now
+    unusable = [
+        _unusable(each, is_active=is_reservation_active(each, now))
+        for each in prepared.unusable_reservations
     ]
-    return [*map(_usage, found), *unused]
+    return [*map(_usage, utilization), *unusable]
 
 
-def _usage(one: ReservationUtilization) -> Document:
+def _usage(utilization: ReservationUtilization) -> Document:
     return {
-        "id": one.id,
-        "instanceType": one.instance_type,
-        "zone": one.zone,
-        "total": one.total,
-        "available": one.available,
-        "promised": one.promised,
-        "used": one.used,
-        "idle": one.idle,
-        "idlePricePerHour": None if one.on_demand_price is None else one.on_demand_price * one.idle,
+        "id": utilization.id,
+        "instanceType": utilization.instance_type,
+        "zone": utilization.zone,
+        "total": utilization.total,
+        "available": utilization.available,
+        "promised": utilization.promised,
+        "used": utilization.used,
+        "idle": utilization.idle,
+        "idlePricePerHour": None
+        if utilization.on_demand_price is None
+        else utilization.on_demand_price * utilization.idle,
         "unusable": None,
-        "notUsedBy": [_unused_by(kept) for kept in one.obstacles],
+        "notUsedBy": [_unused_by(kept) for kept in utilization.obstacles],
     }
 
 
-def _unusable(selected: SelectedReservation, *, runs: bool) -> Document:
-    """Idle as a whole as long as it is there; what that costs depends on what it is for."""
-    one = selected.reservation
+def _unusable(selected: SelectedReservation, *, is_active: bool) -> Document:
+    """Fully idle while it is active; its price is unknown, because nothing is offered from it."""
+    reservation = selected.reservation
     return {
-        "id": one.id,
-        "instanceType": one.instanceType,
-        "zone": one.availabilityZone,
-        "total": one.total,
+        "id": reservation.id,
+        "instanceType": reservation.instanceType,
+        "zone": reservation.availabilityZone,
+        "total": reservation.total,
         "available": selected.available,
         "promised": 0,
         "used": 0,
-        "idle": selected.available if runs else 0,
+        "idle": selected.available if is_active else 0,
         "idlePricePerHour": None,
         "unusable": f"it {selected.standing.value}",
         "notUsedBy": [],
@@ -89,30 +92,28 @@ COUNT_FIELDS = ("total", "available", "promised", "used", "idle")
 NUMERIC_COLUMNS = len(COUNT_FIELDS) + 1
 
 
-def usage_rows(found: list[Document]) -> list[tuple[str, ...]]:
+def usage_rows(rows: list[Document]) -> list[tuple[str, ...]]:
     return [
         (
-            one["id"],
-            one["instanceType"],
-            one["zone"],
-            *(f"{one[count]:,}" for count in COUNT_FIELDS),
-            "-" if one["idlePricePerHour"] is None else format_hourly(one["idlePricePerHour"]),
+            row["id"],
+            row["instanceType"],
+            row["zone"],
+            *(f"{row[count]:,}" for count in COUNT_FIELDS),
+            "-" if row["idlePricePerHour"] is None else format_hourly(row["idlePricePerHour"]),
         )
-        for one in found
+        for row in rows
     ]
 
 
-def usage_notes(found: list[Document]) -> list[str]:
-    """Which cannot be used; who could have used what stays idle, and what kept them."""
-    unusable = [
-        f"{one['id']} cannot be used: {one['unusable']}" for one in found if one["unusable"]
-    ]
+def usage_notes(rows: list[Document]) -> list[str]:
+    """Pods that could have used idle instances and why they do not, then unusable reservations."""
+    unusable = [f"{row['id']} cannot be used: {row['unusable']}" for row in rows if row["unusable"]]
     kept = [
-        f"{one['id']}: {_pods_phrase(kept)} could not use it through {kept['nodePool']}: "
+        f"{row['id']}: {_pods_phrase(kept)} could not use it through {kept['nodePool']}: "
         f"{kept['reason']} ({join_first(kept['pods'])})"
-        for one in found
-        if one["idle"]
-        for kept in one["notUsedBy"]
+        for row in rows
+        if row["idle"]
+        for kept in row["notUsedBy"]
     ]
     return [*kept, *unusable]
 

@@ -1,1 +1,1 @@
-"""Wire objects to the planner's model and back: pods, nodes, claims, pools, volumes, budgets."""
+"""API objects translated to the planner's model and back: pods, nodes, claims, pools, volumes."""

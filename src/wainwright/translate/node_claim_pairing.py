@@ -1,4 +1,4 @@
-"""A node and the NodeClaim that it came from are one, never two: pairing, state, capacity."""
+"""Pairs each Node with its NodeClaim, so that the two count once: state, capacity, labels."""
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -20,21 +20,21 @@ LABEL_TRUE: Final = "true"
 
 
 class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A node, a claim, or both; at least one of them is there."""
+    """A Node, its NodeClaim, or both; at least one of them is set."""
 
     node: Node | None = None
     claim: NodeClaim | None = None
 
     @cached_property
     def name(self) -> str:
-        """The node's, once it has joined; until then the claim's."""
+        """The Node's name once it is registered; until then the NodeClaim's."""
         if self.node is not None and (self.claim is None or self.is_registered):
             return self.node.metadata.name
         return self.claim.metadata.name if self.claim is not None else ""
 
     @property
     def node_name(self) -> str:
-        """What pods say that are bound to it."""
+        """The name in spec.nodeName of the pods bound to it."""
         return self.node.metadata.name if self.node is not None else self._status.nodeName
 
     @cached_property
@@ -48,19 +48,19 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_registered(self) -> bool:
-        """Whether the node has been given the labels and taints of its claim."""
-        return bool(self._has(REGISTERED, "Registered") or self._status.nodeName)
+        """Whether the labels and taints of the claim have been copied to the node."""
+        return bool(self._has_state(REGISTERED, "Registered") or self._status.nodeName)
 
     @cached_property
     def is_initialized(self) -> bool:
-        return not self.is_managed or self._has(INITIALIZED, "Initialized")
+        return not self.is_managed or self._has_state(INITIALIZED, "Initialized")
 
     @property
     def is_deleting(self) -> bool:
         if any(each.deletionTimestamp for each in self._metadata):
             return True
-        found = self.node.spec.taints if self.node is not None else None
-        return any(each.key == DISRUPTED_TAINT.key for each in found or ())
+        taints = self.node.spec.taints if self.node is not None else None
+        return any(each.key == DISRUPTED_TAINT.key for each in taints or ())
 
     @property
     def is_launched(self) -> bool:
@@ -69,28 +69,34 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def capacity(self) -> dict[str, int]:
         stated = self.node.status.capacity if self.node is not None else None
-        return self._settled(translate_capacity(stated), translate_capacity(self._status.capacity))
+        return self._merge_resources(
+            translate_capacity(stated), translate_capacity(self._status.capacity)
+        )
 
     @cached_property
     def allocatable(self) -> dict[str, int]:
         status = self.node.status if self.node is not None else None
         stated = (status.allocatable or status.capacity) if status is not None else None
-        return self._settled(
+        return self._merge_resources(
             translate_capacity(stated), translate_capacity(self._status.allocatable)
         )
 
-    def _settled(self, own: dict[str, int], claimed: dict[str, int]) -> dict[str, int]:
-        """What the node says, or the claim as long as the node is not to be relied on.
+    def _merge_resources(
+        self, node_resources: dict[str, int], claim_resources: dict[str, int]
+    ) -> dict[str, int]:
+        """The node's amounts, completed from the claim until the node is initialized.
 
-        A kubelet reports zero of what it has not found yet. Of a claim that has not been launched
-        only its requests are known: it will hold these at least.
+        A kubelet reports zero for resources that it has not detected yet. For a claim without an
+        instance only its requests are known, which the instance will hold at least.
         """
         if self.node is None:
-            return claimed or translate_capacity(_claim_requests(self.claim))
+            return claim_resources or translate_capacity(_claim_requests(self.claim))
         if self.is_initialized:
-            return own
-        found = {name: amount for name, amount in claimed.items() if not own.get(name)}
-        return sort_resources(own | found)
+            return node_resources
+        unreported = {
+            name: amount for name, amount in claim_resources.items() if not node_resources.get(name)
+        }
+        return sort_resources(node_resources | unreported)
 
     @property
     def _status(self) -> NodeClaimStatus:
@@ -112,7 +118,7 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         owner = next((each.name for each in owners if each.kind == "NodePool"), None)
         return owner or translate_requirements(self.claim.spec.requirements).single_value(NODEPOOL)
 
-    def _has(self, label: str, condition: str) -> bool:
+    def _has_state(self, label: str, condition: str) -> bool:
         labelled = any(_metadata_labels(each).get(label) == LABEL_TRUE for each in self._metadata)
         return labelled or any(
             each.type == condition and each.status == "True"
@@ -123,36 +129,40 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def pair_nodes_with_claims(
     nodes: Iterable[Node], claims: Iterable[NodeClaim]
 ) -> list[NodeWithClaim]:
-    """Each machine once, in the order of names; a claim's node is known by provider id or name."""
-    standing = sorted(nodes, key=lambda node: node.metadata.name)
-    by_name = {node.metadata.name: node for node in standing}
-    by_provider = {node.spec.providerID: node for node in standing if node.spec.providerID}
+    """Each node once, sorted by name; a claim's node is found by provider ID or node name."""
+    sorted_nodes = sorted(nodes, key=lambda node: node.metadata.name)
+    by_name = {node.metadata.name: node for node in sorted_nodes}
+    by_provider = {node.spec.providerID: node for node in sorted_nodes if node.spec.providerID}
     owners: dict[str, NodeClaim] = {}
-    under_way: dict[str, NodeClaim] = {}
+    launching: dict[str, NodeClaim] = {}
     for claim in sorted(claims, key=lambda claim: claim.metadata.name):
         status = claim.status or NodeClaimStatus()
         node = by_provider.get(status.providerID) or by_name.get(status.nodeName)
         if node is not None:
             owners.setdefault(node.metadata.name, claim)
         else:
-            under_way.setdefault(status.providerID or claim.metadata.name, claim)
-    made = [NodeWithClaim(node=node, claim=owners.get(node.metadata.name)) for node in standing]
-    made += [NodeWithClaim(claim=claim) for claim in under_way.values()]
-    return sorted(made, key=lambda paired_node: (paired_node.name, paired_node.node_name))
+            launching.setdefault(status.providerID or claim.metadata.name, claim)
+    paired = [
+        NodeWithClaim(node=node, claim=owners.get(node.metadata.name)) for node in sorted_nodes
+    ]
+    paired += [NodeWithClaim(claim=claim) for claim in launching.values()]
+    return sorted(paired, key=lambda paired_node: (paired_node.name, paired_node.node_name))
 
 
 def is_duplicate_of_claim(
-    paired_node: NodeWithClaim, pools_under_way: AbstractSet[str | None]
+    paired_node: NodeWithClaim, launching_pools: AbstractSet[str | None]
 ) -> bool:
-    """Whether a node that just joined is probably counted already, as a claim under way.
+    """Whether a node that just joined is probably counted already, as a launching claim.
 
-    Before it has a provider id and an instance type nobody can tell which claim made it.
+    Before it has a provider ID and an instance type it cannot be matched with its claim.
     """
     node = paired_node.node
     if node is None or paired_node.claim is not None or paired_node.is_initialized:
         return False
-    anonymous = not node.spec.providerID or not _metadata_labels(node.metadata).get(INSTANCE_TYPE)
-    return anonymous and paired_node.pool in pools_under_way
+    is_unidentified = not node.spec.providerID or not _metadata_labels(node.metadata).get(
+        INSTANCE_TYPE
+    )
+    return is_unidentified and paired_node.pool in launching_pools
 
 
 def _metadata_labels(metadata: ObjectMeta) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A planned claim as a NodeClaim manifest: what a controller writes down before it launches."""
+"""A planned claim as a NodeClaim manifest: what a controller creates before it launches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -23,13 +23,13 @@ from wainwright.model.resources import Resources, format_quantity, sort_resource
 NODE_ONLY_LABELS: Final = (
     REGISTERED,
     INITIALIZED,
-)  # every node gets these; no claim may ask for them
+)  # every node gets these; no claim may require them
 
 
 def translate_planned_claim(
     claim: PlannedNodeClaim, pool: NodePool, types: Sequence[str], annotations: Mapping[str, str]
 ) -> NodeClaim:
-    """The claim with these instance types, in this order, and annotations beside the pool's."""
+    """The claim with these instance types, in this order, and these annotations added."""
     template = pool.spec.template.spec
     return NodeClaim(
         metadata=ObjectMeta(
@@ -66,23 +66,24 @@ def _template_annotations(pool: NodePool) -> dict[str, str]:
 
 
 def _claim_requirements(claim: PlannedNodeClaim, types: Sequence[str]) -> list[ClaimRequirement]:
-    decided = {
+    chosen = {
         INSTANCE_TYPE: tuple(types),
         ZONE: claim.choices.zones,
         CAPACITY_TYPE: claim.choices.capacity_types,
         RESERVATION_ID: claim.choices.reservation_ids,
     }
-    rest = [
+    other_requirements = [
         ClaimRequirement(key=key, operator=operator, values=list(values) or None, minValues=least)
         for key, operator, values, least in claim.requirements.entries()
-        if key not in decided and key not in NODE_ONLY_LABELS
+        if key not in chosen and key not in NODE_ONLY_LABELS
     ]
-    least = {
-        key: claim.requirements[key].min_values for key in decided if key in claim.requirements
-    }
-    ours = [
+    least = {key: claim.requirements[key].min_values for key in chosen if key in claim.requirements}
+    chosen_requirements = [
         ClaimRequirement(key=key, operator="In", values=list(values), minValues=least.get(key))
-        for key, values in decided.items()
+        for key, values in chosen.items()
         if values
     ]
-    return sorted([*rest, *ours], key=lambda one: (one.key, one.operator))
+    return sorted(
+        [*other_requirements, *chosen_requirements],
+        key=lambda requirement: (requirement.key, requirement.operator),
+    )

@@ -1,4 +1,4 @@
-"""Nodes as the planner sees them: those that stand, and claims that no node has joined yet."""
+"""Nodes in the planner's model: existing ones, and claims whose node has not joined yet."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -33,7 +33,7 @@ def translate_node(
     pods: Iterable[Pod],
     attach_limits: Mapping[str, int] = NO_ATTACH_LIMITS,
 ) -> Node:
-    """The machine with the pods that stay on it; `pool` is its NodePool, if the input has it."""
+    """The node with the pods that stay on it; `pool` is its NodePool, if the input has it."""
     labels = _node_labels(paired_node, pool)
     return Node(
         name=paired_node.name,
@@ -53,61 +53,68 @@ def translate_node(
 
 
 def node_hostnames(paired_nodes: Iterable[NodeWithClaim]) -> dict[str, str]:
-    """The hostname of each node by its name; the kubelet sets it, to the name unless told so."""
-    standing = [paired_node.node for paired_node in paired_nodes if paired_node.node is not None]
+    """The hostname label by node name; the kubelet sets it, by default to the node's name."""
+    nodes = [paired_node.node for paired_node in paired_nodes if paired_node.node is not None]
     return {
-        each.metadata.name: (each.metadata.labels or {}).get(HOSTNAME, each.metadata.name)
-        for each in standing
+        node.metadata.name: (node.metadata.labels or {}).get(HOSTNAME, node.metadata.name)
+        for node in nodes
     }
 
 
 def _node_labels(paired_node: NodeWithClaim, pool: NodePool | None) -> dict[str, str]:
-    """The node's own; as long as they are not all there, those of the claim beside them."""
-    found: dict[str, str] = {}
+    """The node's labels; until it is registered, completed from its claim."""
+    labels: dict[str, str] = {}
     if paired_node.claim is not None and (
         paired_node.node is None or not paired_node.is_registered
     ):
-        found = _labels_from_claim(paired_node.claim, pool)
+        labels = _labels_from_claim(paired_node.claim, pool)
         if paired_node.pool is not None:
-            found[NODEPOOL] = paired_node.pool
+            labels[NODEPOOL] = paired_node.pool
     if not paired_node.is_initialized:
-        # It ends up with these, and until then counts as if it had them, like a node to be made.
-        found |= dict.fromkeys(NODE_STATE_LABELS, LABEL_TRUE)
+        # It will get these labels and counts as if it had them, like a new node.
+        labels |= dict.fromkeys(NODE_STATE_LABELS, LABEL_TRUE)
     if paired_node.node is not None:
-        own = _normalise_labels(paired_node.node.metadata.labels or {})
-        found = found | {HOSTNAME: paired_node.node.metadata.name} | own
-    return dict(sorted(found.items()))
+        node_labels = _normalise_labels(paired_node.node.metadata.labels or {})
+        labels = labels | {HOSTNAME: paired_node.node.metadata.name} | node_labels
+    return dict(sorted(labels.items()))
 
 
 def _labels_from_claim(claim: NodeClaim, pool: NodePool | None) -> dict[str, str]:
-    """What the node will be labelled with, as far as that is decided."""
+    """The labels that the node will get, as far as they are decided."""
     template = pool.spec.template.metadata if pool is not None else None
-    promised = _normalise_labels((template.labels if template is not None else None) or {})
-    wanted = translate_requirements(claim.spec.requirements)
-    decided = {key: value for key in wanted if (value := wanted.single_value(key)) is not None}
-    reference = {EC2NODECLASS: claim.spec.nodeClassRef.name}
-    return promised | reference | decided | _normalise_labels(claim.metadata.labels or {})
+    template_labels = _normalise_labels((template.labels if template is not None else None) or {})
+    requirements = translate_requirements(claim.spec.requirements)
+    single_values = {
+        key: value for key in requirements if (value := requirements.single_value(key)) is not None
+    }
+    class_label = {EC2NODECLASS: claim.spec.nodeClassRef.name}
+    return (
+        template_labels
+        | class_label
+        | single_values
+        | _normalise_labels(claim.metadata.labels or {})
+    )
 
 
 def _normalise_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels under their stable names, which count where both are there."""
-    renamed = {normalize_label(key): value for key, value in labels.items()}
-    return renamed | {key: value for key, value in labels.items() if normalize_label(key) == key}
+    """Labels under their stable names; where both spellings are set the stable one wins."""
+    normalised = {normalize_label(key): value for key, value in labels.items()}
+    return normalised | {key: value for key, value in labels.items() if normalize_label(key) == key}
 
 
 def _node_taints(paired_node: NodeWithClaim) -> tuple[Taint, ...]:
-    """The node's own; until it is registered, those that its claim will give it."""
-    own = paired_node.node.spec if paired_node.node is not None else NodeSpec()
+    """The node's taints; until it is registered, those of its claim."""
+    node_spec = paired_node.node.spec if paired_node.node is not None else NodeSpec()
     if paired_node.claim is not None and (
         paired_node.node is None or not paired_node.is_registered
     ):
-        found = translate_taints(paired_node.claim.spec.taints)
+        taints = translate_taints(paired_node.claim.spec.taints)
     else:
-        found = translate_taints(own.taints)
+        taints = translate_taints(node_spec.taints)
     return (
-        (*found, UNSCHEDULABLE_TAINT)
-        if own.unschedulable and UNSCHEDULABLE_TAINT not in found
-        else found
+        (*taints, UNSCHEDULABLE_TAINT)
+        if node_spec.unschedulable and UNSCHEDULABLE_TAINT not in taints
+        else taints
     )
 
 

@@ -1,4 +1,4 @@
-"""What many translations ask of an object's metadata: namespace, name, owners, timestamps."""
+"""Helpers for object metadata: namespace, name, owners, timestamps."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ def namespace_of(metadata: ObjectMeta) -> str:
 
 
 def name_or_prefix(metadata: ObjectMeta) -> str:
-    """The name, or how it begins where the API server is to choose the rest."""
+    """The name, or generateName's prefix where the API server chooses the rest."""
     return metadata.name or metadata.generateName.rstrip("-.")
 
 
@@ -25,38 +25,38 @@ def has_owner_kind(metadata: ObjectMeta, kind: str) -> bool:
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """The one owner that says it is in control."""
+    """The owner that is the object's controller, if any."""
     owners: Iterable[OwnerReference] = metadata.ownerReferences or ()
     return next((owner for owner in owners if owner.controller), None)
 
 
-def parse_timestamp(written: str | None) -> float | None:
-    """Seconds since 1970; None where it is no moment."""
-    if not written:
+def parse_timestamp(text: str | None) -> float | None:
+    """Seconds since 1970; None where the text is no timestamp with a time zone."""
+    if not text:
         return None
     try:
-        moment = datetime.fromisoformat(written)
+        timestamp = datetime.fromisoformat(text)
     except ValueError:
         return None
-    # Without an offset the answer would hang on where this machine stands.
-    return moment.timestamp() if moment.tzinfo is not None else None
+    # Without an offset the result would depend on the local time zone.
+    return timestamp.timestamp() if timestamp.tzinfo is not None else None
 
 
 def assign_names(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods with a name each, numbered from 0 in the order given where they had none."""
-    given = list(pods)
-    if all(pod.metadata.name for pod in given):
-        return given
-    taken = {(namespace_of(pod.metadata), pod.metadata.name) for pod in given}
+    """The pods, each with a name: generateName numbered from 0 in input order where it has none."""
+    all_pods = list(pods)
+    if all(pod.metadata.name for pod in all_pods):  # the usual case, without a copy
+        return all_pods
+    used_names = {(namespace_of(pod.metadata), pod.metadata.name) for pod in all_pods}
     numbers: dict[tuple[str, str], Iterator[int]] = defaultdict(count)
-    made = []
-    for pod in given:
-        space, beginning = namespace_of(pod.metadata), pod.metadata.generateName
+    named_pods = []
+    for pod in all_pods:
+        namespace, prefix = namespace_of(pod.metadata), pod.metadata.generateName
         name = pod.metadata.name
-        while (space, name) in taken and not pod.metadata.name:
-            name = f"{beginning}{next(numbers[space, beginning])}"
-        made.append(pod if name == pod.metadata.name else _with_name(pod, name))
-    return made
+        while (namespace, name) in used_names and not pod.metadata.name:
+            name = f"{prefix}{next(numbers[namespace, prefix])}"
+        named_pods.append(pod if name == pod.metadata.name else _with_name(pod, name))
+    return named_pods
 
 
 def _with_name(pod: Pod, name: str) -> Pod:

@@ -1,4 +1,4 @@
-"""Constraints of pods: other pods, host ports, preferred nodes; equal ones are one object."""
+"""Pod constraints: pod affinity, spread, host ports, preferred nodes; equal ones are shared."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -27,14 +27,19 @@ from wainwright.translate.volumes import PodVolumes
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """In order, each once, so that pods that take the same ports are alike."""
-    found = {
+    """Sorted, each once, so that pods with the same ports have equal constraints."""
+    container_ports = {
         _host_port(port, spec)
-        for each in _long_running_containers(spec)
-        for port in each.ports or ()
+        for container in _long_running_containers(spec)
+        for port in container.ports or ()
     }
-    taken = [each for each in found if each.port]
-    return tuple(sorted(taken, key=lambda each: (each.port, each.protocol, each.address)))
+    used_ports = [container for container in container_ports if container.port]
+    return tuple(
+        sorted(
+            used_ports,
+            key=lambda container: (container.port, container.protocol, container.address),
+        )
+    )
 
 
 def _long_running_containers(spec: PodSpec) -> Iterator[Container]:
@@ -44,7 +49,7 @@ def _long_running_containers(spec: PodSpec) -> Iterator[Container]:
 
 
 def _host_port(port: ContainerPort, spec: PodSpec) -> HostPort:
-    """On the node's own network a container's port is a port of the node."""
+    """With hostNetwork a container's port is a port of the node."""
     number = port.hostPort or (port.containerPort if spec.hostNetwork else 0)
     return HostPort(port=number, protocol=port.protocol or "TCP", address=port.hostIP or "0.0.0.0")
 
@@ -54,7 +59,7 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class ConstraintDependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a pod, besides its spec, its constraints hang on."""
+    """The metadata of a pod that its constraints depend on, besides its spec."""
 
     labels: tuple[str, ...] = ()
     namespace: bool = False
@@ -64,74 +69,85 @@ NO_DEPENDENCIES: Final = ConstraintDependencies()
 
 
 class ConstraintTranslator:
-    """Makes constraints; the same ones are always the same object, which is quick to tell."""
+    """Translates constraints; equal results are one object.
+
+    The planner groups pods by their constraints: with shared objects the comparison is mostly one
+    of identity, without them it would compare terms field by field for every pod.
+    """
 
     def __init__(
         self,
-        places: NodeAffinityTranslator,
+        node_affinity: NodeAffinityTranslator,
         namespaces: NamespaceIndex,
         defaults: DefaultSpreads | None = None,
     ) -> None:
-        self._places = places
+        self._node_affinity = node_affinity
         self._namespaces = namespaces
         self._defaults = defaults
-        self._known: dict[PodConstraints, PodConstraints] = {NO_CONSTRAINTS: NO_CONSTRAINTS}
-        self._spread: dict[tuple[PodConstraints, tuple[TopologySpread, ...]], PodConstraints] = {}
+        self._shared: dict[PodConstraints, PodConstraints] = {NO_CONSTRAINTS: NO_CONSTRAINTS}
+        self._with_spreads: dict[
+            tuple[PodConstraints, tuple[TopologySpread, ...]], PodConstraints
+        ] = {}
 
     def constraints(
         self, spec: PodSpec, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
     ) -> PodConstraints:
-        """All but those of volumes; what the constraints do not hang on may be left out."""
+        """All constraints but those of volumes.
+
+        Namespace and labels may be left out where `constraint_dependencies` does not list them.
+        """
         ports = host_ports(spec)
         if not ports and _has_no_topology(spec):
             return NO_CONSTRAINTS
-        neighbours = PodAffinityTranslator(self._namespaces, namespace, labels)
+        pod_affinity = PodAffinityTranslator(self._namespaces, namespace, labels)
         affinity = spec.affinity or NO_AFFINITY
-        near, far = affinity.podAffinity, affinity.podAntiAffinity
-        return self._one(
+        affinity_terms, anti_affinity_terms = affinity.podAffinity, affinity.podAntiAffinity
+        return self._share(
             PodConstraints(
                 spreads=translate_spreads(spec, labels),
-                affinity=neighbours.required(near),
-                anti_affinity=neighbours.required(far),
-                preferred_affinity=neighbours.preferred(near),
-                preferred_anti_affinity=neighbours.preferred(far),
-                preferred_nodes=self._places.preferred(affinity),
+                affinity=pod_affinity.required(affinity_terms),
+                anti_affinity=pod_affinity.required(anti_affinity_terms),
+                preferred_affinity=pod_affinity.preferred(affinity_terms),
+                preferred_anti_affinity=pod_affinity.preferred(anti_affinity_terms),
+                preferred_nodes=self._node_affinity.preferred(affinity),
                 ports=ports,
             )
         )
 
     def with_defaults(self, constraints: PodConstraints, pod: Pod) -> PodConstraints:
-        """The constraints with what the scheduler asks of a pod that asks for no spread itself."""
+        """The constraints, with the scheduler's default spread for a pod without its own."""
         spreads = self._defaults.spreads(pod) if self._defaults is not None else ()
         if not spreads:
             return constraints
-        found = self._spread.get((constraints, spreads))
-        if found is None:
-            made = self._one(msgspec.structs.replace(constraints, spreads=spreads))
-            found = self._spread[constraints, spreads] = made
-        return found
+        shared = self._with_spreads.get((constraints, spreads))
+        if shared is None:
+            with_spreads = self._share(msgspec.structs.replace(constraints, spreads=spreads))
+            shared = self._with_spreads[constraints, spreads] = with_spreads
+        return shared
 
-    def with_volumes(self, constraints: PodConstraints, held: PodVolumes) -> PodConstraints:
-        attached, places = held.attachments, held.places
-        return self._one(
-            msgspec.structs.replace(constraints, attachments=attached, volume_topology=places)
+    def with_volumes(self, constraints: PodConstraints, pod_volumes: PodVolumes) -> PodConstraints:
+        attachments, topology = pod_volumes.attachments, pod_volumes.topology
+        return self._share(
+            msgspec.structs.replace(constraints, attachments=attachments, volume_topology=topology)
         )
 
-    def _one(self, made: PodConstraints) -> PodConstraints:
-        return self._known.setdefault(made, made)
+    def _share(self, constraints: PodConstraints) -> PodConstraints:
+        return self._shared.setdefault(constraints, constraints)
 
 
 def constraint_dependencies(spec: PodSpec) -> ConstraintDependencies:
     if _has_no_topology(spec):
         return NO_DEPENDENCIES
-    found = list(_all_affinity_terms(spec))
+    terms = list(_all_affinity_terms(spec))
     keys: set[str] = set()
     for constraint in spec.topologySpreadConstraints or ():
         keys.update(constraint.matchLabelKeys or ())
-    for term in found:
+    for term in terms:
         keys.update(term.matchLabelKeys or (), term.mismatchLabelKeys or ())
-    local = any(not term.namespaces and term.namespaceSelector is None for term in found)
-    return ConstraintDependencies(labels=tuple(sorted(keys)), namespace=local)
+    uses_own_namespace = any(
+        not term.namespaces and term.namespaceSelector is None for term in terms
+    )
+    return ConstraintDependencies(labels=tuple(sorted(keys)), namespace=uses_own_namespace)
 
 
 def _has_no_topology(spec: PodSpec) -> bool:

@@ -1,4 +1,4 @@
-"""Which pods are to be placed, which stay on their node, which are gated or kept by a budget."""
+"""Classifies pods: to be scheduled, staying on their node, gated, or blocked from eviction."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -20,18 +20,20 @@ class DisruptionBudgets:
         for budget in budgets:
             self._by_namespace[namespace_of(budget.metadata)].append(budget)
 
-    def forbid(self, pod: Pod) -> bool:
-        """Whether nobody can evict the pod, however long they wait.
+    def forbid_eviction(self, pod: Pod) -> bool:
+        """Whether the pod can never be evicted, because of its disruption budgets.
 
-        Kubernetes evicts no pod that two budgets cover, because it cannot ask both at once.
+        Kubernetes evicts no pod that several budgets select: it cannot update them atomically.
         """
         labels = pod.metadata.labels or {}
-        found = [
+        matching_budgets = [
             budget
             for budget in self._by_namespace.get(namespace_of(pod.metadata), ())
             if budget.spec.selector is not None and selector_matches(budget.spec.selector, labels)
         ]
-        return len(found) > 1 or any(_never_allows_eviction(budget, pod) for budget in found)
+        return len(matching_budgets) > 1 or any(
+            _never_allows_eviction(budget, pod) for budget in matching_budgets
+        )
 
 
 def _never_allows_eviction(budget: PodDisruptionBudget, pod: Pod) -> bool:
@@ -49,27 +51,27 @@ def _is_unready(pod: Pod) -> bool:
 
 
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
-"""With a duration instead of true it only keeps a pod for that long."""
+"""A duration instead of true blocks the eviction only for that long."""
 
 
 class ClassifiedPods:
-    """Every pod in one place at most; those that are done, or on their way out, in none."""
+    """Pods by what happens to them; finished and terminating pods are in no group."""
 
-    __slots__ = ("gated", "placed", "staying", "stuck")
+    __slots__ = ("gated", "staying", "stuck", "to_schedule")
 
     def __init__(self) -> None:
-        self.placed: list[Pod] = []
-        """Those that the plan is for."""
+        self.to_schedule: list[Pod] = []
+        """Pods to find a node for."""
         self.gated: list[Pod] = []
-        """Those that wait for somebody to take their scheduling gates off."""
+        """Pods with scheduling gates."""
         self.stuck: list[Pod] = []
-        """Those that should leave a node being deleted, but never will; they also stay."""
+        """Pods on a node being deleted that cannot be evicted; they are also in `staying`."""
         self.staying: dict[str, list[Pod]] = {}
-        """By the name of the node that they are bound to."""
+        """Bound pods by node name."""
 
 
 class PodClassifier:
-    """Tells pods apart; `deleting` names the nodes that give their pods away."""
+    """Classifies pods; `deleting` are the names of nodes being deleted."""
 
     def __init__(
         self,
@@ -80,44 +82,46 @@ class PodClassifier:
         self._deleting = deleting
         self._budgets = budgets
         self._stateful_sets = stateful_sets
-        """Namespace and name of those of the input, whose missing pods were made already."""
+        """Namespace and name of those in the input, whose missing pods are expanded already."""
 
-    def sort(self, pods: Iterable[Pod]) -> ClassifiedPods:
-        found = ClassifiedPods()
+    def classify(self, pods: Iterable[Pod]) -> ClassifiedPods:
+        classified = ClassifiedPods()
         for pod in pods:
             if not is_terminal(pod):
-                (self._bound if pod.spec.nodeName else self._unbound)(pod, found)
-        return found
+                (self._classify_bound if pod.spec.nodeName else self._classify_unbound)(
+                    pod, classified
+                )
+        return classified
 
-    def _unbound(self, pod: Pod, found: ClassifiedPods) -> None:
-        if pod.metadata.deletionTimestamp or _goes_with_its_node(pod):
+    def _classify_unbound(self, pod: Pod, classified: ClassifiedPods) -> None:
+        if pod.metadata.deletionTimestamp or _is_node_overhead(pod):
             return
-        (found.gated if pod.spec.schedulingGates else found.placed).append(pod)
+        (classified.gated if pod.spec.schedulingGates else classified.to_schedule).append(pod)
 
-    def _bound(self, pod: Pod, found: ClassifiedPods) -> None:
+    def _classify_bound(self, pod: Pod, classified: ClassifiedPods) -> None:
         node = pod.spec.nodeName
-        if node in self._deleting and self._moves(pod):
-            if not self._is_kept(pod):
-                found.placed.append(pod)
+        if node in self._deleting and self._is_rescheduled(pod):
+            if not self._is_eviction_blocked(pod):
+                classified.to_schedule.append(pod)
                 return
-            found.stuck.append(pod)
-        found.staying.setdefault(node, []).append(pod)
+            classified.stuck.append(pod)
+        classified.staying.setdefault(node, []).append(pod)
 
-    def _moves(self, pod: Pod) -> bool:
-        if _goes_with_its_node(pod):
+    def _is_rescheduled(self, pod: Pod) -> bool:
+        if _is_node_overhead(pod):
             return False
-        return not pod.metadata.deletionTimestamp or self._comes_back(pod)
+        return not pod.metadata.deletionTimestamp or self._is_recreated(pod)
 
-    def _is_kept(self, pod: Pod) -> bool:
-        """Whether nobody may make it leave; one that is leaving already needs no leave."""
+    def _is_eviction_blocked(self, pod: Pod) -> bool:
+        """Whether the pod may not be evicted; a terminating pod needs no eviction."""
         if pod.metadata.deletionTimestamp:
             return False
         if (pod.metadata.annotations or {}).get(DO_NOT_DISRUPT_ANNOTATION) == "true":
             return True
-        return self._budgets.forbid(pod) and not _tolerates_disruption(pod)
+        return self._budgets.forbid_eviction(pod) and not _tolerates_disruption(pod)
 
-    def _comes_back(self, pod: Pod) -> bool:
-        """A StatefulSet makes a pod again under its name only when the old one is gone."""
+    def _is_recreated(self, pod: Pod) -> bool:
+        """Whether a StatefulSet outside the input will create the pod anew once it is gone."""
         return any(
             owner.kind == "StatefulSet"
             and (namespace_of(pod.metadata), owner.name) not in self._stateful_sets
@@ -126,13 +130,13 @@ class PodClassifier:
 
 
 def _tolerates_disruption(pod: Pod) -> bool:
-    """A pod that tolerates the node's end is not evicted: it stays until there is no node."""
+    """A pod that tolerates the disruption taint is not evicted: it stays until the node is gone."""
     return (
         find_untolerated_taint([DISRUPTED_TAINT], translate_tolerations(pod.spec.tolerations))
         is None
     )
 
 
-def _goes_with_its_node(pod: Pod) -> bool:
-    """DaemonSets count as overhead of their nodes; a kubelet's own pods go with it."""
+def _is_node_overhead(pod: Pod) -> bool:
+    """DaemonSet pods count as overhead of their node; static pods belong to their kubelet."""
     return has_owner_kind(pod.metadata, "DaemonSet") or has_owner_kind(pod.metadata, "Node")

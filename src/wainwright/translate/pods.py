@@ -1,4 +1,4 @@
-"""Pods and DaemonSets as the planner sees them: what decides where each can go, once per spec."""
+"""Pods and DaemonSets in the planner's model; pods of equal spec are translated once."""
 
 from collections.abc import Iterable
 from math import inf
@@ -51,17 +51,17 @@ SYSTEM_PRIORITIES: Final = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""Classes that every cluster has."""
+"""Priority classes that every cluster has."""
 
 
 class PriorityClasses:
     def __init__(self, classes: Iterable[PriorityClass]) -> None:
-        given = list(classes)
-        self._by_name = SYSTEM_PRIORITIES | {each.metadata.name: each.value for each in given}
-        # Should several claim to be the default, Kubernetes takes the lowest.
-        self._default = min((each.value for each in given if each.globalDefault), default=0)
+        all_classes = list(classes)
+        self._by_name = SYSTEM_PRIORITIES | {each.metadata.name: each.value for each in all_classes}
+        # Of several global defaults Kubernetes takes the lowest.
+        self._default = min((each.value for each in all_classes if each.globalDefault), default=0)
 
-    def of(self, spec: PodSpec) -> int:
+    def lookup(self, spec: PodSpec) -> int:
         if spec.priority is not None:
             return spec.priority
         if spec.priorityClassName:
@@ -73,10 +73,10 @@ ENCODING_ERRORS: Final = (OverflowError, ValueError, TypeError)
 
 
 class TranslatedSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What pods of equal spec have in common."""
+    """The part of the translation that pods of equal spec share."""
 
     spec: PodSpec
-    """The first of them."""
+    """The spec of the first such pod."""
     requests: Resources
     overhead: Resources | None
     alternatives: tuple[Requirements, ...]
@@ -86,118 +86,137 @@ class TranslatedSpec(msgspec.Struct, frozen=True, kw_only=True):
     unsupported: tuple[model.UnsupportedFeature, ...]
     depends: ConstraintDependencies
     constraints: model.PodConstraints | None
-    """None where they hang on more of a pod than its spec; those of volumes come on top."""
+    """None where they depend on the pod's metadata as well; volume constraints are added later."""
 
 
 CachedSpec = tuple[PodSpec, TranslatedSpec, tuple[Volume, ...]]
-"""A spec with its shape and the volumes that matter, which belong to no shape."""
+"""A spec, its translation, and its relevant volumes, which are not part of the translation."""
 
 
 class PodTranslator:
-    """Translates pods. Those of equal spec share one shape, object for object.
+    """Translates pods. Pods of equal spec share one translation and its objects.
 
-    The reader gives equal specs one struct. Pods from a cluster differ in the name of a token
-    volume or in their node, so those that miss are looked up once more without these.
+    Two caches save the translation of each pod. The reader gives equal specs one struct, so most
+    are found by identity. Pods from a cluster differ in the name of a token volume or in their
+    node, so the others are looked up once more by value, without these fields. Without the caches
+    twenty thousand pods would be translated twenty thousand times, and would share no objects by
+    which the planner groups them.
     """
 
     def __init__(
         self,
         runtimes: RuntimeClasses,
         priorities: PriorityClasses,
-        places: NodeAffinityTranslator,
-        binding: ConstraintTranslator,
+        node_affinity: NodeAffinityTranslator,
+        constraint_translator: ConstraintTranslator,
         volumes: VolumeTranslator,
     ) -> None:
         self._runtimes = runtimes
         self._priorities = priorities
-        self._places = places
-        self._binding = binding
+        self._node_affinity = node_affinity
+        self._constraint_translator = constraint_translator
         self._volumes = volumes
         self._by_identity: dict[int, CachedSpec] = {}
         self._by_value: dict[bytes, TranslatedSpec] = {}
-        self._varied: dict[tuple[int, str, tuple[str | None, ...]], model.PodConstraints] = {}
+        self._constraints_by_metadata: dict[
+            tuple[int, str, tuple[str | None, ...]], model.PodConstraints
+        ] = {}
 
-    def pod(self, written: Pod, *, stays: bool = False) -> model.Pod:
-        """The pod; `stays` tells whether it is on a node already and is not to be placed."""
-        metadata, (_, shape, volumes) = written.metadata, self._seen(written)
+    def translate(self, pod: Pod, *, is_bound: bool = False) -> model.Pod:
+        """The pod in the planner's model; `is_bound`: it is on a node, not to be scheduled."""
+        metadata, (_, translated, volumes) = pod.metadata, self._cached_spec(pod)
         constraints = (
-            self._bonds(shape, metadata) if shape.constraints is None else shape.constraints
+            self._constraints_for(translated, metadata)
+            if translated.constraints is None
+            else translated.constraints
         )
-        constraints = self._binding.with_defaults(constraints, written)
+        constraints = self._constraint_translator.with_defaults(constraints, pod)
         problem = None
         if volumes:
-            held = self._volumes.held(volumes, written)
-            constraints = self._binding.with_volumes(constraints, held)
-            problem = None if stays else held.problem
+            pod_volumes = self._volumes.evaluate(volumes, pod)
+            constraints = self._constraint_translator.with_volumes(constraints, pod_volumes)
+            problem = None if is_bound else pod_volumes.problem
         return model.Pod(
             namespace=namespace_of(metadata),
             name=metadata.name,
             uid=metadata.uid,
             created=parse_timestamp(metadata.creationTimestamp),
-            requests=shape.requests,
-            overhead=shape.overhead,
-            alternatives=shape.alternatives,
-            contradictory=shape.contradictory,
-            tolerations=shape.tolerations,
+            requests=translated.requests,
+            overhead=translated.overhead,
+            alternatives=translated.alternatives,
+            contradictory=translated.contradictory,
+            tolerations=translated.tolerations,
             labels=metadata.labels or {},
-            priority=shape.priority,
+            priority=translated.priority,
             daemonset=has_owner_kind(metadata, "DaemonSet"),
             constraints=constraints,
             volume_problem=problem,
-            terminating=stays and bool(metadata.deletionTimestamp),
-            unsupported=shape.unsupported,
+            terminating=is_bound and bool(metadata.deletionTimestamp),
+            unsupported=translated.unsupported,
         )
 
-    def shape(self, written: Pod) -> TranslatedSpec:
-        return self._seen(written)[1]
+    def translated_spec(self, pod: Pod) -> TranslatedSpec:
+        return self._cached_spec(pod)[1]
 
-    def _seen(self, written: Pod) -> CachedSpec:
-        spec = written.spec
+    def _cached_spec(self, pod: Pod) -> CachedSpec:
+        spec = pod.spec
         if spec.nodeName:
-            spec = spec_after_resize(written)
-        found = self._by_identity.get(id(spec))
-        if found is None:
-            # Keeping the spec keeps its identity from being given to another.
-            found = self._by_identity[id(spec)] = (spec, self._equal(spec), relevant_volumes(spec))
-        return found
+            spec = spec_after_resize(pod)
+        cached = self._by_identity.get(id(spec))
+        if cached is None:
+            # The cached tuple keeps the spec alive, so that its id is not reused for another.
+            cached = self._by_identity[id(spec)] = (
+                spec,
+                self._spec_by_value(spec),
+                relevant_volumes(spec),
+            )
+        return cached
 
-    def _equal(self, spec: PodSpec) -> TranslatedSpec:
+    def _spec_by_value(self, spec: PodSpec) -> TranslatedSpec:
         key = _spec_key(spec)
         if key is None:
-            return self._shape(spec)
-        found = self._by_value.get(key)
-        if found is None:
-            found = self._by_value[key] = self._shape(spec)
-        return found
+            return self._translate_spec(spec)
+        translated = self._by_value.get(key)
+        if translated is None:
+            translated = self._by_value[key] = self._translate_spec(spec)
+        return translated
 
-    def _shape(self, spec: PodSpec) -> TranslatedSpec:
-        runtime, depends = self._runtimes.of(spec), constraint_dependencies(spec)
-        wanted = self._places.wanted((spec.nodeSelector, runtime.selector), spec.affinity)
+    def _translate_spec(self, spec: PodSpec) -> TranslatedSpec:
+        runtime, depends = self._runtimes.lookup(spec), constraint_dependencies(spec)
+        node_terms = self._node_affinity.node_alternatives(
+            (spec.nodeSelector, runtime.selector), spec.affinity
+        )
         return TranslatedSpec(
             spec=spec,
             requests=pod_requests(spec, runtime.overhead),
             overhead=pod_overhead(spec, runtime.overhead),
-            alternatives=wanted.alternatives,
-            contradictory=wanted.contradictory,
+            alternatives=node_terms.alternatives,
+            contradictory=node_terms.contradictory,
             tolerations=translate_tolerations([*(spec.tolerations or ()), *runtime.tolerations]),
-            priority=self._priorities.of(spec),
+            priority=self._priorities.lookup(spec),
             unsupported=unsupported_features(spec),
             depends=depends,
-            constraints=self._binding.constraints(spec) if depends == NO_DEPENDENCIES else None,
+            constraints=self._constraint_translator.constraints(spec)
+            if depends == NO_DEPENDENCIES
+            else None,
         )
 
-    def _bonds(self, shape: TranslatedSpec, metadata: ObjectMeta) -> model.PodConstraints:
-        labels, depends = metadata.labels or {}, shape.depends
-        space = namespace_of(metadata) if depends.namespace else ""
-        key = (id(shape), space, tuple([labels.get(each) for each in depends.labels]))
-        found = self._varied.get(key)
-        if found is None:
-            found = self._varied[key] = self._binding.constraints(shape.spec, space, labels)
-        return found
+    def _constraints_for(
+        self, translated: TranslatedSpec, metadata: ObjectMeta
+    ) -> model.PodConstraints:
+        labels, depends = metadata.labels or {}, translated.depends
+        namespace = namespace_of(metadata) if depends.namespace else ""
+        key = (id(translated), namespace, tuple([labels.get(each) for each in depends.labels]))
+        constraints = self._constraints_by_metadata.get(key)
+        if constraints is None:
+            constraints = self._constraints_by_metadata[key] = (
+                self._constraint_translator.constraints(translated.spec, namespace, labels)
+            )
+        return constraints
 
 
 def _spec_key(spec: PodSpec) -> bytes | None:
-    """Equal for specs of one shape; None where the spec cannot be told apart this way."""
+    """Equal for specs with one translation; None where the spec cannot be encoded."""
     bare = msgspec.structs.replace(spec, nodeName="", volumes=None)
     try:
         return msgspec.msgpack.encode(bare)
@@ -210,51 +229,53 @@ NamespacedName = tuple[str, str]
 
 
 class DaemonSetTranslator:
-    """Translates DaemonSets beside the pods that they have already."""
+    """Translates DaemonSets; requests come from their live pods where there are any."""
 
-    def __init__(self, pods: PodTranslator, runtimes: RuntimeClasses, live: Iterable[Pod]) -> None:
+    def __init__(
+        self, pods: PodTranslator, runtimes: RuntimeClasses, live_pods: Iterable[Pod]
+    ) -> None:
         self._pods = pods
         self._runtimes = runtimes
-        # A DaemonSet gives each of its pods the name of a node, which says nothing of the others.
-        self._places = NodeAffinityTranslator({}, without={HOSTNAME})
-        self._live = _youngest_pods(live)
+        # The DaemonSet controller pins each pod to its node by name; the template is for any node.
+        self._node_affinity = NodeAffinityTranslator({}, ignored_labels={HOSTNAME})
+        self._live_pods = _youngest_pods(live_pods)
 
-    def daemonset(self, written: DaemonSet) -> model.DaemonSet:
-        name = (namespace_of(written.metadata), written.metadata.name)
-        spec = written.spec.template.spec
-        selectors = (spec.nodeSelector, self._runtimes.of(spec).selector)
-        wanted = self._places.wanted(selectors, spec.affinity)
-        # What admission made of the template (defaults, autoscalers) only a live pod can tell.
-        shown = self._live.get(name) or Pod(spec=spec)
+    def translate(self, daemonset: DaemonSet) -> model.DaemonSet:
+        name = (namespace_of(daemonset.metadata), daemonset.metadata.name)
+        spec = daemonset.spec.template.spec
+        selectors = (spec.nodeSelector, self._runtimes.lookup(spec).selector)
+        node_terms = self._node_affinity.node_alternatives(selectors, spec.affinity)
+        # Only a live pod shows what admission (defaults, autoscalers) made of the template.
+        example = self._live_pods.get(name) or Pod(spec=spec)
         return model.DaemonSet(
             namespace=name[0],
             name=name[1],
-            requests=self._pods.shape(shown).requests,
-            alternatives=wanted.alternatives,
+            requests=self._pods.translated_spec(example).requests,
+            alternatives=node_terms.alternatives,
             tolerations=self._tolerations(spec),
             ports=host_ports(spec),
         )
 
     def _tolerations(self, spec: PodSpec) -> tuple[Toleration, ...]:
         own = translate_tolerations(
-            [*(spec.tolerations or ()), *self._runtimes.of(spec).tolerations]
+            [*(spec.tolerations or ()), *self._runtimes.lookup(spec).tolerations]
         )
-        given = (
+        added = (
             (*DAEMONSET_TOLERATIONS, HOST_NETWORK_TOLERATION)
             if spec.hostNetwork
             else DAEMONSET_TOLERATIONS
         )
-        return tuple(dict.fromkeys((*own, *given)))
+        return tuple(dict.fromkeys((*own, *added)))
 
 
-def _youngest_pods(live: Iterable[Pod]) -> dict[NamespacedName, Pod]:
-    found: dict[NamespacedName, Pod] = {}
-    for pod in live:
+def _youngest_pods(live_pods: Iterable[Pod]) -> dict[NamespacedName, Pod]:
+    youngest: dict[NamespacedName, Pod] = {}
+    for pod in live_pods:
         for owner in pod.metadata.ownerReferences or ():
             if owner.kind == "DaemonSet" and not is_terminal(pod):
                 name = (namespace_of(pod.metadata), owner.name)
-                found[name] = max(found.get(name, pod), pod, key=_pod_age)
-    return found
+                youngest[name] = max(youngest.get(name, pod), pod, key=_pod_age)
+    return youngest
 
 
 def _pod_age(pod: Pod) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""Pools as the planner sees them: what they allow, what they hold already, what they cost."""
+"""NodePools in the planner's model: requirements, limits, resources in use."""
 
 from collections.abc import Iterable
 
@@ -14,55 +14,55 @@ from wainwright.translate.requirements import (
 from wainwright.translate.resources import translate_capacity
 
 
-def translate_pool(written: NodePool, paired_nodes: Iterable[NodeWithClaim]) -> Pool:
-    """The pool with what it holds; `machines` are its own."""
-    template = written.spec.template
+def translate_pool(node_pool: NodePool, paired_nodes: Iterable[NodeWithClaim]) -> Pool:
+    """The pool with its resources in use; `paired_nodes` are the nodes of this pool."""
+    template = node_pool.spec.template
     return Pool(
-        name=written.metadata.name,
+        name=node_pool.metadata.name,
         node_class=template.spec.nodeClassRef.name,
-        weight=written.spec.weight or 0,
+        weight=node_pool.spec.weight or 0,
         requirements=translate_requirements(template.spec.requirements),
         labels=dict((template.metadata.labels if template.metadata is not None else None) or {}),
         taints=translate_taints(template.spec.taints),
         startup_taints=translate_taints(template.spec.startupTaints),
-        limits=translate_capacity(written.spec.limits),
-        in_use=_in_use(written, list(paired_nodes)),
-        unusable=_unusable_reason(written),
+        limits=translate_capacity(node_pool.spec.limits),
+        in_use=_in_use(node_pool, list(paired_nodes)),
+        unusable=_unusable_reason(node_pool),
     )
 
 
-def _in_use(written: NodePool, paired_nodes: list[NodeWithClaim]) -> dict[str, int]:
+def _in_use(node_pool: NodePool, paired_nodes: list[NodeWithClaim]) -> dict[str, int]:
     if not paired_nodes:
-        return _reported_usage(written)
+        return _reported_usage(node_pool)
     total: dict[str, int] = {}
     for paired_node in paired_nodes:
         total = add_resources(total, paired_node.capacity)
     return sort_resources(total | {NODES_LIMIT: len(paired_nodes)})
 
 
-def _reported_usage(written: NodePool) -> dict[str, int]:
-    """What the pool itself says, where the input shows none of its machines."""
-    if written.status is None:
+def _reported_usage(node_pool: NodePool) -> dict[str, int]:
+    """The pool's status.resources, used where the input has none of its nodes."""
+    if node_pool.status is None:
         return {}
-    found = translate_capacity(written.status.resources)
-    nodes = written.status.nodes or found.get(NODES_LIMIT, 0)
-    return sort_resources(found | ({NODES_LIMIT: nodes} if nodes else {}))
+    reported = translate_capacity(node_pool.status.resources)
+    nodes = node_pool.status.nodes or reported.get(NODES_LIMIT, 0)
+    return sort_resources(reported | ({NODES_LIMIT: nodes} if nodes else {}))
 
 
-def _unusable_reason(written: NodePool) -> str | None:
-    clashing = contradictory_labels(written.spec.template.spec.requirements)
-    if clashing:
-        return f"its requirements contradict each other on {', '.join(clashing)}"
-    return _not_launching_reason(written)
+def _unusable_reason(node_pool: NodePool) -> str | None:
+    contradictory = contradictory_labels(node_pool.spec.template.spec.requirements)
+    if contradictory:
+        return f"its requirements contradict each other on {', '.join(contradictory)}"
+    return _not_launching_reason(node_pool)
 
 
-def _not_launching_reason(written: NodePool) -> str | None:
-    """Why it may not launch anything, as a sentence about it."""
-    if written.metadata.deletionTimestamp:
+def _not_launching_reason(node_pool: NodePool) -> str | None:
+    """Why the pool launches no nodes, as a sentence; None where it does."""
+    if node_pool.metadata.deletionTimestamp:
         return "it is being deleted"
-    if written.spec.replicas is not None:
+    if node_pool.spec.replicas is not None:
         return "it is static and keeps its replicas, whatever pods need"
-    conditions = (written.status.conditions if written.status is not None else None) or ()
+    conditions = (node_pool.status.conditions if node_pool.status is not None else None) or ()
     for condition in conditions:
         if condition.type == "Ready" and condition.status == "False":
             why = condition.message or condition.reason

@@ -1,4 +1,4 @@
-"""Node selectors, node affinity, requirements, taints and tolerations, wire to model."""
+"""Node selectors, node affinity, requirements, taints and tolerations, translated to the model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -30,7 +30,7 @@ def translate_requirements(written: WireRequirements) -> Requirements:
 
 
 def contradictory_labels(written: WireRequirements) -> tuple[str, ...]:
-    """Labels of which the requirements ask what no node can have."""
+    """Labels on which the requirements contradict each other."""
     return find_contradictions(_requirement_entries(written))
 
 
@@ -43,7 +43,7 @@ NODE_NAME_FIELD: Final = "metadata.name"
 
 
 class NodeAlternatives(msgspec.Struct, frozen=True, kw_only=True):
-    """Alternatives that a node can meet, and labels of which the others ask the impossible."""
+    """Satisfiable alternatives, and labels on which the others contradict themselves."""
 
     alternatives: tuple[Requirements, ...] = ANY_NODE_TERMS
     contradictory: tuple[str, ...] = ()
@@ -53,39 +53,42 @@ ANY_NODE: Final = NodeAlternatives()
 
 
 class NodeAffinityTranslator:
-    """Turns selectors and terms into requirements; `hostnames` are those of the nodes by name."""
+    """Translates node selectors and affinity terms; `hostnames` are the labels by node name."""
 
     def __init__(
-        self, hostnames: Mapping[str, str], *, without: AbstractSet[str] = frozenset()
+        self, hostnames: Mapping[str, str], *, ignored_labels: AbstractSet[str] = frozenset()
     ) -> None:
         self._hostnames = hostnames
-        self._without = without
-        """Labels of which nothing is asked."""
+        self._ignored_labels = ignored_labels
+        """Requirements on these labels are dropped."""
 
-    def wanted(
+    def node_alternatives(
         self, selectors: Iterable[Mapping[str, str] | None], affinity: Affinity | None
     ) -> NodeAlternatives:
-        """All selectors together with any one of the required terms."""
-        base: list[RequirementEntry] = [
+        """All node selectors, combined with each of the required affinity terms."""
+        common: list[RequirementEntry] = [
             (key, "In", (value,), None) for each in selectors for key, value in (each or {}).items()
         ]
-        return self.among(base, _required_terms(affinity))
+        return self.alternatives_of(common, _required_terms(affinity))
 
-    def among(
-        self, base: Sequence[RequirementEntry], required: NodeSelector | None
+    def alternatives_of(
+        self, common: Sequence[RequirementEntry], required: NodeSelector | None
     ) -> NodeAlternatives:
-        """What is asked in any case, together with any one of the terms."""
+        """The common requirements, combined with each of the required terms."""
         if required is None:
-            return any_of([self._asked(base)]) if base else ANY_NODE
+            return any_of([self._without_ignored(common)]) if common else ANY_NODE
         terms = required.nodeSelectorTerms or ()
         return any_of(
-            [[*self._asked(base), *self._entries(each)] for each in terms if _is_nonempty(each)]
+            [
+                [*self._without_ignored(common), *self._entries(each)]
+                for each in terms
+                if _is_nonempty(each)
+            ]
         )
 
     def preferred(self, affinity: Affinity | None) -> tuple[PreferredNodeTerm, ...]:
-        """The heaviest first, equals in the order written.
-
-        A preference that every node meets, or none can, makes no node better than another.
+        """Sorted by weight, highest first, equal weights in the order written.
+        A preference that every node meets, or none can, is dropped: it ranks no node above another.
         """
         return tuple(sorted(self._preferred(affinity), key=lambda each: -each.weight))
 
@@ -93,23 +96,23 @@ class NodeAffinityTranslator:
         nodes = affinity.nodeAffinity if affinity is not None else None
         terms = nodes.preferredDuringSchedulingIgnoredDuringExecution if nodes is not None else None
         for each in terms or ():
-            asked = self._entries(each.preference)
-            if asked and not _contradictory_keys(asked):
-                yield PreferredNodeTerm(weight=each.weight, requirements=_to_requirements(asked))
+            entries = self._entries(each.preference)
+            if entries and not _contradictory_keys(entries):
+                yield PreferredNodeTerm(weight=each.weight, requirements=_to_requirements(entries))
 
     def _entries(self, term: NodeSelectorTerm) -> list[RequirementEntry]:
-        fields = [self._field(each) for each in term.matchFields or ()]
-        return self._asked(
+        fields = [self._field_entry(each) for each in term.matchFields or ()]
+        return self._without_ignored(
             [*(_selector_entry(each) for each in term.matchExpressions or ()), *fields]
         )
 
-    def _asked(self, entries: Sequence[RequirementEntry]) -> list[RequirementEntry]:
-        return [entry for entry in entries if normalize_label(entry[0]) not in self._without]
+    def _without_ignored(self, entries: Sequence[RequirementEntry]) -> list[RequirementEntry]:
+        return [entry for entry in entries if normalize_label(entry[0]) not in self._ignored_labels]
 
-    def _field(self, written: NodeSelectorRequirement) -> RequirementEntry:
-        """A node by name as a node by its hostname, which is the label that tells nodes apart.
+    def _field_entry(self, written: NodeSelectorRequirement) -> RequirementEntry:
+        """A match on metadata.name as a requirement on the hostname label.
 
-        A node yet to be made has no name that anybody could know: it never fits.
+        A new node never matches: its name is not known yet.
         """
         key, operator, values, _ = _selector_entry(written)
         if key != NODE_NAME_FIELD:
@@ -117,17 +120,17 @@ class NodeAffinityTranslator:
         return HOSTNAME, operator, tuple(self._hostnames.get(name, name) for name in values), None
 
 
-def any_of(choices: Iterable[Sequence[RequirementEntry]]) -> NodeAlternatives:
-    """Any one of these, each of which may ask several things."""
-    found: list[Requirements] = []
-    impossible: set[str] = set()
-    for asked in choices:
-        clash = _contradictory_keys(asked)
-        impossible.update(clash)
-        if not clash:
-            found.append(_to_requirements(asked))
+def any_of(terms: Iterable[Sequence[RequirementEntry]]) -> NodeAlternatives:
+    """The satisfiable ones of these terms, of which a node must meet one."""
+    possible: list[Requirements] = []
+    contradictory: set[str] = set()
+    for entries in terms:
+        conflict = _contradictory_keys(entries)
+        contradictory.update(conflict)
+        if not conflict:
+            possible.append(_to_requirements(entries))
     return NodeAlternatives(
-        alternatives=tuple(dict.fromkeys(found)), contradictory=tuple(sorted(impossible))
+        alternatives=tuple(dict.fromkeys(possible)), contradictory=tuple(sorted(contradictory))
     )
 
 
@@ -137,7 +140,7 @@ def _required_terms(affinity: Affinity | None) -> NodeSelector | None:
 
 
 def _is_nonempty(term: NodeSelectorTerm) -> bool:
-    """A term that asks nothing takes no node, unlike one that asks for what every node has."""
+    """An empty term matches no node, unlike an empty selector."""
     return bool(term.matchExpressions or term.matchFields)
 
 
@@ -145,26 +148,26 @@ def _selector_entry(written: NodeSelectorRequirement) -> RequirementEntry:
     return written.key, written.operator, tuple(written.values or ()), None
 
 
-def _to_requirements(asked: Sequence[RequirementEntry]) -> Requirements:
-    return ANY_NODE_TERMS[0] if not asked else Requirements.from_entries(asked)
+def _to_requirements(entries: Sequence[RequirementEntry]) -> Requirements:
+    return ANY_NODE_TERMS[0] if not entries else Requirements.from_entries(entries)
 
 
-def _contradictory_keys(asked: Sequence[RequirementEntry]) -> set[str]:
-    """Labels of which too much is asked.
+def _contradictory_keys(entries: Sequence[RequirementEntry]) -> set[str]:
+    """Labels on which the entries contradict each other.
 
-    A bound that is no number is met by no node at all, not even by one without the label.
+    A Gt or Lt bound that is no number matches no node, not even one without the label.
     """
-    unbounded = {
+    not_numeric = {
         normalize_label(key)
-        for key, operator, values, _ in asked
+        for key, operator, values, _ in entries
         if operator in COMPARISON_OPERATORS
         and any(parse_integer(value) is None for value in values)
     }
-    return unbounded | set(find_contradictions(asked))
+    return not_numeric | set(find_contradictions(entries))
 
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""On every node that somebody has cordoned."""
+"""On every cordoned node."""
 
 
 def translate_taints(written: Iterable[NodeTaint | PoolTaint] | None) -> tuple[Taint, ...]:
@@ -200,7 +203,7 @@ DAEMONSET_TOLERATIONS: Final = (
     _daemonset_toleration("pid-pressure", NO_SCHEDULE),
     _daemonset_toleration("unschedulable", NO_SCHEDULE),
 )
-"""What every pod of a DaemonSet is given by its controller."""
+"""Tolerations that the DaemonSet controller adds to every pod."""
 
 HOST_NETWORK_TOLERATION: Final = _daemonset_toleration("network-unavailable", NO_SCHEDULE)
-"""What those get besides that need no network of their own."""
+"""Added as well to DaemonSet pods on the host network."""

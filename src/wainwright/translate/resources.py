@@ -1,7 +1,7 @@
-"""What a pod requests of a node in all, counted as the scheduler counts it, and what nodes offer.
+"""Resource requests of pods, counted as the scheduler counts them, and capacities of nodes.
 
 Containers run side by side, so their requests add up. Init containers run one after the other, each
-beside the sidecars started before it, so the largest moment counts. With a container of 1 cpu, a
+with the sidecars started before it, so the peak counts. With a container of 1 cpu, a
 sidecar of 500m and, started after it, an init container of 2 cpu, the pod needs max(1.5, 2.5) = 2.5
 cpu. Of a pod that was resized where it runs, the larger of requested and allocated counts.
 """
@@ -33,17 +33,17 @@ from wainwright.model.resources import (
 )
 
 
-def translate_capacity(written: Mapping[str, QuantityValue] | None) -> dict[str, int]:
-    """Capacities and limits: what is not whole does not count."""
-    found = {
-        name: capacity_from_nano(name, to_quantity(each).nano)
-        for name, each in (written or {}).items()
+def translate_capacity(quantities: Mapping[str, QuantityValue] | None) -> dict[str, int]:
+    """Capacities and limits, rounded down to whole units."""
+    amounts = {
+        name: capacity_from_nano(name, to_quantity(quantity).nano)
+        for name, quantity in (quantities or {}).items()
     }
-    return sort_resources(found)
+    return sort_resources(amounts)
 
 
 class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server adds to a pod that names its class."""
+    """What admission adds to a pod with this RuntimeClass."""
 
     overhead: ResourceList | None = None
     selector: dict[str, str] | None = None
@@ -57,20 +57,20 @@ class RuntimeClasses:
     def __init__(self, classes: Iterable[RuntimeClass]) -> None:
         self._by_name = {each.metadata.name: _runtime_settings(each) for each in classes}
 
-    def of(self, spec: PodSpec) -> RuntimeSettings:
+    def lookup(self, spec: PodSpec) -> RuntimeSettings:
         return self._by_name.get(spec.runtimeClassName or "", DEFAULT_RUNTIME)
 
-    def unknown(self, spec: PodSpec) -> str | None:
-        """The class that is not in the input, so that nobody knows what it costs."""
+    def missing_class(self, spec: PodSpec) -> str | None:
+        """The pod's RuntimeClass where it is not in the input, so that its overhead is unknown."""
         name = spec.runtimeClassName
         known = not name or name in self._by_name or spec.overhead is not None
         return None if known else name
 
 
-def _runtime_settings(written: RuntimeClass) -> RuntimeSettings:
-    scheduling = written.scheduling or RuntimeClassScheduling()
+def _runtime_settings(runtime_class: RuntimeClass) -> RuntimeSettings:
+    scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     return RuntimeSettings(
-        overhead=written.overhead.podFixed if written.overhead is not None else None,
+        overhead=runtime_class.overhead.podFixed if runtime_class.overhead is not None else None,
         selector=scheduling.nodeSelector,
         tolerations=tuple(scheduling.tolerations or ()),
     )
@@ -80,18 +80,18 @@ SIDECAR_RESTART_POLICY: Final = "Always"
 NANO_PER_MILLI: Final = 10**6
 
 MilliAmounts = Mapping[str, int]
-"""Amounts in thousandths, to which the API server rounds each of them up when it stores a pod."""
+"""Amounts in thousandths, to which the API server rounds each quantity of a pod up."""
 
 
 def pod_requests(spec: PodSpec, overhead: ResourceList | None = None) -> dict[str, int]:
     """Requests of the whole pod; `overhead` is its runtime's, where the spec states none."""
-    together = _container_requests(spec)
-    together = {**together, **_pod_level_requests(spec.resources, together)}
-    return _round_up(add_resources(together, _to_milli(_overhead(spec, overhead))))
+    total = _container_requests(spec)
+    total = {**total, **_pod_level_requests(spec.resources, total)}
+    return _round_up(add_resources(total, _to_milli(_overhead(spec, overhead))))
 
 
 def pod_overhead(spec: PodSpec, overhead: ResourceList | None = None) -> dict[str, int] | None:
-    """What of it nobody wrote as a request, as it is for the runtime; None where that is none."""
+    """The part of the requests that is runtime overhead; None where there is none."""
     return _round_up(_to_milli(_overhead(spec, overhead))) or None
 
 
@@ -100,8 +100,10 @@ def _overhead(spec: PodSpec, overhead: ResourceList | None) -> ResourceList | No
 
 
 def _round_up(amounts: MilliAmounts) -> dict[str, int]:
-    whole = {name: request_from_nano(name, each * NANO_PER_MILLI) for name, each in amounts.items()}
-    return sort_resources({name: each for name, each in whole.items() if each})
+    rounded = {
+        name: request_from_nano(name, each * NANO_PER_MILLI) for name, each in amounts.items()
+    }
+    return sort_resources({name: each for name, each in rounded.items() if each})
 
 
 def _container_requests(spec: PodSpec) -> dict[str, int]:
@@ -110,25 +112,25 @@ def _container_requests(spec: PodSpec) -> dict[str, int]:
     peak: dict[str, int] = {}
     for container in spec.initContainers or ():
         own = _requests_or_limits(container.resources)
-        moment = add_resources(sidecars, own)
-        peak = max_resources(peak, moment)
+        at_once = add_resources(sidecars, own)
+        peak = max_resources(peak, at_once)
         if is_sidecar(container):
-            sidecars = moment
+            sidecars = at_once
     return max_resources(add_resources(running, sidecars), peak)
 
 
 def is_sidecar(container: Container) -> bool:
-    """Of an init container: whether it runs as long as the pod does."""
+    """Whether an init container is a sidecar, which runs as long as the pod does."""
     return container.restartPolicy == SIDECAR_RESTART_POLICY
 
 
 def _pod_level_requests(
     stated: ResourceRequirements | None, containers: MilliAmounts
 ) -> dict[str, int]:
-    """What is stated for the pod as a whole and stands in place of its containers' sum.
+    """Pod-level requests, which replace the sum over the containers.
 
-    A limit alone stands for a resource that no container names, and always for huge pages, of
-    which nobody gets more than the limit.
+    A limit without a request counts for a resource that no container requests, and always for
+    huge pages, whose request equals their limit.
     """
     if stated is None:
         return {}
@@ -137,8 +139,8 @@ def _pod_level_requests(
         for name, each in _to_milli(stated.limits).items()
         if name not in containers or name.startswith(HUGE_PAGES_PREFIX)
     }
-    both = {**limits, **_to_milli(stated.requests)}
-    return {name: each for name, each in both.items() if _is_pod_level_resource(name)}
+    requests = {**limits, **_to_milli(stated.requests)}
+    return {name: each for name, each in requests.items() if _is_pod_level_resource(name)}
 
 
 def _is_pod_level_resource(name: str) -> bool:
@@ -150,13 +152,13 @@ def _requests_or_limits(resources: ResourceRequirements) -> dict[str, int]:
     return {**_to_milli(resources.limits), **_to_milli(resources.requests)}
 
 
-def _to_milli(written: ResourceList | None) -> dict[str, int]:
-    return {name: to_quantity(each).milli for name, each in (written or {}).items()}
+def _to_milli(quantities: ResourceList | None) -> dict[str, int]:
+    return {name: to_quantity(quantity).milli for name, quantity in (quantities or {}).items()}
 
 
-def _sum(several: Iterable[MilliAmounts]) -> dict[str, int]:
+def _sum(amount_maps: Iterable[MilliAmounts]) -> dict[str, int]:
     total: dict[str, int] = {}
-    for amounts in several:
+    for amounts in amount_maps:
         total = add_resources(total, amounts)
     return total
 
@@ -166,23 +168,27 @@ RESIZE_INFEASIBLE: Final = "Infeasible"
 
 
 def spec_after_resize(pod: Pod) -> PodSpec:
-    """The spec with requests as the node counts them; the very spec if nothing was resized."""
-    spec, given = pod.spec, _container_statuses(pod)
-    if not given:
+    """The spec with requests as the node counts them; the same object if nothing was resized."""
+    spec, statuses = pod.spec, _container_statuses(pod)
+    if not statuses:
         return spec
-    # A wish that the node has refused for good no longer counts.
-    refused = _is_resize_infeasible(pod)
+    # A resize that the node has rejected as infeasible does not count.
+    is_infeasible = _is_resize_infeasible(pod)
     containers = [
-        _resize_container(each, given.get(each.name), refused=refused)
+        _resize_container(each, statuses.get(each.name), is_infeasible=is_infeasible)
         for each in spec.containers or ()
     ]
-    starting = [
-        _resize_container(each, given.get(each.name) if is_sidecar(each) else None, refused=refused)
+    init_containers = [
+        _resize_container(
+            each, statuses.get(each.name) if is_sidecar(each) else None, is_infeasible=is_infeasible
+        )
         for each in spec.initContainers or ()
     ]
-    if _is_unchanged(containers, spec.containers) and _is_unchanged(starting, spec.initContainers):
+    if _is_unchanged(containers, spec.containers) and _is_unchanged(
+        init_containers, spec.initContainers
+    ):
         return spec
-    return msgspec.structs.replace(spec, containers=containers, initContainers=starting)
+    return msgspec.structs.replace(spec, containers=containers, initContainers=init_containers)
 
 
 def _container_statuses(pod: Pod) -> dict[str, ContainerStatus]:
@@ -197,28 +203,30 @@ def _is_resize_infeasible(pod: Pod) -> bool:
     )
 
 
-def _is_unchanged(made: list[Container], given: Iterable[Container] | None) -> bool:
-    return all(new is old for new, old in zip(made, given or (), strict=True))
+def _is_unchanged(resized: list[Container], original: Iterable[Container] | None) -> bool:
+    return all(new is old for new, old in zip(resized, original or (), strict=True))
 
 
 def _resize_container(
-    container: Container, status: ContainerStatus | None, *, refused: bool
+    container: Container, status: ContainerStatus | None, *, is_infeasible: bool
 ) -> Container:
-    asked = container.resources.requests or {}
+    requested = container.resources.requests or {}
     if status is None or status.resources is None:
         return container
     actual, allocated = status.resources.requests or {}, status.allocatedResources or {}
-    # Mostly all three are the same text, and then nothing needs to be read.
-    if (actual == asked or not actual) and (allocated == asked or not allocated):
+    # Mostly all three are the same text: comparing it saves parsing every quantity.
+    if (actual == requested or not actual) and (allocated == requested or not allocated):
         return container
-    counted = _maximum_requests(_maximum_requests({} if refused else asked, actual), allocated)
-    resources = msgspec.structs.replace(container.resources, requests=counted)
+    effective = _maximum_requests(
+        _maximum_requests({} if is_infeasible else requested, actual), allocated
+    )
+    resources = msgspec.structs.replace(container.resources, requests=effective)
     return msgspec.structs.replace(container, resources=resources)
 
 
 def _maximum_requests(left: ResourceList, right: ResourceList) -> ResourceList:
-    found = dict(left)
-    for name, written in right.items():
-        if name not in found or to_quantity(found[name]) < to_quantity(written):
-            found[name] = written
-    return found
+    maximum = dict(left)
+    for name, quantity in right.items():
+        if name not in maximum or to_quantity(maximum[name]) < to_quantity(quantity):
+            maximum[name] = quantity
+    return maximum

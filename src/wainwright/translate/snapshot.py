@@ -1,4 +1,4 @@
-"""All objects of a cluster as one snapshot: all that a plan may look at besides catalogues."""
+"""All objects of a cluster as one snapshot: the planner's input besides the catalogs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -54,30 +54,36 @@ from wainwright.translate.volumes import (
 from wainwright.translate.workload_expansion import expand_workloads
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-MAX_NAMED_PODS: Final = 10  # enough to find them by; the rest is only counted
+MAX_NAMED_PODS: Final = 10  # enough to identify a workload; the rest is only counted
 
 
 def snapshot_warnings(
-    found: ClassifiedPods,
+    classified: ClassifiedPods,
     runtimes: RuntimeClasses,
     defaults: DefaultSpreads,
-    left_out: Iterable[NodeWithClaim],
+    duplicates: Iterable[NodeWithClaim],
 ) -> Iterator[str]:
-    if found.gated:
-        yield f"not planned while scheduling gates hold them back: {_list_pods(found.gated)}"
-    if found.stuck:
+    if classified.gated:
+        yield f"not planned while scheduling gates hold them back: {_list_pods(classified.gated)}"
+    if classified.stuck:
         why = "not planned, as a disruption budget or annotation keeps them on a node being deleted"
-        yield f"{why}: {_list_pods(found.stuck)}"
-    for scheduler, pods in _group_pods((pod.spec.schedulerName, pod) for pod in found.placed):
+        yield f"{why}: {_list_pods(classified.stuck)}"
+    for scheduler, pods in _group_pods(
+        (pod.spec.schedulerName, pod) for pod in classified.to_schedule
+    ):
         if scheduler != DEFAULT_SCHEDULER:
             yield f"planned as if {scheduler} would do as the default scheduler: {_list_pods(pods)}"
-    for runtime, pods in _group_pods((runtimes.unknown(pod.spec), pod) for pod in found.placed):
+    for runtime, pods in _group_pods(
+        (runtimes.missing_class(pod.spec), pod) for pod in classified.to_schedule
+    ):
         missing = f"runtime class {runtime} is not in the input, so its overhead is not counted"
         yield f"{missing}: {_list_pods(pods)}"
-    for owner, pods in _group_pods((defaults.unknown(pod), pod) for pod in found.placed):
+    for owner, pods in _group_pods(
+        (defaults.missing_controller(pod), pod) for pod in classified.to_schedule
+    ):
         missing = f"{owner} is not in the input, so its selector has no part in the default spread"
         yield f"{missing}: {_list_pods(pods)}"
-    for paired_node in left_out:
+    for paired_node in duplicates:
         yield (
             f"node {paired_node.name} is left out: it has no provider id or instance type yet, "
             f"and a claim of pool {paired_node.pool} stands for it"
@@ -85,7 +91,7 @@ def snapshot_warnings(
 
 
 def _group_pods(labelled: Iterable[tuple[str | None, Pod]]) -> list[tuple[str, list[Pod]]]:
-    """Pods by what they name, in the order of names, without those that name nothing."""
+    """Pods by label, sorted by label, without those whose label is empty."""
     groups: dict[str, list[Pod]] = {}
     for label, pod in labelled:
         if label:
@@ -116,11 +122,11 @@ class ClusterObjects(Protocol):
 
     @property
     def default_constraints(self) -> DefaultConstraints:
-        """What the scheduler asks of pods without topology spread constraints."""
+        """The scheduler's topology spread constraints for pods without their own."""
 
 
 class TranslatedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot, and what its reader should know besides."""
+    """A snapshot, and warnings about objects that were left out or read with assumptions."""
 
     snapshot: Snapshot
     warnings: tuple[str, ...] = ()
@@ -129,67 +135,69 @@ class TranslatedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 def translate_snapshot(
     manifests: ClusterObjects, *, reservations: Iterable[ReservationState] = ()
 ) -> TranslatedSnapshot:
-    """The state of the cluster that the input describes, in the order of names."""
-    return _SnapshotTranslation(manifests).translated(reservations)
+    """The state of the cluster that the input describes, sorted by name."""
+    return _SnapshotTranslation(manifests).translate(reservations)
 
 
 class _SnapshotTranslation:
-    """The parts of one translation that others need."""
+    """One translation; its parts are used by several of the results."""
 
     def __init__(self, manifests: ClusterObjects) -> None:
         self.manifests = manifests
         self.by_kind: dict[type[WireStruct], list[Any]] = {}
         for each in manifests.objects:
             self.by_kind.setdefault(type(each), []).append(each)
-        self.written = assign_names(expand_workloads(manifests.objects))
-        self.paired_nodes, self.left_out = _split_duplicates(
+        self.all_pods = assign_names(expand_workloads(manifests.objects))
+        self.paired_nodes, self.duplicates = _split_duplicates(
             pair_nodes_with_claims(self._all(Node), manifests.claims)
         )
         self.runtimes = RuntimeClasses(self._all(RuntimeClass))
-        parties = (each for kind in DEFAULT_SELECTOR_KINDS for each in self.by_kind.get(kind, ()))
-        self.defaults = DefaultSpreads(manifests.default_constraints, DefaultSelectors(parties))
-        self.pods = self._translating()
-        self.found = self._sorted()
+        selecting = (each for kind in DEFAULT_SELECTOR_KINDS for each in self.by_kind.get(kind, ()))
+        self.defaults = DefaultSpreads(manifests.default_constraints, DefaultSelectors(selecting))
+        self.pod_translator = self._pod_translator()
+        self.classified = self._classify_pods()
 
-    def translated(self, reservations: Iterable[ReservationState]) -> TranslatedSnapshot:
-        made = Snapshot(
-            pods=self._placed(),
+    def translate(self, reservations: Iterable[ReservationState]) -> TranslatedSnapshot:
+        snapshot = Snapshot(
+            pods=self._pods_to_schedule(),
             pools=self._pools(),
             nodes=self._nodes(),
             daemonsets=self._daemonsets(),
             reservations=tuple(sorted(reservations, key=lambda each: each.id)),
         )
-        notes = snapshot_warnings(self.found, self.runtimes, self.defaults, self.left_out)
-        return TranslatedSnapshot(snapshot=made, warnings=tuple(notes))
+        warnings = snapshot_warnings(self.classified, self.runtimes, self.defaults, self.duplicates)
+        return TranslatedSnapshot(snapshot=snapshot, warnings=tuple(warnings))
 
     def _all(self, kind: type[WireType]) -> list[WireType]:
-        """As the world has them, which takes a look at every object each time it is asked."""
+        """The objects of a kind, from an index: the caller's `all` may scan every object."""
         return self.by_kind.get(kind, [])
 
-    def _translating(self) -> PodTranslator:
-        hosts = node_hostnames(self.paired_nodes)
-        places = NodeAffinityTranslator(hosts)
-        mentioned = (namespace_of(pod.metadata) for pod in self.written)
-        spaces = NamespaceIndex(self._all(Namespace), mentioned)
+    def _pod_translator(self) -> PodTranslator:
+        hostnames = node_hostnames(self.paired_nodes)
+        node_affinity = NodeAffinityTranslator(hostnames)
+        pod_namespaces = (namespace_of(pod.metadata) for pod in self.all_pods)
+        namespaces = NamespaceIndex(self._all(Namespace), pod_namespaces)
         claims = VolumeClaims(self._all(PersistentVolumeClaim), self._all(StatefulSet))
         storage = StorageClasses(self._all(StorageClass))
         return PodTranslator(
             self.runtimes,
             PriorityClasses(self._all(PriorityClass)),
-            places,
-            ConstraintTranslator(places, spaces, self.defaults),
-            VolumeTranslator(claims, storage, self._all(PersistentVolume), hosts),
+            node_affinity,
+            ConstraintTranslator(node_affinity, namespaces, self.defaults),
+            VolumeTranslator(claims, storage, self._all(PersistentVolume), hostnames),
         )
 
-    def _sorted(self) -> ClassifiedPods:
+    def _classify_pods(self) -> ClassifiedPods:
         deleting = {each.node_name for each in self.paired_nodes if each.is_deleting}
         budgets = DisruptionBudgets(self._all(PodDisruptionBudget))
         sets = self._all(StatefulSet)
-        named = {(namespace_of(each.metadata), each.metadata.name) for each in sets}
-        return PodClassifier(deleting, budgets, named).sort(self.written)
+        names = {(namespace_of(each.metadata), each.metadata.name) for each in sets}
+        return PodClassifier(deleting, budgets, names).classify(self.all_pods)
 
-    def _placed(self) -> tuple[model.Pod, ...]:
-        return _sort_pods(self.pods.pod(each) for each in self.found.placed)
+    def _pods_to_schedule(self) -> tuple[model.Pod, ...]:
+        return _sort_pods(
+            self.pod_translator.translate(each) for each in self.classified.to_schedule
+        )
 
     def _pools(self) -> tuple[Pool, ...]:
         by_pool: dict[str | None, list[NodeWithClaim]] = {}
@@ -207,20 +215,20 @@ class _SnapshotTranslation:
             translate_node(
                 each,
                 pools.get(each.pool or ""),
-                self._staying(each.node_name),
+                self._pods_on_node(each.node_name),
                 limits.get(each.node_name, NO_ATTACH_LIMITS),
             )
             for each in self.paired_nodes
         )
 
-    def _staying(self, name: str) -> tuple[model.Pod, ...]:
-        there = self.found.staying.get(name, ())
-        return _sort_pods(self.pods.pod(each, stays=True) for each in there)
+    def _pods_on_node(self, name: str) -> tuple[model.Pod, ...]:
+        bound = self.classified.staying.get(name, ())
+        return _sort_pods(self.pod_translator.translate(each, is_bound=True) for each in bound)
 
     def _daemonsets(self) -> tuple[model.DaemonSet, ...]:
-        translating = DaemonSetTranslator(self.pods, self.runtimes, self.written)
-        made = map(translating.daemonset, self._all(DaemonSet))
-        return tuple(sorted(made, key=lambda each: (each.namespace, each.name)))
+        translator = DaemonSetTranslator(self.pod_translator, self.runtimes, self.all_pods)
+        snapshot = map(translator.translate, self._all(DaemonSet))
+        return tuple(sorted(snapshot, key=lambda each: (each.namespace, each.name)))
 
 
 def _sort_pods(pods: Iterable[model.Pod]) -> tuple[model.Pod, ...]:
@@ -230,8 +238,16 @@ def _sort_pods(pods: Iterable[model.Pod]) -> tuple[model.Pod, ...]:
 def _split_duplicates(
     paired_nodes: list[NodeWithClaim],
 ) -> tuple[list[NodeWithClaim], list[NodeWithClaim]]:
-    """The machines that count, and nodes that a claim under way stands for already."""
-    under_way = {each.pool for each in paired_nodes if each.node is None}
-    doubles = [is_duplicate_of_claim(each, under_way) for each in paired_nodes]
-    counted = [each for each, double in zip(paired_nodes, doubles, strict=True) if not double]
-    return counted, [each for each, double in zip(paired_nodes, doubles, strict=True) if double]
+    """The nodes that count, and nodes that are counted already as a launching claim."""
+    launching_pools = {each.pool for each in paired_nodes if each.node is None}
+    are_duplicates = [is_duplicate_of_claim(each, launching_pools) for each in paired_nodes]
+    counted = [
+        each
+        for each, is_duplicate in zip(paired_nodes, are_duplicates, strict=True)
+        if not is_duplicate
+    ]
+    return counted, [
+        each
+        for each, is_duplicate in zip(paired_nodes, are_duplicates, strict=True)
+        if is_duplicate
+    ]

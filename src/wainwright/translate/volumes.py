@@ -1,4 +1,4 @@
-"""Volumes of pods: claims, drivers, where they can be reached, what is attached or wrong."""
+"""Volumes of pods: claims, CSI drivers, topology, attachments and problems."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
@@ -24,7 +24,7 @@ from wainwright.translate.object_metadata import name_or_prefix, namespace_of, p
 from wainwright.translate.requirements import NodeAffinityTranslator, any_of
 
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-"""What a storage class says whose volumes somebody else makes, one by one."""
+"""The provisioner of storage classes whose volumes are created by hand."""
 
 EBS_PROVISIONER: Final = "kubernetes.io/aws-ebs"
 GCE_PROVISIONER: Final = "kubernetes.io/gce-pd"
@@ -37,7 +37,7 @@ MIGRATED_PROVISIONERS: Final = {
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
     "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
 }
-"""Provisioners that were once part of Kubernetes, and the drivers that do their work today."""
+"""In-tree provisioners, and the CSI drivers that replaced them."""
 
 IN_TREE_DISKS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "awsElasticBlockStore": (EBS_PROVISIONER, lambda disk: disk.volumeID.rpartition("/")[2]),
@@ -51,14 +51,14 @@ IN_TREE_DISKS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     "portworxVolume": ("kubernetes.io/portworx-volume", lambda disk: disk.volumeID),
     "vsphereVolume": ("kubernetes.io/vsphere-volume", lambda disk: disk.volumePath),
 }
-"""By field of a volume: its provisioner, and what that calls the disk.
+"""By field of a volume: its in-tree provisioner, and the ID of the disk.
 
-An EBS volume may be written with its zone before it, as in aws://us-west-2a/vol-0123.
+The ID of an EBS volume may be prefixed with its zone, as in aws://us-west-2a/vol-0123.
 """
 
 EKS_AUTO_MODE_DRIVER: Final = "ebs.csi.eks.amazonaws.com"
 UNSUPPORTED_DRIVERS: Final = frozenset({EKS_AUTO_MODE_DRIVER})
-"""Drivers that only nodes of somebody else's making have."""
+"""Drivers that only nodes managed by EKS Auto Mode run."""
 
 
 def csi_driver(provisioner: str) -> str:
@@ -66,7 +66,7 @@ def csi_driver(provisioner: str) -> str:
 
 
 def inline_attachment(volume: InTreeVolumeSources) -> VolumeAttachment | None:
-    """A disk that is named in place, by a pod or a PersistentVolume."""
+    """The attachment of an in-tree disk in a pod or a PersistentVolume."""
     for field, (provisioner, identity) in IN_TREE_DISKS.items():
         disk = getattr(volume, field)
         if disk is not None:
@@ -75,12 +75,10 @@ def inline_attachment(volume: InTreeVolumeSources) -> VolumeAttachment | None:
 
 
 def persistent_attachment(volume: PersistentVolume) -> VolumeAttachment | None:
-    """What is attached to the node; None for a share in a network, or a folder of the node."""
-    kept = volume.spec.csi
+    """What is attached to the node; None for a network share or a directory of the node."""
+    csi = volume.spec.csi
     return (
-        inline_attachment(volume.spec)
-        if kept is None
-        else _attachment(kept.driver, kept.volumeHandle)
+        inline_attachment(volume.spec) if csi is None else _attachment(csi.driver, csi.volumeHandle)
     )
 
 
@@ -88,15 +86,15 @@ def _attachment(name: str, volume: str) -> VolumeAttachment | None:
     return VolumeAttachment(driver=name, volume=volume) if name and volume else None
 
 
-def attach_limits(written: Iterable[CSINode]) -> dict[str, dict[str, int]]:
-    """By node and driver how many volumes can be attached, where there is a limit."""
+def attach_limits(csi_nodes: Iterable[CSINode]) -> dict[str, dict[str, int]]:
+    """The limit of attached volumes by node and driver, where there is one."""
     return {
         node.metadata.name: {
-            each.name: each.allocatable.count
-            for each in node.spec.drivers or ()
-            if each.allocatable is not None and each.allocatable.count is not None
+            driver.name: driver.allocatable.count
+            for driver in node.spec.drivers or ()
+            if driver.allocatable is not None and driver.allocatable.count is not None
         }
-        for node in written
+        for node in csi_nodes
     }
 
 
@@ -105,21 +103,21 @@ DEFAULT_CLASS_ANNOTATIONS: Final = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
-"""Where claims named their class before there was a field for it; it still counts."""
+"""The annotation that preceded storageClassName and still takes precedence."""
 
 WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 UNSUPPORTED_TOPOLOGY_KEYS: Final = frozenset({"eks.amazonaws.com/compute-type"})
-"""Labels that only nodes of somebody else's making have."""
+"""Labels that nodes of NodePools do not have."""
 
 
 class DynamicProvisioning(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a claim whose volume is made when its pod is placed."""
+    """How a volume is provisioned for an unbound claim once its pod is scheduled."""
 
     driver: str = ""
-    """Empty where nobody attaches its volumes."""
-    places: tuple[Requirements, ...] = ANY_NODE_TERMS
+    """Empty where its volumes are not attached."""
+    topology: tuple[Requirements, ...] = ANY_NODE_TERMS
     problem: str | None = None
-    """Why it gets none, as what is to be said of the claim."""
+    """Why no volume is provisioned, as a predicate of the claim."""
 
 
 class StorageClasses:
@@ -128,23 +126,23 @@ class StorageClasses:
     def __init__(self, classes: Iterable[StorageClass]) -> None:
         self._by_name = {each.metadata.name: each for each in classes}
         defaults = [each for each in self._by_name.values() if _is_default_class(each)]
-        # Should several claim to be the default, the youngest is.
+        # Of several default classes the youngest counts.
         self._default = min(defaults, key=_class_age).metadata.name if defaults else None
-        self._made: dict[str | None, DynamicProvisioning] = {}
+        self._provisioning: dict[str | None, DynamicProvisioning] = {}
 
-    def made(self, claim: PersistentVolumeClaim) -> DynamicProvisioning:
-        """What the claim's class will do for it."""
+    def provisioning_for(self, claim: PersistentVolumeClaim) -> DynamicProvisioning:
+        """How the claim's storage class provisions its volume; computed once per class."""
         name = (claim.metadata.annotations or {}).get(
             STORAGE_CLASS_ANNOTATION, claim.spec.storageClassName
         )
         if name is None:
             name = self._default
-        found = self._made.get(name)
-        if found is None:
-            found = self._made[name] = self._of(name)
-        return found
+        provisioning = self._provisioning.get(name)
+        if provisioning is None:
+            provisioning = self._provisioning[name] = self._provisioning_of_class(name)
+        return provisioning
 
-    def _of(self, name: str | None) -> DynamicProvisioning:
+    def _provisioning_of_class(self, name: str | None) -> DynamicProvisioning:
         if name is None:
             return DynamicProvisioning(
                 problem="has no volume yet, and names no class while there is no default"
@@ -153,75 +151,79 @@ class StorageClasses:
             return DynamicProvisioning(
                 problem="has no volume yet, and wants no class that would make one"
             )
-        written = self._by_name.get(name)
-        if written is None:
+        storage_class = self._by_name.get(name)
+        if storage_class is None:
             return DynamicProvisioning(
                 problem=f"has no volume yet, and its class {name} is not in the input"
             )
-        return _provisioning(written)
+        return _provisioning(storage_class)
 
 
-def _provisioning(written: StorageClass) -> DynamicProvisioning:
-    topologies = _allowed_topologies(written)
-    places = ANY_NODE_TERMS if topologies is None else any_of(topologies).alternatives
+def _provisioning(storage_class: StorageClass) -> DynamicProvisioning:
+    topologies = _allowed_topologies(storage_class)
+    topology = ANY_NODE_TERMS if topologies is None else any_of(topologies).alternatives
     return DynamicProvisioning(
-        driver="" if written.provisioner == NO_PROVISIONER else csi_driver(written.provisioner),
-        places=places,
-        problem=_provisioning_problem(written, places),
+        driver=""
+        if storage_class.provisioner == NO_PROVISIONER
+        else csi_driver(storage_class.provisioner),
+        topology=topology,
+        problem=_provisioning_problem(storage_class, topology),
     )
 
 
-def _provisioning_problem(written: StorageClass, places: tuple[Requirements, ...]) -> str | None:
-    begun = f"has no volume yet, and its class {written.metadata.name}"
-    if written.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER:
-        return f"{begun} does not wait for a pod to make one"
-    if written.provisioner == NO_PROVISIONER:
-        return f"{begun} makes none"
-    if written.provisioner in UNSUPPORTED_DRIVERS:
-        return f"{begun} needs {written.provisioner}, which nodes of NodePools do not run"
-    strange = next(
-        (key for key in _topology_keys(written) if key in UNSUPPORTED_TOPOLOGY_KEYS), None
+def _provisioning_problem(
+    storage_class: StorageClass, topology: tuple[Requirements, ...]
+) -> str | None:
+    prefix = f"has no volume yet, and its class {storage_class.metadata.name}"
+    if storage_class.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER:
+        return f"{prefix} does not wait for a pod to make one"
+    if storage_class.provisioner == NO_PROVISIONER:
+        return f"{prefix} makes none"
+    if storage_class.provisioner in UNSUPPORTED_DRIVERS:
+        return f"{prefix} needs {storage_class.provisioner}, which nodes of NodePools do not run"
+    unsupported = next(
+        (key for key in _topology_keys(storage_class) if key in UNSUPPORTED_TOPOLOGY_KEYS), None
     )
-    if strange is not None:
-        return f"{begun} needs the label {strange}, which nodes of NodePools do not have"
-    return None if places else f"{begun} allows none anywhere"
+    if unsupported is not None:
+        return f"{prefix} needs the label {unsupported}, which nodes of NodePools do not have"
+    return None if topology else f"{prefix} allows none anywhere"
 
 
-def _topology_keys(written: StorageClass) -> Iterator[str]:
-    for term in written.allowedTopologies or ():
+def _topology_keys(storage_class: StorageClass) -> Iterator[str]:
+    for term in storage_class.allowedTopologies or ():
         yield from (each.key for each in term.matchLabelExpressions or ())
 
 
-def _allowed_topologies(written: StorageClass) -> list[list[RequirementEntry]] | None:
-    """Any one of these will do; None where any place will. A term that asks nothing takes none."""
-    if not written.allowedTopologies:
-        zones = _zone_parameters(written)
+def _allowed_topologies(storage_class: StorageClass) -> list[list[RequirementEntry]] | None:
+    """Alternative topologies; None where any will do. An empty term matches none."""
+    if not storage_class.allowedTopologies:
+        zones = _zone_parameters(storage_class)
         return [[(ZONE, "In", zones, None)]] if zones else None
     return [
         [(each.key, "In", tuple(each.values or ()), None) for each in term.matchLabelExpressions]
-        for term in written.allowedTopologies
+        for term in storage_class.allowedTopologies
         if term.matchLabelExpressions
     ]
 
 
-def _zone_parameters(written: StorageClass) -> tuple[str, ...]:
-    """What classes of old name among their parameters."""
-    if written.provisioner not in (EBS_PROVISIONER, GCE_PROVISIONER):
+def _zone_parameters(storage_class: StorageClass) -> tuple[str, ...]:
+    """The zones that in-tree provisioners take as parameters."""
+    if storage_class.provisioner not in (EBS_PROVISIONER, GCE_PROVISIONER):
         return ()
-    given = {key.lower(): value for key, value in (written.parameters or {}).items()}
-    listed = given.get("zones", given.get("zone", "")).split(",")
+    parameters = {key.lower(): value for key, value in (storage_class.parameters or {}).items()}
+    listed = parameters.get("zones", parameters.get("zone", "")).split(",")
     return tuple(zone for each in listed if (zone := each.strip()))
 
 
-def _is_default_class(written: StorageClass) -> bool:
-    annotations = written.metadata.annotations or {}
+def _is_default_class(storage_class: StorageClass) -> bool:
+    annotations = storage_class.metadata.annotations or {}
     return any(annotations.get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
 
 
-def _class_age(written: StorageClass) -> tuple[float, str]:
-    """The youngest first; without a moment of creation a class counts as the youngest."""
-    created = parse_timestamp(written.metadata.creationTimestamp)
-    return -inf if created is None else -created, written.metadata.name
+def _class_age(storage_class: StorageClass) -> tuple[float, str]:
+    """Sort key, youngest first; a class without a creation timestamp counts as the youngest."""
+    created = parse_timestamp(storage_class.metadata.creationTimestamp)
+    return -inf if created is None else -created, storage_class.metadata.name
 
 
 CLAIM_MISSING: Final = "is not in the input"
@@ -229,16 +231,17 @@ CLAIM_OF_ANOTHER_POD: Final = "was not made for this pod, whose own volume must 
 
 
 class VolumeClaims:
-    """Finds what a volume of a pod claims.
-
-    Kubernetes makes some claims before it places their pod: a StatefulSet those of its templates,
-    another controller those of ephemeral volumes. Files about what is yet to run do without them.
+    """Finds the PersistentVolumeClaim of a pod's volume.
+    Controllers create some claims before the pod is scheduled: those of a StatefulSet's templates
+    and of ephemeral volumes. Manifests that are not applied yet do not contain them.
     """
 
     def __init__(
         self, claims: Iterable[PersistentVolumeClaim], stateful_sets: Iterable[StatefulSet]
     ) -> None:
-        self._written = {(namespace_of(each.metadata), each.metadata.name): each for each in claims}
+        self._claims_by_name = {
+            (namespace_of(each.metadata), each.metadata.name): each for each in claims
+        }
         self._templates = {
             (
                 namespace_of(each.metadata),
@@ -247,23 +250,23 @@ class VolumeClaims:
             for each in stateful_sets
         }
 
-    def of(self, volume: Volume, pod: Pod) -> PersistentVolumeClaim | str:
-        """The claim, or what is wrong with it, as what is to be said of it."""
+    def claim_of(self, volume: Volume, pod: Pod) -> PersistentVolumeClaim | str:
+        """The claim, or its problem, as a predicate of the claim."""
         name = claim_name(volume, pod)
-        found = self._written.get((namespace_of(pod.metadata), name))
+        claim = self._claims_by_name.get((namespace_of(pod.metadata), name))
         if volume.ephemeral is not None:
             template = volume.ephemeral.volumeClaimTemplate or PersistentVolumeClaimTemplate()
-            if found is None:
+            if claim is None:
                 return _claim_from_template(template, name)
-            return found if _is_owned_by(pod, found) else CLAIM_OF_ANOTHER_POD
-        return found or self._owed(name, pod) or CLAIM_MISSING
+            return claim if _is_owned_by(pod, claim) else CLAIM_OF_ANOTHER_POD
+        return claim or self._claim_to_be_created(name, pod) or CLAIM_MISSING
 
-    def _owed(self, name: str, pod: Pod) -> PersistentVolumeClaim | None:
+    def _claim_to_be_created(self, name: str, pod: Pod) -> PersistentVolumeClaim | None:
         for owner in pod.metadata.ownerReferences or ():
             templates = self._templates.get((namespace_of(pod.metadata), owner.name))
             for template in (templates or ()) if owner.kind == "StatefulSet" else ():
-                number = name.removeprefix(f"{template.metadata.name}-{owner.name}-")
-                if number != name and number.isdecimal():
+                ordinal = name.removeprefix(f"{template.metadata.name}-{owner.name}-")
+                if ordinal != name and ordinal.isdecimal():
                     return _claim_from_template(template, name)
         return None
 
@@ -272,8 +275,8 @@ def claim_name(volume: Volume, pod: Pod) -> str:
     """The name of the volume's claim; empty where it needs none."""
     if volume.ephemeral is not None:
         return f"{pod.metadata.name}-{volume.name}"
-    claimed = volume.persistentVolumeClaim
-    return claimed.claimName if claimed is not None else ""
+    source = volume.persistentVolumeClaim
+    return source.claimName if source is not None else ""
 
 
 def _claim_from_template(
@@ -294,33 +297,32 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 RELEVANT_SOURCES: Final = ("persistentVolumeClaim", "ephemeral", *IN_TREE_DISKS)
-"""Volumes that are bound to places, or of which a node takes only so many.
-
-What a driver makes inside one node for one pod (csi) is neither.
+"""Volumes with a topology or an attach limit.
+Inline CSI volumes, created on the node for one pod, have neither.
 """
 UNREACHABLE_TOGETHER: Final = "cannot be reached from where the pod's other volumes are"
 ZONE_SEPARATOR: Final = "__"  # between the zones of a volume that is in more than one
 
 
 class PodVolumes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the volumes of one pod come to."""
+    """Attachments, topology and the first problem of all volumes of one pod."""
 
     attachments: tuple[VolumeAttachment, ...] = ()
-    """In order, each once, so that pods with the same volumes are alike."""
-    places: tuple[Requirements, ...] = ANY_NODE_TERMS
+    """Sorted, each once, so that pods with the same volumes have equal constraints."""
+    topology: tuple[Requirements, ...] = ANY_NODE_TERMS
     problem: VolumeProblem | None = None
 
 
 class VolumeReach(msgspec.Struct, frozen=True, kw_only=True):
-    """The same of one claim."""
+    """Attachment, topology and problem of one claim."""
 
     attachment: VolumeAttachment | None = None
-    places: tuple[Requirements, ...] = ANY_NODE_TERMS
+    topology: tuple[Requirements, ...] = ANY_NODE_TERMS
     problem: str | None = None
 
 
 def relevant_volumes(spec: PodSpec) -> tuple[Volume, ...]:
-    """The volumes that have a say in where the pod goes."""
+    """The volumes that constrain where the pod can be scheduled."""
     return tuple(
         volume
         for volume in spec.volumes or ()
@@ -329,7 +331,7 @@ def relevant_volumes(spec: PodSpec) -> tuple[Volume, ...]:
 
 
 class VolumeTranslator:
-    """Judges the volumes of pods; `hostnames` are those of the nodes by name."""
+    """Evaluates the volumes of pods; `hostnames` are hostname labels by node name."""
 
     def __init__(
         self,
@@ -341,64 +343,78 @@ class VolumeTranslator:
         self._claims = claims
         self._storage = storage
         self._volumes = {each.metadata.name: each for each in volumes}
-        self._places = NodeAffinityTranslator(hostnames)
-        # Data on the disk of a node is lost with it: the pod may begin anew on another.
-        self._off_hosts = NodeAffinityTranslator(hostnames, without={HOSTNAME})
-        self._known: dict[tuple[Requirements, ...], tuple[Requirements, ...]] = {}
+        self._node_affinity = NodeAffinityTranslator(hostnames)
+        # A local volume is lost with its node: the pod may start with a new one elsewhere.
+        self._without_hostname = NodeAffinityTranslator(hostnames, ignored_labels={HOSTNAME})
+        self._shared: dict[tuple[Requirements, ...], tuple[Requirements, ...]] = {}
 
-    def held(self, volumes: Iterable[Volume], pod: Pod) -> PodVolumes:
-        """What these volumes of the pod come to; of several problems the first is told."""
-        attached: set[VolumeAttachment | None] = set()
-        places: tuple[Requirements, ...] = ANY_NODE_TERMS
+    def evaluate(self, volumes: Iterable[Volume], pod: Pod) -> PodVolumes:
+        """Attachments and topology of these volumes; of several problems the first is reported."""
+        attachments: set[VolumeAttachment | None] = set()
+        topology: tuple[Requirements, ...] = ANY_NODE_TERMS
         problem: VolumeProblem | None = None
         for volume in volumes:
             name = claim_name(volume, pod)
             reach = (
-                self._reach(volume, pod)
+                self._volume_reach(volume, pod)
                 if name
                 else VolumeReach(attachment=inline_attachment(volume))
             )
-            attached.add(reach.attachment)
-            places = _intersect_places(places, reach.places)
-            why = reach.problem or (None if places else UNREACHABLE_TOGETHER)
+            attachments.add(reach.attachment)
+            topology = _intersect_topology(topology, reach.topology)
+            why = reach.problem or (None if topology else UNREACHABLE_TOGETHER)
             problem = problem or (VolumeProblem(claim=name, why=why) if why else None)
-        return PodVolumes(attachments=_sort_attachments(attached), places=places, problem=problem)
-
-    def _reach(self, volume: Volume, pod: Pod) -> VolumeReach:
-        claim = self._claims.of(volume, pod)
-        if isinstance(claim, str):
-            return VolumeReach(problem=claim)
-        there = self._volumes.get(claim.spec.volumeName)
-        if there is None:
-            return self._to_be_made(claim, f"{namespace_of(pod.metadata)}/{claim.metadata.name}")
-        reach = VolumeReach(attachment=persistent_attachment(there), places=self._around(there))
-        return msgspec.structs.replace(
-            reach, problem=_claim_problem(claim) or _binding_problem(claim, there, reach)
+        return PodVolumes(
+            attachments=_sort_attachments(attachments), topology=topology, problem=problem
         )
 
-    def _to_be_made(self, claim: PersistentVolumeClaim, key: str) -> VolumeReach:
-        made, name = self._storage.made(claim), claim.spec.volumeName
-        missing = f"names volume {name}, which is not in the input" if name else made.problem
+    def _volume_reach(self, volume: Volume, pod: Pod) -> VolumeReach:
+        claim = self._claims.claim_of(volume, pod)
+        if isinstance(claim, str):
+            return VolumeReach(problem=claim)
+        volume_of_claim = self._volumes.get(claim.spec.volumeName)
+        if volume_of_claim is None:
+            return self._reach_of_new_volume(
+                claim, f"{namespace_of(pod.metadata)}/{claim.metadata.name}"
+            )
+        reach = VolumeReach(
+            attachment=persistent_attachment(volume_of_claim),
+            topology=self._topology_of(volume_of_claim),
+        )
+        return msgspec.structs.replace(
+            reach, problem=_claim_problem(claim) or _binding_problem(claim, volume_of_claim, reach)
+        )
+
+    def _reach_of_new_volume(self, claim: PersistentVolumeClaim, key: str) -> VolumeReach:
+        provisioning, name = self._storage.provisioning_for(claim), claim.spec.volumeName
+        missing = (
+            f"names volume {name}, which is not in the input" if name else provisioning.problem
+        )
         return VolumeReach(
-            attachment=VolumeAttachment(driver=made.driver, volume=key) if made.driver else None,
-            places=_simplify_places(made.places),
+            attachment=VolumeAttachment(driver=provisioning.driver, volume=key)
+            if provisioning.driver
+            else None,
+            topology=_simplify_topology(provisioning.topology),
             problem=_claim_problem(claim) or missing,
         )
 
-    def _around(self, volume: PersistentVolume) -> tuple[Requirements, ...]:
-        """Where the volume can be reached; labels may say so beside its affinity."""
+    def _topology_of(self, volume: PersistentVolume) -> tuple[Requirements, ...]:
+        """Where the volume can be reached: its node affinity and its zone labels."""
         spec = volume.spec
         local = spec.local is not None or spec.hostPath is not None
         required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
-        places = self._off_hosts if local else self._places
-        wanted = places.among(_zone_entries(volume.metadata.labels or {}), required)
-        found = _simplify_places(wanted.alternatives)
-        # Thousands of volumes are in a few zones: equal places are one object.
-        return self._known.setdefault(found, found)
+        topology = self._without_hostname if local else self._node_affinity
+        alternatives = topology.alternatives_of(
+            _zone_entries(volume.metadata.labels or {}), required
+        )
+        topology_terms = _simplify_topology(alternatives.alternatives)
+        # Thousands of volumes are in a few zones. Sharing equal topologies saves memory and
+        # makes comparing the constraints of pods quick.
+        return self._shared.setdefault(topology_terms, topology_terms)
 
 
 def _zone_entries(labels: Mapping[str, str]) -> list[RequirementEntry]:
-    """Zones and regions of a volume, which the scheduler takes as requirements."""
+    """Zone and region labels of a volume, which the scheduler treats as requirements."""
     return [
         (key, "In", tuple(value.split(ZONE_SEPARATOR)), None)
         for key, value in labels.items()
@@ -417,25 +433,28 @@ def _claim_problem(claim: PersistentVolumeClaim) -> str | None:
 def _binding_problem(
     claim: PersistentVolumeClaim, volume: PersistentVolume, reach: VolumeReach
 ) -> str | None:
-    """What keeps a claim from the volume that it names."""
-    named, attachment = f"names volume {volume.metadata.name}", reach.attachment
+    """Why a claim cannot use the volume that it names."""
+    prefix, attachment = f"names volume {volume.metadata.name}", reach.attachment
     if volume.metadata.deletionTimestamp:
-        return f"{named}, which is being deleted"
+        return f"{prefix}, which is being deleted"
     if not _is_bound(claim):
-        return f"{named}, but is not bound to it yet"
+        return f"{prefix}, but is not bound to it yet"
     if attachment is not None and attachment.driver in UNSUPPORTED_DRIVERS:
-        return f"{named} of {attachment.driver}, which nodes of NodePools do not run"
-    return None if reach.places else f"{named}, which no node can reach"
+        return f"{prefix} of {attachment.driver}, which nodes of NodePools do not run"
+    return None if reach.topology else f"{prefix}, which no node can reach"
 
 
 def _is_bound(claim: PersistentVolumeClaim) -> bool:
     return BIND_COMPLETED in (claim.metadata.annotations or {}) or claim.status.phase == "Bound"
 
 
-def _intersect_places(
+def _intersect_topology(
     left: tuple[Requirements, ...], right: tuple[Requirements, ...]
 ) -> tuple[Requirements, ...]:
-    """Each alternative of one side with each of the other, as far as a node can meet both."""
+    """Each alternative of one side combined with each of the other, where a node can meet both.
+
+    The identity checks save the product in the usual case that a side is unconstrained.
+    """
     if right is ANY_NODE_TERMS:
         return left
     if left is ANY_NODE_TERMS:
@@ -450,11 +469,13 @@ def _intersect_places(
     )
 
 
-def _simplify_places(places: tuple[Requirements, ...]) -> tuple[Requirements, ...]:
-    """Where one alternative asks nothing, the others need not be asked."""
-    return ANY_NODE_TERMS if NO_REQUIREMENTS in places else places
+def _simplify_topology(topology: tuple[Requirements, ...]) -> tuple[Requirements, ...]:
+    """Any node where one alternative is unconstrained."""
+    return ANY_NODE_TERMS if NO_REQUIREMENTS in topology else topology
 
 
-def _sort_attachments(attached: Iterable[VolumeAttachment | None]) -> tuple[VolumeAttachment, ...]:
-    found = (each for each in attached if each is not None)
-    return tuple(sorted(found, key=lambda each: (each.driver, each.volume)))
+def _sort_attachments(
+    attachments: Iterable[VolumeAttachment | None],
+) -> tuple[VolumeAttachment, ...]:
+    present = (each for each in attachments if each is not None)
+    return tuple(sorted(present, key=lambda each: (each.driver, each.volume)))

@@ -1,4 +1,4 @@
-"""Workloads expanded into pods: what Kubernetes' controllers would create and has not been yet."""
+"""Workloads expanded into pods: those that Kubernetes' controllers have not created yet."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,37 +20,37 @@ from wainwright.translate.object_metadata import name_or_prefix, namespace_of
 
 Workload = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job
 OwnerKey = tuple[str, str, str]
-"""Kind, namespace and name of whoever made an object."""
+"""Kind, namespace and name of an object's owner."""
 
 
 def expand_workloads(objects: Iterable[WireStruct]) -> list[Pod]:
-    """The pods of the input, then those that its workloads still lack, in the input's order."""
-    given = list(objects)
-    pods = [item for item in given if isinstance(item, Pod)]
-    workloads = [item for item in given if isinstance(item, Workload)]
+    """The pods of the input, then those that its workloads still lack, in input order."""
+    all_objects = list(objects)
+    pods = [item for item in all_objects if isinstance(item, Pod)]
+    workloads = [item for item in all_objects if isinstance(item, Workload)]
     if not workloads:
         return pods
     owners = _workload_owners(workloads)
-    have = Counter(_root_owner(pod.metadata, owners) for pod in pods if _is_active(pod))
+    pod_counts = Counter(_root_owner(pod.metadata, owners) for pod in pods if _is_active(pod))
     names = PodNames(pods)
     for workload in workloads:
         if _controlling_owner(workload.metadata) is None:
-            lacking = _desired_pods(workload) - have[_workload_key(workload)]
-            pods.extend(_missing_pods(workload, lacking, names))
+            missing = _desired_pods(workload) - pod_counts[_workload_key(workload)]
+            pods.extend(_missing_pods(workload, missing, names))
     return pods
 
 
 class PodNames:
-    """Namespace and name of the pods that are there, and of those that stay."""
+    """Namespace and name of all pods of the input, and of the active ones."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
-        self.taken: set[tuple[str, str]] = set()
-        self.standing: set[tuple[str, str]] = set()
+        self.used: set[tuple[str, str]] = set()
+        self.active: set[tuple[str, str]] = set()
         for pod in pods:
             name = (namespace_of(pod.metadata), pod.metadata.name)
-            self.taken.add(name)
+            self.used.add(name)
             if _is_active(pod):
-                self.standing.add(name)
+                self.active.add(name)
 
 
 def _workload_key(workload: Workload) -> OwnerKey:
@@ -65,9 +65,9 @@ def _controlling_owner(metadata: ObjectMeta) -> OwnerKey | None:
 
 
 def _workload_owners(workloads: list[Workload]) -> dict[OwnerKey, OwnerKey]:
-    """Who made which workload: a ReplicaSet belongs to its Deployment."""
-    made = ((_workload_key(one), _controlling_owner(one.metadata)) for one in workloads)
-    return {one: owner for one, owner in made if owner is not None}
+    """The owner of each workload that has one, as a Deployment of its ReplicaSet."""
+    owned = ((_workload_key(key), _controlling_owner(key.metadata)) for key in workloads)
+    return {key: owner for key, owner in owned if owner is not None}
 
 
 def _root_owner(metadata: ObjectMeta, owners: dict[OwnerKey, OwnerKey]) -> OwnerKey | None:
@@ -76,7 +76,7 @@ def _root_owner(metadata: ObjectMeta, owners: dict[OwnerKey, OwnerKey]) -> Owner
 
 
 def _is_active(pod: Pod) -> bool:
-    """A pod that is done, or on its way out, is one that its workload replaces."""
+    """Whether the pod counts as a replica: workloads replace finished and terminating pods."""
     return pod.status.phase not in ("Succeeded", "Failed") and not pod.metadata.deletionTimestamp
 
 
@@ -85,26 +85,28 @@ def _desired_pods(workload: Workload) -> int:
         return 1 if workload.spec.replicas is None else workload.spec.replicas
     if workload.spec.suspend:
         return 0
-    parallel = 1 if workload.spec.parallelism is None else workload.spec.parallelism
+    parallelism = 1 if workload.spec.parallelism is None else workload.spec.parallelism
     if workload.spec.completions is None:
-        return 0 if workload.status.succeeded else parallel
-    return max(0, min(parallel, workload.spec.completions - workload.status.succeeded))
+        return 0 if workload.status.succeeded else parallelism
+    return max(0, min(parallelism, workload.spec.completions - workload.status.succeeded))
 
 
-def _missing_pods(workload: Workload, lacking: int, names: PodNames) -> Iterator[Pod]:
-    """A pod in place of one on its way out gets the claims of that, but not its name yet."""
-    free, due = _free_names(workload, names.taken), _free_names(workload, names.standing)
-    for _ in range(lacking):
-        yield _pod_from_template(workload, next(free), _claim_volumes(workload, next(due)))
+def _missing_pods(workload: Workload, missing: int, names: PodNames) -> Iterator[Pod]:
+    """The missing pods; one that replaces a terminating pod gets its claims, but not its name."""
+    pod_names, claim_names = _free_names(workload, names.used), _free_names(workload, names.active)
+    for _ in range(missing):
+        yield _pod_from_template(
+            workload, next(pod_names), _claim_volumes(workload, next(claim_names))
+        )
 
 
-def _free_names(workload: Workload, known: set[tuple[str, str]]) -> Iterator[str]:
-    """Names of its pods that are not known yet; each then is."""
-    space, beginning = namespace_of(workload.metadata), name_or_prefix(workload.metadata)
-    for number in count(_first_ordinal(workload)):
-        name = f"{beginning}-{number}"
-        if (space, name) not in known:
-            known.add((space, name))
+def _free_names(workload: Workload, used_names: set[tuple[str, str]]) -> Iterator[str]:
+    """Unused names for the workload's pods; each is marked as used."""
+    namespace, prefix = namespace_of(workload.metadata), name_or_prefix(workload.metadata)
+    for ordinal in count(_first_ordinal(workload)):
+        name = f"{prefix}-{ordinal}"
+        if (namespace, name) not in used_names:
+            used_names.add((namespace, name))
             yield name
 
 
@@ -131,8 +133,12 @@ def _pod_from_template(workload: Workload, name: str, claims: list[Volume]) -> P
     )
     spec = template.spec
     if claims:
-        kept = [one for one in spec.volumes or () if one.name not in {c.name for c in claims}]
-        spec = msgspec.structs.replace(spec, volumes=[*kept, *claims])
+        volumes = [
+            volume
+            for volume in spec.volumes or ()
+            if volume.name not in {claim.name for claim in claims}
+        ]
+        spec = msgspec.structs.replace(spec, volumes=[*volumes, *claims])
     return Pod(metadata=metadata, spec=spec)
 
 

@@ -1,1 +1,1 @@
-"""What a kube-scheduler does with a plan: its filters, and binding pod by pod."""
+"""A kube-scheduler for plans: its filters, and binding pod by pod."""

@@ -1,4 +1,4 @@
-"""A plan carried out: claims join as nodes, launched as planned or in any other way left to them,
+"""Executes a plan: claims join as nodes, launched from the planned or any other allowed offering,
 and pods are bound one by one.
 """
 
@@ -32,19 +32,19 @@ from wainwright.model.snapshot import Node
 
 
 class BoundCluster:
-    """What stands, the nodes that the plan adds one by one, and who is to be bound where."""
+    """Existing nodes, the nodes that the plan adds one by one, and the planned bindings."""
 
-    def __init__(self, world: PlannerInput, plan: Plan) -> None:
-        pods = {pod.key: pod for pod in world.snapshot.pods}
-        daemonsets = world.snapshot.daemonsets
-        standing = [node for node in world.snapshot.nodes if not node.deleting]
+    def __init__(self, planner_input: PlannerInput, plan: Plan) -> None:
+        pods = {pod.key: pod for pod in planner_input.snapshot.pods}
+        daemonsets = planner_input.snapshot.daemonsets
+        standing = [node for node in planner_input.snapshot.nodes if not node.deleting]
         self.joined = {node.name: _existing_node(node, daemonsets) for node in standing}
         self.coming: list[BoundNode] = []
         self.waiting: list[tuple[Pod, BoundNode]] = []
         for placement in plan.placements:
             self.waiting += [(pods[key], self.joined[placement.node]) for key in placement.pods]
         for claim in plan.claims:
-            host = _joined_node(world, claim)
+            host = _joined_node(planner_input, claim)
             self.coming.append(host)
             self.waiting += [(pods[key], host) for key in claim.pods]
         self.waiting.sort(key=lambda each: _binding_order(each[0]))
@@ -54,27 +54,26 @@ class BoundCluster:
         return [*self.joined.values(), *self.coming]
 
     def refused(self) -> list[str]:
-        """Who cannot be bound in any order, and why not; nobody if the plan is sound.
-
-        Nodes join in the order in which the plan opens them, and pods are bound meanwhile.
+        """Pods that cannot be bound in any order, and why; empty if the plan is valid.
+        Nodes join in the order in which the plan opens them, with pods bound in between.
         """
         search = _BindingSearch(self.hosts, self.waiting)
         return [] if search.succeeds(frozenset(), len(self.joined)) else sorted(search.stuck)
 
 
 class _BindingSearch:
-    """An order in which everybody can be bound, looked for by trying."""
+    """Searches for an order in which all pods can be bound."""
 
     def __init__(self, hosts: list[BoundNode], waiting: list[tuple[Pod, BoundNode]]) -> None:
         self._hosts = hosts
         self._waiting = waiting
         self._failed: set[tuple[frozenset[int], int]] = set()
         self.stuck: list[str] = []
-        """Of the attempt that got furthest."""
+        """Failures of the attempt that bound the most pods."""
         self._furthest = -1
 
     def succeeds(self, bound: frozenset[int], joined: int) -> bool:
-        """Whether the rest can be bound, with so many of the nodes there already."""
+        """Whether the remaining pods can be bound, with this many nodes joined."""
         if len(bound) == len(self._waiting):
             return True
         if (bound, joined) in self._failed:
@@ -97,14 +96,14 @@ class _BindingSearch:
                     reasons[number] = why or ""
         found = [number for number, why in reasons.items() if not why]
         if not found and joined == len(self._hosts) and len(bound) > self._furthest:
-            told = ((self._waiting[number], why) for number, why in reasons.items())
+            failures = ((self._waiting[number], why) for number, why in reasons.items())
             self._furthest = len(bound)
-            self.stuck = [f"{pod.key} on {host.name}: {why}" for (pod, host), why in told]
+            self.stuck = [f"{pod.key} on {host.name}: {why}" for (pod, host), why in failures]
         return found
 
 
 class _TemporaryBinding:
-    """Pods on their hosts for a while."""
+    """Binds pods temporarily."""
 
     def __init__(self, pairs: list[tuple[Pod, BoundNode]]) -> None:
         self._pairs = pairs
@@ -119,7 +118,7 @@ class _TemporaryBinding:
 
 
 def _binding_order(pod: Pod) -> tuple[float, float, float, str, str]:
-    """As the planner goes about it, so that a good order is found soon."""
+    """The planner's order, in which a valid order is found soon."""
     age = inf if pod.created is None else pod.created
     return -pod.requests.get("cpu", 0), -pod.requests.get("memory", 0), age, pod.uid, pod.key
 
@@ -134,9 +133,8 @@ def _existing_node(node: Node, daemonsets: Iterable[DaemonSet]) -> BoundNode:
 
 
 def _reserve_for_daemonsets(host: BoundNode, daemonsets: Iterable[DaemonSet]) -> None:
-    """Keeps what daemonsets will need beside what their pods have; who runs for whom is unknown.
-
-    What labels those pods will have is unknown as well, so that no selector sees them.
+    """Reserves what daemonset pods still to come will need; running ones are not matched to sets.
+    The labels of those pods are unknown as well, so no selector matches them.
     """
     agents = [agent for each in daemonsets if (agent := _daemonset_pod(each, host)) is not None]
     running = [pod for pod in host.pods if pod.daemonset]
@@ -167,18 +165,18 @@ def _daemonset_pod(daemonset: DaemonSet, host: BoundNode) -> Pod | None:
     return pod if wanted else None
 
 
-def _joined_node(world: PlannerInput, claim: PlannedNodeClaim) -> BoundNode:
-    pool = next(each for each in world.snapshot.pools if each.name == claim.pool)
-    kinds = world.types[pool.name]
+def _joined_node(planner_input: PlannerInput, claim: PlannedNodeClaim) -> BoundNode:
+    pool = next(each for each in planner_input.snapshot.pools if each.name == claim.pool)
+    kinds = planner_input.types[pool.name]
     kind = next(each for each in kinds if each.name == claim.launch.instance_type)
     labels = _claim_labels(kinds, claim) | _cloud_labels(kind, claim) | {HOSTNAME: claim.name}
     host = BoundNode(claim.name, labels, pool.taints, dict(kind.allocatable))
-    _reserve_for_daemonsets(host, world.snapshot.daemonsets)
+    _reserve_for_daemonsets(host, planner_input.snapshot.daemonsets)
     return host
 
 
 def _cloud_labels(kind: InstanceType, claim: PlannedNodeClaim) -> dict[str, str]:
-    """What the cloud and the kubelet write on the node."""
+    """Labels that the cloud and the kubelet set on the node."""
     launch, found = claim.launch, {INSTANCE_TYPE: kind.name}
     for said in (kind.requirements, _offering(kind, claim).requirements):
         for key, requirement in said.items():
@@ -204,10 +202,9 @@ def _offering(kind: InstanceType, claim: PlannedNodeClaim) -> Offering:
 
 
 def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dict[str, str]:
-    """What the claim writes on the node: what it has settled on, and any value of its own labels.
-
-    Labels that machines bring with them are as they are; one that only some offerings name is left
-    open by the others.
+    """Labels from the claim: single values of its requirements, and any value of its own labels.
+    Labels of the instance type stay as they are; one that only some offerings have is left open by
+    the others.
     """
     brought = WELL_KNOWN_LABELS.union(*(kind.requirements for kind in kinds))
     found = {}
@@ -218,21 +215,22 @@ def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dic
     return found
 
 
-def launch_differently(world: PlannerInput, plan: Plan, dice: Random) -> Plan:
-    """The same plan where each claim is launched with any of the offerings left to it."""
+def launch_differently(planner_input: PlannerInput, plan: Plan, rng: Random) -> Plan:
+    """The same plan with each claim launched from a random allowed offering."""
     claims = tuple(
-        _relaunched_claim(claim, _claim_offerings(world, claim), dice) for claim in plan.claims
+        _relaunched_claim(claim, _claim_offerings(planner_input, claim), rng)
+        for claim in plan.claims
     )
     return msgspec.structs.replace(plan, claims=claims)
 
 
 def _claim_offerings(
-    world: PlannerInput, claim: PlannedNodeClaim
+    planner_input: PlannerInput, claim: PlannedNodeClaim
 ) -> list[tuple[InstanceType, Offering]]:
     held = claim.choices.reservation_ids
     found = [
         (kind, offering)
-        for kind in world.types[claim.pool]
+        for kind in planner_input.types[claim.pool]
         if kind.name in claim.choices.instance_types
         for offering in available_offerings(kind, claim.requirements, held)
         if offering.zone and offering.capacity_type
@@ -241,11 +239,11 @@ def _claim_offerings(
 
 
 def _relaunched_claim(
-    claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]], dice: Random
+    claim: PlannedNodeClaim, offers: list[tuple[InstanceType, Offering]], rng: Random
 ) -> PlannedNodeClaim:
     if not offers:
         return claim
-    kind, offering = dice.choice(offers)
+    kind, offering = rng.choice(offers)
     launch = PlannedLaunch(
         instance_type=kind.name,
         zone=offering.zone,
@@ -256,8 +254,8 @@ def _relaunched_claim(
     return msgspec.structs.replace(claim, launch=launch)
 
 
-def without_min_values(world: PlannerInput) -> PlannerInput:
-    """Who has to keep several zones open cannot settle on one for the sake of others' pods."""
+def without_min_values(planner_input: PlannerInput) -> PlannerInput:
+    """Without minValues: a claim that must keep several zones cannot be restricted to one."""
     pools = tuple(
         msgspec.structs.replace(
             pool,
@@ -266,15 +264,18 @@ def without_min_values(world: PlannerInput) -> PlannerInput:
                 for key, found in pool.requirements.items()
             ),
         )
-        for pool in world.snapshot.pools
+        for pool in planner_input.snapshot.pools
     )
-    snapshot = msgspec.structs.replace(world.snapshot, pools=pools)
-    return msgspec.structs.replace(world, snapshot=snapshot)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pools=pools)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
 
 
-def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
-    """The same world, quiet: who found no place is gone."""
-    cluster, old = BoundCluster(world, plan), {node.name: node for node in world.snapshot.nodes}
+def cluster_after_plan(planner_input: PlannerInput, plan: Plan) -> PlannerInput:
+    """The cluster after the plan, without unschedulable pods."""
+    cluster, old = (
+        BoundCluster(planner_input, plan),
+        {node.name: node for node in planner_input.snapshot.nodes},
+    )
     received: dict[str, list[Pod]] = {host.name: [] for host in cluster.hosts}
     for pod, host in cluster.waiting:
         received[host.name].append(pod)
@@ -283,7 +284,9 @@ def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
         msgspec.structs.replace(node, pods=(*node.pods, *received[node.name])) for node in kept
     ]
     for claim, host in zip(plan.claims, cluster.coming, strict=True):
-        kind = next(k for k in world.types[claim.pool] if k.name == claim.launch.instance_type)
+        kind = next(
+            k for k in planner_input.types[claim.pool] if k.name == claim.launch.instance_type
+        )
         nodes.append(
             Node(
                 name=host.name,
@@ -296,5 +299,5 @@ def cluster_after_plan(world: PlannerInput, plan: Plan) -> PlannerInput:
                 reservation_id=claim.launch.reservation_id,
             )
         )
-    snapshot = msgspec.structs.replace(world.snapshot, pods=(), nodes=tuple(nodes))
-    return msgspec.structs.replace(world, snapshot=snapshot)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=(), nodes=tuple(nodes))
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)

@@ -1,7 +1,6 @@
-"""The filters of a kube-scheduler, from what Kubernetes documents about them.
-
-Nothing of `core` is used here: it is the second opinion on where a plan puts pods. A host is a
-node as the scheduler sees it; whether it takes a pod is asked of one filter after the other.
+"""The filters of kube-scheduler, written from the Kubernetes documentation.
+Nothing of `core` is used here: it verifies the placements of a plan independently. A host is a
+node of the scheduler; a pod must pass all filters.
 """
 
 from collections import Counter
@@ -32,16 +31,16 @@ class BoundNode:
         self.allocatable = allocatable
         self.attach_limits: dict[str, int] = {}
         self.kept_ports: list[HostPort] = []
-        """Taken by pods that are still to come."""
+        """Reserved for daemonset pods still to come."""
         self.pods: list[Pod] = []
 
 
 Filter: TypeAlias = Callable[[Pod, BoundNode, Sequence[BoundNode]], str | None]
-"""Why the pod must not be bound to the host, beside what all hosts hold; None if it may be."""
+"""Why the pod must not be bound to the host, given all hosts; None if it may be."""
 
 
 def filter_failure(pod: Pod, host: BoundNode, hosts: Sequence[BoundNode]) -> str | None:
-    """The first filter's word against it; None where the pod can be bound."""
+    """The reason of the first failing filter; None where the pod can be bound."""
     for each in FILTERS:
         found = each(pod, host, hosts)
         if found is not None:
@@ -55,7 +54,7 @@ def matches_node_affinity(labels: dict[str, str], alternatives: Iterable[Require
 
 
 def tolerates_taints(taints: Iterable[Taint], pod: Pod) -> bool:
-    """Whether no taint that binds keeps the pod off."""
+    """Whether the pod tolerates all NoSchedule and NoExecute taints."""
     binding = [taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     return all(any(each.tolerates(taint) for each in pod.tolerations) for taint in binding)
 
@@ -171,7 +170,7 @@ def _affinity(pod: Pod, host: BoundNode, hosts: Sequence[BoundNode]) -> str | No
     terms = pod.constraints.affinity
     if any(term.key not in host.labels for term in terms):
         return "lacks the label of an affinity"
-    # Only pods that all terms mean count, each term by its own label.
+    # Only pods that match all terms count, each term by its own topology key.
     places = [
         there
         for other, there in _bound_pods(hosts)
@@ -179,7 +178,7 @@ def _affinity(pod: Pod, host: BoundNode, hosts: Sequence[BoundNode]) -> str | No
     ]
     if all(any(_same_domain(term.key, there, host) for there in places) for term in terms):
         return None
-    # The first of its kind is let in, where there is no such pod on any labelled node.
+    # The first pod of a self-affinity is accepted where no matching pod exists.
     known = [there for there in places if any(term.key in there.labels for term in terms)]
     if not known and all(_matches_pod(term, pod) for term in terms):
         return None

@@ -1,1 +1,1 @@
-"""Random small inputs of the planner, and how to make a failing one smaller."""
+"""Random small inputs of the planner, and shrinking of failing ones."""

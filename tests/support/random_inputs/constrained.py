@@ -45,7 +45,7 @@ from wainwright.model.pod import (
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
-RACK: Final = "example.com/shelf"
+RACK: Final = "example.com/row"
 RACKS: Final = ("r1", "r2", "r3")
 APPS: Final = ("web", "db", "job")
 NAMESPACES: Final = ("shop", "data")
@@ -65,14 +65,14 @@ FEATURES: Final = (
 )
 
 PREFERENCES: Final = ("preferred_affinity", "preferred_anti_affinity", "preferred_nodes", "spreads")
-"""Those of which one is given up before the other."""
+"""Preferences in the order in which they are relaxed."""
 
 
 class ConstrainedPodMaker:
-    """Makes pods that use some of the features; a world has only a few, so that they meet."""
+    """Makes pods with some of the features; an input has only a few, so that pods share them."""
 
-    def __init__(self, dice: Random, zones: tuple[str, ...]) -> None:
-        self.dice = dice
+    def __init__(self, rng: Random, zones: tuple[str, ...]) -> None:
+        self.rng = rng
         self.zones = zones
         self.features = [each for each in FEATURES if self.chance(25)] or ["spreads"]
         if len(set(self.features) & set(PREFERENCES)) == 1 and self.chance(50):
@@ -82,24 +82,24 @@ class ConstrainedPodMaker:
         self.volumes = 0
 
     def chance(self, percent: int) -> bool:
-        return self.dice.randrange(100) < percent
+        return self.rng.randrange(100) < percent
 
     def waiting(self, most: int) -> tuple[Pod, ...]:
         """Groups of equal pods, at most so many together."""
         found: list[Pod] = []
-        for number in range(self.dice.randint(1, 4)):
-            found += self._group(f"g{number}", self.dice.choice((1, 1, 2, 3, 4, 6)))
+        for number in range(self.rng.randint(1, 4)):
+            found += self._group(f"g{number}", self.rng.choice((1, 1, 2, 3, 4, 6)))
         return tuple(found[:most])
 
     def running(self, node: str, number: int) -> Pod:
-        """One that runs on a node; it has its place, whatever it asked for."""
-        app = self.dice.choice(APPS)
+        """A pod bound to a node, whatever its constraints are."""
+        app = self.rng.choice(APPS)
         return Pod(
             namespace=self._namespace(),
             name=f"{app}-on-{node}-{number}",
-            uid=str(self.dice.randrange(1000)),
+            uid=str(self.rng.randrange(1000)),
             labels=self._labels(app),
-            requests={"cpu": self.dice.choice((100, 400, 900)), "memory": GIB // 4},
+            requests={"cpu": self.rng.choice((100, 400, 900)), "memory": GIB // 4},
             alternatives=self._alternatives(),
             tolerations=tuple(each for each in TOLERATIONS if self.chance(30)),
             constraints=self.constraints(app) if self.chance(60) else PodConstraints(),
@@ -108,17 +108,17 @@ class ConstrainedPodMaker:
         )
 
     def _group(self, name: str, count: int) -> list[Pod]:
-        app, namespace = self.dice.choice(APPS), self._namespace()
+        app, namespace = self.rng.choice(APPS), self._namespace()
         labels, constraints = self._labels(app), self.constraints(app)
-        requests = {"cpu": self._cpu(), "memory": self.dice.choice((1, 2, 4)) * GIB // 4}
+        requests = {"cpu": self._cpu(), "memory": self.rng.choice((1, 2, 4)) * GIB // 4}
         alternatives = self._alternatives()
         tolerations = tuple(each for each in TOLERATIONS if self.chance(30))
         return [
             Pod(
                 namespace=namespace,
                 name=f"{name}-{number}",
-                uid=str(self.dice.randrange(1000)),
-                created=float(self.dice.randrange(3)) if self.chance(50) else None,
+                uid=str(self.rng.randrange(1000)),
+                created=float(self.rng.randrange(3)) if self.chance(50) else None,
                 requests=requests,
                 labels=labels,
                 alternatives=alternatives,
@@ -129,13 +129,13 @@ class ConstrainedPodMaker:
         ]
 
     def _cpu(self) -> int:
-        return self.dice.choice((1500, 1900, 3900) if self.large else (100, 400, 900, 1500))
+        return self.rng.choice((1500, 1900, 3900) if self.large else (100, 400, 900, 1500))
 
     def _namespace(self) -> str:
         return NAMESPACES[self.chance(15)]
 
     def _labels(self, app: str) -> dict[str, str]:
-        tier = {"tier": self.dice.choice(("front", "back"))} if self.chance(60) else {}
+        tier = {"tier": self.rng.choice(("front", "back"))} if self.chance(60) else {}
         return {"app": app} | tier
 
     def _alternatives(self) -> tuple[Requirements, ...]:
@@ -144,31 +144,29 @@ class ConstrainedPodMaker:
         return (self._asked(), self._asked()) if self.chance(20) else (self._asked(),)
 
     def _asked(self) -> Requirements:
-        zones = tuple(self.dice.sample(self.zones, self.dice.randint(1, len(self.zones))))
+        zones = tuple(self.rng.sample(self.zones, self.rng.randint(1, len(self.zones))))
         asked = label_requirement(ZONE, "In", *zones) if self.chance(50) else NO_REQUIREMENTS
         if self.chance(25):
             asked = asked.narrow(
-                label_requirement(CAPACITY_TYPE, "In", self.dice.choice((SPOT, ON_DEMAND)))
+                label_requirement(CAPACITY_TYPE, "In", self.rng.choice((SPOT, ON_DEMAND)))
             )
         if self.chance(15):
             asked = asked.narrow(label_requirement(CAPACITY_TYPE, "NotIn", RESERVED))
         if self.chance(15):
-            asked = asked.narrow(
-                label_requirement(ARCH, "In", self.dice.choice(("amd64", "arm64")))
-            )
+            asked = asked.narrow(label_requirement(ARCH, "In", self.rng.choice(("amd64", "arm64"))))
         if self.chance(15):
-            operator = self.dice.choice(("In", "NotIn", "Exists"))
-            values = (self.dice.choice(RACKS),) if operator.endswith("In") else ()
+            operator = self.rng.choice(("In", "NotIn", "Exists"))
+            values = (self.rng.choice(RACKS),) if operator.endswith("In") else ()
             asked = asked.narrow(label_requirement(RACK, operator, *values))
         return asked
 
     def constraints(self, app: str) -> PodConstraints:
-        """With some of the world's features, mostly one or two."""
+        """With some of the input's features, mostly one or two."""
         values = {name: getattr(self, f"_{name}")(app) for name in self.features if self.chance(60)}
         return PodConstraints(**values)
 
     def _own(self, constraints: PodConstraints) -> PodConstraints:
-        """Pods of a group mostly have volumes of their own, and those are anywhere."""
+        """Pods of a group mostly have their own volumes, in random zones."""
         changed = constraints
         if constraints.attachments and self.chance(70):
             changed = msgspec.structs.replace(changed, attachments=self._attachments(""))
@@ -177,52 +175,52 @@ class ConstrainedPodMaker:
         return changed
 
     def _selector(self, app: str) -> PodSelector:
-        pick = self.dice.randrange(100)
+        pick = self.rng.randrange(100)
         if pick < 50:
             return pod_selector({"app": app})
         if pick < 75:
-            return pod_selector({"app": self.dice.choice(APPS)})
+            return pod_selector({"app": self.rng.choice(APPS)})
         if pick < 85:
-            return pod_selector({"tier": self.dice.choice(("front", "back"))})
+            return pod_selector({"tier": self.rng.choice(("front", "back"))})
         if pick < 92:
             return ALL_PODS
         if pick < 95:
             return NO_PODS
-        operator = self.dice.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+        operator = self.rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
         values = frozenset({"front"} if operator.endswith("In") else ())
         return PodSelector(
             clauses=(SelectorRequirement(key="tier", operator=operator, values=values),)
         )
 
     def _spreads(self, app: str) -> tuple[TopologySpread, ...]:
-        return tuple(self._spread(app) for _ in range(self.dice.choice((1, 1, 1, 2, 3))))
+        return tuple(self._spread(app) for _ in range(self.rng.choice((1, 1, 1, 2, 3))))
 
     def _spread(self, app: str) -> TopologySpread:
         return TopologySpread(
-            key=self.dice.choice(KEYS),
+            key=self.rng.choice(KEYS),
             selector=self._selector(app),
-            max_skew=self.dice.choice((1, 1, 1, 2, 3)),
-            min_domains=self.dice.randint(1, 4) if self.chance(15) else None,
+            max_skew=self.rng.choice((1, 1, 1, 2, 3)),
+            min_domains=self.rng.randint(1, 4) if self.chance(15) else None,
             required=self.chance(75),
             honor_affinity=self.chance(80),
             honor_taints=self.chance(35),
         )
 
     def _company(self, app: str) -> AffinityTerm:
-        namespaces = self.dice.choice((None, frozenset({"shop"}), frozenset({"shop"})))
+        namespaces = self.rng.choice((None, frozenset({"shop"}), frozenset({"shop"})))
         both = frozenset(NAMESPACES) if self.chance(15) else namespaces
         return AffinityTerm(
-            key=self.dice.choice(KEYS), selector=self._selector(app), namespaces=both
+            key=self.rng.choice(KEYS), selector=self._selector(app), namespaces=both
         )
 
     def _affinity(self, app: str) -> tuple[AffinityTerm, ...]:
-        return tuple(self._company(app) for _ in range(self.dice.choice((1, 1, 1, 2))))
+        return tuple(self._company(app) for _ in range(self.rng.choice((1, 1, 1, 2))))
 
     _anti_affinity = _affinity
 
     def _preferred_affinity(self, app: str) -> tuple[WeightedAffinityTerm, ...]:
-        weights = sorted((self.dice.choice((1, 10, 100)) for _ in range(2)), reverse=True)
-        weights = weights[: self.dice.randint(1, 2)]
+        weights = sorted((self.rng.choice((1, 10, 100)) for _ in range(2)), reverse=True)
+        weights = weights[: self.rng.randint(1, 2)]
         return tuple(
             WeightedAffinityTerm(weight=weight, term=self._company(app)) for weight in weights
         )
@@ -230,30 +228,30 @@ class ConstrainedPodMaker:
     _preferred_anti_affinity = _preferred_affinity
 
     def _preferred_nodes(self, _: str) -> tuple[PreferredNodeTerm, ...]:
-        weights = (100, 10)[: self.dice.randint(1, 2)]
+        weights = (100, 10)[: self.rng.randint(1, 2)]
         return tuple(PreferredNodeTerm(weight=each, requirements=self._asked()) for each in weights)
 
     def _ports(self, _: str) -> tuple[HostPort, ...]:
-        count = self.dice.choice((1, 1, 2))
+        count = self.rng.choice((1, 1, 2))
         return tuple(
             HostPort(
-                port=self.dice.choice((80, 80, 81)),
-                protocol=self.dice.choice(("TCP", "TCP", "UDP")),
-                address=self.dice.choice(ADDRESSES),
+                port=self.rng.choice((80, 80, 81)),
+                protocol=self.rng.choice(("TCP", "TCP", "UDP")),
+                address=self.rng.choice(ADDRESSES),
             )
             for _ in range(count)
         )
 
     def _attachments(self, _: str) -> tuple[VolumeAttachment, ...]:
         self.volumes += 1
-        numbers = [self.volumes * 10 + n for n in range(self.dice.randint(1, 2))]
+        numbers = [self.volumes * 10 + n for n in range(self.rng.randint(1, 2))]
         return tuple(
-            VolumeAttachment(driver=self.dice.choice(DRIVERS), volume=f"vol-{number}")
+            VolumeAttachment(driver=self.rng.choice(DRIVERS), volume=f"vol-{number}")
             for number in numbers
         )
 
     def _volume_topology(self, _: str) -> tuple[Requirements, ...]:
-        zones = self.dice.sample(self.zones, self.dice.randint(1, min(2, len(self.zones))))
+        zones = self.rng.sample(self.zones, self.rng.randint(1, min(2, len(self.zones))))
         if self.chance(30):
             return (label_requirement(ZONE, "In", *zones),)
         return tuple(label_requirement(ZONE, "In", zone) for zone in zones)
@@ -265,62 +263,60 @@ STARTUP_TAINT = TAINTS[0]
 
 
 def random_constrained_input(seed: int) -> PlannerInput:
-    """Pods that wait, and few nodes; the same seed gives the same world."""
+    """Pending pods, and few nodes; the same seed gives the same input."""
     maker = _ConstrainedInputMaker(Random(seed))
-    return maker.world(nodes=maker.dice.choice((0, 0, 1, 2, 3, 4)), pods=12)
+    return maker.planner_input(nodes=maker.rng.choice((0, 0, 1, 2, 3, 4)), pods=12)
 
 
 def random_running_cluster(seed: int) -> PlannerInput:
-    """Nodes full of pods that have their place, and nobody who waits."""
+    """Nodes with bound pods, and no pending ones."""
     maker = _ConstrainedInputMaker(Random(seed))
-    return maker.world(nodes=maker.dice.randint(2, 6), pods=0)
+    return maker.planner_input(nodes=maker.rng.randint(2, 6), pods=0)
 
 
 def random_mixed_input(seed: int) -> PlannerInput:
-    """A world of pods that do not mind each other, of whom some do after all."""
-    dice, world = Random(seed), random_input(seed)
-    maker = ConstrainedPodMaker(dice, ZONES)
+    """An input of unconstrained pods, of which some get constraints."""
+    rng, planner_input = Random(seed), random_input(seed)
+    maker = ConstrainedPodMaker(rng, ZONES)
     constraints = [maker.constraints(app) for app in APPS]
-    pods = tuple(_constrain_pod(pod, dice, constraints) for pod in world.snapshot.pods)
+    pods = tuple(_constrain_pod(pod, rng, constraints) for pod in planner_input.snapshot.pods)
     nodes = tuple(
         msgspec.structs.replace(
             node,
             labels={**node.labels, HOSTNAME: node.name},
-            pods=tuple(_constrain_pod(pod, dice, constraints) for pod in node.pods),
+            pods=tuple(_constrain_pod(pod, rng, constraints) for pod in node.pods),
         )
-        for node in world.snapshot.nodes
+        for node in planner_input.snapshot.nodes
     )
-    snapshot = msgspec.structs.replace(world.snapshot, pods=pods, nodes=nodes)
-    return msgspec.structs.replace(world, snapshot=snapshot)
+    snapshot = msgspec.structs.replace(planner_input.snapshot, pods=pods, nodes=nodes)
+    return msgspec.structs.replace(planner_input, snapshot=snapshot)
 
 
-def _constrain_pod(pod: Pod, dice: Random, constraints: list[PodConstraints]) -> Pod:
-    number = dice.randrange(len(APPS))
-    mine = constraints[number] if dice.randrange(100) < 60 else PodConstraints()
+def _constrain_pod(pod: Pod, rng: Random, constraints: list[PodConstraints]) -> Pod:
+    number = rng.randrange(len(APPS))
+    mine = constraints[number] if rng.randrange(100) < 60 else PodConstraints()
     return msgspec.structs.replace(
         pod, namespace="shop", labels={"app": APPS[number]}, constraints=mine
     )
 
 
 class _ConstrainedInputMaker:
-    def __init__(self, dice: Random) -> None:
-        self.dice = dice
-        self.zones = ZONES[: dice.choice((1, 2, 3, 3))]
-        self.pods = ConstrainedPodMaker(dice, self.zones)
-        self.dry = dice.choice(self.zones) if self.chance(10) else None
-        """A zone that is out of stock."""
-        self.spot = dice.choice((0, 50, 100))
-        """In how many of a hundred markets there is spot capacity."""
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.zones = ZONES[: rng.choice((1, 2, 3, 3))]
+        self.pods = ConstrainedPodMaker(rng, self.zones)
+        self.dry = rng.choice(self.zones) if self.chance(10) else None
+        """A zone without available capacity."""
+        self.spot = rng.choice((0, 50, 100))
+        """The percentage of offerings with spot capacity."""
         self.racks = self.chance(50)
-        self.types = tuple(self._type(number) for number in range(dice.randint(1, 5)))
+        self.types = tuple(self._type(number) for number in range(rng.randint(1, 5)))
 
     def chance(self, percent: int) -> bool:
-        return self.dice.randrange(100) < percent
+        return self.rng.randrange(100) < percent
 
-    def world(self, *, nodes: int, pods: int) -> PlannerInput:
-        pools = tuple(
-            self._pool(name) for name in ("p", "q", "r")[: self.dice.choice((1, 1, 2, 3))]
-        )
+    def planner_input(self, *, nodes: int, pods: int) -> PlannerInput:
+        pools = tuple(self._pool(name) for name in ("p", "q", "r")[: self.rng.choice((1, 1, 2, 3))])
         snapshot = Snapshot(
             pods=self.pods.waiting(pods) if pods else (),
             pools=pools,
@@ -340,19 +336,19 @@ class _ConstrainedInputMaker:
     def _sold(self) -> tuple[InstanceType, ...]:
         if self.chance(80):
             return self.types
-        return tuple(self.dice.sample(self.types, self.dice.randint(1, len(self.types))))
+        return tuple(self.rng.sample(self.types, self.rng.randint(1, len(self.types))))
 
     def _type(self, number: int) -> InstanceType:
-        cpus = self.dice.choice(CPUS)
+        cpus = self.rng.choice(CPUS)
         name = f"{'abcde'[number]}.{cpus}"
-        labels = {ARCH: self.dice.choice(("amd64", "amd64", "arm64")), INSTANCE_TYPE: name}
+        labels = {ARCH: self.rng.choice(("amd64", "amd64", "arm64")), INSTANCE_TYPE: name}
         return InstanceType(
             name=name,
             requirements=Requirements.from_labels(labels),
             capacity={
                 "cpu": cpus * 1000,
                 "memory": cpus * 4 * GIB,
-                "pods": self.dice.choice((2, 5, 20)),
+                "pods": self.rng.choice((2, 5, 20)),
             },
             overhead={"cpu": 50},
             offerings=(*self._offerings(cpus), *self._reserved()),
@@ -364,7 +360,7 @@ class _ConstrainedInputMaker:
             for kind in (SPOT, ON_DEMAND):
                 sold = self.chance(self.spot if kind == SPOT else 90)
                 dry = zone == self.dry or self.chance(5)
-                price = cpus * self.dice.choice((0.1, 0.1, 0.11)) * (0.3 if kind == SPOT else 1)
+                price = cpus * self.rng.choice((0.1, 0.1, 0.11)) * (0.3 if kind == SPOT else 1)
                 labels = {ZONE: zone, CAPACITY_TYPE: kind}
                 if sold:
                     found.append(_offering(labels, price, 0 if dry else UNLIMITED))
@@ -373,32 +369,32 @@ class _ConstrainedInputMaker:
     def _reserved(self) -> list[Offering]:
         if not self.chance(15):
             return []
-        labels = {ZONE: self.dice.choice(self.zones), CAPACITY_TYPE: RESERVED}
-        name = f"cr-{self.dice.randrange(2)}"
+        labels = {ZONE: self.rng.choice(self.zones), CAPACITY_TYPE: RESERVED}
+        name = f"cr-{self.rng.randrange(2)}"
         return [_offering(labels, 1e-7, 2 if name == "cr-0" else 1, name)]
 
     def _pool(self, name: str) -> Pool:
         requirements = NO_REQUIREMENTS
         if self.chance(25):
-            chosen = self.dice.sample(self.zones, self.dice.randint(1, len(self.zones)))
+            chosen = self.rng.sample(self.zones, self.rng.randint(1, len(self.zones)))
             requirements = requirements.narrow(label_requirement(ZONE, "In", *chosen))
         if self.chance(20):
-            kind = self.dice.choice((SPOT, ON_DEMAND))
+            kind = self.rng.choice((SPOT, ON_DEMAND))
             requirements = requirements.narrow(
                 label_requirement(CAPACITY_TYPE, "In", kind, RESERVED)
             )
         if self.racks and self.chance(60):
-            racks = self.dice.sample(RACKS, self.dice.randint(1, 3))
+            racks = self.rng.sample(RACKS, self.rng.randint(1, 3))
             requirements = requirements.narrow(label_requirement(RACK, "In", *racks))
         if self.chance(15):
-            key = self.dice.choice((ZONE, INSTANCE_TYPE, CAPACITY_TYPE))
-            least = self.dice.randint(1, 3)
+            key = self.rng.choice((ZONE, INSTANCE_TYPE, CAPACITY_TYPE))
+            least = self.rng.randint(1, 3)
             requirements = requirements.narrow(label_requirement(key, "Exists", min_values=least))
         return Pool(
             name=name,
-            weight=self.dice.choice((0, 0, 0, 10)),
+            weight=self.rng.choice((0, 0, 0, 10)),
             requirements=requirements,
-            labels={RACK: self.dice.choice(RACKS)} if self.chance(8) else {},
+            labels={RACK: self.rng.choice(RACKS)} if self.chance(8) else {},
             taints=tuple(taint for taint in TAINTS if self.chance(12)),
             limits=self._limits(),
         )
@@ -406,33 +402,33 @@ class _ConstrainedInputMaker:
     def _limits(self) -> dict[str, int]:
         if self.chance(85):
             return {}
-        return self.dice.choice(({"nodes": self.dice.randint(0, 3)}, {"cpu": 4000}, {"cpu": 10000}))
+        return self.rng.choice(({"nodes": self.rng.randint(0, 3)}, {"cpu": 4000}, {"cpu": 10000}))
 
     def _node(self, number: int) -> Node:
         name = f"node-{number}"
         labels = {ARCH: "amd64", HOSTNAME: name, NODEPOOL: "p"}
-        labels |= {ZONE: self.dice.choice(self.zones)} if self.chance(95) else {}
-        labels |= {CAPACITY_TYPE: self.dice.choice((SPOT, ON_DEMAND))} if self.chance(90) else {}
-        labels |= {RACK: self.dice.choice(RACKS)} if self.racks and self.chance(70) else {}
+        labels |= {ZONE: self.rng.choice(self.zones)} if self.chance(95) else {}
+        labels |= {CAPACITY_TYPE: self.rng.choice((SPOT, ON_DEMAND))} if self.chance(90) else {}
+        labels |= {RACK: self.rng.choice(RACKS)} if self.racks and self.chance(70) else {}
         return Node(
             name=name,
             labels=labels,
             taints=tuple(taint for taint in TAINTS if self.chance(20)),
             startup_taints=(STARTUP_TAINT,) if self.chance(20) else (),
             allocatable={
-                "cpu": self.dice.choice((1000, 2000, 4000)),
+                "cpu": self.rng.choice((1000, 2000, 4000)),
                 "memory": 8 * GIB,
-                "pods": self.dice.choice((2, 5, 10)),
+                "pods": self.rng.choice((2, 5, 10)),
             },
             pods=self._running(name),
             managed=self.chance(80),
             initialized=self.chance(80),
             deleting=self.chance(4),
-            attach_limits={DRIVERS[0]: self.dice.randint(1, 3)} if self.chance(40) else {},
+            attach_limits={DRIVERS[0]: self.rng.randint(1, 3)} if self.chance(40) else {},
         )
 
     def _running(self, node: str) -> tuple[Pod, ...]:
-        count = self.dice.choice((0, 1, 1, 2, 3))
+        count = self.rng.choice((0, 1, 1, 2, 3))
         return tuple(self.pods.running(node, number) for number in range(count))
 
     def _daemonset(self) -> DaemonSet:
@@ -443,7 +439,7 @@ class _ConstrainedInputMaker:
         return DaemonSet(
             namespace="system",
             name="agent",
-            requests={"cpu": self.dice.choice((50, 400))},
+            requests={"cpu": self.rng.choice((50, 400))},
             alternatives=(wanted,),
             ports=ports,
         )

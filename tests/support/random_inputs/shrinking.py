@@ -1,4 +1,4 @@
-"""A smaller world in which the same is wrong, and that world in a few lines of text."""
+"""Shrinks an input that fails, and prints it in a few lines."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
@@ -13,42 +13,44 @@ from wainwright.model.requirements import Requirements
 KEPT_FIELDS: Final = frozenset(
     {"name", "price", "available", "max_skew", "weight", "clauses", "values"}
 )
-"""Fields that are part of what a thing is; without them it would be another one."""
+"""Fields that identify a value and are not removed."""
 
 
 def shrink_input(
-    world: PlannerInput, is_wrong: Callable[[PlannerInput], bool], most: int = 5000
+    planner_input: PlannerInput, is_wrong: Callable[[PlannerInput], bool], most: int = 5000
 ) -> PlannerInput:
-    """Leaves out what does not matter, one thing at a time, until everything left does."""
+    """Removes parts one at a time, as long as the input still fails."""
     tries = 0
     while tries < most:
-        for smaller in islice(chain(_fewer_types(world), _smaller(world)), most):
+        for smaller in islice(chain(_fewer_types(planner_input), _smaller(planner_input)), most):
             tries += 1
             if _is_valid(smaller) and is_wrong(smaller):
-                world = smaller
+                planner_input = smaller
                 break
         else:
-            return world
-    return world
+            return planner_input
+    return planner_input
 
 
-def _is_valid(world: PlannerInput) -> bool:
-    return set(world.types) >= {pool.name for pool in world.snapshot.pools}
+def _is_valid(planner_input: PlannerInput) -> bool:
+    return set(planner_input.types) >= {pool.name for pool in planner_input.snapshot.pools}
 
 
-def _fewer_types(world: PlannerInput) -> Iterator[PlannerInput]:
-    """Without a type in any pool, or without a catalogue that nobody buys from."""
-    pools = {pool.name for pool in world.snapshot.pools}
-    if set(world.types) - pools:
-        types = {name: kinds for name, kinds in world.types.items() if name in pools}
-        yield msgspec.structs.replace(world, types=types)
-    for gone in sorted({kind.name for kinds in world.types.values() for kind in kinds}):
-        types = {n: tuple(k for k in kinds if k.name != gone) for n, kinds in world.types.items()}
-        yield msgspec.structs.replace(world, types=types)
+def _fewer_types(planner_input: PlannerInput) -> Iterator[PlannerInput]:
+    """Without a type in any pool, or without a catalog that no pool uses."""
+    pools = {pool.name for pool in planner_input.snapshot.pools}
+    if set(planner_input.types) - pools:
+        types = {name: kinds for name, kinds in planner_input.types.items() if name in pools}
+        yield msgspec.structs.replace(planner_input, types=types)
+    for gone in sorted({kind.name for kinds in planner_input.types.values() for kind in kinds}):
+        types = {
+            n: tuple(k for k in kinds if k.name != gone) for n, kinds in planner_input.types.items()
+        }
+        yield msgspec.structs.replace(planner_input, types=types)
 
 
 def _smaller(value: Any) -> Iterator[Any]:
-    """The value with one thing in it left out; large things first."""
+    """The value with one part removed; large parts first."""
     if isinstance(value, Requirements):
         yield from (value.without({key}) for key in value)
     elif isinstance(value, msgspec.Struct):
@@ -85,7 +87,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 
 def describe_input(value: Any, indent: str = "") -> str:
-    """As somebody would write it down: only what differs from the defaults."""
+    """As source text: only fields that differ from the defaults."""
     if isinstance(value, Requirements):
         return f"<{value}>"
     if isinstance(value, tuple):

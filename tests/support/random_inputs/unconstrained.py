@@ -1,5 +1,5 @@
-"""Random small inputs in which pools, pods, limits and reservations get into each other's way; and
-some with many pods, in which it pays to pack by cost.
+"""Random small inputs in which pools, pods, limits and reservations conflict; and some with many
+pods, for which packing by cost pays off.
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,9 @@ CAPACITY_TYPES = (SPOT, ON_DEMAND, RESERVED)
 FAMILIES = ("c5", "m5", "r5", "g4")
 CPUS = {"large": 2, "xlarge": 4, "2xlarge": 8, "metal": 16}
 GPU = "nvidia.com/gpu"
-TEAM = "example.com/team"  # what pools define
-DISK = "example.com/disk"  # what some types have
-RACK = "example.com/rack"  # what some offerings have
+TEAM = "example.com/team"  # a label that pools define
+DISK = "example.com/disk"  # a label that some types have
+RACK = "example.com/rack"  # a label that some offerings have
 ABSENT = "example.com/nobody-has-it"
 MIN_VALUES_KEYS = (
     (INSTANCE_TYPE,),
@@ -61,79 +61,77 @@ TOLERATIONS = (
 
 
 class PlannerInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan is made of."""
+    """The input of a plan."""
 
     snapshot: Snapshot
     types: Mapping[str, tuple[InstanceType, ...]]
-    """What each pool can buy, by its name."""
+    """The instance types of each pool, by pool name."""
     options: PlanOptions
 
     @property
     def catalogs(self) -> dict[str, InstanceTypeIndex]:
-        """Compiled; pools that can buy the very same share one, as pools of one class do."""
+        """Compiled; pools with the same types share one, as pools of one class do."""
         compiled = {id(types): InstanceTypeIndex(types) for types in self.types.values()}
         return {name: compiled[id(types)] for name, types in self.types.items()}
 
 
 def random_input(seed: int) -> PlannerInput:
-    """The same seed gives the same world."""
-    return _InputMaker(Random(seed)).world()
+    """The same seed gives the same input."""
+    return _InputMaker(Random(seed)).planner_input()
 
 
 def random_reservation_queue(seed: int) -> PlannerInput:
-    """A world in which many pods, no two of them alike, wait for slots of reservations."""
+    """An input in which many distinct pods wait for reserved instances."""
     maker = _InputMaker(Random(seed), scarce=True)
-    made = maker.world()
+    made = maker.planner_input()
     pods = tuple(pod for group in range(60) for pod in maker.distinct(group))
     return msgspec.structs.replace(made, snapshot=msgspec.structs.replace(made.snapshot, pods=pods))
 
 
-def shuffle_input(world: PlannerInput, seed: int) -> PlannerInput:
-    """The same world, told in another order."""
-    dice, old = Random(seed), world.snapshot
+def shuffle_input(planner_input: PlannerInput, seed: int) -> PlannerInput:
+    """The same input in another order."""
+    rng, old = Random(seed), planner_input.snapshot
     snapshot = Snapshot(
-        pods=tuple(dice.sample(old.pods, len(old.pods))),
-        pools=tuple(dice.sample(old.pools, len(old.pools))),
-        nodes=tuple(dice.sample(old.nodes, len(old.nodes))),
-        daemonsets=tuple(dice.sample(old.daemonsets, len(old.daemonsets))),
+        pods=tuple(rng.sample(old.pods, len(old.pods))),
+        pools=tuple(rng.sample(old.pools, len(old.pools))),
+        nodes=tuple(rng.sample(old.nodes, len(old.nodes))),
+        daemonsets=tuple(rng.sample(old.daemonsets, len(old.daemonsets))),
     )
     types = {
-        name: tuple(_shuffle_type(kind, dice) for kind in dice.sample(kinds, len(kinds)))
-        for name, kinds in sorted(world.types.items(), reverse=True)
+        name: tuple(_shuffle_type(kind, rng) for kind in rng.sample(kinds, len(kinds)))
+        for name, kinds in sorted(planner_input.types.items(), reverse=True)
     }
-    return PlannerInput(snapshot=snapshot, types=types, options=world.options)
+    return PlannerInput(snapshot=snapshot, types=types, options=planner_input.options)
 
 
-def _shuffle_type(kind: InstanceType, dice: Random) -> InstanceType:
-    offerings = tuple(dice.sample(kind.offerings, len(kind.offerings)))
+def _shuffle_type(kind: InstanceType, rng: Random) -> InstanceType:
+    offerings = tuple(rng.sample(kind.offerings, len(kind.offerings)))
     return msgspec.structs.replace(kind, offerings=offerings)
 
 
 class _InputMaker:
-    def __init__(self, dice: Random, *, scarce: bool = False) -> None:
-        self.dice = dice
-        self.zones = ZONES[: dice.randint(2, 3)]
+    def __init__(self, rng: Random, *, scarce: bool = False) -> None:
+        self.rng = rng
+        self.zones = ZONES[: rng.randint(2, 3)]
         self.crowded = self.chance(40)
         """Whether most pods need a node each, so that reservations and limits matter."""
         self.scarce = scarce or self.chance(25)
-        """Whether little can be bought but slots of reservations, and pools want diversity."""
-        self.fees = self.dice.choice(((0.0,), (0.0,), (0.1,), (0.0, 0.1, 0.3)))
-        """What nodes cost beside their price; it may hang on the type."""
+        """Whether little but reserved capacity is available, and pools have minValues."""
+        self.fees = self.rng.choice(((0.0,), (0.0,), (0.1,), (0.0, 0.1, 0.3)))
+        """Fees of nodes in addition to their price; they may depend on the type."""
         self.types = self._types()
         self.everything = tuple(self.types)
 
     def chance(self, percent: int) -> bool:
-        return self.dice.randrange(100) < percent
+        return self.rng.randrange(100) < percent
 
-    def world(self) -> PlannerInput:
-        pools = tuple(self._pool(name) for name in ("p", "q", "r")[: self.dice.randint(1, 3)])
+    def planner_input(self) -> PlannerInput:
+        pools = tuple(self._pool(name) for name in ("p", "q", "r")[: self.rng.randint(1, 3)])
         snapshot = Snapshot(
-            pods=tuple(
-                pod for group in range(self.dice.randint(1, 5)) for pod in self._pods(group)
-            ),
+            pods=tuple(pod for group in range(self.rng.randint(1, 5)) for pod in self._pods(group)),
             pools=pools,
-            nodes=tuple(self._node(number) for number in range(self.dice.choice((0, 0, 1, 2)))),
-            daemonsets=tuple(self._daemonset(n) for n in range(self.dice.choice((0, 0, 1, 2)))),
+            nodes=tuple(self._node(number) for number in range(self.rng.choice((0, 0, 1, 2)))),
+            daemonsets=tuple(self._daemonset(n) for n in range(self.rng.choice((0, 0, 1, 2)))),
         )
         options = PlanOptions(
             min_values_policy=MinValuesPolicy("BestEffort" if self.chance(25) else "Strict"),
@@ -145,9 +143,9 @@ class _InputMaker:
 
     def _types(self) -> list[InstanceType]:
         names = [(family, size) for family in FAMILIES for size in CPUS]
-        chosen = self.dice.sample(names, self.dice.randint(3, 8))
+        chosen = self.rng.sample(names, self.rng.randint(3, 8))
         types = [self._type(*name) for name in chosen]
-        for number in range(self.dice.choice((4, 5, 6) if self.scarce else (0, 1, 1, 2, 3, 4))):
+        for number in range(self.rng.choice((4, 5, 6) if self.scarce else (0, 1, 1, 2, 3, 4))):
             self._reserve(types, f"cr-{number}")
         return types
 
@@ -161,16 +159,16 @@ class _InputMaker:
         entries += [(INSTANCE_TYPE, "In", (name,), None)] if self.chance(30) else []
         entries += [(ZONE, "In", self.zones, None)] if self.chance(5) else []
         entries += [(CAPACITY_TYPE, "In", CAPACITY_TYPES, None)] if self.chance(5) else []
-        if self.chance(92):  # those who say nothing have no architecture
+        if self.chance(92):  # pods without requirements select no architecture
             several = self.chance(8)
-            archs = ("amd64", "arm64") if several else (self.dice.choice(("amd64", "arm64")),)
+            archs = ("amd64", "arm64") if several else (self.rng.choice(("amd64", "arm64")),)
             entries.append((ARCH, "In", archs, None))
         if self.chance(30):
-            entries.append((DISK, "In", (self.dice.choice(("ssd", "none")),), None))
+            entries.append((DISK, "In", (self.rng.choice(("ssd", "none")),), None))
         capacity = {
             "cpu": cpus * 1000,
-            "memory": cpus * self.dice.choice((2, 4, 8)) * GIB,
-            "pods": self.dice.choice((2, 5, 20)),
+            "memory": cpus * self.rng.choice((2, 4, 8)) * GIB,
+            "pods": self.rng.choice((2, 5, 20)),
         }
         return InstanceType(
             name=name,
@@ -178,7 +176,7 @@ class _InputMaker:
             capacity=capacity | ({GPU: 1} if family == "g4" else {}),
             overhead={"cpu": 100, "memory": GIB // 4},
             offerings=self._offerings(),
-            fee=self.dice.choice(self.fees),
+            fee=self.rng.choice(self.fees),
         )
 
     def _offerings(self) -> tuple[Offering, ...]:
@@ -187,31 +185,31 @@ class _InputMaker:
             for zone in self.zones if self.chance(95) else (None,):
                 labels: dict[str, str] = {} if zone is None else {ZONE: zone}
                 labels |= {} if capacity_type is None else {CAPACITY_TYPE: capacity_type}
-                labels |= {RACK: self.dice.choice(("1", "2"))} if self.chance(4) else {}
+                labels |= {RACK: self.rng.choice(("1", "2"))} if self.chance(4) else {}
                 if self.chance(15 if self.scarce else 75):
                     available = 0 if self.chance(15) else UNLIMITED
-                    price = self.dice.choice((0.1, 0.2, 0.2, 0.3, 0.5, 0.9))
+                    price = self.rng.choice((0.1, 0.2, 0.2, 0.3, 0.5, 0.9))
                     found.append(_offering(labels, price, available))
         return tuple(found)
 
     def _reserve(self, types: list[InstanceType], name: str) -> None:
         """Adds one reservation: mostly of one type, and now and then of two that share it."""
-        zone, count = self.dice.choice(self.zones), self.dice.choice((0, 1, 1, 1, 2, 3))
+        zone, count = self.rng.choice(self.zones), self.rng.choice((0, 1, 1, 1, 2, 3))
         labels = {CAPACITY_TYPE: RESERVED} if self.chance(95) else {}
         labels |= {ZONE: zone} if self.chance(95) else {}
         labels |= {RESERVATION_ID: name} if self.chance(50) else {}
-        for number in self.dice.sample(range(len(types)), 2 if self.chance(10) else 1):
-            offering = _offering(labels, self.dice.choice((1e-7, 2e-7)), count, name)
+        for number in self.rng.sample(range(len(types)), 2 if self.chance(10) else 1):
+            offering = _offering(labels, self.rng.choice((1e-7, 2e-7)), count, name)
             offerings = (*types[number].offerings, offering)
             types[number] = msgspec.structs.replace(types[number], offerings=offerings)
 
     def _sold_to_pool(self) -> tuple[InstanceType, ...]:
-        """All types mostly; else fewer, or without some of the reservations."""
+        """Mostly all types; else fewer, or without some of the reservations."""
         if self.chance(65):
             return self.everything
         if self.chance(50):
-            return tuple(self.dice.sample(self.types, self.dice.randint(1, len(self.types))))
-        unknown = f"cr-{self.dice.randrange(3)}"
+            return tuple(self.rng.sample(self.types, self.rng.randint(1, len(self.types))))
+        unknown = f"cr-{self.rng.randrange(3)}"
         return tuple(
             msgspec.structs.replace(
                 kind, offerings=tuple(o for o in kind.offerings if o.reservation_id != unknown)
@@ -220,16 +218,16 @@ class _InputMaker:
         )
 
     def _entries(self, percent: int) -> list[RequirementEntry]:
-        pick = self.dice.choice
+        pick = self.rng.choice
         choices: list[RequirementEntry] = [
             (ARCH, "In", (pick(("amd64", "arm64")),), None),
             (ARCH, "NotIn", (pick(("amd64", "arm64")),), None),
-            (ZONE, "In", tuple(self.dice.sample(self.zones, self.dice.randint(1, 2))), None),
+            (ZONE, "In", tuple(self.rng.sample(self.zones, self.rng.randint(1, 2))), None),
             (ZONE, "NotIn", (pick(self.zones),), None),
             (CAPACITY_TYPE, "In", (pick(CAPACITY_TYPES),), None),
-            (CAPACITY_TYPE, "In", tuple(self.dice.sample(CAPACITY_TYPES, 2)), None),
+            (CAPACITY_TYPE, "In", tuple(self.rng.sample(CAPACITY_TYPES, 2)), None),
             (CAPACITY_TYPE, "NotIn", (pick((SPOT, SPOT, ON_DEMAND, RESERVED)),), None),
-            (INSTANCE_FAMILY, "In", tuple(self.dice.sample(FAMILIES, 2)), None),
+            (INSTANCE_FAMILY, "In", tuple(self.rng.sample(FAMILIES, 2)), None),
             (INSTANCE_SIZE, "NotIn", (pick(tuple(CPUS)),), None),
             (INSTANCE_CPU, pick(("Gt", "Lt", "Gte", "Lte")), (pick(("2", "4", "8")),), None),
             (INSTANCE_TYPE, "In", tuple(kind.name for kind in self.types if self.chance(30)), None),
@@ -247,17 +245,17 @@ class _InputMaker:
     def _pool(self, name: str) -> Pool:
         entries = self._entries(5)
         while self.chance(40 if self.scarce else 25):
-            key, *values = self.dice.choice(MIN_VALUES_KEYS)
+            key, *values = self.rng.choice(MIN_VALUES_KEYS)
             operator = "In" if values and self.chance(50) else "Exists"
             listed = tuple(values) if operator == "In" else ()
-            entries.append((key, operator, listed, self.dice.randint(1, 4)))
+            entries.append((key, operator, listed, self.rng.randint(1, 4)))
         entries += [(TEAM, "In", ("x", "y"), None)] if self.chance(15) else []
-        limits = {"cpu": self.dice.choice((0, 4, 8, 10, 16, 24)) * 1000} if self.chance(25) else {}
-        limits |= {"memory": self.dice.choice((8, 16, 64)) * GIB} if self.chance(8) else {}
-        limits |= {"nodes": self.dice.randint(0, 3)} if self.chance(20) else {}
+        limits = {"cpu": self.rng.choice((0, 4, 8, 10, 16, 24)) * 1000} if self.chance(25) else {}
+        limits |= {"memory": self.rng.choice((8, 16, 64)) * GIB} if self.chance(8) else {}
+        limits |= {"nodes": self.rng.randint(0, 3)} if self.chance(20) else {}
         return Pool(
             name=name,
-            weight=self.dice.choice((0, 0, 10, 10, 20)),
+            weight=self.rng.choice((0, 0, 10, 10, 20)),
             requirements=_consistent_requirements(entries),
             labels={TEAM: "x"} if self.chance(10) else {},
             taints=tuple(taint for taint in TAINTS if self.chance(12)),
@@ -268,8 +266,8 @@ class _InputMaker:
         )
 
     def _node(self, number: int) -> Node:
-        labels = {ARCH: "amd64", ZONE: self.dice.choice(self.zones), NODEPOOL: "p"}
-        labels |= {CAPACITY_TYPE: self.dice.choice(CAPACITY_TYPES)} if self.chance(60) else {}
+        labels = {ARCH: "amd64", ZONE: self.rng.choice(self.zones), NODEPOOL: "p"}
+        labels |= {CAPACITY_TYPE: self.rng.choice(CAPACITY_TYPES)} if self.chance(60) else {}
         running = tuple(
             Pod(
                 namespace="system",
@@ -277,24 +275,24 @@ class _InputMaker:
                 requests={"cpu": 400},
                 daemonset=self.chance(60),
             )
-            for n in range(self.dice.choice((0, 0, 1, 2)))
+            for n in range(self.rng.choice((0, 0, 1, 2)))
         )
         return Node(
-            name=f"node-{self.dice.randrange(100)}-{number}",
+            name=f"node-{self.rng.randrange(100)}-{number}",
             labels=labels,
             taints=tuple(taint for taint in (*TAINTS, STARTUP_TAINT) if self.chance(12)),
             startup_taints=(STARTUP_TAINT,),
             allocatable={
-                "cpu": self.dice.choice((1000, 2000, 5000)),
-                "memory": self.dice.choice((2, 8)) * GIB,
-                "pods": self.dice.choice((1, 4, 10)),
+                "cpu": self.rng.choice((1000, 2000, 5000)),
+                "memory": self.rng.choice((2, 8)) * GIB,
+                "pods": self.rng.choice((1, 4, 10)),
             },
             pods=running,
             managed=self.chance(80),
             initialized=self.chance(60),
             deleting=self.chance(10),
             launched=not self.chance(40),
-            reservation_id=f"cr-{self.dice.randrange(3)}" if self.chance(50) else None,
+            reservation_id=f"cr-{self.rng.randrange(3)}" if self.chance(50) else None,
         )
 
     def _daemonset(self, number: int) -> DaemonSet:
@@ -302,7 +300,7 @@ class _InputMaker:
         return DaemonSet(
             namespace="system",
             name=f"agent-{number}",
-            requests={"cpu": self.dice.choice((50, 400, 1000)), "memory": GIB // 8},
+            requests={"cpu": self.rng.choice((50, 400, 1000)), "memory": GIB // 8},
             alternatives=(asked, self._asked(8)) if self.chance(30) else (asked,),
             tolerations=tuple(each for each in TOLERATIONS if self.chance(50)),
         )
@@ -310,18 +308,18 @@ class _InputMaker:
     def _asked(self, percent: int) -> Requirements:
         entries = self._entries(percent)
         entries += [(CAPACITY_TYPE, "NotIn", (RESERVED,), None)] if self.chance(12) else []
-        entries += [(ZONE, "In", (self.dice.choice(self.zones),), None)] if self.chance(12) else []
+        entries += [(ZONE, "In", (self.rng.choice(self.zones),), None)] if self.chance(12) else []
         for operator in ("In", "NotIn", "Exists", "DoesNotExist"):
             if self.chance(2):
                 values = ("x",) if operator.endswith("In") else ()
-                entries.append((self.dice.choice((TEAM, TEAM, ABSENT)), operator, values, None))
+                entries.append((self.rng.choice((TEAM, TEAM, ABSENT)), operator, values, None))
         return _consistent_requirements(entries)
 
     def _pods(self, group: int) -> list[Pod]:
         large = (1500, 1900, 1900, 3900) if self.crowded else (100, 500, 900, 1500, 3000, 7000)
         requests = {
-            "cpu": self.dice.choice(large),
-            "memory": self.dice.choice((0, 1, 2, 3, 7)) * GIB // 2,
+            "cpu": self.rng.choice(large),
+            "memory": self.rng.choice((0, 1, 2, 3, 7)) * GIB // 2,
         }
         requests |= {GPU: 1} if self.chance(8) else {}
         asked = self._asked(3)
@@ -331,27 +329,27 @@ class _InputMaker:
             Pod(
                 namespace="default",
                 name=f"pod-{group}-{number}",
-                uid=str(self.dice.randrange(1000)),
-                created=float(self.dice.randrange(3)) if self.chance(80) else None,
+                uid=str(self.rng.randrange(1000)),
+                created=float(self.rng.randrange(3)) if self.chance(80) else None,
                 requests=requests,
                 alternatives=alternatives if self.chance(99) else (),
                 tolerations=tolerations,
                 unsupported=(UnsupportedFeature.RESOURCE_CLAIMS,) if self.chance(1) else (),
             )
-            for number in range(self.dice.choice((1, 1, 2, 3, 5)))
+            for number in range(self.rng.choice((1, 1, 2, 3, 5)))
         ]
 
     def distinct(self, group: int) -> list[Pod]:
-        """A pod or more like those above, of a size that nobody else has."""
+        """One or more pods like those above, of a size that no other pod has."""
         requests = {
-            "cpu": self.dice.randrange(50, 2500),
-            "memory": self.dice.randrange(GIB // 16, 6 * GIB),
+            "cpu": self.rng.randrange(50, 2500),
+            "memory": self.rng.randrange(GIB // 16, 6 * GIB),
         }
         return [msgspec.structs.replace(pod, requests=requests) for pod in self._pods(group)]
 
 
 def _consistent_requirements(entries: list[RequirementEntry]) -> Requirements:
-    """Nothing where they contradict themselves: who reads manifests sorts that out."""
+    """None where they contradict themselves: the translation rejects such input."""
     return Requirements.from_entries([] if find_contradictions(entries) else entries)
 
 
@@ -371,37 +369,37 @@ PRICE_NOISE = (0.8, 1.0, 1.25)
 
 
 def random_packable_input(seed: int) -> PlannerInput:
-    """The same seed gives the same world."""
-    dice, world = Random(seed), random_input(seed)
-    pods = tuple(twin for pod in world.snapshot.pods for twin in _similar_pods(pod, dice))
-    shared = {id(kinds): kinds for kinds in world.types.values()}
+    """The same seed gives the same input."""
+    rng, planner_input = Random(seed), random_input(seed)
+    pods = tuple(twin for pod in planner_input.snapshot.pods for twin in _similar_pods(pod, rng))
+    shared = {id(kinds): kinds for kinds in planner_input.types.values()}
     priced = {
         each: tuple(_reprice_type(kind, seed) for kind in kinds) for each, kinds in shared.items()
     }
     return msgspec.structs.replace(
-        world,
-        snapshot=msgspec.structs.replace(world.snapshot, pods=pods),
-        types={pool: priced[id(kinds)] for pool, kinds in world.types.items()},
+        planner_input,
+        snapshot=msgspec.structs.replace(planner_input.snapshot, pods=pods),
+        types={pool: priced[id(kinds)] for pool, kinds in planner_input.types.items()},
     )
 
 
-def _similar_pods(pod: Pod, dice: Random) -> list[Pod]:
-    """A few pods like it, smaller than it was so that several share a machine."""
+def _similar_pods(pod: Pod, rng: Random) -> list[Pod]:
+    """A few similar pods, smaller so that several share a node."""
     requests = {name: amount // 4 if amount > 1 else 1 for name, amount in pod.requests.items()}
     return [
         msgspec.structs.replace(pod, name=f"{pod.name}-{number}", requests=requests)
-        for number in range(dice.randint(1, 8))
+        for number in range(rng.randint(1, 8))
     ]
 
 
 def _reprice_type(kind: InstanceType, seed: int) -> InstanceType:
-    """What it costs goes by its cpus; slots of reservations cost what they did."""
-    dice = Random(f"{seed} {kind.name}")  # a type costs the same whichever pool buys it
+    """Prices proportional to cpus; reserved offerings keep their price."""
+    rng = Random(f"{seed} {kind.name}")  # a type costs the same in every pool
     factor = (kind.capacity["cpu"] / 2000) ** LARGE_TYPE_MARKUP
     offerings = tuple(
         each
         if each.reservation_id is not None
-        else msgspec.structs.replace(each, price=factor * each.price * dice.choice(PRICE_NOISE))
+        else msgspec.structs.replace(each, price=factor * each.price * rng.choice(PRICE_NOISE))
         for each in kind.offerings
     )
     return msgspec.structs.replace(kind, offerings=offerings)

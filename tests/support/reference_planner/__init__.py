@@ -1,1 +1,1 @@
-"""The planner's rules as plain loops: slow, and written from the documents alone."""
+"""The planner's rules as plain loops: slow, and written from the documentation alone."""

@@ -1,5 +1,5 @@
-"""The reference planner for pods with topology constraints, volumes, ports and preferences, and its
-result beside the planner's.
+"""The reference planner for pods with topology constraints, volumes, ports and preferences, and
+the comparison with the planner's result.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,23 +55,23 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE
 
 
 class PlacementOption(msgspec.Struct, frozen=True):
-    """A pod on nodes of which more is required; an alternative that contradicts it is None."""
+    """A pod with additional node requirements; an alternative that contradicts them is None."""
 
     pod: Pod
     alternatives: tuple[Requirements | None, ...]
     crowd: list[int]
-    """How it compares with the others to those who are to be spread."""
+    """Its rank by the counts of the spreads."""
 
 
 class PlacementSearch:
-    """A pod, where others leave it a place, and what it may ask for there."""
+    """A pod, the domains allowed to it, and its requirements in them."""
 
     def __init__(self, pod: Pod, limits: AllowedDomains) -> None:
         self.pod = pod
         self.limits = limits
         self.options = [_placement_option(pod, *each) for each in limits.options()]
         self.new = [] if limits.near_a_place else self.options
-        """Those for a node of its own."""
+        """The options for a new node."""
 
 
 def _placement_option(pod: Pod, extra: Requirements, crowd: list[int]) -> PlacementOption:
@@ -81,7 +81,7 @@ def _placement_option(pod: Pod, extra: Requirements, crowd: list[int]) -> Placem
 
 
 def alternative_index(search: PlacementSearch, opening: NewNodeOption) -> int:
-    """Which of the pod's alternatives the opening is for."""
+    """The index of the pod's alternative that the opening is for."""
     for option in search.new:
         for number, wanted in enumerate(option.alternatives):
             if wanted is opening.wanted:
@@ -90,21 +90,23 @@ def alternative_index(search: PlacementSearch, opening: NewNodeOption) -> int:
 
 
 UNSATISFIABLE: Final = Requirements.from_labels({"example.com/nobody": "has-it"})
-"""What no pool promises: of an alternative that contradicts the option only slots are left."""
+"""Unsatisfiable: keeps the index of an alternative that contradicts the option."""
 
 
 class ConstrainedReferencePlanner(ReferencePlanner):
     def __init__(
-        self, world: PlannerInput, settling: DomainDecision = DomainDecision.UNLESS_SHUNNED
+        self,
+        planner_input: PlannerInput,
+        settling: DomainDecision = DomainDecision.UNLESS_ANTI_AFFINITY,
     ) -> None:
-        super().__init__(world)
+        super().__init__(planner_input)
         self.settling = settling
-        self.census = PodPlacements()
+        self.pod_placements = PodPlacements()
         self.stuck: set[tuple[int, str]] = set()
-        """Drafts that cannot settle on a label before their round is over."""
+        """Drafts whose value of a label cannot be decided before their round ends."""
         self.given_up: dict[str, tuple[RelaxedPreference, ...]] = {}
-        self.nodes = schedulable_nodes(world.snapshot.nodes)
-        taints = [taint for shop in self.shops for taint in shop.pool.taints]
+        self.nodes = schedulable_nodes(planner_input.snapshot.nodes)
+        taints = [taint for catalog in self.pool_catalogs for taint in catalog.pool.taints]
         taints += [taint for node in self.nodes for taint in node.effective_taints]
         self.soft_taints = any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
 
@@ -112,15 +114,17 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return relaxation_levels(pod, self.options.preference_policy, soft_taints=self.soft_taints)
 
     def is_tied(self, pod: Pod) -> bool:
-        """Whether other pods may keep it from some place."""
+        """Whether its placement depends on other pods."""
         company = [*self.snapshot.pods, *(each for node in self.nodes for each in node.pods)]
-        shunned = any(
+        is_repelled = any(
             matches_all_terms((t,), pod) for each in company for t in each.constraints.anti_affinity
         )
-        return shunned or any(want.spreads or want.near or want.away for want in self.wants(pod))
+        return is_repelled or any(
+            want.spreads or want.near or want.away for want in self.wants(pod)
+        )
 
     def is_servable(self, pod: Pod) -> bool:
-        """Whether a pool would still launch a node for it, if nobody else was there."""
+        """Whether a pool would launch a node for it without any other pods."""
         if pod.unsupported or pod.volume_problem is not None:
             return False
         asked = [(want.pod, wanted) for want in self.wants(pod) for wanted in want.pod.alternatives]
@@ -131,7 +135,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return super()._passes(left)
 
     def _place(self, pod: Pod) -> bool:
-        """Gives up preferences one by one, but not for a slot that is merely held by others."""
+        """Relaxes preferences one by one, but not for a reserved instance that is only held."""
         if pod.volume_problem is not None:
             return False
         for want in self.wants(pod):
@@ -143,10 +147,10 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return False
 
     def _place_wanting(self, want: RelaxedPod) -> bool | None:
-        """None where there is nothing to wait for either."""
+        """None where there is no reservation to wait for either."""
         if want.near and not self._is_possible(want):
             return None
-        if self._in_company(want):
+        if self._place_near(want):
             return True
         search = PlacementSearch(want.pod, self._limits(want))
         for number, wanted in enumerate(want.pod.alternatives):
@@ -156,35 +160,40 @@ class ConstrainedReferencePlanner(ReferencePlanner):
             if opening is not None:
                 other = alternative_index(search, opening)
                 if other != number and self._to_draft(search, other):
-                    return True  # a slot for another alternative, which finds room without it
+                    return (
+                        True  # a reserved instance for another alternative, which fits without it
+                    )
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
-        return True if self._steers(want, search.limits.adrift) else None
+        return True if self._steers(want, search.limits.undecided_drafts) else None
 
     def _is_possible(self, want: RelaxedPod) -> bool:
-        """Whether any node or pool is what the pod wants; if none, no draft is to settle for it."""
+        """Whether any node or pool matches the pod; otherwise no draft is restricted for it."""
         pod = want.pod
         return any(
             any(is_node_compatible(node, pod, wanted) for node in self.nodes)
-            or any(shop.joined(shop.node, pod, wanted) is not None for shop in self.shops)
+            or any(
+                catalog.joined(catalog.node, pod, wanted) is not None
+                for catalog in self.pool_catalogs
+            )
             for wanted in pod.alternatives
         )
 
-    def _steers(self, want: RelaxedPod, adrift: list[ReferenceDraft]) -> bool:
-        """Joins the one draft that keeps it off by where it may end, as then it cannot."""
-        if len(adrift) != 1:
+    def _steers(self, want: RelaxedPod, undecided_drafts: list[ReferenceDraft]) -> bool:
+        """Joins the one undecided draft that blocks it, which restricts the draft."""
+        if len(undecided_drafts) != 1:
             return False
         search = PlacementSearch(want.pod, self._limits(want, steered=True))
         count = range(len(want.pod.alternatives))
-        return any(self._to_draft(search, number, adrift) for number in count)
+        return any(self._to_draft(search, number, undecided_drafts) for number in count)
 
-    def _in_company(self, want: RelaxedPod) -> bool:
-        """Joins those whom the pod wants to be near, if it is open where all of them will be."""
+    def _place_near(self, want: RelaxedPod) -> bool:
+        """Joins the drafts of its affinity terms, if their domain is undecided."""
         self._count()
         for number, terms in enumerate(want.near):
             for each in affinity_questions(terms):
-                found = self.census.by_value(each.key, each.counts)
+                found = self.pod_placements.by_value(each.key, each.counts)
                 afloat = all(draft.launch is None for draft in found.undecided)
                 if each.key != HOSTNAME and found.undecided and not found.known and afloat:
                     near = want.near[:number] + want.near[number + 1 :]
@@ -199,21 +208,21 @@ class ConstrainedReferencePlanner(ReferencePlanner):
 
     def _limits(self, want: RelaxedPod, *, steered: bool = False) -> AllowedDomains:
         self._count()
-        for each in list(topology_questions(self.census, want)):
-            for draft in self.census.by_value(each.key, each.counts).undecided:
+        for each in list(topology_questions(self.pod_placements, want)):
+            for draft in self.pod_placements.by_value(each.key, each.counts).undecided:
                 if draft.launch is not None or not self.settling.waits(each):
                     self._decide(draft, each.key)
         launchable = partial(self._launchable, want)
-        return AllowedDomains(self.census, want, launchable, steered=steered)
+        return AllowedDomains(self.pod_placements, want, launchable, steered=steered)
 
     def _count(self) -> None:
         standing: list[tuple[NodeOrDraft, list[Pod]]] = [
             (node, [*node.pods, *self.received.get(node.name, ())]) for node in self.nodes
         ]
-        self.census.occupied = [*standing, *((draft, draft.pods) for draft in self.drafts)]
+        self.pod_placements.occupied = [*standing, *((draft, draft.pods) for draft in self.drafts)]
 
     def _decide(self, draft: ReferenceDraft, key: str) -> None:
-        """Has the draft settle on what it would be launched with, if it can."""
+        """Restricts the draft to its current launch, if possible."""
         if (id(draft), key) in self.stuck:
             return
         value = launched_label(draft, draft.launch or self._choice(draft), key)
@@ -221,17 +230,17 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         if narrowed is not None:
             draft.asked, draft.types, draft.held = narrowed.asked, narrowed.types, narrowed.held
         if narrowed is not None or value is None or draft.launch is not None:
-            self.census.settle(draft, key, value)
+            self.pod_placements.settle(draft, key, value)
         else:
             self.stuck.add((id(draft), key))
 
     def _launchable(self, want: RelaxedPod, spread: TopologySpread) -> set[str]:
         live = {name for name, count in self.free.items() if count > 0}
         found: set[str] = set()
-        for shop in self.shops:
-            among = self._within_limits(shop, worst=False)
-            for asked in eligible_new_nodes(shop, want, spread):
-                found |= launchable_values(shop, spread.key, asked, among, live)
+        for catalog in self.pool_catalogs:
+            among = self._within_limits(catalog, worst=False)
+            for asked in eligible_new_nodes(catalog, want, spread):
+                found |= launchable_values(catalog, spread.key, asked, among, live)
         return found
 
     def _to_node(self, pod: Pod, wanted: Requirements, limits: AllowedDomains) -> bool:
@@ -249,21 +258,24 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         return False
 
     def _joinable_by(self, options: Sequence[PlacementOption], number: int) -> list[ReferenceDraft]:
-        """The drafts that the pod may join without leaving a slot or a heavier pool aside."""
+        """The drafts that the pod may join without bypassing reservations or a heavier pool."""
         drafts = self._joinable()
-        slot = max((self._slot_weight(each.pod) for each in options if drafts), default=-inf)
+        reserved_weight = max(
+            (self._reserved_weight(each.pod) for each in options if drafts), default=-inf
+        )
         step = self._best(options, number) if drafts and self.options.strict_weights else None
-        least = -inf if step is None else step.shop.pool.weight
+        least = -inf if step is None else step.catalog.pool.weight
         return [
             draft
             for draft in drafts
-            if draft.shop.pool.weight >= least and (draft.held or draft.shop.pool.weight > slot)
+            if draft.catalog.pool.weight >= least
+            and (draft.held or draft.catalog.pool.weight > reserved_weight)
         ]
 
     def _to_draft(
         self, search: PlacementSearch, number: int, among: Sequence[ReferenceDraft] | None = None
     ) -> bool:
-        """Drafts that have not settled on a label in question have to for the pod's sake."""
+        """Drafts that are undecided on a label of the question must be restricted for the pod."""
         for draft in self._joinable_by(search.new, number):
             if among is not None and draft not in among:
                 continue
@@ -277,7 +289,7 @@ class ConstrainedReferencePlanner(ReferencePlanner):
     def _joined_by(
         self, search: PlacementSearch, number: int, draft: ReferenceDraft
     ) -> ReferenceDraft | None:
-        """The draft with the pod on it, in the emptiest place, and then the cheapest."""
+        """The draft with the pod added, in the domain with the fewest pods, then the cheapest."""
         if not search.limits.is_undecided(draft):
             return self._joined(draft, search.pod, search.pod.alternatives[number])
         ways: list[tuple[ReferenceDraft, list[int]]] = []
@@ -299,29 +311,30 @@ class ConstrainedReferencePlanner(ReferencePlanner):
         if has_port_conflict(draft.pods, pod):
             return None
         portless = copy(draft)
-        portless.types = types_without_port_conflict(draft.shop, draft.types, pod)
+        portless.types = types_without_port_conflict(draft.catalog, draft.types, pod)
         return super()._joined(portless, pod, wanted)
 
     def _new(
         self,
-        shop: PoolCatalog,
+        catalog: PoolCatalog,
         pod: Pod,
         wanted: Requirements,
-        slots: Collection[str],
+        reservation_ids: Collection[str],
         among: Sequence[InstanceType],
     ) -> ReferenceDraft | None:
-        return super()._new(shop, pod, wanted, slots, types_without_port_conflict(shop, among, pod))
+        return super()._new(
+            catalog, pod, wanted, reservation_ids, types_without_port_conflict(catalog, among, pod)
+        )
 
     def _openings(
-        self, pod: Pod, shops: Iterable[PoolCatalog] | None = None
+        self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None
     ) -> Iterator[NewNodeOption]:
-        """Only asked for the slots among them, of which there are none once all are taken."""
-        return super()._openings(pod, shops) if any(self.free.values()) else iter(())
+        """Only used for reserved openings, of which there are none once all instances are used."""
+        return super()._openings(pod, catalogs) if any(self.free.values()) else iter(())
 
     def _best(self, options: Sequence[PlacementOption], number: int) -> NewNodeOption | None:
-        """The heaviest pool; there a slot before one that is held, and that before any other node.
-
-        Then the emptiest place, and then the cheapest. Open choice: the first among equals.
+        """The heaviest pool; then reserved, then held, then any other node.
+        Then the domain with the fewest pods, then the cheapest. Open choice: the first of equals.
         """
         found: list[tuple[NewNodeOption, list[int]]] = []
         for option in options:
@@ -341,33 +354,33 @@ class ConstrainedReferencePlanner(ReferencePlanner):
 
 
 def _new_node_rank(opening: NewNodeOption) -> tuple[float, int]:
-    kind = 2 if not opening.is_slot else 1 if opening.draft is None else 0
-    return -opening.shop.pool.weight, kind
+    kind = 2 if not opening.is_reserved else 1 if opening.draft is None else 0
+    return -opening.catalog.pool.weight, kind
 
 
-def first_difference(world: PlannerInput) -> str | None:
-    """What the two planners see differently first; None where they agree."""
-    ours, theirs = planner_result(world), reference_result(world)
+def first_difference(planner_input: PlannerInput) -> str | None:
+    """The first difference of the two results; None where they agree."""
+    ours, theirs = planner_result(planner_input), reference_result(planner_input)
     for subject, said in ours.items():
         if said != theirs[subject]:
             return f"{subject}: {said}\nbut slowly: {theirs[subject]}"
     return None
 
 
-def planner_result(world: PlannerInput) -> Mapping[str, Any]:
-    made = plan(world.snapshot, world.catalogs, world.options)
+def planner_result(planner_input: PlannerInput) -> Mapping[str, Any]:
+    made = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
     placed = {key for claim in made.claims for key in claim.pods}
     placed |= {key for placement in made.placements for key in placement.pods}
     return {
         "claims": [_claim_summary(claim) for claim in made.claims],
         "nodes": {each.node: list(each.pods) for each in made.placements},
-        "unplaced": sorted(pod.key for pod in world.snapshot.pods if pod.key not in placed),
+        "unplaced": sorted(pod.key for pod in planner_input.snapshot.pods if pod.key not in placed),
         "relaxed": _relaxations(made),
     }
 
 
-def reference_result(world: PlannerInput) -> Mapping[str, Any]:
-    made = _run_reference(world)
+def reference_result(planner_input: PlannerInput) -> Mapping[str, Any]:
+    made = _run_reference(planner_input)
     return {
         "claims": [_draft_summary(draft) for draft in made.drafts],
         "nodes": {node: _pod_keys(pods) for node, pods in made.received.items() if pods},
@@ -376,16 +389,15 @@ def reference_result(world: PlannerInput) -> Mapping[str, Any]:
     }
 
 
-def _run_reference(world: PlannerInput) -> ConstrainedReferencePlanner:
-    """Where other pods left some out, further tries in which drafts settle sooner, or later.
-
-    Open choices: only for pods that some pool would launch a node for, if nobody else was there;
-    and an earlier try counts unless a later one places more pods.
+def _run_reference(planner_input: PlannerInput) -> ConstrainedReferencePlanner:
+    """Where pods stay unscheduled, further attempts in which drafts are decided sooner or later.
+    Open choices: only for pods that some pool would launch a node for without other pods; and an
+    earlier attempt counts unless a later one schedules more pods.
     """
     best: ConstrainedReferencePlanner | None = None
     for settling in DomainDecision:
         if best is None or any(best.is_tied(p) and best.is_servable(p) for p in best.unplaced):
-            made = ConstrainedReferencePlanner(world, settling)
+            made = ConstrainedReferencePlanner(planner_input, settling)
             made.run()
             if best is None or len(made.unplaced) < len(best.unplaced):
                 best = made
@@ -406,9 +418,9 @@ def _claim_summary(claim: PlannedNodeClaim) -> dict[str, Any]:
 
 
 def _draft_summary(draft: ReferenceDraft) -> dict[str, Any]:
-    wanted = draft.shop.minimums
+    wanted = draft.catalog.minimums
     return {
-        "pool": draft.shop.pool.name,
+        "pool": draft.catalog.pool.name,
         "round": draft.round,
         "pods": _pod_keys(draft.pods),
         "requirements": str(draft.requirements),

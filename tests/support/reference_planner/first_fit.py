@@ -1,6 +1,5 @@
-"""The obvious planner: the documents as plain loops over pods, drafts, types and offerings.
-
-Where the documents leave a choice open, this planner makes the one that `core` makes, and says so.
+"""The reference planner: the documented rules as loops over pods, drafts, types and offerings.
+Where the documentation leaves a choice open, it makes the choice of `core`, marked "Open choice".
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -35,10 +34,12 @@ TypeOffering: TypeAlias = tuple[InstanceType, Offering]
 
 
 class ReferenceDraft:
-    """A node being planned; once its round is over it is a machine under way."""
+    """A node being planned; after its round it is a launching node."""
 
-    def __init__(self, shop: PoolCatalog, asked: Requirements, types: list[InstanceType]) -> None:
-        self.shop = shop
+    def __init__(
+        self, catalog: PoolCatalog, asked: Requirements, types: list[InstanceType]
+    ) -> None:
+        self.catalog = catalog
         self.asked = asked
         self.types = types
         self.held: set[str] = set()
@@ -56,55 +57,55 @@ class ReferenceDraft:
             for each in available_offerings(kind, self.asked, self.held)
         ]
 
-    def keep_slots(self, slots: Collection[str]) -> None:
-        """Holds those of the reservations that it could still be bought with."""
-        self.held = set(slots)
+    def hold_reservations(self, reservation_ids: Collection[str]) -> None:
+        """Holds those of the reservations that it could still be launched from."""
+        self.held = set(reservation_ids)
         self.held = {each.reservation_id for _, each in self.offers if each.reservation_id}
 
     @property
     def requirements(self) -> Requirements:
-        """What it asks for, with the minValues that it was opened with."""
+        """Its requirements, with the minValues that it was opened with."""
         return Requirements(
             msgspec.structs.replace(found, min_values=self.minimums.get(key) or None)
             for key, found in self.asked.items()
         )
 
     def is_diverse(self) -> bool:
-        counts = self.shop.counts(self.asked, self.types, self.held)
+        counts = self.catalog.counts(self.asked, self.types, self.held)
         return all(counts[key] >= least for key, least in self.minimums.items())
 
 
 class NewNodeOption(msgspec.Struct):
-    """What a pool says to a pod that asks for a node of its own."""
+    """A new node that a pool could open for a pod."""
 
-    shop: PoolCatalog
+    catalog: PoolCatalog
     wanted: Requirements
-    """The alternative of the pod that it speaks of."""
+    """The pod's alternative that it is for."""
     draft: ReferenceDraft | None = None
-    """None where a slot would do that is not to be had for now: the pod has to wait."""
+    """None where the pod must wait for a reserved instance that is held for now."""
 
     @property
-    def is_slot(self) -> bool:
+    def is_reserved(self) -> bool:
         return self.draft is None or bool(self.draft.held)
 
 
 class ReferencePlanner:
-    def __init__(self, world: PlannerInput) -> None:
-        self.snapshot, self.options = world.snapshot, world.options
-        self.shops = pool_catalogs(world)
+    def __init__(self, planner_input: PlannerInput) -> None:
+        self.snapshot, self.options = planner_input.snapshot, planner_input.options
+        self.pool_catalogs = pool_catalogs(planner_input)
         # Open choice: pools of one weight in the order of a hash of their names.
-        self.shops.sort(key=lambda shop: sha256(shop.pool.name.encode()).hexdigest())
-        self.shops.sort(key=lambda shop: -shop.pool.weight)
-        self.free = self._slots() if world.options.capacity_reservations else {}
+        self.pool_catalogs.sort(key=lambda catalog: sha256(catalog.pool.name.encode()).hexdigest())
+        self.pool_catalogs.sort(key=lambda catalog: -catalog.pool.weight)
+        self.free = self._free_instances() if planner_input.options.capacity_reservations else {}
         self.drafts: list[ReferenceDraft] = []
         self.received: dict[str, list[Pod]] = {}
         self.unplaced: list[Pod] = []
         self.relaxed: set[str] = set()
-        """Pods that have to put up with a taint that asks them to stay away if they can."""
+        """Pods that tolerate PreferNoSchedule taints by relaxation."""
         self.round = 0
 
     def run(self) -> None:
-        """Rounds, each of passes over the pods without a place, until nobody gains one."""
+        """Rounds of passes over the unscheduled pods, until no further pod is scheduled."""
         left = sorted(self.snapshot.pods, key=_queue_order)
         before = None
         while before != len(left):
@@ -123,7 +124,7 @@ class ReferencePlanner:
         return left
 
     def _place(self, pod: Pod) -> bool:
-        """Soft taints are heeded first; who waits for a slot does not give that up meanwhile."""
+        """Soft taints are respected first; a pod that waits for a reservation is not relaxed."""
         found = self._place_as(pod)
         if found is None:
             found = self._place_as(tolerating_soft_taints(pod))
@@ -132,7 +133,7 @@ class ReferencePlanner:
         return bool(found)
 
     def _place_as(self, pod: Pod) -> bool | None:
-        """None where there is nothing to wait for either."""
+        """None where there is no reservation to wait for either."""
         for wanted in pod.alternatives:
             if self._onto_node(pod, wanted) or self._onto_draft(pod, wanted):
                 return True
@@ -140,7 +141,9 @@ class ReferencePlanner:
             if opening is not None:
                 other = opening.wanted
                 if other is not wanted and self._onto_draft(pod, other):
-                    return True  # a slot for another alternative, which finds room without it
+                    return (
+                        True  # a reserved instance for another alternative, which fits without it
+                    )
                 if opening.draft is not None:
                     self.drafts.append(opening.draft)
                 return opening.draft is not None
@@ -159,10 +162,10 @@ class ReferencePlanner:
     def _onto_draft(self, pod: Pod, wanted: Requirements) -> bool:
         drafts = self._joinable()
         least = self._lightest(pod, wanted) if drafts else 0
-        slot = self._slot_weight(pod) if drafts else 0
+        reserved_weight = self._reserved_weight(pod) if drafts else 0
         for draft in drafts:
-            weight = draft.shop.pool.weight
-            if weight < least or (not draft.held and weight <= slot):
+            weight = draft.catalog.pool.weight
+            if weight < least or (not draft.held and weight <= reserved_weight):
                 continue
             joined = self._joined(draft, pod, wanted)
             if joined is not None:
@@ -172,7 +175,7 @@ class ReferencePlanner:
         return False
 
     def _joinable(self) -> list[ReferenceDraft]:
-        """Machines under way first; then the fewest pods.
+        """Launching nodes first; then the fewest pods.
 
         Open choice: of those with one pod the oldest, of others the youngest.
         """
@@ -190,105 +193,114 @@ class ReferencePlanner:
     def _lightest(self, pod: Pod, wanted: Requirements) -> float:
         """The least weight of a draft that the pod may join."""
         opening = self._opening(pod, wanted) if self.options.strict_weights else None
-        return -inf if opening is None else opening.shop.pool.weight
+        return -inf if opening is None else opening.catalog.pool.weight
 
-    def _slot_weight(self, pod: Pod) -> float:
-        """The weight of the heaviest pool with a slot for the pod, which would be wrongly idle."""
-        weights = [each.shop.pool.weight for each in self._openings(pod) if each.is_slot]
+    def _reserved_weight(self, pod: Pod) -> float:
+        """The highest weight of a pool with an idle reserved instance for the pod."""
+        weights = [each.catalog.pool.weight for each in self._openings(pod) if each.is_reserved]
         return max(weights, default=-inf)
 
     def _joined(
         self, draft: ReferenceDraft, pod: Pod, wanted: Requirements
     ) -> ReferenceDraft | None:
-        """The draft with the pod on it, where that is possible."""
-        asked = draft.shop.joined(draft.asked, pod, wanted)
+        """The draft with the pod added; None where that is impossible."""
+        asked = draft.catalog.joined(draft.asked, pod, wanted)
         if asked is None:
             return None
         requests = total_requests([*draft.pods, pod])
-        types = draft.shop.buyable(asked, requests, draft.held, draft.types)
-        found = ReferenceDraft(draft.shop, asked, types)
+        types = draft.catalog.launchable_types(asked, requests, draft.held, draft.types)
+        found = ReferenceDraft(draft.catalog, asked, types)
         found.minimums = draft.minimums
-        found.keep_slots(draft.held)
+        found.hold_reservations(draft.held)
         lost = draft.held and not found.held
         gone = draft.launch is not None and draft.launch not in found.offers
         return None if not types or lost or gone or not found.is_diverse() else found
 
     def _opening(self, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
-        """Pools in descending weight; a slot before anything else of the same weight.
+        """Pools in descending weight; reserved capacity before anything else of the same weight.
 
-        Open choice: the slot may be one for any of the alternatives, whichever is looked at.
+        Open choice: the reserved instance may be for any of the alternatives.
         """
-        for weight in dict.fromkeys(shop.pool.weight for shop in self.shops):
-            shops = [shop for shop in self.shops if shop.pool.weight == weight]
-            found = [each for each in self._openings(pod, shops) if each.is_slot]
+        for weight in dict.fromkeys(catalog.pool.weight for catalog in self.pool_catalogs):
+            catalogs = [catalog for catalog in self.pool_catalogs if catalog.pool.weight == weight]
+            found = [each for each in self._openings(pod, catalogs) if each.is_reserved]
             ready = [each for each in found if each.draft is not None]
-            plain = [self._ask(shop, pod, wanted) for shop in shops]
+            plain = [self._evaluate_pool(catalog, pod, wanted) for catalog in catalogs]
             for opening in (*ready, *found, *plain):
                 if opening is not None:
                     return opening
         return None
 
     def _openings(
-        self, pod: Pod, shops: Iterable[PoolCatalog] | None = None
+        self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None
     ) -> Iterator[NewNodeOption]:
-        for shop in self.shops if shops is None else shops:
+        for catalog in self.pool_catalogs if catalogs is None else catalogs:
             for wanted in pod.alternatives:
-                opening = self._ask(shop, pod, wanted)
+                opening = self._evaluate_pool(catalog, pod, wanted)
                 if opening is not None:
                     yield opening
 
-    def _ask(self, shop: PoolCatalog, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
-        """A node with a slot, else patience if there may be one later, else any other node."""
+    def _evaluate_pool(
+        self, catalog: PoolCatalog, pod: Pod, wanted: Requirements
+    ) -> NewNodeOption | None:
+        """A reserved node, else a wait if there may be one later, else any other node."""
         live = {name for name, count in self.free.items() if count > 0}
         unheld = {name for name in live if self.free[name] > self._holders(name)}
-        now, at_best = self._within_limits(shop, worst=True), self._within_limits(shop, worst=False)
-        draft = self._new(shop, pod, wanted, unheld, now)
+        now, at_best = (
+            self._within_limits(catalog, worst=True),
+            self._within_limits(catalog, worst=False),
+        )
+        draft = self._new(catalog, pod, wanted, unheld, now)
         if draft is not None and draft.held:
-            return NewNodeOption(shop, wanted, draft)
-        later = self._new(shop, pod, wanted, live, at_best)
+            return NewNodeOption(catalog, wanted, draft)
+        later = self._new(catalog, pod, wanted, live, at_best)
         if later is not None and later.held:
-            return NewNodeOption(shop, wanted)
-        draft = self._new(shop, pod, wanted, (), now)
-        return None if draft is None else NewNodeOption(shop, wanted, draft)
+            return NewNodeOption(catalog, wanted)
+        draft = self._new(catalog, pod, wanted, (), now)
+        return None if draft is None else NewNodeOption(catalog, wanted, draft)
 
     def _new(
         self,
-        shop: PoolCatalog,
+        catalog: PoolCatalog,
         pod: Pod,
         wanted: Requirements,
-        slots: Collection[str],
+        reservation_ids: Collection[str],
         among: Sequence[InstanceType],
     ) -> ReferenceDraft | None:
-        asked = shop.joined(shop.node, pod, wanted)
+        asked = catalog.joined(catalog.node, pod, wanted)
         if asked is None:
             return None
         draft = ReferenceDraft(
-            shop, asked, shop.buyable(asked, total_requests([pod]), slots, among)
+            catalog,
+            asked,
+            catalog.launchable_types(asked, total_requests([pod]), reservation_ids, among),
         )
-        draft.keep_slots(slots)
-        draft.pods, draft.round, draft.minimums = [pod], self.round, dict(shop.minimums)
+        draft.hold_reservations(reservation_ids)
+        draft.pods, draft.round, draft.minimums = [pod], self.round, dict(catalog.minimums)
         for kind in draft.types:
             draft.worst = max_resources(draft.worst, {**kind.capacity, "nodes": 1})
         if self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
-            counts = shop.counts(asked, draft.types, draft.held)
-            draft.minimums = {key: min(n, counts[key]) for key, n in shop.minimums.items()}
+            counts = catalog.counts(asked, draft.types, draft.held)
+            draft.minimums = {key: min(n, counts[key]) for key, n in catalog.minimums.items()}
         return draft if draft.types and draft.is_diverse() else None
 
     def _holders(self, reservation: str) -> int:
         return sum(reservation in draft.held for draft in self._of_this_round())
 
-    def _within_limits(self, shop: PoolCatalog, *, worst: bool) -> list[InstanceType]:
-        """Types that may still be bought, with this round's drafts at their worst or not at all."""
-        left: Resources = subtract_resources(shop.pool.limits, shop.pool.in_use)
+    def _within_limits(self, catalog: PoolCatalog, *, worst: bool) -> list[InstanceType]:
+        """Types within the limits, with this round's drafts at their largest type or not at all."""
+        left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
         for draft in self.drafts:
-            if draft.shop is shop and draft.launch is not None:
+            if draft.catalog is catalog and draft.launch is not None:
                 left = subtract_resources(left, {**draft.launch[0].capacity, "nodes": 1})
-            elif draft.shop is shop and worst:
+            elif draft.catalog is catalog and worst:
                 left = subtract_resources(left, draft.worst)
         return [
             kind
-            for kind in shop.types
-            if all({**kind.capacity, "nodes": 1}[name] <= left[name] for name in shop.pool.limits)
+            for kind in catalog.types
+            if all(
+                {**kind.capacity, "nodes": 1}[name] <= left[name] for name in catalog.pool.limits
+            )
         ]
 
     def _settle(self, draft: ReferenceDraft) -> None:
@@ -300,10 +312,10 @@ class ReferencePlanner:
     def _choice(self, draft: ReferenceDraft) -> TypeOffering:
         reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
         if reserved:
-            return min(_ordinary_offerings(draft, reserved) or reserved, key=self._slot_rank)
+            return min(_ordinary_offerings(draft, reserved) or reserved, key=self._reserved_rank)
         ordinary = _ordinary_offerings(draft, draft.offers)
         trial = ReferenceDraft(
-            draft.shop, draft.asked, list({k.name: k for k, _ in ordinary}.values())
+            draft.catalog, draft.asked, list({k.name: k for k, _ in ordinary}.values())
         )
         trial.minimums = draft.minimums
         offers = ordinary if ordinary and trial.is_diverse() else draft.offers
@@ -315,16 +327,18 @@ class ReferencePlanner:
             key=_offering_rank,
         )
 
-    def _slot_rank(self, offer: TypeOffering) -> tuple[float, str, str, int, str]:
-        """Open choice: after the price the type's name, the zone, and the most slots left."""
+    def _reserved_rank(self, offer: TypeOffering) -> tuple[float, str, str, int, str]:
+        """Open choice: after the price the type's name, the zone, and the most instances left."""
         kind, each = offer
         name = each.reservation_id or ""
         return hourly_cost(*offer), kind.name, each.zone or "", -self.free[name], name
 
-    def _slots(self) -> dict[str, int]:
-        """Slots by reservation: the fewest that any pool is told of, less those promised."""
+    def _free_instances(self) -> dict[str, int]:
+        """Free instances by reservation: the lowest count of any pool, less those in flight."""
         free: dict[str, int] = {}
-        for each in (o for shop in self.shops for kind in shop.types for o in kind.offerings):
+        for each in (
+            o for catalog in self.pool_catalogs for kind in catalog.types for o in kind.offerings
+        ):
             if each.reservation_id is not None:
                 known = free.get(each.reservation_id, each.available)
                 free[each.reservation_id] = min(known, each.available)
@@ -334,12 +348,15 @@ class ReferencePlanner:
         return free
 
 
-def pool_catalogs(world: PlannerInput) -> list[PoolCatalog]:
-    """Of the pools that may launch something."""
-    reservations, daemonsets = world.options.capacity_reservations, world.snapshot.daemonsets
-    usable = [pool for pool in world.snapshot.pools if pool.unusable is None]
+def pool_catalogs(planner_input: PlannerInput) -> list[PoolCatalog]:
+    """The catalogs of the pools that may launch nodes."""
+    reservations, daemonsets = (
+        planner_input.options.capacity_reservations,
+        planner_input.snapshot.daemonsets,
+    )
+    usable = [pool for pool in planner_input.snapshot.pools if pool.unusable is None]
     return [
-        PoolCatalog(pool, world.types[pool.name], daemonsets, reservations=reservations)
+        PoolCatalog(pool, planner_input.types[pool.name], daemonsets, reservations=reservations)
         for pool in usable
     ]
 
@@ -363,7 +380,7 @@ def _queue_order(pod: Pod) -> tuple[int, int, float, str, str, str]:
 
 
 def draft_choices(draft: ReferenceDraft) -> RemainingOptions:
-    """What is left to a draft; of one that holds slots, only where those are."""
+    """The offerings left to a draft; for one that holds reservations only these."""
     reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]
     traded = reserved or draft.offers
     return RemainingOptions(
@@ -375,13 +392,13 @@ def draft_choices(draft: ReferenceDraft) -> RemainingOptions:
 
 
 def _label_choices(draft: ReferenceDraft, key: str, traded: list[TypeOffering]) -> tuple[str, ...]:
-    """The values of a label with which the draft could be bought.
+    """The values of a label with which the draft could be launched.
 
-    Open choice: an offering that leaves the zone open stands for all that the catalogue knows, and
-    where nothing is known, it is what is asked for.
+    Open choice: an offering without a zone stands for all zones of the catalog, and where there are
+    none, for the required ones.
     """
     allowed = draft.asked.allowed(key)
-    everything = [(kind, each) for kind in draft.shop.types for each in kind.offerings]
+    everything = [(kind, each) for kind in draft.catalog.types for each in kind.offerings]
     is_open = any(offering_label(*offer, key) is None for offer in traded)
     said = [offering_label(*offer, key) for offer in (everything if is_open else traded)]
     values = {value for found in said if found is not None for value in found.values}
@@ -390,7 +407,7 @@ def _label_choices(draft: ReferenceDraft, key: str, traded: list[TypeOffering]) 
 
 
 def draft_launch(draft: ReferenceDraft) -> PlannedLaunch:
-    """What would be bought now. Open choice: an offering of any zone is taken for the first."""
+    """The offering to launch now. Open choice: an offering of any zone counts as the first zone."""
     assert draft.launch is not None
     kind, each = draft.launch
     return PlannedLaunch(

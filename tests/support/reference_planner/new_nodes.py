@@ -1,4 +1,4 @@
-"""What nodes of a pool could be, as far as pods that mind each other care: labels and ports."""
+"""Labels and ports that new nodes of a pool could have, for constrained pods."""
 
 from collections.abc import Collection, Iterable
 from copy import copy
@@ -27,67 +27,68 @@ from wainwright.model.taints import (
 TOLERANT_POD: Final = Pod(
     namespace="any", name="body", tolerations=(Toleration(operator=TolerationOperator.EXISTS),)
 )
-"""A pod that no taint keeps off."""
+"""A pod that tolerates every taint."""
 
 
 def eligible_new_nodes(
-    shop: PoolCatalog, want: RelaxedPod, spread: TopologySpread
+    catalog: PoolCatalog, want: RelaxedPod, spread: TopologySpread
 ) -> Iterable[Requirements]:
-    """What new nodes of the pool would be that the spread takes account of.
-
-    New nodes where the pod may not go would never be made for it, whatever the policy says.
+    """The requirements of new nodes of the pool that the spread counts.
+    Nodes that the pod may not use would never be launched for it, whatever the policy is.
     """
-    binding = [taint for taint in shop.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
+    binding = [taint for taint in catalog.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
     if spread.honor_taints and find_untolerated_taint(binding, want.pod.tolerations) is not None:
         return ()
-    found = (shop.joined(shop.node, TOLERANT_POD, alternative) for alternative in want.reach)
+    found = (catalog.joined(catalog.node, TOLERANT_POD, alternative) for alternative in want.reach)
     return [asked for asked in found if asked is not None]
 
 
 def launchable_values(
-    shop: PoolCatalog,
+    catalog: PoolCatalog,
     key: str,
     asked: Requirements,
     among: Iterable[InstanceType],
-    slots: Collection[str],
+    reservation_ids: Collection[str],
 ) -> set[str]:
     """The values of the label that such nodes could have if they were launched now."""
     allowed, found = asked.allowed(key), set()
     for kind in among:
-        if shop.admits(kind, asked) and _has_any_room(shop, kind):
-            for offering in available_offerings(kind, asked, slots):
+        if catalog.admits(kind, asked) and _has_any_room(catalog, kind):
+            for offering in available_offerings(kind, asked, reservation_ids):
                 said = offering_label(kind, offering, key)
                 if said is None and key in kind.requirements:
                     said = kind.requirements[key].allowed
-                unsaid = shop.zones if key == ZONE else () if allowed.open else allowed.values
-                unsaid = () if key != ZONE and _is_type_label(shop, key) else unsaid
+                unsaid = catalog.zones if key == ZONE else () if allowed.open else allowed.values
+                unsaid = () if key != ZONE and _is_type_label(catalog, key) else unsaid
                 found |= set(unsaid if said is None else () if said.open else said.values)
     return set(filter(allowed.admits, found))
 
 
 def possible_values(draft: ReferenceDraft, key: str) -> set[str]:
-    """Those that the draft could have by what is asked of it, whatever is left by now."""
-    shop = draft.shop
-    slots = {each.reservation_id or "" for kind in shop.types for each in kind.offerings}
+    """The values that the draft's requirements allow, whatever types are left."""
+    catalog = draft.catalog
+    reservation_ids = {
+        each.reservation_id or "" for kind in catalog.types for each in kind.offerings
+    }
     return launchable_values(
-        shop, key, draft.asked, shop.types, slots if shop.reservations else set()
+        catalog, key, draft.asked, catalog.types, reservation_ids if catalog.reservations else set()
     )
 
 
-def _has_any_room(shop: PoolCatalog, kind: InstanceType) -> bool:
-    return all(amount >= 0 for amount in shop.room[kind.name].values())
+def _has_any_room(catalog: PoolCatalog, kind: InstanceType) -> bool:
+    return all(amount >= 0 for amount in catalog.room[kind.name].values())
 
 
-def _is_type_label(shop: PoolCatalog, key: str) -> bool:
-    """Whether it is a label that machines bring with them."""
+def _is_type_label(catalog: PoolCatalog, key: str) -> bool:
+    """Whether it is a label of instance types or offerings."""
     return any(
         key in kind.requirements or any(key in each.requirements for each in kind.offerings)
-        for kind in shop.types
+        for kind in catalog.types
     )
 
 
 def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str | None:
-    """The value of the label on the machine that would be bought; None if it will have none."""
+    """The value of the label on the launched node; None if it will have none."""
     trial = copy(draft)
     trial.launch = offer
     if key in (ZONE, CAPACITY_TYPE):
@@ -99,18 +100,18 @@ def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str 
 
 
 def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraft | None:
-    """What becomes of the draft when it settles on the value; None if it cannot."""
+    """The draft restricted to the value; None if that is impossible."""
     asked = intersect(draft.asked, Requirements.from_entries([(key, "In", (value,), None)]))
     if asked is None:
         return None
     kept = [
         k
         for k in draft.types
-        if draft.shop.admits(k, asked) and available_offerings(k, asked, draft.held)
+        if draft.catalog.admits(k, asked) and available_offerings(k, asked, draft.held)
     ]
-    found = ReferenceDraft(draft.shop, asked, kept)
+    found = ReferenceDraft(draft.catalog, asked, kept)
     found.minimums = draft.minimums
-    found.keep_slots(draft.held)
+    found.hold_reservations(draft.held)
     lost = draft.held and not found.held
     gone = draft.launch is not None and draft.launch not in found.offers
     return None if not kept or lost or gone or not found.is_diverse() else found
@@ -127,12 +128,12 @@ def host_ports(pod: Pod | DaemonSet) -> tuple[HostPort, ...]:
 
 
 def types_without_port_conflict(
-    shop: PoolCatalog, types: Iterable[InstanceType], pod: Pod
+    catalog: PoolCatalog, types: Iterable[InstanceType], pod: Pod
 ) -> list[InstanceType]:
     """The types on which no daemonset needs a port of the pod."""
     if not pod.constraints.ports:
         return list(types)
-    return [kind for kind in types if not has_port_conflict(_daemonsets_on(shop, kind), pod)]
+    return [kind for kind in types if not has_port_conflict(_daemonsets_on(catalog, kind), pod)]
 
 
 def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
@@ -148,7 +149,7 @@ def daemonset_runs_on(node: Node, daemonset: DaemonSet) -> bool:
 def ports_and_volumes_fit(
     node: Node, there: list[Pod], pod: Pod, daemonsets: Iterable[DaemonSet]
 ) -> bool:
-    """Whether one more pod beside those clashes with nobody, and its volumes can be attached."""
+    """Whether one more pod has no port conflict, and its volumes can be attached."""
     agents = [each for each in daemonsets if daemonset_runs_on(node, each)]
     if has_port_conflict(there, pod) or has_port_conflict(agents, pod):
         return False
@@ -160,14 +161,14 @@ def ports_and_volumes_fit(
     return True
 
 
-def _daemonsets_on(shop: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
-    """The daemonsets that would run on the type, however the pool may buy it."""
-    ids = {each.reservation_id or "" for each in kind.offerings if shop.reservations}
+def _daemonsets_on(catalog: PoolCatalog, kind: InstanceType) -> list[DaemonSet]:
+    """The daemonsets that would run on the type with any of its offerings."""
+    ids = {each.reservation_id or "" for each in kind.offerings if catalog.reservations}
     return [
         daemonset
-        for daemonset in shop.daemonsets
+        for daemonset in catalog.daemonsets
         if any(
-            shop.runs(daemonset, kind, o, shop.node)
-            for o in available_offerings(kind, shop.node, ids)
+            catalog.runs(daemonset, kind, o, catalog.node)
+            for o in available_offerings(kind, catalog.node, ids)
         )
     ]

@@ -1,5 +1,5 @@
-"""What one pool can launch, type by type and offering by offering, and what existing nodes take,
-looked at one by one.
+"""What one pool can launch, by type and offering, and whether existing nodes take a pod, each
+evaluated by a plain loop.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +38,7 @@ GPU = "nvidia.com/gpu"
 
 
 def total_requests(pods: Iterable[Pod | DaemonSet]) -> Resources:
-    """What they need together, a slot for each included."""
+    """Their total requests, one pod reserved instance each included."""
     total: Resources = {}
     for pod in pods:
         total = add_resources(total, {**pod.requests, "pods": 1})
@@ -46,7 +46,7 @@ def total_requests(pods: Iterable[Pod | DaemonSet]) -> Resources:
 
 
 def offering_label(kind: InstanceType, offering: Offering, key: str) -> ValueSet | None:
-    """What an offering says of a label, or what is clear all the same; None where it is open."""
+    """The offering's value of a label, stated or implied; None where it is open."""
     return _offering_label(kind.requirements, offering, key)
 
 
@@ -65,7 +65,7 @@ def _offering_label(kind: Requirements, offering: Offering, key: str) -> ValueSe
 
 
 def launch_capacity_type(kind: InstanceType, offering: Offering, asked: Requirements) -> str:
-    """The capacity type of what is bought: on-demand where it may be that as well as spot."""
+    """The capacity type of the launch: on-demand where both on-demand and spot are possible."""
     said = offering_label(kind, offering, CAPACITY_TYPE)
     values = set() if said is None else said.values
     possible = [value for value in values if asked.allowed(CAPACITY_TYPE).admits(value)]
@@ -78,20 +78,20 @@ def hourly_cost(kind: InstanceType, offering: Offering) -> float:
 
 
 def available_offerings(
-    kind: InstanceType, asked: Requirements, slots: Collection[str]
+    kind: InstanceType, asked: Requirements, reservation_ids: Collection[str]
 ) -> list[Offering]:
-    """Offerings that can be had and agree with what is asked; reserved ones only with a slot."""
+    """Available compatible offerings; reserved ones only of these reservations."""
     return [
         offering
         for offering in kind.offerings
         if offering.available > 0
-        and (offering.reservation_id is None or offering.reservation_id in slots)
+        and (offering.reservation_id is None or offering.reservation_id in reservation_ids)
         and is_offering_compatible(kind, offering, asked)
     ]
 
 
 def is_offering_compatible(kind: InstanceType, offering: Offering, asked: Requirements) -> bool:
-    """Whether who asks for this may buy the type in this way; labels of the type aside."""
+    """Whether the offering meets the requirements, apart from the labels of the type."""
     return _is_offering_compatible(kind.requirements, offering, asked)
 
 
@@ -105,7 +105,7 @@ def _is_offering_compatible(kind: Requirements, offering: Offering, asked: Requi
 
 
 class PoolCatalog:
-    """A pool with the types that it can buy, and the daemonsets that would run on its nodes."""
+    """A pool with its instance types, and the daemonsets that would run on its nodes."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PoolCatalog:
     ) -> None:
         self.pool = pool
         self.reservations = reservations
-        """Whether slots of reservations may be bought at all."""
+        """Whether reserved capacity may be used at all."""
         self.types = sorted(types, key=lambda kind: kind.name)
         self.daemonsets = daemonsets
         self.node = pool.node_requirements
@@ -133,30 +133,30 @@ class PoolCatalog:
             for offering in kind.offerings
             for value in getattr(offering_label(kind, offering, ZONE), "values", ())
         }
-        """All zones that some offering names; one that names none is to be had in each of them."""
+        """All zones of the offerings; an offering without a zone is available in each of them."""
         self.minimums = {
             key: found.min_values for key, found in self.node.items() if found.min_values
         }
         self._admitted: dict[tuple[str, Requirements], bool] = {}
         self.room = {kind.name: self._room(kind) for kind in self.types}
-        """What daemonsets leave of each type, wherever the pool may buy it."""
+        """What daemonsets leave of each type."""
 
     def joined(self, node: Requirements, pod: Pod, wanted: Requirements) -> Requirements | None:
-        """What is asked of a node of the pool once the pod is on it; None if that cannot be."""
+        """The requirements of a node of the pool with the pod on it; None if they conflict."""
         if find_untolerated_taint(self.pool.taints, pod.tolerations) is not None:
             return None
         if not self.node.is_compatible(wanted, self.known) or not node.is_compatible(
             wanted, self.known
         ):
             return None
-        # A node lacks what nobody defines, and whoever got here can do without it.
+        # A node lacks undefined labels, and the pods that got here do not require them.
         return node.narrow(wanted.without({key for key in wanted if not self._defined(key)}))
 
     def _defined(self, key: str) -> bool:
         return key in self.node or key in self.known
 
     def admits(self, kind: InstanceType, asked: Requirements) -> bool:
-        """Whether the type's labels agree with what is asked; asked often, so remembered."""
+        """Whether the type's labels meet the requirements; cached, because it is called often."""
         known = self._admitted.get((kind.name, asked))
         if known is None:
             said = [(self._said(kind, key), found.allowed) for key, found in asked.items()]
@@ -167,7 +167,7 @@ class PoolCatalog:
         return known
 
     def _said(self, kind: InstanceType, key: str) -> ValueSet | None:
-        """What a type says of a label; None where the offering decides, or nobody knows it."""
+        """The type's values of a label; None where the offering decides, or it is unknown."""
         if key in kind.requirements:
             return kind.requirements[key].allowed
         if key == INSTANCE_TYPE:
@@ -191,7 +191,7 @@ class PoolCatalog:
     def runs(
         self, daemonset: DaemonSet, kind: InstanceType, offering: Offering, node: Requirements
     ) -> bool:
-        """Whether the daemonset would run on such a node, bought in this way."""
+        """Whether the daemonset would run on a node launched from this offering."""
         binding = [taint for taint in self.pool.taints if taint.effect != PREFER_NO_SCHEDULE]
         if find_untolerated_taint(binding, daemonset.tolerations) is not None:
             return False
@@ -206,41 +206,41 @@ class PoolCatalog:
                 return True
         return False
 
-    def buyable(
+    def launchable_types(
         self,
         asked: Requirements,
         requests: Resources,
-        slots: Collection[str],
+        reservation_ids: Collection[str],
         among: Iterable[InstanceType],
     ) -> list[InstanceType]:
-        """Those of the types with the labels, the room and an offering."""
+        """The types with matching labels, enough resources and an available offering."""
         return [
             kind
             for kind in among
             if self.admits(kind, asked)
-            and available_offerings(kind, asked, slots)
+            and available_offerings(kind, asked, reservation_ids)
             and fits(requests, self.room[kind.name])
         ]
 
     def counts(
-        self, asked: Requirements, types: Sequence[InstanceType], slots: Collection[str]
+        self, asked: Requirements, types: Sequence[InstanceType], reservation_ids: Collection[str]
     ) -> dict[str, int]:
-        """For each key with minValues how many different values are left."""
-        return {key: len(self._values(key, asked, types, slots)) for key in self.minimums}
+        """The number of distinct values left of each key with minValues."""
+        return {key: len(self._values(key, asked, types, reservation_ids)) for key in self.minimums}
 
     def _values(
         self,
         key: str,
         asked: Requirements,
         types: Iterable[InstanceType],
-        slots: Collection[str],
+        reservation_ids: Collection[str],
     ) -> set[str]:
         found: set[str] = set()
         for kind in types:
             if key == ZONE or any(offering_label(kind, o, key) is not None for o in kind.offerings):
                 said = [
                     offering_label(kind, each, key)
-                    for each in available_offerings(kind, asked, slots)
+                    for each in available_offerings(kind, asked, reservation_ids)
                 ]
             else:
                 said = [self._said(kind, key)]
@@ -251,7 +251,7 @@ class PoolCatalog:
 
 
 def is_ordinary_type(kind: InstanceType, asked: Requirements) -> bool:
-    """Whether it is neither a whole machine nor accelerated, or somebody asked for just that."""
+    """Whether it is neither bare metal nor accelerated, or is required explicitly."""
     by_name = _listed(asked, INSTANCE_TYPE, kind.name)
     size, family = (
         kind.requirements.single_value(INSTANCE_SIZE),
@@ -270,13 +270,13 @@ def _listed(asked: Requirements, key: str, value: str | None) -> bool:
 
 
 def schedulable_nodes(nodes: Iterable[Node]) -> list[Node]:
-    """Those that take pods: the initialized first, then by name."""
+    """The nodes that take pods: initialized ones first, then by name."""
     usable = [node for node in nodes if not node.deleting]
     return sorted(usable, key=lambda node: (not node.initialized, node.name))
 
 
 def tolerating_soft_taints(pod: Pod) -> Pod:
-    """The pod, if it has to go where a taint only prefers that it does not."""
+    """The pod with a toleration of PreferNoSchedule taints."""
     tolerations = (*pod.tolerations, TOLERATE_PREFER_NO_SCHEDULE)
     return msgspec.structs.replace(pod, tolerations=tolerations)
 
@@ -288,7 +288,7 @@ def is_node_compatible(node: Node, pod: Pod, wanted: Requirements) -> bool:
 
 
 def fits_on_node(node: Node, pods: Iterable[Pod], daemonsets: Iterable[DaemonSet]) -> bool:
-    """Whether the pods fit beside what runs there and the daemonsets that are still to come."""
+    """Whether the pods fit in addition to running pods and daemonset pods still to come."""
     expected = total_requests(each for each in daemonsets if _runs_daemonset(node, each))
     there = total_requests(pod for pod in node.pods if pod.daemonset)
     coming = {name: max(0, amount - there.get(name, 0)) for name, amount in expected.items()}

@@ -1,5 +1,5 @@
-"""Exact optima of tiny problems, by trying everything: the cheapest plan, and a linear program's
-best corner.
+"""Exact optima of tiny problems by exhaustive search: the cheapest plan, and the best vertex of a
+linear program.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,42 +35,42 @@ from wainwright.model.snapshot import Node
 
 
 class NodePurchase(msgspec.Struct, frozen=True):
-    """One way to buy a node for some pods."""
+    """One offering to launch a node for some pods."""
 
     cost: float
-    shop: PoolCatalog
+    catalog: PoolCatalog
     kind: InstanceType
     reservation: str | None
 
     @property
     def uses(self) -> tuple[str, str | None, tuple[int, ...]]:
-        """What others cannot have then: of limits, and of reservations."""
-        pool, amounts = self.shop.pool, node_capacity(self.kind)
+        """What it uses up: of limits, and of reservations."""
+        pool, amounts = self.catalog.pool, node_capacity(self.kind)
         return pool.name, self.reservation, tuple(amounts.get(name, 0) for name in pool.limits)
 
 
 class RemainingCapacity(msgspec.Struct, frozen=True):
-    """What is left: of limits by pool, of reservations by id, and who is on which node."""
+    """Remaining limits by pool, free instances by reservation, and pods by node."""
 
     limits: Mapping[str, Resources]
-    slots: Mapping[str, int]
+    free_instances: Mapping[str, int]
     received: Mapping[str, tuple[Pod, ...]]
 
-    def allows(self, bought: NodePurchase) -> bool:
-        slot, left = bought.reservation, self.limits[bought.shop.pool.name]
-        is_free = slot is None or self.slots[slot] > 0
-        return is_free and is_within_limits(bought.shop, left, bought.kind)
+    def allows(self, purchase: NodePurchase) -> bool:
+        reservation, left = purchase.reservation, self.limits[purchase.catalog.pool.name]
+        is_free = reservation is None or self.free_instances[reservation] > 0
+        return is_free and is_within_limits(purchase.catalog, left, purchase.kind)
 
-    def after(self, bought: NodePurchase) -> "RemainingCapacity":
-        name = bought.shop.pool.name
+    def after(self, purchase: NodePurchase) -> "RemainingCapacity":
+        name = purchase.catalog.pool.name
         limits = {
             **self.limits,
-            name: subtract_resources(self.limits[name], node_capacity(bought.kind)),
+            name: subtract_resources(self.limits[name], node_capacity(purchase.kind)),
         }
-        slots = dict(self.slots)
-        if bought.reservation is not None:
-            slots[bought.reservation] -= 1
-        return msgspec.structs.replace(self, limits=limits, slots=slots)
+        free_instances = dict(self.free_instances)
+        if purchase.reservation is not None:
+            free_instances[purchase.reservation] -= 1
+        return msgspec.structs.replace(self, limits=limits, free_instances=free_instances)
 
     def with_pod(self, node: Node, pod: Pod) -> "RemainingCapacity":
         received = {**self.received, node.name: (*self.received.get(node.name, ()), pod)}
@@ -78,90 +78,105 @@ class RemainingCapacity(msgspec.Struct, frozen=True):
 
 
 class CheapestPlan:
-    """Looks for it among all plans that place these pods of a world."""
+    """Searches all plans that schedule these pods of an input."""
 
-    def __init__(self, world: PlannerInput, pods: Sequence[Pod]) -> None:
-        self._world = world
+    def __init__(self, planner_input: PlannerInput, pods: Sequence[Pod]) -> None:
+        self._planner_input = planner_input
         self._pods = [tolerating_soft_taints(pod) for pod in pods]
-        self._shops = pool_catalogs(world)
-        self._nodes = schedulable_nodes(world.snapshot.nodes)
-        self._gate = world.options.capacity_reservations
-        self._strict = world.options.min_values_policy is MinValuesPolicy.STRICT
+        self._pool_catalogs = pool_catalogs(planner_input)
+        self._nodes = schedulable_nodes(planner_input.snapshot.nodes)
+        self._gate = planner_input.options.capacity_reservations
+        self._strict = planner_input.options.min_values_policy is MinValuesPolicy.STRICT
         self._known: dict[tuple[str, ...], list[NodePurchase]] = {}
 
     @cached_property
     def cost(self) -> float:
-        """USD per hour with fees; infinite where not all of the pods can have a place."""
+        """USD per hour with fees; infinite where not all pods can be scheduled."""
         limits = {
-            s.pool.name: subtract_resources(s.pool.limits, s.pool.in_use) for s in self._shops
+            s.pool.name: subtract_resources(s.pool.limits, s.pool.in_use)
+            for s in self._pool_catalogs
         }
-        return self._cost(self._pods, RemainingCapacity(limits, self._slots, {}))
+        return self._cost(self._pods, RemainingCapacity(limits, self._free_instances, {}))
 
-    def _cost(self, left: Sequence[Pod], ledger: RemainingCapacity) -> float:
-        """Whatever the first pod may do, and then the best for the others."""
+    def _cost(self, left: Sequence[Pod], remaining: RemainingCapacity) -> float:
+        """The best over all placements of the first pod, followed by the best for the others."""
         if not left:
             return 0.0
         first, others = left[0], left[1:]
         best = min(
-            (self._cost(others, ledger.with_pod(n, first)) for n in self._open_to(first, ledger)),
+            (
+                self._cost(others, remaining.with_pod(n, first))
+                for n in self._open_to(first, remaining)
+            ),
             default=inf,
         )
-        for company in subsets(others):
-            rest = [pod for pod in others if pod not in company]
-            for bought in self._purchases((first, *company)):
-                if bought.cost < best and ledger.allows(bought):
-                    best = min(best, bought.cost + self._cost(rest, ledger.after(bought)))
+        for others_together in subsets(others):
+            rest = [pod for pod in others if pod not in others_together]
+            for purchase in self._purchases((first, *others_together)):
+                if purchase.cost < best and remaining.allows(purchase):
+                    best = min(best, purchase.cost + self._cost(rest, remaining.after(purchase)))
         return best
 
-    def _open_to(self, pod: Pod, ledger: RemainingCapacity) -> Iterator[Node]:
+    def _open_to(self, pod: Pod, remaining: RemainingCapacity) -> Iterator[Node]:
         for node in self._nodes:
-            together = [*ledger.received.get(node.name, ()), pod]
+            together = [*remaining.received.get(node.name, ()), pod]
             if any(
                 is_node_compatible(node, pod, wanted) for wanted in pod.alternatives
-            ) and fits_on_node(node, together, self._world.snapshot.daemonsets):
+            ) and fits_on_node(node, together, self._planner_input.snapshot.daemonsets):
                 yield node
 
     def _purchases(self, pods: Sequence[Pod]) -> list[NodePurchase]:
-        """Every way to buy one node for all of them; of those that use up the same the cheapest."""
+        """Every launch of one node for all of them; of those that use up the same the cheapest."""
         key = tuple(pod.key for pod in pods)
         if key not in self._known:
-            ways = [each for shop in self._shops for each in self._at(shop, pods)]
+            ways = [each for catalog in self._pool_catalogs for each in self._at(catalog, pods)]
             ways.sort(key=lambda each: -each.cost)
             self._known[key] = list({each.uses: each for each in ways}.values())
         return self._known[key]
 
-    def _at(self, shop: PoolCatalog, pods: Sequence[Pod]) -> Iterator[NodePurchase]:
-        requests, slots = total_requests(pods), [name for name, n in self._slots.items() if n]
+    def _at(self, catalog: PoolCatalog, pods: Sequence[Pod]) -> Iterator[NodePurchase]:
+        requests, reservation_ids = (
+            total_requests(pods),
+            [name for name, n in self._free_instances.items() if n],
+        )
         for alternatives in product(*(pod.alternatives for pod in pods)):
-            asked = _joint_requirements(shop, pods, alternatives)
-            types = [] if asked is None else shop.buyable(asked, requests, slots, shop.types)
-            if asked is not None and self._is_diverse(shop, asked, types, slots):
-                offers = [(k, each) for k in types for each in available_offerings(k, asked, slots)]
-                for kind, offering in _launchable_offerings(shop, asked, offers):
+            asked = _joint_requirements(catalog, pods, alternatives)
+            types = (
+                []
+                if asked is None
+                else catalog.launchable_types(asked, requests, reservation_ids, catalog.types)
+            )
+            if asked is not None and self._is_diverse(catalog, asked, types, reservation_ids):
+                offers = [
+                    (k, each)
+                    for k in types
+                    for each in available_offerings(k, asked, reservation_ids)
+                ]
+                for kind, offering in _launchable_offerings(catalog, asked, offers):
                     yield NodePurchase(
-                        hourly_cost(kind, offering), shop, kind, offering.reservation_id
+                        hourly_cost(kind, offering), catalog, kind, offering.reservation_id
                     )
 
     def _is_diverse(
         self,
-        shop: PoolCatalog,
+        catalog: PoolCatalog,
         asked: Requirements,
         types: Sequence[InstanceType],
-        slots: Collection[str],
+        reservation_ids: Collection[str],
     ) -> bool:
-        counts = shop.counts(asked, types, slots) if self._strict else {}
+        counts = catalog.counts(asked, types, reservation_ids) if self._strict else {}
         return all(count >= (asked[key].min_values or 0) for key, count in counts.items())
 
     @cached_property
-    def _slots(self) -> dict[str, int]:
-        """Free slots by reservation: the fewest that any pool is told of, less those promised."""
+    def _free_instances(self) -> dict[str, int]:
+        """Free instances by reservation: the lowest count of any pool, less those in flight."""
         free: dict[str, int] = {}
-        kinds = [kind for shop in self._shops for kind in shop.types if self._gate]
+        kinds = [kind for catalog in self._pool_catalogs for kind in catalog.types if self._gate]
         for each in (offering for kind in kinds for offering in kind.offerings):
             if each.reservation_id is not None:
                 known = free.get(each.reservation_id, each.available)
                 free[each.reservation_id] = min(known, each.available)
-        for node in self._world.snapshot.nodes:
+        for node in self._planner_input.snapshot.nodes:
             name = node.reservation_id or ""
             if not node.launched and not node.deleting and free.get(name):
                 free[name] -= 1
@@ -174,22 +189,21 @@ def subsets(pods: Sequence[Pod]) -> Iterator[tuple[Pod, ...]]:
 
 
 def _joint_requirements(
-    shop: PoolCatalog, pods: Sequence[Pod], alternatives: Sequence[Requirements]
+    catalog: PoolCatalog, pods: Sequence[Pod], alternatives: Sequence[Requirements]
 ) -> Requirements | None:
-    asked: Requirements | None = shop.node
+    asked: Requirements | None = catalog.node
     for pod, wanted in zip(pods, alternatives, strict=True):
-        asked = None if asked is None else shop.joined(asked, pod, wanted)
+        asked = None if asked is None else catalog.joined(asked, pod, wanted)
     return asked
 
 
 def _launchable_offerings(
-    shop: PoolCatalog, asked: Requirements, offers: Sequence[tuple[InstanceType, Offering]]
+    catalog: PoolCatalog, asked: Requirements, offers: Sequence[tuple[InstanceType, Offering]]
 ) -> Sequence[tuple[InstanceType, Offering]]:
-    """Not whole machines and accelerators, unless they are asked for or alone.
-
-    minValues and limits may leave a claim nothing else, whatever there is: then anything goes.
+    """Without bare metal and accelerators, unless they are required or the only types.
+    minValues and limits may leave a claim nothing else: then all are allowed.
     """
-    if shop.minimums or shop.pool.limits:
+    if catalog.minimums or catalog.pool.limits:
         return offers
     reserved = [pair for pair in offers if pair[1].reservation_id is not None]
     other = [pair for pair in offers if pair[1].reservation_id is None]
@@ -198,15 +212,14 @@ def _launchable_offerings(
 
 
 Inequality: TypeAlias = tuple[list[int], Fraction]
-"""Factors of the unknowns, and what their sum must not be above."""
+"""Coefficients of the unknowns, and the upper bound of their sum."""
 
 
 def maximum_value(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) -> Fraction:
-    """The most that the demands can be worth while no machine is worth more than it costs.
-
-    That is also what it costs to cover them. There are as many unknowns as demands: a price for
-    each group and resource. The machine may give every resource to any of its takers, so that
-    there is a row for each way to deal them out.
+    """The maximum value of the demands while no bin is worth more than it costs.
+    By duality that is the cost of covering them. The unknowns are the prices of each group and
+    resource. A bin may give each resource to any of its groups, so there is a row for each
+    assignment.
     """
     unknowns = [(g, r) for g, own in enumerate(demands) for r, amount in enumerate(own) if amount]
     rows = [row for supply in supplies for row in _price_constraints(supply, unknowns)]
@@ -221,7 +234,7 @@ def maximum_value(demands: Sequence[Sequence[int]], supplies: Sequence[Supply]) 
 
 
 def _price_constraints(supply: Supply, unknowns: Sequence[tuple[int, int]]) -> Iterator[Inequality]:
-    """Nobody need get a resource: some groups want none of it."""
+    """A resource may be given to no group: some groups request none of it."""
     groups = [g for g in range(supply.usable_by.bit_length()) if supply.usable_by >> g & 1]
     for chosen in product(groups, repeat=len(supply.room)):
         given = {(group, resource) for resource, group in enumerate(chosen)}
@@ -230,7 +243,7 @@ def _price_constraints(supply: Supply, unknowns: Sequence[tuple[int, int]]) -> I
 
 
 def _vertices(rows: Sequence[Inequality], size: int) -> Iterator[list[Fraction]]:
-    """Where as many of the rows as there are unknowns are met exactly, and none is broken."""
+    """Points where as many rows as unknowns hold with equality, and none is violated."""
     distinct = [row for n, row in enumerate(rows) if row not in rows[:n]]
     for chosen in combinations(distinct, size):
         corner = _solve(chosen)
@@ -245,7 +258,7 @@ def _value(factors: Sequence[int], corner: Sequence[Fraction]) -> Fraction:
 
 
 def _solve(rows: Sequence[Inequality]) -> list[Fraction] | None:
-    """By elimination; None where the rows do not meet in one point."""
+    """By Gaussian elimination; None where the rows have no unique solution."""
     size = len(rows)
     lines = [[*map(Fraction, factors), most] for factors, most in rows]
     for column in range(size):

@@ -1,4 +1,4 @@
-"""A random world with its plan, and what laws want to know about the two of them."""
+"""A random input with its plan, and helpers for the laws of plans."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,27 +25,35 @@ from wainwright.model.resources import Resources, subtract_resources
 
 
 class PlannedCase:
-    """A world and its plan, with what the laws ask about them."""
+    """An input and its plan, with the values that the laws need."""
 
     def __init__(self, seed: int) -> None:
-        self.seed, world = seed, random_input(seed)
-        self.world, self.snapshot, self.options = world, world.snapshot, world.options
-        self.plan: Plan = plan(world.snapshot, world.catalogs, world.options)
-        self.pods = {pod.key: pod for pod in world.snapshot.pods}
-        self.shops = {shop.pool.name: shop for shop in pool_catalogs(world)}
+        self.seed, planner_input = seed, random_input(seed)
+        self.planner_input, self.snapshot, self.options = (
+            planner_input,
+            planner_input.snapshot,
+            planner_input.options,
+        )
+        self.plan: Plan = plan(
+            planner_input.snapshot, planner_input.catalogs, planner_input.options
+        )
+        self.pods = {pod.key: pod for pod in planner_input.snapshot.pods}
+        self.pool_catalogs = {
+            catalog.pool.name: catalog for catalog in pool_catalogs(planner_input)
+        }
         placed = [key for claim in self.plan.claims for key in claim.pods]
         placed += [key for placement in self.plan.placements for key in placement.pods]
         self.placed = placed
         self.unplaced = [
             tolerating_soft_taints(pod) for key, pod in self.pods.items() if key not in placed
         ]
-        self.slots = self._slots_to_spare()
+        self.free_instances = self._spare_instances()
 
     def __repr__(self) -> str:
         return f"Case({self.seed})"
 
     def kind(self, claim: PlannedNodeClaim, name: str) -> InstanceType:
-        return next(kind for kind in self.shops[claim.pool].types if kind.name == name)
+        return next(kind for kind in self.pool_catalogs[claim.pool].types if kind.name == name)
 
     def kinds(self, claim: PlannedNodeClaim) -> list[InstanceType]:
         return [self.kind(claim, name) for name in claim.choices.instance_types]
@@ -57,7 +65,7 @@ class PlannedCase:
         return [self.pods[key] for key in claim.pods]
 
     def offers(self, claim: PlannedNodeClaim) -> list[tuple[InstanceType, Offering]]:
-        """All that is left to the claim."""
+        """All offerings left to the claim."""
         held = claim.choices.reservation_ids
         return [
             (k, o)
@@ -65,17 +73,17 @@ class PlannedCase:
             for o in available_offerings(k, claim.requirements, held)
         ]
 
-    def _slots_to_spare(self) -> dict[str, int]:
-        free = self.free_slots()
+    def _spare_instances(self) -> dict[str, int]:
+        free = self.available_instances()
         for claim in self.plan.claims:
             if claim.launch.reservation_id is not None:
                 free[claim.launch.reservation_id] -= 1
         return free
 
-    def free_slots(self) -> dict[str, int]:
-        """What is on offer, less what claims under way have been promised."""
+    def available_instances(self) -> dict[str, int]:
+        """The available instances by reservation, less those in flight."""
         free: dict[str, int] = {}
-        kinds = [kind for shop in self.shops.values() for kind in shop.types]
+        kinds = [kind for catalog in self.pool_catalogs.values() for kind in catalog.types]
         for offering in (offering for kind in kinds for offering in kind.offerings):
             if offering.reservation_id is not None:
                 known = free.get(offering.reservation_id, offering.available)
@@ -86,40 +94,44 @@ class PlannedCase:
         return free
 
     def within_limits(
-        self, shop: PoolCatalog, without: PlannedNodeClaim | None = None
+        self, catalog: PoolCatalog, without: PlannedNodeClaim | None = None
     ) -> list[InstanceType]:
-        """The types that the pool may buy beside, or instead of one of, the plan's claims."""
-        left: Resources = subtract_resources(shop.pool.limits, shop.pool.in_use)
+        """The types within the pool's limits given the plan's claims, or all but one of them."""
+        left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
         for claim in self.plan.claims:
-            if claim.pool == shop.pool.name and claim is not without:
+            if claim.pool == catalog.pool.name and claim is not without:
                 left = subtract_resources(left, node_capacity(self.launched(claim)))
-        return [kind for kind in shop.types if is_within_limits(shop, left, kind)]
+        return [kind for kind in catalog.types if is_within_limits(catalog, left, kind)]
 
 
 def node_capacity(kind: InstanceType) -> Resources:
     return {**kind.capacity, "nodes": 1}
 
 
-def is_within_limits(shop: PoolCatalog, left: Resources, kind: InstanceType) -> bool:
-    return all(node_capacity(kind).get(name, 0) <= left[name] for name in shop.pool.limits)
+def is_within_limits(catalog: PoolCatalog, left: Resources, kind: InstanceType) -> bool:
+    return all(node_capacity(kind).get(name, 0) <= left[name] for name in catalog.pool.limits)
 
 
 def new_node_options(
     case: PlannedCase,
-    shop: PoolCatalog,
+    catalog: PoolCatalog,
     pod: Pod,
     types: Iterable[InstanceType],
-    slots: Iterable[str] = (),
+    reservation_ids: Iterable[str] = (),
 ) -> Iterator[tuple[Requirements, list[InstanceType]]]:
     """The nodes that the pool could open for the pod, one for each alternative that it can."""
-    slots = set(slots)
+    reservation_ids = set(reservation_ids)
     for wanted in pod.alternatives:
-        asked = shop.joined(shop.node, pod, wanted)
-        found = [] if asked is None else shop.buyable(asked, total_requests([pod]), slots, types)
+        asked = catalog.joined(catalog.node, pod, wanted)
+        found = (
+            []
+            if asked is None
+            else catalog.launchable_types(asked, total_requests([pod]), reservation_ids, types)
+        )
         if (
             asked is not None
             and found
-            and (is_relaxed(case) or satisfies_min_values(shop, asked, found, slots))
+            and (is_relaxed(case) or satisfies_min_values(catalog, asked, found, reservation_ids))
         ):
             yield asked, found
 
@@ -129,66 +141,77 @@ def is_relaxed(case: PlannedCase) -> bool:
 
 
 def satisfies_min_values(
-    shop: PoolCatalog, asked: Requirements, types: list[InstanceType], slots: Iterable[str]
+    catalog: PoolCatalog,
+    asked: Requirements,
+    types: list[InstanceType],
+    reservation_ids: Iterable[str],
 ) -> bool:
-    counts = shop.counts(asked, types, set(slots))
+    counts = catalog.counts(asked, types, set(reservation_ids))
     return all((asked[key].min_values or 0) <= count for key, count in counts.items())
 
 
 def requests_on_claim(
     case: PlannedCase, claim: PlannedNodeClaim, kind: InstanceType, offering: Offering
 ) -> Resources:
-    """What the claim's pods need, and the daemonsets that will run beside them."""
-    shop = case.shops[claim.pool]
+    """The requests of the claim's pods and of the daemonsets on its node."""
+    catalog = case.pool_catalogs[claim.pool]
     running = [
         each
         for each in case.snapshot.daemonsets
-        if shop.runs(each, kind, offering, claim.requirements)
+        if catalog.runs(each, kind, offering, claim.requirements)
     ]
     return total_requests([*case.pods_of(claim), *running])
 
 
-def types_always_within_limits(case: PlannedCase, shop: PoolCatalog) -> list[InstanceType]:
-    """What the pool could buy at any time, even with all of its claims counted at their largest."""
-    left: Resources = subtract_resources(shop.pool.limits, shop.pool.in_use)
+def types_always_within_limits(case: PlannedCase, catalog: PoolCatalog) -> list[InstanceType]:
+    """The types within the limits at any time, with all claims counted at their largest type."""
+    left: Resources = subtract_resources(catalog.pool.limits, catalog.pool.in_use)
     for claim in case.plan.claims:
-        if claim.pool == shop.pool.name:
+        if claim.pool == catalog.pool.name:
             for name in left:
-                most = max(node_capacity(kind).get(name, 0) for kind in shop.types)
+                most = max(node_capacity(kind).get(name, 0) for kind in catalog.types)
                 left = subtract_resources(left, {name: most})
-    return [kind for kind in shop.types if is_within_limits(shop, left, kind)]
+    return [kind for kind in catalog.types if is_within_limits(catalog, left, kind)]
 
 
 def could_open_first(
-    case: PlannedCase, shop: PoolCatalog, pod: Pod, types: list[InstanceType]
+    case: PlannedCase, catalog: PoolCatalog, pod: Pod, types: list[InstanceType]
 ) -> bool:
-    """Whether the pool takes the first of the alternatives, before any other is looked at."""
+    """Whether the pool can open a node for the first alternative."""
     first = msgspec.structs.replace(pod, alternatives=pod.alternatives[:1])
-    return any(new_node_options(case, shop, first, types))
+    return any(new_node_options(case, catalog, first, types))
 
 
 def could_use(
-    case: PlannedCase, shop: PoolCatalog, pod: Pod, idle: set[str], claim: PlannedNodeClaim | None
+    case: PlannedCase,
+    catalog: PoolCatalog,
+    pod: Pod,
+    idle: set[str],
+    claim: PlannedNodeClaim | None,
 ) -> bool:
-    """Whether the pool could launch an idle slot for the pod, beside its claim or in its stead."""
+    """Whether the pool could launch an idle reserved instance for the pod."""
     alone = claim is not None and claim.pods == (pod.key,)
-    types = case.within_limits(shop, claim if alone else None)
+    types = case.within_limits(catalog, claim if alone else None)
     return not pod.unsupported and any(
         offering.reservation_id is not None
-        for asked, found in new_node_options(case, shop, pod, types, idle)
+        for asked, found in new_node_options(case, catalog, pod, types, idle)
         for kind in found
         for offering in available_offerings(kind, asked, idle)
     )
 
 
 def could_join(case: PlannedCase, claim: PlannedNodeClaim, pod: Pod) -> bool:
-    """Whether the machine under way would hold the pod, with enough of its choice left."""
-    shop, held = case.shops[claim.pool], claim.choices.reservation_ids
+    """Whether the pod could join the claim, with minValues still met."""
+    catalog, held = case.pool_catalogs[claim.pool], claim.choices.reservation_ids
     requests = total_requests([*case.pods_of(claim), pod])
     for wanted in pod.alternatives:
-        asked = shop.joined(claim.requirements, pod, wanted)
-        left = [] if asked is None else shop.buyable(asked, requests, held, case.kinds(claim))
-        if asked is not None and satisfies_min_values(shop, asked, left, held):
+        asked = catalog.joined(claim.requirements, pod, wanted)
+        left = (
+            []
+            if asked is None
+            else catalog.launchable_types(asked, requests, held, case.kinds(claim))
+        )
+        if asked is not None and satisfies_min_values(catalog, asked, left, held):
             bought = [(k, o) for k in left for o in k.offerings if is_launch(claim, k, o)]
             if any(is_offering_compatible(kind, offering, asked) for kind, offering in bought):
                 return True

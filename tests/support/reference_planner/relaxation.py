@@ -1,8 +1,7 @@
-"""What a pod asks for, from all that it would like to what it must have.
-
-The order in which preferences are given up: to be near pods, to be away from them, nodes, even
-spreads, and at last that it stays off nodes whose taint asks it to. Of each kind the heaviest goes
-first. Of the preferred nodes only the heaviest left count.
+"""The relaxation levels of a pod, from all of its preferences to its hard requirements.
+Preferences are relaxed in this order: pod affinity, pod anti-affinity, node affinity, soft spreads,
+and last PreferNoSchedule taints. Of each kind the one with the highest weight goes first. Of the
+preferred node terms only the heaviest remaining one counts.
 """
 
 from collections.abc import Iterator
@@ -24,17 +23,17 @@ from wainwright.model.taints import TOLERATE_PREFER_NO_SCHEDULE
 
 
 class RelaxedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that has given up so much."""
+    """A pod at one relaxation level."""
 
     pod: Pod
-    """With the tolerations that it has by now, and places as its alternatives."""
+    """With the tolerations of this level, and its node alternatives."""
     asked: tuple[Requirements, ...]
-    """Its own alternatives, before volumes and preferences narrow them."""
+    """The pod's alternatives, before volumes and preferences narrow them."""
     reach: tuple[Requirements, ...]
-    """The same with its volumes."""
+    """The alternatives narrowed by its volumes."""
     spreads: tuple[TopologySpread, ...]
     near: tuple[tuple[AffinityTerm, ...], ...]
-    """Terms of which each has to hold; those of one tuple speak of the same pods."""
+    """Terms that must all hold; those of one tuple select the same pods."""
     away: tuple[AffinityTerm, ...]
     given_up: tuple[RelaxedPreference, ...]
     there: tuple[str, ...] = ()
@@ -44,13 +43,13 @@ class RelaxedPod(msgspec.Struct, frozen=True, kw_only=True):
 def relaxation_levels(
     pod: Pod, policy: PreferencePolicy, *, soft_taints: bool
 ) -> Iterator[RelaxedPod]:
-    """`soft_taints` tells whether any pool or node has a taint that only asks."""
-    wishes: list[RelaxedPreference] = (
+    """`soft_taints`: whether any pool or node has a PreferNoSchedule taint."""
+    preferences: list[RelaxedPreference] = (
         _preferences(pod) if policy is PreferencePolicy.RESPECT else []
     )
     last: list[RelaxedPreference] = [PreferNoScheduleTaint()] if soft_taints else []
-    for count in range(len(wishes) + len(last) + 1):
-        given, kept = (*wishes, *last)[:count], wishes[count:]
+    for count in range(len(preferences) + len(last) + 1):
+        given, kept = (*preferences, *last)[:count], preferences[count:]
         places = _alternatives(pod, _preferred_requirements(pod, kept))
         if places:
             yield _relaxed_pod(pod, places, kept, given)
@@ -111,7 +110,7 @@ def _preferred_requirements(pod: Pod, kept: list[RelaxedPreference]) -> Requirem
 
 
 def _alternatives(pod: Pod, liked: Requirements) -> tuple[Requirements, ...]:
-    """Each alternative with each place of its volumes, on the nodes that it likes."""
+    """Each alternative combined with each volume topology and the preferred nodes."""
     found: dict[Requirements, None] = {}
     for alternative in pod.alternatives:
         for volumes in pod.constraints.volume_topology:
@@ -122,7 +121,7 @@ def _alternatives(pod: Pod, liked: Requirements) -> tuple[Requirements, ...]:
 
 
 def intersect(one: Requirements | None, other: Requirements) -> Requirements | None:
-    """What is asked by both; None where no node can satisfy them."""
+    """The intersection; None where no node can satisfy both."""
     if one is None or not one.is_compatible(other, set(other)):
         return None
     return one.narrow(other)

@@ -1,5 +1,5 @@
-"""Where other pods leave a pod a place: pods counted by domain, anew for every question, and the
-domains that spread, affinity and anti-affinity allow.
+"""Topology constraints: pods counted by domain, from scratch each time, and the domains that
+spread, affinity and anti-affinity allow.
 """
 
 from collections import Counter
@@ -37,17 +37,17 @@ class UndecidedValue(Enum):
 
 NodeOrDraft: TypeAlias = Node | ReferenceDraft
 CountPredicate: TypeAlias = Callable[[NodeOrDraft, Pod], bool]
-"""Whether a pod in that place is one of those that are counted."""
+"""Whether a pod on that node is counted."""
 
 
 class DomainCounts(msgspec.Struct, frozen=True):
-    """How many pods of some kind are where, by the values of a label."""
+    """The number of matching pods by the values of a label."""
 
     known: Counter[str]
     undecided: tuple[ReferenceDraft, ...] = ()
     """Drafts with such pods that have no value yet."""
     open: int = 0
-    """How many pods are on those."""
+    """The number of matching pods on undecided drafts."""
 
     @property
     def anywhere(self) -> bool:
@@ -55,7 +55,7 @@ class DomainCounts(msgspec.Struct, frozen=True):
 
 
 class PodPlacements:
-    """Every place with the pods that it has; whoever plans keeps it up to date."""
+    """Every node and draft with its pods; the planner keeps it up to date."""
 
     def __init__(self) -> None:
         self.occupied: list[tuple[NodeOrDraft, list[Pod]]] = []
@@ -72,12 +72,12 @@ class PodPlacements:
             return self._settled[id(place), key]
         if place.asked.allowed(key).empty:
             return UndecidedValue.LACKING
-        if key not in place.asked and key not in place.shop.known:
+        if key not in place.asked and key not in place.catalog.known:
             return UndecidedValue.LACKING
         return place.asked.single_value(key) or UndecidedValue.UNDECIDED
 
     def by_value(self, key: str, counts: CountPredicate) -> DomainCounts:
-        """Of the pods that count, how many are where."""
+        """The number of counted pods by domain."""
         known: Counter[str] = Counter()
         undecided, undecided_pods = [], 0
         for place, pods in self.occupied:
@@ -94,15 +94,14 @@ class PodPlacements:
         return sum(counts(place, pod) for pod in pods)
 
     def anywhere(self, key: str, counts: CountPredicate, *, host: bool) -> bool:
-        """Whether any such pod has a place that the label can tell apart."""
+        """Whether any such pod is on a node with the label."""
         if host:
             return any(self.on(place, counts) for place, _ in self.occupied)
         return self.by_value(key, counts).anywhere
 
     def values(self, want: RelaxedPod, spread: TopologySpread) -> set[str]:
-        """The values of the label in the places that the spread looks at.
-
-        A machine under way that nobody made settle has the value that it will be launched with.
+        """The values of the label on the nodes that the spread counts.
+        A launching node that is undecided has the value of its launch.
         """
         found: set[str | UndecidedValue | None] = set()
         for place, _ in self.occupied:
@@ -120,13 +119,13 @@ class PodPlacements:
     def is_spread(
         self, place: NodeOrDraft, pod: Pod, want: RelaxedPod, spread: TopologySpread
     ) -> bool:
-        """Whether a pod in some place is among those that are spread."""
+        """Whether the spread counts the pod on that node."""
         alike = pod.namespace == want.pod.namespace and spread.selector.selects(pod.labels)
         leaving = isinstance(place, Node) and pod.terminating
         return alike and not leaving and self.is_looked_at(place, want, spread)
 
     def is_looked_at(self, place: NodeOrDraft, want: RelaxedPod, spread: TopologySpread) -> bool:
-        """Whether a spread takes account of the place."""
+        """Whether the spread counts the node."""
         lacking = [
             key
             for key in required_topology_keys(want, spread)
@@ -136,15 +135,15 @@ class PodPlacements:
             taints = place.effective_taints
             wanted = any(_node_matches(place, each) for each in want.asked)
         else:
-            taints = place.shop.pool.taints
+            taints = place.catalog.pool.taints
             wanted = any(_may_become(place, each) for each in want.asked)
         binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
         tolerated = find_untolerated_taint(binding, want.pod.tolerations) is None
         fine = (wanted or not spread.honor_affinity) and (tolerated or not spread.honor_taints)
         return fine and not lacking
 
-    def shunning(self, pod: Pod) -> Iterator[AffinityTerm]:
-        """The terms by which pods that have a place do not want this one near."""
+    def anti_affinity_terms_against(self, pod: Pod) -> Iterator[AffinityTerm]:
+        """The anti-affinity terms of scheduled pods that match this one."""
         found: dict[AffinityTerm, None] = {}
         for _, pods in self.occupied:
             for other in pods:
@@ -155,28 +154,28 @@ class PodPlacements:
 
 
 def matches_all_terms(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
-    """Whether all of the terms speak of the pod."""
+    """Whether all of the terms match the pod."""
     return all(term.means(pod.namespace, pod.labels) for term in terms)
 
 
 def required_topology_keys(want: RelaxedPod, spread: TopologySpread) -> set[str]:
-    """Labels without which a node counts for none of the spreads that bind the pod."""
+    """Labels without which a node is not counted by the pod's required spreads."""
     binding = {each.key for each in want.pod.constraints.spreads if each.required}
     return binding - {HOSTNAME, spread.key} if spread.required else set()
 
 
 def _may_become(draft: ReferenceDraft, wanted: Requirements) -> bool:
-    """Whether the draft may still become what is wanted, or is to be launched as that."""
-    asked = draft.shop.joined(draft.asked, TOLERANT_POD, wanted)
+    """Whether the draft may still meet the requirements, or will be launched so."""
+    asked = draft.catalog.joined(draft.asked, TOLERANT_POD, wanted)
     if asked is None:
         return False
     if draft.launch is None:
         return any(
-            draft.shop.admits(k, asked) and available_offerings(k, asked, draft.held)
+            draft.catalog.admits(k, asked) and available_offerings(k, asked, draft.held)
             for k in draft.types
         )
     kind, offering = draft.launch
-    return draft.shop.admits(kind, asked) and is_offering_compatible(kind, offering, asked)
+    return draft.catalog.admits(kind, asked) and is_offering_compatible(kind, offering, asked)
 
 
 def _node_matches(node: Node, wanted: Requirements) -> bool:
@@ -186,44 +185,45 @@ def _node_matches(node: Node, wanted: Requirements) -> bool:
 class AllowedDomains:
     def __init__(
         self,
-        census: PodPlacements,
+        pod_placements: PodPlacements,
         want: RelaxedPod,
         launchable: Callable[[TopologySpread], Iterable[str]],
         *,
         steered: bool = False,
     ) -> None:
-        self._census = census
+        self._pod_placements = pod_placements
         self._want = want
         self._allowed: dict[str, ValueSet] = {}
         self._optional: dict[str, bool] = {}
-        """Whether a place without the label will do as well."""
+        """Whether a node without the label is allowed as well."""
         self._ranked: dict[str, dict[str, int]] = {}
-        """Of a label that pods are spread by the values that will do, with how many are there."""
+        """The allowed values of a spread's label, with their pod counts."""
         self._hosts: list[Callable[[NodeOrDraft], bool]] = []
-        self.adrift: list[ReferenceDraft] = []
-        """Drafts that may end where a spread would not have them, unless the pod steers."""
+        self.undecided_drafts: list[ReferenceDraft] = []
+        """Drafts that may end in a domain that violates a spread, unless they are restricted."""
         self.near_a_place = False
-        """Whether only a place that somebody has already will do."""
+        """Whether only a domain that has matching pods already is allowed."""
         for key in want.there:
             self._narrow(key, ANY_VALUE, optional=False)
         for terms in want.near:
             self._near(terms)
         for term in want.away:
             self._away(term, partial(_is_matched, (term,)))
-        for term in census.shunning(want.pod):
+        for term in pod_placements.anti_affinity_terms_against(want.pod):
             self._away(term, partial(_has_anti_affinity, term))
         for spread in want.spreads:
             self._spread(spread, launchable, steered=steered)
 
     def admits(self, place: NodeOrDraft) -> bool:
-        """Whether the place will do as it is, or may be made to."""
-        labels = {key: self._census.label(place, key) for key in self._allowed}
+        """Whether the node is allowed as it is, or the draft can be restricted so that it is."""
+        labels = {key: self._pod_placements.label(place, key) for key in self._allowed}
         fine = all(self._is_fine(key, value) for key, value in labels.items())
         return fine and all(check(place) for check in self._hosts)
 
     def is_undecided(self, draft: ReferenceDraft) -> bool:
         return any(
-            self._census.label(draft, key) is UndecidedValue.UNDECIDED for key in self._allowed
+            self._pod_placements.label(draft, key) is UndecidedValue.UNDECIDED
+            for key in self._allowed
         )
 
     def _is_fine(self, key: str, value: str | UndecidedValue) -> bool:
@@ -234,9 +234,8 @@ class AllowedDomains:
         return not self._allowed[key].empty
 
     def options(self) -> list[tuple[Requirements, list[int]]]:
-        """What a new node may be, or a draft that has not settled: the emptiest places first.
-
-        With each how many other counts are lower, label by label; equal places are equal in that.
+        """The label values for a new node or an undecided draft, fewest pods first.
+        With the rank of each value by its count, label by label; equal counts have equal ranks.
         """
         keys = list(self._allowed)
         ranked = sorted(
@@ -263,7 +262,7 @@ class AllowedDomains:
         return [] if allowed.empty and not self._optional[key] else [(0, allowed)]
 
     def _says_something(self, key: str, allowed: ValueSet) -> bool:
-        """That a node has some zone goes without saying; that it has some label does not."""
+        """Every node has some zone; other labels must be required explicitly."""
         return allowed != ANY_VALUE or not (self._optional[key] or key in WELL_KNOWN_LABELS)
 
     def _narrow(self, key: str, allowed: ValueSet, *, optional: bool) -> None:
@@ -272,24 +271,28 @@ class AllowedDomains:
 
     def _near(self, terms: tuple[AffinityTerm, ...]) -> None:
         counts, keys = partial(_is_matched, terms), list(dict.fromkeys(term.key for term in terms))
-        somewhere = any(self._census.anywhere(key, counts, host=key == HOSTNAME) for key in keys)
+        somewhere = any(
+            self._pod_placements.anywhere(key, counts, host=key == HOSTNAME) for key in keys
+        )
         first = matches_all_terms(terms, self._want.pod) and not somewhere
         for key in keys:
             if first and key != HOSTNAME:
-                self._narrow(key, ANY_VALUE, optional=False)  # any will do, but it must have one
+                self._narrow(
+                    key, ANY_VALUE, optional=False
+                )  # any value will do, but it must have one
             elif not first and key == HOSTNAME:
                 self.near_a_place = True
-                self._hosts.append(lambda place: self._census.on(place, counts) > 0)
+                self._hosts.append(lambda place: self._pod_placements.on(place, counts) > 0)
             elif not first:
-                here = self._census.by_value(key, counts).known
+                here = self._pod_placements.by_value(key, counts).known
                 self._narrow(key, one_of(here), optional=False)
 
     def _away(self, term: AffinityTerm, counts: Callable[[NodeOrDraft, Pod], bool]) -> None:
         if term.key == HOSTNAME:
-            self._hosts.append(lambda place: self._census.on(place, counts) == 0)
+            self._hosts.append(lambda place: self._pod_placements.on(place, counts) == 0)
             return
-        found = self._census.by_value(term.key, counts)
-        if found.anywhere:  # a draft that cannot settle yet may end up anywhere
+        found = self._pod_placements.by_value(term.key, counts)
+        if found.anywhere:  # an undecided draft may end up in any domain
             allowed = NO_VALUE if found.undecided else none_of(found.known)
             self._narrow(term.key, allowed, optional=True)
 
@@ -300,35 +303,39 @@ class AllowedDomains:
         *,
         steered: bool,
     ) -> None:
-        counts = partial(self._census.is_spread, want=self._want, spread=spread)
+        counts = partial(self._pod_placements.is_spread, want=self._want, spread=spread)
         itself = spread.selector.selects(self._want.pod.labels)
         if spread.key == HOSTNAME:
-            # A new node is always possible, so that the emptiest counts as empty.
+            # A new node is always possible, so the lowest count is 0.
             self._hosts.append(
-                lambda place: self._census.on(place, counts) + itself <= spread.max_skew
+                lambda place: self._pod_placements.on(place, counts) + itself <= spread.max_skew
             )
             return
-        domains = self._census.values(self._want, spread) | set(launchable(spread))
-        found = self._census.by_value(spread.key, counts)
-        adrift = self._adrift(spread, domains)
-        self.adrift += [draft for draft in adrift if draft not in self.adrift]
-        few = bool(adrift and not steered) or len(domains) < (spread.min_domains or 0)
+        domains = self._pod_placements.values(self._want, spread) | set(launchable(spread))
+        found = self._pod_placements.by_value(spread.key, counts)
+        undecided_drafts = self._undecided_drafts(spread, domains)
+        self.undecided_drafts += [
+            draft for draft in undecided_drafts if draft not in self.undecided_drafts
+        ]
+        few = bool(undecided_drafts and not steered) or len(domains) < (spread.min_domains or 0)
         values = _domains_within_skew(spread, domains, found, itself=itself, few=few)
         self._narrow(spread.key, one_of(values), optional=False)
         before = self._ranked.get(spread.key, {value: found.known[value] for value in values})
         self._ranked[spread.key] = {v: count for v, count in before.items() if v in values}
 
-    def _adrift(self, spread: TopologySpread, domains: set[str]) -> list[ReferenceDraft]:
-        """Drafts that may yet be in a domain that only others can use, and where nobody is."""
+    def _undecided_drafts(self, spread: TopologySpread, domains: set[str]) -> list[ReferenceDraft]:
+        """Undecided drafts that may end in an empty domain that this pod cannot use."""
         if self._want.reach == (self._want.asked if spread.honor_affinity else ANY_NODE_TERMS):
             return []
-        drafts = [place for place, _ in self._census.occupied if isinstance(place, ReferenceDraft)]
+        drafts = [
+            place for place, _ in self._pod_placements.occupied if isinstance(place, ReferenceDraft)
+        ]
         return [
             draft
             for draft in drafts
             if draft.launch is None
-            and self._census.label(draft, spread.key) is UndecidedValue.UNDECIDED
-            and self._census.is_looked_at(draft, self._want, spread)
+            and self._pod_placements.label(draft, spread.key) is UndecidedValue.UNDECIDED
+            and self._pod_placements.is_looked_at(draft, self._want, spread)
             and not possible_values(draft, spread.key) <= domains
         ]
 
@@ -336,10 +343,8 @@ class AllowedDomains:
 def _domains_within_skew(
     spread: TopologySpread, domains: set[str], found: DomainCounts, *, itself: bool, few: bool
 ) -> list[str]:
-    """The domains where one more keeps the skew, those with the fewest pods first.
-
-    Pods on drafts that cannot settle yet might be in any of them. Open choice: by name among
-    equals.
+    """The domains where one more pod keeps maxSkew, those with the fewest pods first.
+    Pods on undecided drafts might be in any of them. Open choice: by name among equals.
     """
     taken = {value: found.known[value] for value in domains}
     lowest = 0 if few else min(taken.values(), default=0)
@@ -365,38 +370,46 @@ def _has_anti_affinity(term: AffinityTerm, _: NodeOrDraft, pod: Pod) -> bool:
 
 
 class TopologyQuestion(msgspec.Struct, frozen=True):
-    """A label that decides where a pod may go, and the pods whose value of it matters."""
+    """A topology key that constrains a pod, and the pods that count for it."""
 
     key: str
     counts: CountPredicate
-    shunning: bool = False
-    """Whether those are pods not to be near."""
+    anti_affinity_terms_against: bool = False
+    """Whether it is an anti-affinity."""
 
 
 class DomainDecision(Enum):
-    """When drafts settle."""
+    """When the label value of a draft is decided."""
 
-    UNLESS_SHUNNED = auto()
+    UNLESS_ANTI_AFFINITY = auto()
     AT_ONCE = auto()
     LATE = auto()
 
     def waits(self, question: TopologyQuestion) -> bool:
         return self is DomainDecision.LATE or (
-            self is DomainDecision.UNLESS_SHUNNED and question.shunning
+            self is DomainDecision.UNLESS_ANTI_AFFINITY and question.anti_affinity_terms_against
         )
 
 
-def topology_questions(census: PodPlacements, want: RelaxedPod) -> Iterator[TopologyQuestion]:
+def topology_questions(
+    pod_placements: PodPlacements, want: RelaxedPod
+) -> Iterator[TopologyQuestion]:
     for spread in want.spreads:
-        yield TopologyQuestion(spread.key, partial(census.is_spread, want=want, spread=spread))
+        yield TopologyQuestion(
+            spread.key, partial(pod_placements.is_spread, want=want, spread=spread)
+        )
     for terms in want.near:
         yield from affinity_questions(terms)
     for term in want.away:
-        yield TopologyQuestion(term.key, partial(_is_matched, (term,)), shunning=True)
-    for term in census.shunning(want.pod):
-        yield TopologyQuestion(term.key, partial(_has_anti_affinity, term), shunning=True)
+        yield TopologyQuestion(
+            term.key, partial(_is_matched, (term,)), anti_affinity_terms_against=True
+        )
+    for term in pod_placements.anti_affinity_terms_against(want.pod):
+        yield TopologyQuestion(
+            term.key, partial(_has_anti_affinity, term), anti_affinity_terms_against=True
+        )
 
 
 def affinity_questions(terms: tuple[AffinityTerm, ...]) -> Iterator[TopologyQuestion]:
-    """Where those are whom a pod wants to be near."""
+    """The questions of the pod's affinity terms."""
     return (TopologyQuestion(term.key, partial(_is_matched, terms)) for term in terms)

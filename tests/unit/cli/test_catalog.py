@@ -1,4 +1,4 @@
-"""`wain catalog` and `wain explain type|price` as somebody at a terminal meets them."""
+"""`wain catalog` and `wain explain type|price`, end to end."""
 
 import csv
 import io
@@ -129,7 +129,7 @@ def test_a_pool_lists_only_what_it_may_launch(cloud: str) -> None:
     }
 
 
-def test_what_is_out_of_stock_is_shown_as_such(cloud: str) -> None:
+def test_unavailable_offerings_are_shown_as_such(cloud: str) -> None:
     (row,) = lines(run(catalog, cloud, "--instance-type", "c5.xlarge"))[1:]
     assert row[-4:] == ["0.153", "none", "left", "-"]
 
@@ -178,7 +178,7 @@ def test_flags_replace_the_documents(cloud: str, tmp_path: Path) -> None:
     assert "replaced by" in result.stderr
 
 
-def test_remarks_name_file_and_line(cloud: str) -> None:
+def test_diagnostics_name_file_and_line(cloud: str) -> None:
     Path(cloud).write_text(
         CLOUD.replace("instanceType: c5.large, capacityType", "instanceType: c5.lrge, capacityType")
     )
@@ -287,7 +287,7 @@ def test_an_unknown_type_is_not_taken_for_one_of_another_family(name: str, hint:
     assert refused.hint == hint
 
 
-def test_explain_type_says_why_nothing_can_be_bought() -> None:
+def test_explain_type_shows_why_no_offering_is_available() -> None:
     assert "does not run on: nothing of it is on offer" in run(explain, "type", "a1.large").stdout
     assert "has no price, and cannot be bought" in run(explain, "type", "mac2.metal").stdout
 

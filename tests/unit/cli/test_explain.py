@@ -1,5 +1,5 @@
-"""`wain explain pod`: what decided where a pod goes, pools and nodes that were passed over, pods
-that no plan is for; and that fixes are tried only where they are printed.
+"""`wain explain pod`: why a pod goes to its node, other pools and nodes, pods that are not planned;
+and that fixes are tried only where they are printed.
 """
 
 import json
@@ -81,7 +81,7 @@ def explain_lines(name: str, *documents: str, flags: tuple[str, ...] = ()) -> li
 EXAMPLES = TESTS.parent / "examples"
 
 
-def test_a_pod_that_joined_is_told_so_and_what_a_heavier_pool_could_have_done() -> None:
+def test_explain_shows_joined_nodes_and_pools_of_higher_weight() -> None:
     line = ("explain", "pod", "custom-0", str(EXAMPLES / "weights-joined-node"), *NOW)
     said = CliRunner().invoke(wain, line, standalone_mode=False).stdout
     assert "the node was planned for shop/web-0 and has room" in said
@@ -106,7 +106,7 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
     assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
 
 
-def test_a_limit_that_this_plan_has_used_up_is_told_with_what_it_uses() -> None:
+def test_a_limit_that_this_plan_has_used_up_is_reported_with_its_usage() -> None:
     limited = pool("limited", 100, LARGE, limits="limits: {cpu: 2}, ")
     said = explain_lines("b", limited, pool("rest"), pod("a", "1500m"), pod("b", "1400m"))
     reached = "the limit of 2 cpu is reached: 2 in use, and m5.large would add 2"
@@ -114,7 +114,7 @@ def test_a_limit_that_this_plan_has_used_up_is_told_with_what_it_uses() -> None:
     assert not any("counted as the largest" in line for line in said)
 
 
-def test_a_limit_is_told_with_how_nodes_count_that_may_still_be_large() -> None:
+def test_a_limit_is_reported_with_the_note_that_nodes_count_at_their_largest_type() -> None:
     limited = pool("limited", 100, limits="limits: {cpu: 5}, ")
     apart = (
         "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
@@ -151,7 +151,7 @@ def test_a_pod_that_allows_one_capacity_type_is_named_for_it() -> None:
     )
 
 
-def test_spot_that_is_dearer_is_told_with_its_price() -> None:
+def test_spot_that_costs_more_than_on_demand_is_reported_with_its_price() -> None:
     said = explain_lines("a", pool("only"), pod("a"))
     assert "not reserved: no reservation is selected that would do" in said
     assert "not spot: the cheapest costs $0.500/h, which is more than on demand" in said
@@ -162,7 +162,7 @@ def test_one_instance_type_is_one() -> None:
     assert "1 instance type is left that holds all its pods" in said
 
 
-def test_what_is_packed_by_cost_is_told_so_where_first_fit_does_otherwise(tmp_path: Path) -> None:
+def test_explain_mentions_cost_packing_where_first_fit_differs(tmp_path: Path) -> None:
     dear = "{instanceType: m5.xlarge, capacityType: on-demand, price: 1.0}"
     file = tmp_path / "all.yaml"
     file.write_text(
@@ -190,7 +190,7 @@ def test_what_is_packed_by_cost_is_told_so_where_first_fit_does_otherwise(tmp_pa
     ],
     ids=["gated", "bound", "finished"],
 )
-def test_a_pod_that_no_plan_is_for_is_told_why_with_exit_code_one(
+def test_a_pod_that_is_not_planned_has_a_reason_and_exit_code_one(
     more: str, status: str, why: str
 ) -> None:
     documents = (NODE, pool("only"), pod("other"), pod("quiet", more=more) + status)
@@ -247,7 +247,7 @@ ZONE_A = "{key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}
 LABELLED = NODE.replace("hostname: here", "hostname: here, topology.kubernetes.io/zone: us-west-2a")
 
 
-def test_a_heavier_pool_is_asked_by_the_term_that_counts() -> None:
+def test_a_pool_of_higher_weight_is_evaluated_with_the_term_that_counts() -> None:
     pools = pool("heavy", 10, XLARGE), pool("light", 1, LARGE)
     said = explain_lines("a", *pools, pod("a", more=either(LARGE, ZONE_A)))
     assert (
@@ -274,8 +274,8 @@ def test_a_node_that_a_preference_passes_over_is_not_said_to_refuse() -> None:
     liked = affinity(preferred, f"[{{weight: 5, preference: {{matchExpressions: [{LARGE}]}}}}]")
     said = explain_lines("a", NODE, pool("only"), pod("a", "100m", more=liked))
     assert "it goes to no node of the input" in said
-    wish = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
-    assert f"1 node: would do (here), had it given up {wish}" in said
+    preference = "to be on nodes with node.kubernetes.io/instance-type In [m5.large] (weight 5)"
+    assert f"1 node: would do (here), had it given up {preference}" in said
 
 
 def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
@@ -284,8 +284,8 @@ def test_a_node_that_a_soft_spread_passes_over_is_not_said_to_refuse() -> None:
         "whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}], "
     )
     said = explain_lines("b", NODE, pool("only"), *(pod(name, "100m", spread) for name in "ab"))
-    wish = "to be spread over kubernetes.io/hostname with maxSkew 1"
-    assert f"1 node: would do (here), had it given up {wish}" in said
+    preference = "to be spread over kubernetes.io/hostname with maxSkew 1"
+    assert f"1 node: would do (here), had it given up {preference}" in said
 
 
 def test_a_node_that_only_a_later_term_selects_is_not_said_to_refuse() -> None:
@@ -294,7 +294,7 @@ def test_a_node_that_only_a_later_term_selects_is_not_said_to_refuse() -> None:
     assert f"1 node: would do (here) {later}" in said
 
 
-def test_a_node_that_is_being_deleted_is_told_so() -> None:
+def test_a_node_that_is_being_deleted_is_reported_as_such() -> None:
     taint = "taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}], "
     leaving = NODE.replace("spec: {", f"spec: {{{taint}")
     assert "1 node: being deleted" in explain_lines("a", leaving, pool("only"), pod("a", "100m"))
@@ -319,7 +319,7 @@ spec:
     assert "only: the pod needs port 80, which a daemonset takes there" in said
 
 
-def test_machines_that_nobody_asked_for_are_not_among_the_types_left() -> None:
+def test_types_with_accelerators_are_not_counted_unless_requested() -> None:
     metal = CLOUD.replace("[m5.large, m5.xlarge]", "[m5.24xlarge, m5.metal, m5a.24xlarge]")
     metal = metal.partition("  prices")[0]
     line = ("explain", "pod", "a", "-", *NOW)
@@ -331,17 +331,17 @@ def test_machines_that_nobody_asked_for_are_not_among_the_types_left() -> None:
     assert "2 types" in shown
 
 
-WORLD = "".join((CLOUD, pool("p"), pod("small"), pod("large", "50")))
-TRIED = TrialRunner.__init__.__code__
+MANIFESTS = "".join((CLOUD, pool("p"), pod("small"), pod("large", "50")))
+TRIAL_SETUP = TrialRunner.__init__.__code__
 
 
 @contextmanager
-def watched() -> Iterator[list[str]]:
-    """What is called for every plan that has fixes tried."""
+def watch_trials() -> Iterator[list[str]]:
+    """Collects the calls that set up a trial of fixes."""
     met: list[str] = []
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is TRIED:
+        if event == "call" and frame.f_code is TRIAL_SETUP:
             met.append(frame.f_code.co_name)
 
     before = sys.getprofile()
@@ -361,9 +361,10 @@ def watched() -> Iterator[list[str]]:
         (("explain", "pod", "large"), 1),
     ],
 )
-def test_fixes_are_tried_only_where_they_are_told(command: tuple[str, ...], tried: int) -> None:
-    with watched() as met:
-        said = CliRunner().invoke(wain, [*command, "-", *NOW], input=WORLD, standalone_mode=False)
+def test_fixes_are_tried_only_where_they_are_printed(command: tuple[str, ...], tried: int) -> None:
+    with watch_trials() as met:
+        arguments = [*command, "-", *NOW]
+        said = CliRunner().invoke(wain, arguments, input=MANIFESTS, standalone_mode=False)
     assert said.exception is None, said.output
     assert len(met) == tried
     assert ("try: " in said.stdout) == bool(tried)

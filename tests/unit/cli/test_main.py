@@ -31,7 +31,7 @@ def started(arguments: tuple[str, ...], stdout: int | None) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_reader_who_has_had_enough_is_not_told_that_a_pod_has_no_place(
+def test_a_closed_pipe_is_not_reported_as_an_unschedulable_pod(
     arguments: tuple[str, ...],
 ) -> None:
     reading, to = os.pipe()
@@ -44,16 +44,16 @@ def test_a_reader_who_has_had_enough_is_not_told_that_a_pod_has_no_place(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
-        code, told = started(arguments, full.fileno())
+        code, output = started(arguments, full.fileno())
     expected = "error: standard output cannot be written: No space left on device\n"
-    assert (code, told) == (2, expected)
+    assert (code, output) == (2, expected)
 
 
-def test_a_closed_standard_output_is_told_in_one_line() -> None:
-    code, told = started(("plan", STORY), None)
-    assert (code, told) == (2, "error: standard output cannot be written: it is closed\n")
+def test_a_closed_standard_output_is_reported_in_one_line() -> None:
+    code, output = started(("plan", STORY), None)
+    assert (code, output) == (2, "error: standard output cannot be written: it is closed\n")
 
 
 def test_without_a_standard_error_the_plan_is_made_all_the_same() -> None:

@@ -1,4 +1,4 @@
-"""`wain plan`, `explain pod`, `reservations` and `import wainwright`, as somebody meets them."""
+"""`wain plan`, `explain pod`, `reservations` and `import wainwright`, end to end."""
 
 import json
 from datetime import UTC, datetime
@@ -84,7 +84,7 @@ def test_notes_in_markdown_are_a_list_and_do_not_run_together() -> None:
     assert all(line.startswith("> - ") for line in notes)
 
 
-def test_options_of_a_reserved_node_are_the_types_with_a_slot() -> None:
+def test_options_of_a_reserved_node_are_the_types_of_its_reservation() -> None:
     lines = run("plan", STORY, *NOW).stdout.splitlines()
     [reserved] = [line for line in lines if "reserved cr-" in line]
     assert reserved.split()[-2:] == ["1", "type"]
@@ -112,7 +112,7 @@ def test_one_pod_has_a_place() -> None:
     assert run("plan", *files, "-", *NOW, text=text).stdout.endswith("1 of 1 pod has a place\n")
 
 
-def test_an_unknown_feature_gate_is_told_with_those_that_there_are(
+def test_an_unknown_feature_gate_is_reported_with_the_known_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code(monkeypatch, "plan", STORY, "--feature-gate", "Foo=true") == 2
@@ -130,7 +130,7 @@ def test_timings_are_one_json_line_on_standard_error() -> None:
     assert set(spent) == {"read", "compile", "plan", "explain", "total"}
 
 
-def test_with_the_gate_off_no_slot_is_used() -> None:
+def test_with_the_gate_off_no_reservation_is_used() -> None:
     result = run("plan", STORY, "-o", "json", "--feature-gate", "CapacityReservations=false", *NOW)
     made = json.loads(result.stdout)
     assert {claim["capacityType"] for claim in made["nodeClaims"]} == {"spot", "on-demand"}
@@ -163,10 +163,10 @@ def test_diff_notes_what_is_not_planned_and_on_which_side(tmp_path: Path) -> Non
         (tmp_path / side / "pod.yaml").write_text(text)
         for name in ("cloud.yaml", "nodeclass.yaml", "nodepool.yaml"):
             (tmp_path / side / name).write_text(Path(STORY, name).read_text())
-    told = run("plan", "--diff", str(tmp_path / "old"), str(tmp_path / "new"), *NOW).stderr
+    stderr = run("plan", "--diff", str(tmp_path / "old"), str(tmp_path / "new"), *NOW).stderr
     gates = "not planned while scheduling gates hold them back"
-    assert f"note: OLD: {gates}: shop/whale\n" in told
-    assert f"note: NEW: {gates}: shop/orca, shop/whale\n" in told
+    assert f"note: OLD: {gates}: shop/whale\n" in stderr
+    assert f"note: NEW: {gates}: shop/orca, shop/whale\n" in stderr
     same = run("plan", "--diff", str(tmp_path / "old"), str(tmp_path / "old"), *NOW).stderr
     assert same == f"note: {gates}: shop/whale\n"
 
@@ -183,40 +183,40 @@ def test_diff_wants_two_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(monkeypatch, "plan", "--diff", STORY) == 2
 
 
-def test_bad_input_is_told_with_file_and_line(
+def test_bad_input_is_reported_with_file_and_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "pod.yaml"
     file.write_text(WHALE.replace("900Gi", "900GB"))
     assert code(monkeypatch, "plan", STORY, str(file)) == 2
-    told = capsys.readouterr().err
-    assert f"{file}:4: spec.containers[0].resources.requests.memory" in told
-    assert "one thing in the input must be mended first" in told
+    stderr = capsys.readouterr().err
+    assert f"{file}:4: spec.containers[0].resources.requests.memory" in stderr
+    assert "one thing in the input must be mended first" in stderr
 
 
-def test_an_unknown_region_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_region_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(monkeypatch, "plan", STORY, "--region", "mars-1") == 2
 
 
-def test_explain_tells_where_a_pod_goes_and_what_decided() -> None:
+def test_explain_shows_where_a_pod_goes_and_why() -> None:
     result = run("explain", "pod", "web-0", STORY, *NOW)
     assert result.return_value == 0
     assert "reserved from cr-0123456789abcdef0" in result.stdout
 
 
-def test_explain_tells_why_a_pod_goes_nowhere() -> None:
+def test_explain_shows_why_a_pod_is_unschedulable() -> None:
     result = run("explain", "pod", "whale", STORY, "-", *NOW, text=WHALE)
     assert result.return_value == 1
     assert "after resources" in result.stdout
 
 
-def test_reservations_are_told_with_what_stays_idle() -> None:
+def test_reservations_are_listed_with_idle_instances() -> None:
     result = run("reservations", STORY, "-o", "json", *NOW)
     [found] = json.loads(result.stdout)["items"]
     assert (found["total"], found["available"], found["used"], found["idle"]) == (10, 3, 3, 0)
 
 
-def test_idle_slots_name_who_could_have_used_them(tmp_path: Path) -> None:
+def test_idle_reservations_name_pods_that_could_use_them(tmp_path: Path) -> None:
     text = Path(STORY, "workload.yaml").read_text().replace("replicas: 6", "replicas: 1")
     (tmp_path / "workload.yaml").write_text(text)
     for name in ("cloud.yaml", "nodeclass.yaml", "nodepool.yaml"):

@@ -1,4 +1,4 @@
-"""Tables in a pipe, and the places of remarks."""
+"""Tables in a pipe, and the places of diagnostics."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from wainwright.catalogue.diagnostics import object_warning
-from wainwright.cli.catalog_input import locate_remarks
+from wainwright.cli.catalog_input import locate_diagnostics
 from wainwright.cli.printing import align_columns
 
 
@@ -23,7 +23,7 @@ def test_no_rows_are_no_lines() -> None:
 
 
 def on_a_terminal(code: str) -> str:
-    """What a little program prints to a terminal of 80 columns."""
+    """The output of a small program on a terminal of 80 columns."""
     terminal, window = os.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
     subprocess.run([sys.executable, "-c", code], stdout=window, env=environment, check=True)
@@ -55,11 +55,11 @@ def test_the_object_of_that_name_is_found_in_its_file(tmp_path: Path) -> None:
         object_warning("NodeOverlay", "b", ("spec",), "void"),
         object_warning("NodeOverlay", "c", (), "?"),
     ]
-    placed, homeless = locate_remarks(remarks, [str(file), "-"])
+    placed, homeless = locate_diagnostics(remarks, [str(file), "-"])
     assert (placed.file, placed.line, placed.path) == (str(file), 9, "spec")
     assert (homeless.file, homeless.line) == ("NodeOverlay c", None)
 
 
-def test_the_same_remark_is_shown_once() -> None:
+def test_the_same_diagnostic_is_shown_once() -> None:
     remark = object_warning("Cloud", "", (), "said twice")
-    assert len(locate_remarks([remark, remark], [])) == 1
+    assert len(locate_diagnostics([remark, remark], [])) == 1

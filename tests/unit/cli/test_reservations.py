@@ -52,7 +52,7 @@ def pool(name: str) -> dict[str, Any]:
     return {**head, "spec": {"template": {"spec": {"nodeClassRef": reference}}}}
 
 
-def test_slots_of_claims_under_way_are_promised_and_not_idle(tmp_path: Path) -> None:
+def test_reserved_instances_of_launching_claims_are_in_flight_and_not_idle(tmp_path: Path) -> None:
     claims = tmp_path / "claims.yaml"
     claims.write_text("\n".join(lines("plan", STORY, "-o", "nodeclaims")))
     _, row = lines("reservations", STORY, str(claims))
@@ -62,7 +62,7 @@ def test_slots_of_claims_under_way_are_promised_and_not_idle(tmp_path: Path) -> 
     assert f"reservation cr-0123456789abcdef0: {promised}" in said
 
 
-def test_what_nobody_can_use_is_listed_with_the_reason(tmp_path: Path) -> None:
+def test_unusable_reservations_are_listed_with_the_reason(tmp_path: Path) -> None:
     given = written(
         tmp_path,
         cloud({"id": "cr-a", "platform": "Windows"}, {"id": "cr-b", "state": "expired"}),

@@ -85,7 +85,7 @@ def test_diff_plans_both_inputs_by_the_defaults(folder: Path) -> None:
     assert (result.return_value, row["old"], row["new"]) == (3, 3, 5)
 
 
-def test_explain_tells_of_the_defaults(folder: Path) -> None:
+def test_explain_mentions_default_spreads(folder: Path) -> None:
     (folder / "scheduler.yaml").write_text(RACKS)
     flag = ("--scheduler-config", str(folder / "scheduler.yaml"))
     result = run("explain", "pod", "web-0", str(folder / "input"), *flag, *NOW)
@@ -98,16 +98,16 @@ def test_reservations_are_planned_with_the_defaults(folder: Path) -> None:
     assert run("reservations", str(folder / "input"), *flag, *NOW).return_value == 0
 
 
-def test_a_soft_default_that_is_given_up_is_told_as_one(folder: Path) -> None:
+def test_a_relaxed_default_spread_is_reported_as_a_default(folder: Path) -> None:
     (folder / "scheduler.yaml").write_text(RACKS.replace("DoNotSchedule", "ScheduleAnyway"))
     flag = ("--scheduler-config", str(folder / "scheduler.yaml"))
     result = run("explain", "pod", "web-0", str(folder / "input"), *flag, *NOW)
-    wish = "to be spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
-    assert f"given up: {wish}" in result.stdout
+    preference = "to be spread over example.com/rack with maxSkew 1 (a default of the scheduler)"
+    assert f"given up: {preference}" in result.stdout
 
 
 @pytest.mark.parametrize("command", [("plan",), ("explain", "pod", "web-0"), ("reservations",)])
-def test_a_bad_configuration_is_told_with_file_and_line(
+def test_a_bad_configuration_is_reported_with_file_and_line(
     command: tuple[str, ...],
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -117,22 +117,22 @@ def test_a_bad_configuration_is_told_with_file_and_line(
     file.write_text(CONFIG.replace("maxSkew: 1", "maxSkew: 0"))
     given = (str(folder / "input"), "--scheduler-config", str(file))
     assert code(monkeypatch, *command, *given) == 2
-    told = capsys.readouterr().err
-    assert f"{file}:3: podTopologySpread.defaultConstraints[0].maxSkew" in told
-    assert "found 0, expected 1 or more" in told
-    assert "one thing in the input must be mended first" in told
+    stderr = capsys.readouterr().err
+    assert f"{file}:3: podTopologySpread.defaultConstraints[0].maxSkew" in stderr
+    assert "found 0, expected 1 or more" in stderr
+    assert "one thing in the input must be mended first" in stderr
 
 
-def test_what_is_wrong_with_input_and_configuration_is_told_at_once(
+def test_errors_of_input_and_configuration_are_reported_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "scheduler.yaml").write_text("podTopologySpred: {}\n")
     (folder / "input" / "all.yaml").write_text(INPUT.replace("replicas: 3", "replicas: -3"))
     config = str(folder / "scheduler.yaml")
     assert code(monkeypatch, "plan", str(folder / "input"), "--scheduler-config", config) == 2
-    told = capsys.readouterr().err
-    assert "did you mean podTopologySpread?" in told
-    assert "2 things in the input must be mended first" in told
+    stderr = capsys.readouterr().err
+    assert "did you mean podTopologySpread?" in stderr
+    assert "2 things in the input must be mended first" in stderr
 
 
 def test_a_configuration_without_defaults_is_noted(folder: Path) -> None:

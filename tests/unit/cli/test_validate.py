@@ -97,7 +97,7 @@ def test_the_committed_crds_are_what_the_types_make() -> None:
     assert (result.return_value, result.exception) == (0, None)
 
 
-def test_stale_crds_are_told_with_the_remedy(
+def test_stale_crds_are_reported_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["wain", "crds", "--check", str(tmp_path)])
@@ -107,7 +107,7 @@ def test_stale_crds_are_told_with_the_remedy(
     assert "write them anew with: wain crds --output" in capsys.readouterr().err
 
 
-def test_naming_no_file_is_told_how_to(
+def test_naming_no_file_is_a_usage_error_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["wain", "validate"])

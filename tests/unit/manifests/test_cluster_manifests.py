@@ -1,4 +1,4 @@
-"""What the offline commands read: typed, complete, with notes — or nothing but problems."""
+"""The input of the offline commands: typed and complete objects with notes, or problems."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_a_class_that_is_not_in_the_input_is_the_default_one(tmp_path: Path) -> 
     assert found.class_of(found.pools[0]) == default_node_class()
 
 
-def test_a_mistake_in_a_short_form_is_told_where_it_was_written(tmp_path: Path) -> None:
+def test_an_error_in_a_short_form_is_reported_where_it_was_written(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as refused:
         manifests(tmp_path, SHORT_POOL.replace("In,", "Is,"))
     [error] = refused.value.report.errors
@@ -129,7 +129,7 @@ def test_the_same_object_twice_is_refused(tmp_path: Path) -> None:
     assert "NodePool web is also in" in refused.value.report.errors[0].message
 
 
-def test_a_status_that_makes_no_sense_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_an_invalid_status_is_dropped_with_a_note(tmp_path: Path) -> None:
     found = manifests(tmp_path, SHORT_POOL + "status: {nodes: many}\n")
     assert found.pools[0].status is None
     assert any(note.path == "status.nodes" for note in found.notes)

@@ -1,4 +1,4 @@
-"""Converting old kinds: what holds beside the pairs."""
+"""Conversion of legacy kinds: rules beyond the pairs of documents."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def node_template(name: str = "shared", **spec: Any) -> dict[str, Any]:
     return {**head, "metadata": {"name": name}, "spec": spec}
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_documents_convert_to_no_documents() -> None:
     assert convert_documents([]) == Conversion(documents=[], origins=[], notes=[], field_errors=[])
 
 
@@ -243,7 +243,7 @@ def _at(made: Conversion, target: str, rest: FieldPath) -> Any:
 
 
 def _is_noted(made: Conversion, effect: str, path: FieldPath) -> bool:
-    """What servers set is told in one note for all of it, by name."""
+    """Fields that servers set have one note for all of them, by name."""
     return any(
         note.document == 0
         and note.effect == effect
@@ -313,7 +313,7 @@ def _error_lines(conversion: Conversion) -> list[str]:
 
 
 def refusals(document: dict[str, Any]) -> list[FieldError]:
-    """Why v1 does not take a document; one without a name is left for its author to name."""
+    """Why v1 rejects a document; a missing name is allowed."""
     kind = known_kinds()[document["apiVersion"], document["kind"]]
     return [
         field_error

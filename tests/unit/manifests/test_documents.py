@@ -1,4 +1,4 @@
-"""Bad files get a clear error with the line, never a traceback, never minutes of waiting."""
+"""Bad files get a clear error with the line, without a traceback or a long wait."""
 
 import json
 from pathlib import Path

@@ -43,7 +43,7 @@ def whole(*profiles: Any, **fields: Any) -> Value:
     return {**head, "profiles": list(profiles), **fields}
 
 
-def told(value: Any, folder: Path) -> SchedulerConfig:
+def read_config(value: Any, folder: Path) -> SchedulerConfig:
     file = folder / "scheduler.yaml"
     file.write_text(yaml.safe_dump(value, sort_keys=False), encoding="utf-8")
     return read_scheduler_config(str(file))
@@ -99,7 +99,7 @@ GOOD: dict[str, tuple[Value, tuple[Value, ...]]] = {
 @pytest.mark.parametrize("name", GOOD)
 def test_a_configuration_is_read(name: str, tmp_path: Path) -> None:
     value, expected = GOOD[name]
-    assert told(value, tmp_path) == SchedulerConfig(constraints=typed(*expected))
+    assert read_config(value, tmp_path) == SchedulerConfig(constraints=typed(*expected))
 
 
 def test_json_is_read_as_well(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_without_defaults_is_noted(value: Value, tmp_path: Path) -> None:
-    found = told(value, tmp_path)
+    found = read_config(value, tmp_path)
     assert (found.constraints, found.errors) == ((), ())
     [note] = found.notes
     assert note.message == "there are no default constraints in this configuration"
@@ -279,15 +279,15 @@ BAD: dict[str, tuple[Any, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_whatever_is_wrong_is_told_with_its_place(name: str, tmp_path: Path) -> None:
+def test_every_error_is_reported_with_its_path(name: str, tmp_path: Path) -> None:
     value, expected = BAD[name]
-    found = told(value, tmp_path).errors
+    found = read_config(value, tmp_path).errors
     assert {each.path: each.message for each in found} == expected
     assert all(each.found and each.expected and each.line for each in found)
 
 
 def test_a_line_is_where_the_value_is(tmp_path: Path) -> None:
-    [error] = told(short(SOFT, {**HARD, "maxSkew": 0}), tmp_path).errors
+    [error] = read_config(short(SOFT, {**HARD, "maxSkew": 0}), tmp_path).errors
     text = (tmp_path / "scheduler.yaml").read_text(encoding="utf-8").splitlines()
     assert error.line is not None
     assert text[error.line - 1].strip() == "- maxSkew: 0"
@@ -295,7 +295,7 @@ def test_a_line_is_where_the_value_is(tmp_path: Path) -> None:
 
 def test_fields_of_a_newer_scheduler_are_only_noted(tmp_path: Path) -> None:
     value = whole(profile(LISTED, queueSeed=1), wholeNewThing=True)
-    found = told(value, tmp_path)
+    found = read_config(value, tmp_path)
     assert found.constraints == typed(HARD)
     assert [each.path for each in found.notes] == ["wholeNewThing", "profiles[0].queueSeed"]
 

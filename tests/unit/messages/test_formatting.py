@@ -29,7 +29,7 @@ MIB, GIB = 2**20, 2**30
 
 
 @pytest.mark.parametrize(
-    ("resource", "amounts", "told"),
+    ("resource", "amounts", "expected"),
     [
         ("memory", (64 * GIB, 14162 * MIB), ("64Gi", "13.8Gi")),
         ("memory", (20 * GIB, 16 * GIB), ("20Gi", "16Gi")),
@@ -42,5 +42,7 @@ MIB, GIB = 2**20, 2**30
         ("nvidia.com/gpu", (8, 4), ("8", "4")),
     ],
 )
-def test_one_unit_for_all(resource: str, amounts: tuple[int, ...], told: tuple[str, ...]) -> None:
-    assert format_in_one_unit(resource, *amounts) == told
+def test_one_unit_for_all(
+    resource: str, amounts: tuple[int, ...], expected: tuple[str, ...]
+) -> None:
+    assert format_in_one_unit(resource, *amounts) == expected

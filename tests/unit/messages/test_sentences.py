@@ -43,11 +43,11 @@ BY_DEFAULT = {False: "", True: " (a default of the scheduler)"}
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
 def test_a_spread_that_was_given_up(by_default: bool) -> None:
-    wish = TopologySpread(
+    preference = TopologySpread(
         key="zone", selector=pod_selector({"app": "web"}), max_skew=2, by_default=by_default
     )
-    told = unschedulable.describe_preference(PreferredTopologySpread(spread=wish))
-    assert told == f"to be spread over zone with maxSkew 2{BY_DEFAULT[by_default]}"
+    text = unschedulable.describe_preference(PreferredTopologySpread(spread=preference))
+    assert text == f"to be spread over zone with maxSkew 2{BY_DEFAULT[by_default]}"
 
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
@@ -89,7 +89,7 @@ SMALL = ReservationTooSmall(
     resource="cpu", needed=1500, room=1430, instance_type="m5.large", daemonsets=500
 )
 BARE = ReservationTooSmall(resource="memory", needed=2**33, room=2**32, instance_type="m5.large")
-TOLD: list[tuple[ReservationObstacle, int, str]] = [
+OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
     (SMALL, 1, "needs 1500m cpu, and m5.large has room for 1430m after 500m for daemonsets"),
     (BARE, 3, "need at least 8Gi memory, and m5.large has room for 4Gi"),
     (
@@ -137,9 +137,13 @@ TOLD: list[tuple[ReservationObstacle, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "pods", "told"), TOLD, ids=lambda each: type(each).__name__)
-def test_an_obstacle_is_half_a_sentence(reason: ReservationObstacle, pods: int, told: str) -> None:
-    assert describe_obstacle(reason, pods) == told
+@pytest.mark.parametrize(
+    ("reason", "pods", "expected"), OBSTACLES, ids=lambda each: type(each).__name__
+)
+def test_an_obstacle_is_the_rest_of_a_sentence(
+    reason: ReservationObstacle, pods: int, expected: str
+) -> None:
+    assert describe_obstacle(reason, pods) == expected
 
 
 DROP = DropPodRequirement(key="zone", pool="web")
@@ -150,7 +154,7 @@ GPU = AddToleration(toleration=Toleration(key="gpu"), pool="web")
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ((DROP,), "do not select zone"),
         ((DROP, DISK), "do not select zone and disk"),
@@ -165,8 +169,8 @@ GPU = AddToleration(toleration=Toleration(key="gpu"), pool="web")
         ),
     ],
 )
-def test_changes_of_one_kind_are_said_at_once(changes: tuple[AnyFix, ...], told: str) -> None:
-    assert describe_suggestion(VerifiedSuggestion(changes=changes, serves=1, of=1)) == told
+def test_changes_of_one_kind_are_joined(changes: tuple[AnyFix, ...], expected: str) -> None:
+    assert describe_suggestion(VerifiedSuggestion(changes=changes, serves=1, of=1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -178,6 +182,8 @@ def test_changes_of_one_kind_are_said_at_once(changes: tuple[AnyFix, ...], told:
         (1, 4000, True, " (tried for one of the 4,000 pods that fail alike, alone)"),
     ],
 )
-def test_it_is_said_for_whom_it_was_tried(serves: int, of: int, alone: bool, known: str) -> None:
+def test_a_suggestion_states_for_which_pods_it_was_verified(
+    serves: int, of: int, alone: bool, known: str
+) -> None:
     advice = VerifiedSuggestion(changes=(DROP,), serves=serves, of=of, alone=alone)
     assert describe_suggestion(advice) == f"do not select zone{known}"

@@ -1,4 +1,4 @@
-"""Claims as manifests say what was relaxed for them and which overlays their types are under."""
+"""NodeClaim manifests are annotated with relaxed minValues and applied overlays."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from wainwright.cli.main import wain
 
-WORLD = """\
+MANIFESTS = """\
 apiVersion: wainwright.dev/v1alpha1
 kind: Cloud
 metadata: {name: test}
@@ -50,7 +50,7 @@ def overlay(change: str, key: str = TYPE, value: str = "m5.large") -> str:
 
 def annotations(more: str = "", cpu: str = "1", *flags: str) -> dict[str, str]:
     line = ("plan", "-", "-o", "nodeclaims", "--now", "2026-01-31T12:00:00Z", *flags)
-    text = WORLD.replace("CPU", cpu) + more
+    text = MANIFESTS.replace("CPU", cpu) + more
     result = CliRunner().invoke(wain, line, input=text, standalone_mode=False)
     assert result.exception is None, result.exception
     claim: dict[str, Any] = yaml.safe_load(result.stdout)
@@ -61,7 +61,7 @@ def test_a_claim_has_those_of_its_pool_and_nothing_that_is_not_so() -> None:
     assert annotations() == {"example.com/own": "kept"}
 
 
-def test_lowered_min_values_are_told() -> None:
+def test_lowered_min_values_are_annotated() -> None:
     found = annotations("", "3", "--min-values-policy", "BestEffort")
     assert found[f"{PREFIX}nodeclaim-min-values-relaxed"] == "true"
     assert found["example.com/own"] == "kept"
@@ -73,7 +73,7 @@ def test_min_values_that_need_no_lowering_are_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         (overlay('priceAdjustment: "-10%"'), {"price-overlay-applied"}),
         (overlay('capacity: {example.com/device: "1"}'), {"capacity-overlay-applied"}),
@@ -89,7 +89,7 @@ def test_min_values_that_need_no_lowering_are_not() -> None:
     ],
     ids=["price", "capacity", "another type", "another market", "both"],
 )
-def test_overlays_on_what_the_claim_may_buy_are_told(more: str, told: set[str]) -> None:
+def test_overlays_on_allowed_offerings_are_annotated(more: str, expected: set[str]) -> None:
     found = annotations(more)
-    assert {key for key in found if key.startswith(PREFIX)} == {PREFIX + each for each in told}
-    assert all(found[PREFIX + each] == "true" for each in told)
+    assert {key for key in found if key.startswith(PREFIX)} == {PREFIX + each for each in expected}
+    assert all(found[PREFIX + each] == "true" for each in expected)

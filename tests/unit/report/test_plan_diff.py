@@ -71,18 +71,18 @@ def test_another_type_at_the_same_price_is_a_change() -> None:
     assert diff_exit_code(made) == 3
 
 
-def test_the_price_is_told_by_hour_and_month() -> None:
+def test_the_price_is_reported_by_hour_and_month() -> None:
     made = diff_plans(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.3)))
     assert diff_lines(made) == ["$0.100/h becomes $0.300/h: +$0.200/h, +$146/month"]
 
 
-def test_fees_that_change_alone_are_told() -> None:
+def test_fees_that_change_alone_are_reported() -> None:
     made = diff_plans(plan(claim("a/b"), fees=0.01), plan(claim("a/b"), fees=0.02))
     assert diff_exit_code(made) == 3
     assert diff_lines(made) == ["fees: $0.010/h become $0.020/h: +$0.010/h, +$7.30/month"]
 
 
-def test_a_new_pod_without_a_place_is_told_with_the_reason() -> None:
+def test_a_new_unschedulable_pod_is_reported_with_the_reason() -> None:
     made = diff_plans(plan(claim("a/b")), plan(claim("a/b"), without=("a/c",)))
     assert diff_exit_code(made) == 3
     assert [row["pod"] for row in made["unschedulable"]] == ["a/c"]
@@ -137,13 +137,13 @@ def test_how_many_types_were_left_is_no_reason() -> None:
     assert (diff_exit_code(made), diff_lines(made)) == (0, ["nothing changes"])
 
 
-def test_a_slot_more_costs_nothing_worth_telling() -> None:
+def test_another_reserved_instance_is_no_noticeable_cost() -> None:
     before = plan(claim("a/b", price=1e-7))
     made = diff_plans(before, plan(claim("a/b", price=1e-7), claim("a/c", price=1e-7)))
     assert (diff_exit_code(made), diff_lines(made)[1:]) == (3, ["1 pod is new: a/c"])
     assert diff_exit_code(diff_plans(before, plan(claim("a/b", price=2e-7)))) == 0
 
 
-def test_a_change_too_small_for_an_hour_is_told_by_the_month() -> None:
+def test_a_change_too_small_for_an_hour_is_reported_by_the_month() -> None:
     made = diff_plans(plan(claim("a/b", price=0.1)), plan(claim("a/b", price=0.1003)))
     assert (diff_exit_code(made), diff_lines(made)) == (3, ["$0.100/h changes by +$0.22/month"])

@@ -1,4 +1,4 @@
-"""Slots of reservations, in words."""
+"""Reservation usage in words."""
 
 from typing import Any
 
@@ -19,15 +19,15 @@ USES = [
 ]
 
 
-@pytest.mark.parametrize(("counts", "told"), USES)
-def test_promised_slots_are_told_apart_and_so_is_a_full_reservation(
-    counts: tuple[int, int, int, int], told: str
+@pytest.mark.parametrize(("counts", "expected"), USES)
+def test_in_flight_instances_and_a_full_reservation_are_reported(
+    counts: tuple[int, int, int, int], expected: str
 ) -> None:
     keys = ("total", "available", "promised", "used")
-    assert format_reservation_use(dict(zip(keys, counts, strict=True))) == told
+    assert format_reservation_use(dict(zip(keys, counts, strict=True))) == expected
 
 
-def test_what_nobody_can_use_is_left_to_a_note() -> None:
+def test_unusable_reservations_are_left_to_a_note() -> None:
     uses: list[dict[str, Any]] = [
         {"id": "cr-a", "unusable": None},
         {"id": "cr-b", "unusable": "it has ended"},
@@ -67,8 +67,8 @@ WITHOUT = [
 ]
 
 
-@pytest.mark.parametrize(("found", "told"), WITHOUT, ids=lambda each: str(len(each)))
-def test_a_pool_without_reserved_capacity_hears_why(
-    found: list[SelectedReservation], told: str
+@pytest.mark.parametrize(("found", "expected"), WITHOUT, ids=lambda each: str(len(each)))
+def test_a_pool_without_reserved_capacity_has_a_reason(
+    found: list[SelectedReservation], expected: str
 ) -> None:
-    assert why_no_reserved_capacity(found) == told
+    assert why_no_reserved_capacity(found) == expected

@@ -1,4 +1,4 @@
-"""One pod of the input, found by what somebody writes for its name."""
+"""Finding a pod of the input by name."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_name_that_several_pods_have_is_asked_back() -> None:
     assert refused.value.hint == "write one of other/web-0, shop/web-0"
 
 
-def test_a_name_that_nobody_has_finds_nobody() -> None:
+def test_an_unknown_name_finds_no_pod() -> None:
     assert find_pod(PODS, "whales") is None
 
 

@@ -1,4 +1,4 @@
-"""Objects as manifests write them, typed, with defaults where a test does not care."""
+"""Objects as manifests write them, typed, with defaults for what a test does not need."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def pod_spec(**fields: Any) -> PodSpec:
 
 
 def owned(kind: str, name: str = "owner") -> Value:
-    """Metadata of what is owned."""
+    """Metadata with an owner reference."""
     return {"ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": name, "uid": "1"}]}
 
 
@@ -127,7 +127,7 @@ def requirement(key: str, *values: str, operator: str = "In") -> Value:
 
 
 def pods(*around: Value) -> PodTranslator:
-    """Translates pods in the midst of these objects."""
+    """A translator of pods in an input with these objects."""
     objects = [typed(value) for value in around]
     runtimes = RuntimeClasses(each for each in objects if isinstance(each, RuntimeClass))
     priorities = PriorityClasses(each for each in objects if isinstance(each, PriorityClass))

@@ -1,4 +1,4 @@
-"""Default spreads: who gets them, and with whom they are counted."""
+"""Default spreads: which pods get them, and their deduced selectors."""
 
 from itertools import permutations
 from typing import Any
@@ -40,7 +40,7 @@ def translated(
 
 
 def spreads(*values: Value, defaults: tuple[Any, ...] = (HARD,)) -> tuple[TopologySpread, ...]:
-    """Of the one pod that is to be placed."""
+    """The spreads of the one pod to be scheduled."""
     [only] = translated(*values, defaults=defaults).snapshot.pods
     return only.constraints.spreads
 
@@ -63,7 +63,7 @@ def replica_set(name: str = "web", **labels: str) -> Value:
 
 
 def web(*, by: Value | None = None, controller: bool = True, **fields: Any) -> Value:
-    """A pod of app web, controlled by what is given."""
+    """A pod of app web with this controller."""
     metadata: Value = {"labels": WEB, **fields.pop("metadata", {})}
     if by is not None:
         reference = {key: by[key] for key in ("apiVersion", "kind")}
@@ -177,12 +177,12 @@ ROWS: dict[str, tuple[list[Value], PodSelector | None]] = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_whom_a_pod_is_spread_with_is_deduced(name: str) -> None:
+def test_the_selector_of_a_default_spread_is_deduced(name: str) -> None:
     values, expected = ROWS[name]
     assert spreads(*values) == (() if expected is None else (default(expected),))
 
 
-def test_a_selector_that_contradicts_itself_selects_nobody() -> None:
+def test_a_contradictory_selector_selects_no_pods() -> None:
     [found] = spreads(*ROWS["a service and a ReplicaSet that contradicts it"][0])
     assert not any(found.selector.selects({"app": app}) for app in ("web", "other"))
 
@@ -227,7 +227,7 @@ def test_every_field_of_a_constraint_is_kept() -> None:
     )
 
 
-def test_other_bonds_stay_beside_the_defaults() -> None:
+def test_other_constraints_stay_with_the_defaults() -> None:
     container = {"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}
     values = (web(by=STATEFUL, spec={"containers": [container]}), STATEFUL)
     [only] = translated(*values, defaults=(HARD,)).snapshot.pods
@@ -235,7 +235,7 @@ def test_other_bonds_stay_beside_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
-def test_pods_that_a_workload_lacks_share_its_defaults(kind: str) -> None:
+def test_missing_pods_of_a_workload_share_its_defaults(kind: str) -> None:
     lacking = owner("apps/v1", kind, replicas=3, selector={"matchLabels": {"app": "web"}})
     found = translated(lacking, defaults=(HARD,)).snapshot.pods
     assert [each.constraints.spreads for each in found] == [
@@ -244,7 +244,7 @@ def test_pods_that_a_workload_lacks_share_its_defaults(kind: str) -> None:
     assert len({id(each.constraints) for each in found}) == 1
 
 
-def test_pods_that_a_replication_controller_lacks_are_made_and_spread() -> None:
+def test_missing_pods_of_a_replication_controller_are_expanded_and_spread() -> None:
     found = translated({**OLD, "spec": {**OLD["spec"], "replicas": 2}}, defaults=(HARD,))
     assert [each.name for each in found.snapshot.pods] == ["web-0", "web-1"]
     assert found.snapshot.pods[0].constraints.spreads == (default(pod_selector({"app": "web"})),)
@@ -283,7 +283,7 @@ def test_pods_of_one_owner_with_other_labels_may_have_other_services() -> None:
     }
 
 
-def test_pods_that_look_alike_in_other_namespaces_have_other_services() -> None:
+def test_equal_pods_in_other_namespaces_have_other_services() -> None:
     elsewhere = web(metadata={"namespace": "bank"})
     values = (web(), elsewhere, service("a", {"app": "web"}))
     found = translated(*values, defaults=(HARD,)).snapshot.pods
@@ -293,7 +293,7 @@ def test_pods_that_look_alike_in_other_namespaces_have_other_services() -> None:
     ]
 
 
-def test_running_pods_are_tied_like_those_to_be_placed() -> None:
+def test_running_pods_have_the_same_constraints_as_pending_ones() -> None:
     running = pod(
         "r", metadata=web(by=STATEFUL)["metadata"] | {"name": "r"}, spec={"nodeName": "n"}
     )
@@ -301,7 +301,7 @@ def test_running_pods_are_tied_like_those_to_be_placed() -> None:
     assert found.nodes[0].pods[0].constraints is found.pods[0].constraints
 
 
-def test_the_selector_of_a_daemon_set_has_no_say() -> None:
+def test_the_selector_of_a_daemon_set_is_ignored() -> None:
     daemon = web(by=DAEMONS, spec={"nodeName": "n"})
     [found] = translated(DAEMONS, node("n"), daemon, defaults=(HARD,)).snapshot.nodes
     assert found.pods[0].constraints is NO_CONSTRAINTS
@@ -324,7 +324,7 @@ def test_an_owner_that_is_not_there_is_named() -> None:
         [web(by=NO_OWNER, spec={"topologySpreadConstraints": [OWN]})],
     ],
 )
-def test_nobody_is_named_without_need(values: list[Value]) -> None:
+def test_no_owner_is_named_without_need(values: list[Value]) -> None:
     assert translated(*values, defaults=(HARD,)).warnings == ()
     assert translated(web(by=NO_OWNER), defaults=()).warnings == ()
 
@@ -339,7 +339,7 @@ LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"), max_size
 
 
 @given(LABELS, LABELS, st.lists(LABELS, max_size=3), LABELS)
-def test_counted_is_who_has_the_same_services_and_meets_the_controller(
+def test_pods_with_the_same_services_and_controller_selector_are_counted(
     own: dict[str, str], other: dict[str, str], served: list[dict[str, str]], owned: dict[str, str]
 ) -> None:
     by = replica_set(**owned)

@@ -1,4 +1,4 @@
-"""A node and its claim are one machine."""
+"""A Node and its NodeClaim are one node."""
 
 from typing import Any
 
@@ -34,12 +34,12 @@ def test_a_claim_and_its_node_find_each_other_by_name() -> None:
     assert paired_node(node("n-1"), claim(status={"nodeName": "n-1"})).name == "n-1"
 
 
-def test_strangers_are_two_machines_in_the_order_of_names() -> None:
+def test_an_unrelated_claim_and_node_are_two_nodes_sorted_by_name() -> None:
     found = paired_nodes(node("z"), claim("a-1"), node("b"))
     assert [each.name for each in found] == ["a-1", "b", "z"]
 
 
-def test_two_claims_of_one_instance_are_one_machine() -> None:
+def test_two_claims_of_one_instance_are_one_node() -> None:
     launched = (claim("b", status={"providerID": "i"}), claim("a", status={"providerID": "i"}))
     assert paired_node(*launched).name == "a"
     both = (claim("b", status={"nodeName": "n"}), claim("a", status={"nodeName": "n"}))
@@ -74,17 +74,17 @@ def test_a_node_goes_by_its_claims_name_until_it_is_registered() -> None:
         node(metadata=POOLED),
     ],
 )
-def test_a_machine_knows_its_pool(made: Value) -> None:
+def test_the_pool_of_a_node_is_found(made: Value) -> None:
     assert paired_node(made).pool == "web"
 
 
-def test_machines_of_ours_have_a_pool_or_a_claim() -> None:
+def test_managed_nodes_have_a_pool_or_a_claim() -> None:
     assert paired_node(node(metadata=POOLED)).is_managed
     assert paired_node(claim(pool=None)).is_managed
     assert not paired_node(node()).is_managed
 
 
-def test_a_node_is_initialized_by_label_or_condition_or_as_a_stranger() -> None:
+def test_a_node_is_initialized_by_label_or_condition_or_if_unmanaged() -> None:
     labels = {"karpenter.sh/nodepool": "web", "karpenter.sh/initialized": "true"}
     done = {"nodeName": "n", "conditions": [condition("Initialized")]}
     assert paired_node(node(metadata={"labels": labels})).is_initialized
@@ -104,11 +104,11 @@ def test_a_node_is_initialized_by_label_or_condition_or_as_a_stranger() -> None:
         node(spec={"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}),
     ],
 )
-def test_machines_on_their_way_out_are_known(made: Value) -> None:
+def test_nodes_being_deleted_are_recognised(made: Value) -> None:
     assert paired_node(made).is_deleting
 
 
-def test_a_claim_on_its_way_out_takes_its_node_along() -> None:
+def test_a_node_is_deleting_if_its_claim_is() -> None:
     assert paired_node(node("n"), claim(metadata=GONE, status={"nodeName": "n"})).is_deleting
     assert not paired_node(node("n"), claim(status={"nodeName": "n"})).is_deleting
 
@@ -266,7 +266,7 @@ def test_a_cordoned_node_is_tainted_once() -> None:
     assert joining.taints == bare.taints
 
 
-def test_what_a_machine_is_goes_over() -> None:
+def test_the_fields_of_a_node_are_translated() -> None:
     found = made(claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
     assert (found.managed, found.initialized, found.deleting, found.launched) == (
         True,

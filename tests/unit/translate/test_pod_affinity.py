@@ -1,4 +1,4 @@
-"""Affinity to other pods and anti-affinity: which pods, of which namespaces, how near."""
+"""Pod affinity and anti-affinity: selectors, namespaces, topology keys."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def weighted(weight: int, **fields: Any) -> Value:
 def constraints(
     kind: str, strength: str, *terms: Value, around: tuple[Value, ...] = ()
 ) -> PodConstraints:
-    """Of a pod in namespace shop, beside other objects."""
+    """The constraints of a pod in namespace shop, in an input with other objects."""
     spec = {"affinity": {kind: {strength: list(terms)}}}
     [found] = (
         each
@@ -107,7 +107,7 @@ def test_equal_required_terms_are_one() -> None:
         ),
     ],
 )
-def test_whom_a_term_means(fields: Value, expected: PodSelector) -> None:
+def test_the_pods_that_a_term_selects(fields: Value, expected: PodSelector) -> None:
     assert company(**fields).selector == expected
 
 
@@ -142,7 +142,7 @@ SPACES = (space("front", tier="front"), space("back", tier="back"), space("shop"
         ),
     ],
 )
-def test_of_which_namespaces_it_speaks(fields: Value, expected: set[str] | None) -> None:
+def test_the_namespaces_of_a_term(fields: Value, expected: set[str] | None) -> None:
     wanted = None if expected is None else frozenset(expected)
     assert company(*SPACES, **fields).namespaces == wanted
 
@@ -156,5 +156,5 @@ def test_a_namespace_that_is_not_in_the_input_has_only_its_name_for_a_label() ->
     assert company(stranger, namespaceSelector=named).namespaces == frozenset({"lost"})
 
 
-def test_an_old_name_of_the_label_that_says_what_is_near() -> None:
+def test_the_beta_name_of_a_topology_key_means_the_stable_one() -> None:
     assert company(topologyKey="beta.kubernetes.io/arch").key == "kubernetes.io/arch"

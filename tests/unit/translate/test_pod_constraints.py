@@ -1,4 +1,4 @@
-"""Bonds are shared by pods that are tied alike, and only by those."""
+"""Constraints are shared by pods with equal constraints, and only by those."""
 
 from typing import Any
 
@@ -16,34 +16,34 @@ CONSTRAINT = {
 SPREAD = {"topologySpreadConstraints": [CONSTRAINT]}
 
 
-def test_pods_of_equal_spec_share_their_bonds() -> None:
-    translating = pods()
-    one, other = (translating.pod(typed_pod(name, spec=SPREAD)) for name in "ab")
+def test_pods_of_equal_spec_share_their_constraints() -> None:
+    translator = pods()
+    one, other = (translator.translate(typed_pod(name, spec=SPREAD)) for name in "ab")
     assert one.constraints.spreads
     assert one.constraints is other.constraints
 
 
-def test_equal_bonds_of_different_specs_are_one_object() -> None:
-    translating = pods()
+def test_equal_constraints_of_different_specs_are_one_object() -> None:
+    translator = pods()
     small, large = (
-        translating.pod(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
+        translator.translate(typed_pod(spec={**SPREAD, "containers": [container(cpu=cpu)]}))
         for cpu in "12"
     )
     assert small.requests != large.requests
     assert small.constraints is large.constraints
 
 
-def test_a_pod_with_nothing_to_tie_it_has_no_bonds() -> None:
+def test_an_unconstrained_pod_has_no_constraints() -> None:
     bare = {"affinity": {"nodeAffinity": {}, "podAffinity": {}}, "topologySpreadConstraints": []}
-    assert pods().pod(typed_pod()).constraints is NO_CONSTRAINTS
-    assert pods().pod(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
+    assert pods().translate(typed_pod()).constraints is NO_CONSTRAINTS
+    assert pods().translate(typed_pod(spec=bare)).constraints is NO_CONSTRAINTS
 
 
-def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
-    translating = pods()
+def test_pods_of_equal_spec_but_other_labels_have_their_own_constraints() -> None:
+    translator = pods()
     keyed = {**CONSTRAINT, "matchLabelKeys": ["hash"]}
     first, again, second, without = (
-        translating.pod(
+        translator.translate(
             typed_pod(metadata={"labels": labels}, spec={"topologySpreadConstraints": [keyed]})
         ).constraints
         for labels in (
@@ -63,37 +63,40 @@ def test_pods_of_equal_spec_but_other_labels_have_bonds_of_their_own() -> None:
 
 @pytest.mark.parametrize("field", ["matchLabelKeys", "mismatchLabelKeys"])
 @pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
-def test_labels_tell_the_neighbours_of_equal_pods_apart(kind: str, field: str) -> None:
-    translating = pods()
+def test_match_label_keys_make_constraints_depend_on_labels(kind: str, field: str) -> None:
+    translator = pods()
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaces": ["x"], field: ["hash"]}
     weighted = [{"weight": 1, "podAffinityTerm": term}]
     spec = {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
     one, other = (
-        translating.pod(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).constraints
+        translator.translate(typed_pod(metadata={"labels": {"hash": each}}, spec=spec)).constraints
         for each in "12"
     )
     assert one != other
 
 
-def test_pods_of_equal_spec_in_other_namespaces_have_bonds_of_their_own() -> None:
-    translating = pods()
+def test_pods_of_equal_spec_in_other_namespaces_have_their_own_constraints() -> None:
+    translator = pods()
     term = {"topologyKey": "zone", "labelSelector": {}}
     away = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    shop, again, bank = (
-        translating.pod(
+    in_shop, again, in_bank = (
+        translator.translate(
             typed_pod(metadata={"namespace": name}, spec={"affinity": {"podAntiAffinity": away}})
         ).constraints
         for name in ("shop", "shop", "bank")
     )
-    assert shop is again
-    shops, banks = shop.anti_affinity[0], bank.anti_affinity[0]
-    assert (shops.namespaces, banks.namespaces) == (frozenset({"shop"}), frozenset({"bank"}))
+    assert in_shop is again
+    shop_term, bank_term = in_shop.anti_affinity[0], in_bank.anti_affinity[0]
+    assert (shop_term.namespaces, bank_term.namespaces) == (
+        frozenset({"shop"}),
+        frozenset({"bank"}),
+    )
 
 
-def test_pods_of_equal_spec_but_for_a_volume_have_bonds_of_their_own() -> None:
-    translating = pods()
+def test_pods_of_equal_spec_but_for_a_volume_have_their_own_constraints() -> None:
+    translator = pods()
     disk = {"volumes": [{"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1"}}]}
-    bare, attached = (translating.pod(typed_pod(spec=spec)) for spec in ({}, disk))
+    bare, attached = (translator.translate(typed_pod(spec=spec)) for spec in ({}, disk))
     assert bare.requests is attached.requests
     assert (len(bare.constraints.attachments), len(attached.constraints.attachments)) == (0, 1)
 

@@ -1,4 +1,4 @@
-"""Which pods are to be placed."""
+"""Which pods are to be scheduled."""
 
 from typing import Any
 
@@ -23,19 +23,19 @@ def budget(name: str = "pdb", *, namespace: str = "shop", **spec: Any) -> Value:
 def sort(
     *budgets: Value, sets: frozenset[tuple[str, str]] = frozenset(), **fields: Any
 ) -> ClassifiedPods:
-    """One pod beside these budgets, where the node `leaving` is being deleted."""
+    """One pod with these budgets, while the node `leaving` is being deleted."""
     typed_budgets = [typed(each) for each in budgets]
     found = DisruptionBudgets(
         each for each in typed_budgets if isinstance(each, PodDisruptionBudget)
     )
-    return PodClassifier({"leaving"}, found, sets).sort([typed_pod(**fields)])
+    return PodClassifier({"leaving"}, found, sets).classify([typed_pod(**fields)])
 
 
 def is_placed(*budgets: Value, **fields: Any) -> bool:
-    return bool(sort(*budgets, **fields).placed)
+    return bool(sort(*budgets, **fields).to_schedule)
 
 
-def test_a_pod_without_a_node_is_placed() -> None:
+def test_a_pod_without_a_node_is_scheduled() -> None:
     assert is_placed()
     assert is_placed(status={"phase": "Pending"})
 
@@ -51,13 +51,15 @@ def test_a_pod_without_a_node_is_placed() -> None:
         {"metadata": owned("Node")},
     ],
 )
-def test_pods_that_are_done_going_bound_or_tied_are_not(fields: dict[str, Any]) -> None:
+def test_finished_terminating_bound_and_daemon_pods_are_not_scheduled(
+    fields: dict[str, Any],
+) -> None:
     assert not is_placed(**fields)
 
 
 def test_a_gated_pod_waits() -> None:
     found = sort(spec={"schedulingGates": [{"name": "later"}]})
-    assert (len(found.gated), found.placed) == (1, [])
+    assert (len(found.gated), found.to_schedule) == (1, [])
 
 
 def test_a_bound_pod_stays_on_its_node_also_while_it_terminates() -> None:
@@ -65,13 +67,13 @@ def test_a_bound_pod_stays_on_its_node_also_while_it_terminates() -> None:
     assert [pod.metadata.name for pod in found.staying["n"]] == ["a"]
 
 
-def test_a_pod_that_is_done_takes_no_room() -> None:
+def test_a_finished_pod_takes_no_resources() -> None:
     assert sort(spec={"nodeName": "n"}, status={"phase": "Succeeded"}).staying == {}
 
 
-def test_pods_of_a_node_being_deleted_are_placed_anew_and_no_longer_there() -> None:
+def test_pods_of_a_node_being_deleted_are_rescheduled_and_no_longer_on_it() -> None:
     found = sort(spec=ON_LEAVING, metadata=owned("ReplicaSet"), status={"phase": "Running"})
-    assert (len(found.placed), found.staying) == (1, {})
+    assert (len(found.to_schedule), found.staying) == (1, {})
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,11 @@ def test_pods_of_a_node_being_deleted_are_placed_anew_and_no_longer_there() -> N
         {"status": {"phase": "Failed"}},
     ],
 )
-def test_some_pods_of_a_node_being_deleted_end_with_it(fields: dict[str, Any]) -> None:
+def test_daemon_and_static_pods_of_a_node_being_deleted_end_with_it(fields: dict[str, Any]) -> None:
     assert not is_placed(spec=ON_LEAVING, **fields)
 
 
-def test_a_stateful_pod_that_terminates_comes_back() -> None:
+def test_a_terminating_stateful_pod_is_recreated() -> None:
     metadata = {**owned("StatefulSet", "db"), **GONE}
     assert is_placed(spec=ON_LEAVING, metadata=metadata)
 
@@ -103,9 +105,9 @@ def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() ->
     "spec",
     [{"maxUnavailable": 0}, {"maxUnavailable": "0%"}, {"minAvailable": "100%"}],
 )
-def test_a_budget_that_never_allows_anything_keeps_a_pod_where_it_is(spec: Value) -> None:
+def test_a_budget_that_never_allows_eviction_keeps_a_pod_on_its_node(spec: Value) -> None:
     found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
-    assert (found.placed, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
+    assert (found.to_schedule, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
 
 
 def test_two_budgets_for_one_pod_block_it_whatever_they_allow() -> None:
@@ -131,7 +133,7 @@ def test_an_empty_selector_covers_the_whole_namespace() -> None:
     assert not is_placed(budget(maxUnavailable=0, selector={}), spec=ON_LEAVING)
 
 
-def test_a_pod_that_is_leaving_already_needs_no_budgets_leave() -> None:
+def test_a_terminating_pod_ignores_budgets() -> None:
     metadata = {**owned("StatefulSet", "db"), **GONE, **WEB}
     two = (budget("a", maxUnavailable=0), budget("b", maxUnavailable=0))
     assert is_placed(*two, spec=ON_LEAVING, metadata=metadata)
@@ -154,14 +156,14 @@ def test_a_budget_may_let_unready_pods_go(policy: str | None, ready: str, placed
 
 
 @pytest.mark.parametrize(("value", "placed"), [("true", False), ("false", True), ("5m", True)])
-def test_an_annotation_can_keep_a_pod_where_it_is(value: str, placed: bool) -> None:
+def test_the_do_not_disrupt_annotation_keeps_a_pod_on_its_node(value: str, placed: bool) -> None:
     metadata = {"annotations": {"karpenter.sh/do-not-disrupt": value}}
     found = sort(spec=ON_LEAVING, metadata=metadata)
-    assert (len(found.placed), len(found.stuck)) == ((1, 0) if placed else (0, 1))
-    assert len(sort(metadata=metadata).placed) == 1
+    assert (len(found.to_schedule), len(found.stuck)) == ((1, 0) if placed else (0, 1))
+    assert len(sort(metadata=metadata).to_schedule) == 1
 
 
-def test_a_pod_that_tolerates_the_end_of_its_node_is_never_evicted_and_asks_no_budget() -> None:
+def test_a_pod_that_tolerates_the_disruption_taint_is_never_evicted_and_ignores_budgets() -> None:
     tolerating = {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]}
     other = {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}
     blocking = budget(maxUnavailable=0)

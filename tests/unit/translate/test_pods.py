@@ -1,4 +1,4 @@
-"""A pod with everything that decides where it can go."""
+"""Translation of pods and DaemonSets."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def priority_class(name: str, value: int, *, default: bool = False) -> Value:
 
 
 def translated_pod(written: WrittenPod, *around: Value) -> Pod:
-    return pods(*around).pod(written)
+    return pods(*around).translate(written)
 
 
 def priority(spec: Value, *around: Value) -> int:
@@ -93,27 +93,27 @@ def test_classes_that_every_cluster_has_need_not_be_in_the_input() -> None:
 
 
 def test_pods_of_equal_spec_share_all_that_follows_from_it() -> None:
-    translating = pods()
+    translator = pods()
     spec = {"containers": [container(cpu="1")], "nodeSelector": {"a": "b"}}
-    one = translating.pod(typed_pod("a", spec=spec))
-    other = translating.pod(typed_pod("b", spec=spec))
+    one = translator.translate(typed_pod("a", spec=spec))
+    other = translator.translate(typed_pod("b", spec=spec))
     assert one.requests is other.requests
     assert one.alternatives is other.alternatives
     assert one.tolerations is other.tolerations
 
 
 def test_the_name_of_a_volume_or_node_does_not_keep_pods_apart() -> None:
-    translating = pods()
+    translator = pods()
     there = {"nodeName": "n-1", "volumes": [{"name": "token-x", "projected": {}}]}
-    one, other = translating.pod(typed_pod(spec=there)), translating.pod(typed_pod("b"))
+    one, other = translator.translate(typed_pod(spec=there)), translator.translate(typed_pod("b"))
     assert one.requests is other.requests
 
 
 def test_only_a_pod_that_stays_is_terminating() -> None:
     gone = typed_pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    assert pods().pod(gone, stays=True).terminating
-    assert not pods().pod(gone).terminating
-    assert not pods().pod(typed_pod(), stays=True).terminating
+    assert pods().translate(gone, is_bound=True).terminating
+    assert not pods().translate(gone).terminating
+    assert not pods().translate(typed_pod(), is_bound=True).terminating
 
 
 def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
@@ -125,10 +125,10 @@ def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:
     assert translated_pod(typed_pod(spec=spec, status=status)).requests == {"cpu": 1000}
 
 
-def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
-    translating = pods()
+def test_amounts_beyond_64_bits_are_still_distinguished() -> None:
+    translator = pods()
     asked = [{"name": "c", "resources": {"requests": {"memory": 2**70}}}]
-    found = translating.pod(typed_pod(spec={"containers": asked}))
+    found = translator.translate(typed_pod(spec={"containers": asked}))
     assert found.requests == {"memory": 2**70}
 
 
@@ -144,7 +144,7 @@ def test_amounts_beyond_all_bounds_are_still_told_apart() -> None:
         (None, None),
     ],
 )
-def test_moments_are_read_alike_on_every_machine(
+def test_timestamps_do_not_depend_on_the_local_time_zone(
     written: str | None, expected: float | None
 ) -> None:
     assert parse_timestamp(written) == expected
@@ -167,7 +167,7 @@ def test_named_pods_keep_their_names() -> None:
     assert names(("job-x7k2p", "job-"), ("web", "")) == ["job-x7k2p", "web"]
 
 
-def test_devices_that_a_pod_claims_are_noticed() -> None:
+def test_resource_claims_of_a_pod_are_an_unsupported_feature() -> None:
     claims = [{"name": "gpu", "resourceClaimName": "one"}]
     assert unsupported_features(pod_spec(resourceClaims=claims)) == (
         UnsupportedFeature.RESOURCE_CLAIMS,
@@ -200,13 +200,13 @@ def live(name: str, cpu: str, created: str = "", **fields: Any) -> Value:
     return pod(name, metadata={**metadata, **fields.pop("metadata", {})}, spec=spec, **fields)
 
 
-def test_a_daemonset_asks_for_what_its_template_says() -> None:
+def test_a_daemonset_has_the_requests_of_its_template() -> None:
     found = made(nodeSelector={"gpu": "yes"})
     assert (found.namespace, found.name, found.requests) == ("kube-system", "agent", {"cpu": 100})
     assert found.alternatives == (label_requirement("gpu", "In", "yes"),)
 
 
-def test_the_node_that_a_pod_of_it_belongs_to_does_not_matter() -> None:
+def test_the_node_pinned_in_a_daemonset_template_is_ignored() -> None:
     terms = [
         {"matchFields": [requirement("metadata.name", "n-1")]},
         {"matchExpressions": [requirement("kubernetes.io/hostname", "n-2"), requirement("a", "b")]},
@@ -216,19 +216,19 @@ def test_the_node_that_a_pod_of_it_belongs_to_does_not_matter() -> None:
     assert [str(each) for each in found.alternatives] == ["", "a In [b]"]
 
 
-def test_a_selector_that_nothing_can_meet_leaves_it_nowhere() -> None:
+def test_a_daemonset_with_a_contradictory_selector_runs_nowhere() -> None:
     selector = {"kubernetes.io/arch": "amd64", "beta.kubernetes.io/arch": "arm64"}
     assert made(nodeSelector=selector).alternatives == ()
 
 
-def test_it_tolerates_what_its_controller_lets_it_tolerate() -> None:
+def test_a_daemonset_has_the_tolerations_of_its_controller() -> None:
     found = made(tolerations=[{"key": "dedicated", "operator": "Exists"}])
     pressed = Taint(key="node.kubernetes.io/memory-pressure", value="x")
     assert find_untolerated_taint([pressed, Taint(key="dedicated")], found.tolerations) is None
     assert find_untolerated_taint([Taint(key="other")], found.tolerations) == Taint(key="other")
 
 
-def test_only_on_the_nodes_network_it_tolerates_that_there_is_no_other() -> None:
+def test_a_host_network_daemonset_tolerates_network_unavailable() -> None:
     missing = Taint(key="node.kubernetes.io/network-unavailable")
     assert find_untolerated_taint([missing], made(hostNetwork=True).tolerations) is None
     assert find_untolerated_taint([missing], made().tolerations) == missing
@@ -244,7 +244,7 @@ def test_the_youngest_live_pod_counts() -> None:
     assert made(live("b", "3"), old).requests == {"cpu": 1000}
 
 
-def test_pods_that_are_done_or_of_others_show_nothing() -> None:
+def test_finished_pods_and_pods_of_other_owners_are_ignored() -> None:
     done = live("agent-x", "300m", status={"phase": "Failed"})
     stranger = live("agent-y", "400m", metadata={"namespace": "shop"})
     assert made(done, stranger).requests == {"cpu": 100}

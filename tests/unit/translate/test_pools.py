@@ -1,4 +1,4 @@
-"""Pools: what they allow, hold and cost."""
+"""NodePools: requirements, limits, resources in use."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_no_weight_is_the_lowest() -> None:
     assert made().weight == 0
 
 
-def test_the_machines_of_a_pool_are_in_use() -> None:
+def test_the_nodes_of_a_pool_are_in_use() -> None:
     found = made(node("n", status=status("4")), claim("web-2", status=status("8")))
     assert found.in_use == {"cpu": 12000, "nodes": 2}
 
@@ -65,7 +65,7 @@ def test_a_node_and_its_claim_count_once() -> None:
     }
 
 
-def test_without_machines_the_pools_own_word_counts() -> None:
+def test_without_nodes_the_status_of_the_pool_counts() -> None:
     reported = {"resources": {"cpu": "4", "memory": "1Gi"}, "nodes": 2}
     assert made(status=reported).in_use == {"cpu": 4000, "memory": GIB, "nodes": 2}
     assert made(status={"resources": {"nodes": "3"}}).in_use == {"nodes": 3}

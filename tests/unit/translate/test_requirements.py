@@ -1,4 +1,4 @@
-"""Selectors and required terms become alternatives."""
+"""Node selectors and affinity terms become alternatives."""
 
 from typing import Any
 
@@ -36,10 +36,10 @@ def wanted(
     required: dict[str, Any] = {"nodeSelectorTerms": list(terms)}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     made = msgspec.convert(affinity, Affinity) if terms else None
-    return (places or NodeAffinityTranslator({})).wanted((selector,), made)
+    return (places or NodeAffinityTranslator({})).node_alternatives((selector,), made)
 
 
-def test_a_pod_that_asks_nothing_goes_anywhere() -> None:
+def test_a_pod_without_requirements_fits_any_node() -> None:
     assert wanted().alternatives == (NO_REQUIREMENTS,)
     assert wanted({}).alternatives == (NO_REQUIREMENTS,)
 
@@ -94,7 +94,7 @@ def test_a_bound_that_is_no_number_is_met_by_no_node() -> None:
     assert found == NodeAlternatives(alternatives=(), contradictory=("size",))
 
 
-def test_a_term_that_asks_nothing_takes_no_node() -> None:
+def test_an_empty_term_matches_no_node() -> None:
     assert wanted(None, term()) == NodeAlternatives(alternatives=())
     assert wanted(None, term(), term(requirement(ZONE, "a"))).alternatives == (
         label_requirement(ZONE, "In", "a"),
@@ -111,14 +111,14 @@ def test_a_node_by_name_is_the_node_with_its_hostname() -> None:
 
 
 def test_labels_that_do_not_matter_are_taken_out_and_contradict_nothing() -> None:
-    places = NodeAffinityTranslator({}, without={HOSTNAME})
+    places = NodeAffinityTranslator({}, ignored_labels={HOSTNAME})
     pinned = term(requirement(HOSTNAME, "n-1"), fields=(requirement("metadata.name", "n-2"),))
     found = wanted({"team": "web"}, pinned, places=places)
     assert found == NodeAlternatives(alternatives=(label_requirement("team", "In", "web"),))
 
 
 def test_several_selectors_hold_together() -> None:
-    found = NodeAffinityTranslator({}).wanted(({"a": "1"}, {"a": "2"}), None)
+    found = NodeAffinityTranslator({}).node_alternatives(({"a": "1"}, {"a": "2"}), None)
     assert found == NodeAlternatives(alternatives=(), contradictory=("a",))
 
 
@@ -179,7 +179,7 @@ def test_preferences_leave_what_is_required_alone() -> None:
         ],
     }
     affinity = msgspec.convert({"nodeAffinity": nodes}, Affinity)
-    assert NodeAffinityTranslator({}).wanted((), affinity).alternatives == (
+    assert NodeAffinityTranslator({}).node_alternatives((), affinity).alternatives == (
         label_requirement(ZONE, "In", "a"),
     )
     assert [str(each.requirements) for each in NodeAffinityTranslator({}).preferred(affinity)] == [

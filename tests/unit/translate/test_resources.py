@@ -1,4 +1,4 @@
-"""What a pod asks for in all."""
+"""The total requests of a pod."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_names_are_in_order() -> None:
 
 
 def given(actual: str, allocated: str = "", **fields: Any) -> dict[str, int]:
-    """What counts for a pod that asks for one cpu and was given so much."""
+    """The effective request of a pod that requests 1 cpu and was allocated this much."""
     granted: Value = {"name": "c", "resources": {"requests": {"cpu": actual}}}
     if allocated:
         granted["allocatedResources"] = {"cpu": allocated}
@@ -116,20 +116,20 @@ def given(actual: str, allocated: str = "", **fields: Any) -> dict[str, int]:
     return pod_requests(spec_after_resize(typed_pod(spec=spec, status=status)))
 
 
-def test_the_largest_of_asked_actual_and_allocated_counts() -> None:
+def test_the_largest_of_requested_actual_and_allocated_counts() -> None:
     assert given("500m") == {"cpu": 1000}
     assert given("2") == {"cpu": 2000}
     assert given("500m", "3") == {"cpu": 3000}
 
 
-def test_a_wish_refused_for_good_no_longer_counts() -> None:
+def test_an_infeasible_resize_does_not_count() -> None:
     refused = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
     assert given("500m", "400m", conditions=refused) == {"cpu": 500}
     deferred = [{**refused[0], "reason": "Deferred"}]
     assert given("500m", "400m", conditions=deferred) == {"cpu": 1000}
 
 
-def test_the_very_spec_is_given_back_where_nothing_was_resized() -> None:
+def test_the_same_spec_is_returned_where_nothing_was_resized() -> None:
     same = {"cpu": "1"}
     granted = {"name": "c", "resources": {"requests": same}, "allocatedResources": same}
     status = {"containerStatuses": [granted]}

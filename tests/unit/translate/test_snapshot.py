@@ -34,7 +34,7 @@ def deployment(replicas: int) -> Value:
     return thing("apps/v1", "Deployment", "web", metadata={"namespace": "shop"}, spec=spec)
 
 
-def test_workloads_are_expanded_and_their_pods_placed() -> None:
+def test_workloads_are_expanded_and_their_pods_scheduled() -> None:
     found = translated(deployment(2)).snapshot
     assert [each.key for each in found.pods] == ["shop/web-0", "shop/web-1"]
     assert found.pods[0].requests is found.pods[1].requests
@@ -54,7 +54,7 @@ def test_pods_of_a_node_being_deleted_are_placed_and_not_counted_there_too() -> 
     assert [each.key for each in found.nodes[0].pods] == ["shop/d"]
 
 
-def test_a_pod_on_its_way_out_is_marked_where_it_stays_and_not_where_it_comes_back() -> None:
+def test_a_terminating_pod_is_marked_where_it_stays_and_not_where_it_is_recreated() -> None:
     web = pod("w", metadata={**owned("ReplicaSet"), **GONE}, spec={"nodeName": "n"})
     database = pod("db", metadata={**owned("StatefulSet"), **GONE}, spec={"nodeName": "m"})
     found = translated(node("n"), node("m", metadata=GONE), web, database).snapshot
@@ -63,7 +63,7 @@ def test_a_pod_on_its_way_out_is_marked_where_it_stays_and_not_where_it_comes_ba
     assert [(each.name, each.terminating) for each in found.pods] == [("db", False)]
 
 
-def test_running_pods_are_tied_like_those_to_be_placed() -> None:
+def test_running_pods_have_the_same_constraints_as_pending_ones() -> None:
     spread = {
         "maxSkew": 1,
         "topologyKey": "zone",
@@ -77,13 +77,13 @@ def test_running_pods_are_tied_like_those_to_be_placed() -> None:
     assert found.snapshot.nodes[0].pods[0].constraints is found.snapshot.pods[0].constraints
 
 
-def test_a_claim_being_deleted_gives_its_pods_away_even_without_its_node() -> None:
+def test_pods_of_a_deleted_claim_are_rescheduled_even_without_its_node() -> None:
     leaving = claim(metadata=GONE, status={"nodeName": "n"})
     found = translated(leaving, pod("w", spec={"nodeName": "n"})).snapshot
     assert [each.key for each in found.pods] == ["shop/w"]
 
 
-def test_pools_hold_what_is_theirs() -> None:
+def test_nodes_count_for_their_pool() -> None:
     found = translated(pool("web"), pool("db"), node("n", metadata=POOLED), node("m")).snapshot
     assert [(each.name, each.in_use.get("nodes")) for each in found.pools] == [
         ("db", None),
@@ -91,12 +91,12 @@ def test_pools_hold_what_is_theirs() -> None:
     ]
 
 
-def test_a_machine_under_way_will_have_the_labels_of_its_pool() -> None:
+def test_a_launching_node_will_have_the_labels_of_its_pool() -> None:
     found = translated(pool("web", labels={"team": "web"}), pool("db"), claim()).snapshot
     assert found.nodes[0].labels["team"] == "web"
 
 
-def test_a_pod_asks_for_a_node_by_its_hostname() -> None:
+def test_a_pod_selects_a_node_by_its_hostname() -> None:
     labels = {"kubernetes.io/hostname": "ip-1"}
     fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
     terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
@@ -127,7 +127,7 @@ def test_of_many_pods_only_some_are_named() -> None:
     assert warning.endswith("shop/p09 and 2 more")
 
 
-def test_pods_that_a_budget_keeps_are_named() -> None:
+def test_pods_that_a_budget_blocks_are_named() -> None:
     budget = {"maxUnavailable": 0, "selector": {}}
     kept = thing(
         "policy/v1", "PodDisruptionBudget", "p", metadata={"namespace": "shop"}, spec=budget
@@ -145,7 +145,7 @@ def test_pods_of_another_scheduler_are_placed_with_a_remark() -> None:
     assert "shop/b" not in found.warnings[0]
 
 
-def test_a_runtime_class_that_nobody_knows_is_named() -> None:
+def test_an_unknown_runtime_class_is_named() -> None:
     [warning] = translated(pod("a", spec={"runtimeClassName": "gvisor"})).warnings
     assert "gvisor" in warning
     known = {"runtimeClassName": "gvisor", "overhead": {"cpu": "1"}}
@@ -160,7 +160,7 @@ def test_a_node_without_identity_is_not_counted_beside_its_claim() -> None:
     assert "node n is left out" in found.warnings[0]
 
 
-def test_a_node_that_can_be_told_from_the_claims_under_way_counts_beside_them() -> None:
+def test_a_node_with_an_identity_counts_in_addition_to_launching_claims() -> None:
     labels = {"karpenter.sh/nodepool": "web", "node.kubernetes.io/instance-type": "m5.large"}
     known = node("n", metadata={"labels": labels}, spec={"providerID": "i-2"})
     unlabelled = node("n", metadata=POOLED, spec={"providerID": "i-2"})

@@ -1,4 +1,4 @@
-"""CSI drivers: what is attached to nodes, and how much of it they take."""
+"""CSI drivers: volume attachments, attach limits and storage classes."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ DISKS: dict[str, tuple[Value, list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", DISKS)
-def test_disks_of_old_count_against_the_driver_that_took_them_over(name: str) -> None:
+def test_in_tree_disks_count_against_the_csi_driver_that_replaced_them(name: str) -> None:
     disk, expected = DISKS[name]
     assert attached(spec={"volumes": [{"name": "v", **disk}]}) == expected
     assert attached(bound(), volume("pv", **disk)) == expected
@@ -70,7 +70,7 @@ def test_disks_of_old_count_against_the_driver_that_took_them_over(name: str) ->
         ("csi.example.com", "csi.example.com"),
     ],
 )
-def test_a_volume_yet_to_be_made_counts_against_the_driver_of_its_class(
+def test_an_unprovisioned_volume_counts_against_the_driver_of_its_class(
     provisioner: str, driver: str
 ) -> None:
     found = attached(claim(), storage_class(provisioner=provisioner))
@@ -105,7 +105,7 @@ def test_attachments_are_in_order_and_each_is_there_once() -> None:
     assert found == [(EBS, f"vol-pv-{name}") for name in "abcdef"]
 
 
-def test_nobody_attaches_what_a_class_does_not_make() -> None:
+def test_volumes_without_a_provisioner_are_not_attached() -> None:
     by_hand = storage_class(provisioner="kubernetes.io/no-provisioner")
     assert placed(claim(), by_hand).constraints.attachments == ()
 
@@ -130,7 +130,7 @@ def test_of_a_driver_that_says_nothing_no_limit_is_known() -> None:
     assert found.attach_limits == {}
 
 
-def test_of_a_machine_under_way_nothing_is_known_yet() -> None:
+def test_attach_limits_of_a_launching_node_are_unknown() -> None:
     [found] = translated(node_claim("web-1"), csi_node("web-1", ebs=25)).snapshot.nodes
     assert found.attach_limits == {}
 
@@ -170,7 +170,7 @@ def default(name: str, zone: str, created: str = "") -> Value:
         ),
     ],
 )
-def test_who_names_no_class_gets_the_default_one(
+def test_a_claim_without_a_class_gets_the_default_one(
     given: dict[str, Value], classes: list[Value], zone: str
 ) -> None:
     around = [*classes, *([given["claim"]] if "claim" in given else [])]
@@ -190,7 +190,7 @@ def test_an_ephemeral_volume_needs_a_class_as_well(name: str | None) -> None:
     assert found.claim == "a-scratch"
 
 
-def test_a_claim_of_old_names_its_class_by_annotation() -> None:
+def test_a_claim_may_name_its_class_by_the_beta_annotation() -> None:
     annotated = {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}
     asked = claim(metadata=annotated, spec={"storageClassName": None})
     assert places(asked, default("gp3", "a"), in_zone("fast", "b")) == [f"{ZONE} In [b]"]
@@ -205,7 +205,7 @@ def test_a_claim_of_old_names_its_class_by_annotation() -> None:
         ({"type": "gp3"}, [""]),
     ],
 )
-def test_classes_of_old_name_their_zones_as_parameters(
+def test_in_tree_classes_name_their_zones_as_parameters(
     parameters: dict[str, str], expected: list[str]
 ) -> None:
     old = storage_class(provisioner="kubernetes.io/aws-ebs", parameters=parameters)
@@ -248,13 +248,13 @@ def test_a_claim_that_is_there_already_counts_before_its_template() -> None:
     assert str(second.constraints.volume_topology[0]) == f"{ZONE} In [b]"
 
 
-def test_a_stateful_set_whose_name_is_yet_to_be_chosen_makes_claims_too() -> None:
+def test_a_stateful_set_with_generate_name_creates_claims_too() -> None:
     found = stateful_pods(storage_class(), name="", generateName="db-")
     assert [each.name for each in found] == ["db-0", "db-1"]
     assert [each.volume_problem for each in found] == [None, None]
 
 
-def test_a_pod_in_place_of_one_on_its_way_out_gets_the_claim_of_that() -> None:
+def test_a_pod_that_replaces_a_terminating_one_gets_its_claim() -> None:
     going = pod("db-0", metadata={**owned("StatefulSet", "db"), **GONE}, spec=claimed("data-db-0"))
     found = stateful_pods(in_zone("gp3", "a"), going)
     assert [(each.name, each.constraints.attachments[0].volume) for each in found] == [
@@ -272,7 +272,7 @@ def test_a_stateful_set_makes_no_other_claims(name: str) -> None:
     assert found["x"] is not None
 
 
-def test_nobody_but_a_stateful_set_makes_claims_of_templates() -> None:
+def test_only_a_stateful_set_creates_claims_from_templates() -> None:
     namesake = pod("db-x", metadata=owned("ReplicaSet", "db"), spec=claimed("data-db-7"))
     found = {each.name: each.volume_problem for each in stateful_pods(storage_class(), namesake)}
     assert found["db-0"] is None

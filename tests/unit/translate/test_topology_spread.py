@@ -1,4 +1,4 @@
-"""Topology spread constraints: who is spread, over what, and how strictly."""
+"""Topology spread constraints: selectors, keys, strictness."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ WEB = pod_selector({"app": "web"})
 
 
 def constraint(**fields: Any) -> Value:
-    """Over zones, one pod apart at most, of app web unless told otherwise."""
+    """By default over zones with maxSkew 1, of app web."""
     made: Value = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     return {**made, "labelSelector": {"matchLabels": {"app": "web"}}, **fields}
 
@@ -133,7 +133,7 @@ def test_every_operator_becomes_a_clause_in_the_order_of_keys() -> None:
         {"matchLabels": {"not a key": "web"}},
     ],
 )
-def test_a_pod_is_not_spread_by_a_selector_that_makes_no_sense(selector: Value) -> None:
+def test_a_spread_with_an_invalid_selector_is_ignored(selector: Value) -> None:
     other = constraint(topologyKey="rack")
     found = spreads(constraint(labelSelector=selector), other)
     assert [each.key for each in found] == ["rack"]

@@ -1,4 +1,4 @@
-"""What holds of any pods, selectors and volumes."""
+"""Properties of any pods, selectors and volumes."""
 
 from typing import Any
 
@@ -43,11 +43,11 @@ def test_a_selector_selects_what_was_written(
 
 @given(selectors, st.randoms())
 def test_the_order_in_which_a_selector_is_written_does_not_matter(
-    written: LabelSelector, dice: Any
+    written: LabelSelector, rng: Any
 ) -> None:
     pairs, asked = list((written.matchLabels or {}).items()), list(written.matchExpressions or ())
-    dice.shuffle(pairs)
-    dice.shuffle(asked)
+    rng.shuffle(pairs)
+    rng.shuffle(asked)
     other = LabelSelector(matchLabels=dict(pairs), matchExpressions=asked)
     assert translate_selector(other) == translate_selector(written)
 

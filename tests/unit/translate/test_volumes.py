@@ -80,12 +80,12 @@ def test_the_host_of_any_other_volume_does() -> None:
     assert places(bound(), volume("pv", term(HOSTNAME, "n"))) == [f"{HOSTNAME} In [n]"]
 
 
-def test_where_one_term_asks_nothing_of_new_nodes_no_other_need_be_asked() -> None:
+def test_an_unconstrained_term_makes_the_other_terms_irrelevant() -> None:
     local = volume("pv", term(HOSTNAME, "n"), IN_A, local={"path": "/"})
     assert constraints(bound(), local) is NO_CONSTRAINTS
 
 
-def test_a_volume_yet_to_be_made_may_be_where_its_class_allows() -> None:
+def test_an_unprovisioned_volume_may_be_where_its_class_allows() -> None:
     allowed = storage_class(allowedTopologies=[topology(ZONE, "a"), topology(ZONE, "b", "c")])
     assert places(claim(), allowed) == [f"{ZONE} In [a]", f"{ZONE} In [b c]"]
     assert constraints(claim(), storage_class()).volume_topology is ANY_NODE_TERMS
@@ -153,13 +153,13 @@ def test_a_pod_that_leaves_its_node_takes_its_volume_along() -> None:
         {"csi": {"driver": "secrets-store.csi.k8s.io"}},
     ],
 )
-def test_other_volumes_have_no_say_in_where_a_pod_goes(harmless: Value) -> None:
+def test_other_volumes_do_not_constrain_a_pod(harmless: Value) -> None:
     found = placed(spec={"volumes": [{"name": "v", **harmless}]})
     assert found.constraints is NO_CONSTRAINTS
     assert found.volume_problem is None
 
 
-def test_an_ephemeral_volume_hangs_on_its_own_claim() -> None:
+def test_an_ephemeral_volume_uses_its_own_claim() -> None:
     owner = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}]}
     around = (bound("a-scratch", metadata=owner), volume("pv", IN_A))
     assert places(*around, spec=ephemeral()) == [f"{ZONE} In [a]"]
@@ -281,6 +281,6 @@ def test_one_bad_pod_does_not_keep_the_others() -> None:
     assert found["a"] is not None
 
 
-def test_of_several_problems_the_first_is_told() -> None:
+def test_of_several_volume_problems_the_first_is_reported() -> None:
     found = problem(claim("y", metadata=GONE), spec=claimed("x", "y"))
     assert found == VolumeProblem(claim="x", why="is not in the input")

@@ -55,7 +55,7 @@ def test_pods_count_through_a_replica_set_and_it_is_not_expanded_itself() -> Non
     assert found == ["web-7f-abc", "web-0"]
 
 
-def test_pods_that_are_done_or_going_are_replaced() -> None:
+def test_finished_and_terminating_pods_are_replaced() -> None:
     done = owned("web-a", "ReplicaSet", "web", status={"phase": "Failed"})
     assert names(done, workload("ReplicaSet", spec={"replicas": 1})) == ["web-a", "web-0"]
 
@@ -67,7 +67,7 @@ def test_a_job_gives_what_is_left_of_it_at_most_its_parallelism() -> None:
     assert names(workload("Job", spec={**spec, "suspend": True})) == []
 
 
-def test_pods_of_a_stateful_set_hang_on_their_own_claims() -> None:
+def test_pods_of_a_stateful_set_use_their_own_claims() -> None:
     templates = [{"metadata": {"name": "data"}, "spec": {}}]
     made = expand_workloads(
         [decode_object(workload("StatefulSet", spec={"volumeClaimTemplates": templates}))]
@@ -77,7 +77,7 @@ def test_pods_of_a_stateful_set_hang_on_their_own_claims() -> None:
     assert volume.persistentVolumeClaim.claimName == "data-web-0"
 
 
-def test_a_stateful_pod_in_place_of_another_hangs_on_the_claims_of_that() -> None:
+def test_a_stateful_pod_that_replaces_another_uses_its_claims() -> None:
     going = owned("web-0", "StatefulSet", "web", status={"phase": "Failed"})
     there = owned("web-1", "StatefulSet", "web")
     spec = {"replicas": 3, "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}
@@ -100,7 +100,7 @@ def test_made_pods_carry_the_templates_labels_and_their_owner() -> None:
     assert pod.metadata.namespace == "shop"
 
 
-def test_a_workload_whose_name_is_yet_to_be_chosen_lends_its_pods_the_beginning() -> None:
+def test_a_workload_with_generate_name_gives_its_pods_the_prefix() -> None:
     metadata = {"name": "", "generateName": "web-"}
     made = workload("Deployment", metadata=metadata, spec={"replicas": 2})
     assert names(made) == ["web-0", "web-1"]

@@ -1,4 +1,4 @@
-"""Claims, volumes and classes as manifests write them, with defaults where a test does not care."""
+"""Claims, volumes and classes as manifests, with defaults for what a test does not need."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def topology(key: str, *values: str) -> Value:
 
 
 def storage_class(name: str = "gp3", provisioner: str = EBS, **fields: Any) -> Value:
-    """A class that makes volumes where their pods go."""
+    """A class with WaitForFirstConsumer."""
     made = {"provisioner": provisioner, **LATE, **fields}
     return thing("storage.k8s.io/v1", "StorageClass", name, **made)
 
@@ -73,7 +73,7 @@ def ephemeral(**spec: Any) -> Value:
 
 
 def placed(*around: Value, spec: Value | None = None, **fields: Any) -> Pod:
-    """The pod a of namespace shop, with the claim data unless told otherwise."""
+    """The pod a of namespace shop, by default with the claim data."""
     written = pod(spec=claimed("data") if spec is None else spec, **fields)
     [found] = (each for each in translated(*around, written).snapshot.pods if each.name == "a")
     return found

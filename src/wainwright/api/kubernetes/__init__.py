@@ -1,1 +1,1 @@
-"""Kubernetes' own kinds: structs of what scheduling looks at, and checks without a cluster."""
+"""Kubernetes' own kinds: structs of the fields that scheduling uses, and offline validation."""

@@ -40,7 +40,7 @@ class NodeSystemInfo(KubernetesStruct, frozen=True, kw_only=True):
 class NodeStatus(KubernetesStruct, frozen=True, kw_only=True):
     capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
-    """Absent means as much as the capacity."""
+    """Absent means equal to the capacity."""
     conditions: list[NodeCondition] | None = None
     volumesAttached: list[AttachedVolume] | None = None
     volumesInUse: list[str] | None = None
@@ -60,7 +60,7 @@ class NamespaceStatus(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class Namespace(KubernetesStruct, frozen=True, kw_only=True):
-    """Its labels are what a namespaceSelector looks at."""
+    """Its labels are matched by namespaceSelectors."""
 
     apiVersion: str = "v1"
     kind: str = "Namespace"
@@ -70,7 +70,7 @@ class Namespace(KubernetesStruct, frozen=True, kw_only=True):
 
 class ServiceSpec(KubernetesStruct, frozen=True, kw_only=True):
     selector: dict[str, str] | None = None
-    """Absent or empty, it says nothing of any pod's kin."""
+    """Absent or empty, no default spread is deduced from the service."""
 
 
 class Service(KubernetesStruct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class RuntimeClassScheduling(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class RuntimeClass(KubernetesStruct, frozen=True, kw_only=True):
-    """How containers are run, what that costs on top, and which nodes can do it."""
+    """A container runtime, its overhead per pod, and the nodes that support it."""
 
     apiVersion: str = "node.k8s.io/v1"
     kind: str = "RuntimeClass"

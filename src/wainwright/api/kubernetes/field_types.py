@@ -1,4 +1,4 @@
-"""Every field of Kubernetes' own kinds with its type, from the API description (fields.json).
+"""Every field of Kubernetes' own kinds with its type, from the OpenAPI description (fields.json).
 
 A value of the wrong type is an error, because the API server cannot decode it. An unknown field is
 only a warning: it may belong to a newer Kubernetes. Null is taken anywhere and means absent.
@@ -37,15 +37,15 @@ MISSPELT_QUANTITY: Final = re.compile(
 
 
 class ScalarType(msgspec.Struct, frozen=True):
-    """A type of plain value: what fits it, what it is called, and what null means in a list."""
+    """A scalar type: which values fit, its name in messages, and its zero value."""
 
     fits: Callable[[Any], bool]
     expected: str
     zero: Any
     exact: type | None = None
-    """Every value of exactly this Python type fits."""
+    """Every value of exactly this Python type fits, which saves the call of `fits`."""
     bits: int = 0
-    """How many bits a whole number may take."""
+    """The bits of an integer type."""
 
 
 def is_string(value: Any) -> bool:
@@ -65,7 +65,7 @@ def is_int64(value: Any) -> bool:
 
 
 def _is_whole(value: Any) -> bool:
-    """kubectl sends 1.0 as 1, so a float without a fraction is a whole number too."""
+    """kubectl sends 1.0 as 1, so a float without a fraction is an integer too."""
     if isinstance(value, float):
         return value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)
@@ -86,12 +86,12 @@ def is_quantity(value: Any) -> bool:
 
 
 def is_time(value: Any) -> bool:
-    """RFC 3339 as Go parses it: also with one digit for the hour or a comma before the fraction."""
+    """RFC 3339 as Go parses it: also with a one-digit hour or a comma before the fraction."""
     return isinstance(value, str) and (_is_canonical_time(value) or _is_unusual_time(value))
 
 
 def _is_canonical_time(text: str) -> bool:
-    """The form that Kubernetes itself writes, checked quickly because every object has one."""
+    """The form that Kubernetes writes; every object has one, so this check avoids the regex."""
     if len(text) != 20 or text[10] != "T" or text[19] != "Z" or not text.isascii():
         return False
     try:
@@ -135,7 +135,7 @@ def expected_text(scalar: ScalarType, value: Any) -> str:
 
 
 def correction_hint(scalar: ScalarType, value: Any) -> str:
-    """What to change so that the value fits, where that is easy to tell."""
+    """A hint how to correct the value, where that is clear."""
     if scalar.zero == "" and isinstance(value, (bool, int, float)):
         return f'put it in quotes: "{format_value(value)}"'
     if scalar is SCALAR_TYPES["quantity"] and isinstance(value, str):
@@ -154,28 +154,28 @@ def _unquoted_fits(scalar: ScalarType, text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _nearest_quantity(text: str) -> str:
-    """For 1GB, 512 mb, 2gi or 1K: the suffixes that may have been meant."""
+    """For 1GB, 512 mb, 2gi or 1K: the quantities with the likely suffixes."""
     match = MISSPELT_QUANTITY.fullmatch(text)
     if match is None:
         return ""
     letter = match["letter"].upper()
     plain = "k" if letter == "K" else letter
     suffixes = [f"{letter}i"] if match["binary"] else [plain, f"{letter}i"] if letter else [""]
-    spelt = [f"{match['number']}{suffix}" for suffix in suffixes]
-    return f"did you mean {' or '.join(spelt)}?" if is_quantity(spelt[0]) else ""
+    candidates = [f"{match['number']}{suffix}" for suffix in suffixes]
+    return f"did you mean {' or '.join(candidates)}?" if is_quantity(candidates[0]) else ""
 
 
 class FieldType(Protocol):
-    """A type of the table, as something that can be held against a value."""
+    """A type of the table, which can check and repair values."""
 
     zero: Any
-    """What null stands for inside a list or map."""
+    """The value of null inside a list or map."""
 
-    def check_type(self, value: Any, path: FieldPath, found: list[FieldError]) -> None:
-        """Add to the faults found whatever keeps the value from being of this type."""
+    def check_type(self, value: Any, path: FieldPath, field_errors: list[FieldError]) -> None:
+        """Adds an error for every part of the value that does not have this type."""
 
     def repair(self, value: Any) -> Any:
-        """The value without nulls, unknown fields and what does not fit; None if all is lost."""
+        """The value without nulls, unknown fields and wrong types; None if nothing fits."""
 
 
 class ScalarFieldType:
@@ -187,16 +187,18 @@ class ScalarFieldType:
         self.scalar = scalar
         self.zero = scalar.zero
 
-    def check_type(self, value: Any, path: FieldPath, found: list[FieldError]) -> None:
+    def check_type(self, value: Any, path: FieldPath, field_errors: list[FieldError]) -> None:
         if not self.scalar.fits(value):
             expected = expected_text(self.scalar, value)
-            found.append(invalid_value(path, value, expected, correction_hint(self.scalar, value)))
+            field_errors.append(
+                invalid_value(path, value, expected, correction_hint(self.scalar, value))
+            )
 
     def repair(self, value: Any) -> Any:
         if not self.scalar.fits(value):
             return None
-        whole = isinstance(value, float) and value.is_integer()
-        return int(value) if whole else value
+        is_whole = isinstance(value, float) and value.is_integer()
+        return int(value) if is_whole else value
 
 
 class ListFieldType:
@@ -207,20 +209,20 @@ class ListFieldType:
         self.exact = _exact_type(item)
         self.zero: Any = []
 
-    def check_type(self, value: Any, path: FieldPath, found: list[FieldError]) -> None:
+    def check_type(self, value: Any, path: FieldPath, field_errors: list[FieldError]) -> None:
         if not isinstance(value, list):
-            advice = "begin each entry with '- '" if isinstance(value, (dict, str)) else ""
-            found.append(invalid_value(path, value, "a list", advice))
+            hint = "begin each entry with '- '" if isinstance(value, (dict, str)) else ""
+            field_errors.append(invalid_value(path, value, "a list", hint))
             return
         for index, entry in enumerate(value):
             if entry is not None and type(entry) is not self.exact:
-                self.item.check_type(entry, (*path, index), found)
+                self.item.check_type(entry, (*path, index), field_errors)
 
     def repair(self, value: Any) -> Any:
         if not isinstance(value, list):
             return None
-        made = [None if entry is None else self.item.repair(entry) for entry in value]
-        return [self.item.zero if entry is None else entry for entry in made]
+        repaired = [None if entry is None else self.item.repair(entry) for entry in value]
+        return [self.item.zero if entry is None else entry for entry in repaired]
 
 
 class MapFieldType:
@@ -231,19 +233,21 @@ class MapFieldType:
         self.exact = _exact_type(item)
         self.zero: Any = {}
 
-    def check_type(self, value: Any, path: FieldPath, found: list[FieldError]) -> None:
+    def check_type(self, value: Any, path: FieldPath, field_errors: list[FieldError]) -> None:
         if not isinstance(value, dict):
-            found.append(invalid_value(path, value, "a mapping"))
+            field_errors.append(invalid_value(path, value, "a mapping"))
             return
         for key, entry in value.items():
             if entry is not None and type(entry) is not self.exact:
-                self.item.check_type(entry, (*path, key), found)
+                self.item.check_type(entry, (*path, key), field_errors)
 
     def repair(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return None
-        made = {k: None if one is None else self.item.repair(one) for k, one in value.items()}
-        return {key: self.item.zero if entry is None else entry for key, entry in made.items()}
+        repaired = {
+            k: None if entry is None else self.item.repair(entry) for k, entry in value.items()
+        }
+        return {key: self.item.zero if entry is None else entry for key, entry in repaired.items()}
 
 
 class ObjectFieldType:
@@ -257,9 +261,9 @@ class ObjectFieldType:
         self.fields = fields
         self.exact = {key: _exact_type(shape) for key, shape in fields.items()}
 
-    def check_type(self, value: Any, path: FieldPath, found: list[FieldError]) -> None:
+    def check_type(self, value: Any, path: FieldPath, field_errors: list[FieldError]) -> None:
         if not isinstance(value, dict):
-            found.append(invalid_value(path, value, "a mapping"))
+            field_errors.append(invalid_value(path, value, "a mapping"))
             return
         exact, fields = self.exact, self.fields
         for key, item in value.items():
@@ -267,9 +271,9 @@ class ObjectFieldType:
                 continue
             shape = fields.get(key)
             if shape is not None:
-                shape.check_type(item, (*path, key), found)
+                shape.check_type(item, (*path, key), field_errors)
             else:
-                found.append(self.unknown(key, path))
+                field_errors.append(self.unknown(key, path))
 
     def unknown(self, key: str, path: FieldPath) -> FieldError:
         return FieldError(
@@ -284,16 +288,20 @@ class ObjectFieldType:
     def repair(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return None
-        made = {
+        repaired = {
             key: self.fields[key].repair(item)
             for key, item in value.items()
             if item is not None and key in self.fields
         }
-        return {key: item for key, item in made.items() if item is not None}
+        return {key: item for key, item in repaired.items() if item is not None}
 
 
 def _exact_type(shape: FieldType) -> type | None:
-    """The Python type whose values fit without a look; most fields of an object are text."""
+    """The Python type whose values all fit.
+
+    Comparing types skips `check_type` for most fields, which are text; without it the check of a
+    large input takes a call for every field.
+    """
     return shape.scalar.exact if isinstance(shape, ScalarFieldType) else None
 
 
@@ -311,15 +319,15 @@ def _load_table() -> _FieldTable:
 
 
 @cache
-def field_type(described: str) -> FieldType:
-    """What the table calls so: a scalar, []X for a list of X, {}X for a map, a type's name."""
-    if described.startswith("[]"):
-        return ListFieldType(field_type(described[2:]))
-    if described.startswith("{}"):
-        return MapFieldType(field_type(described[2:]))
-    if described in SCALAR_TYPES:
-        return ScalarFieldType(SCALAR_TYPES[described])
-    return object_type(described)
+def field_type(type_name: str) -> FieldType:
+    """The type of a table entry: a scalar, []X for a list of X, {}X for a map, a type's name."""
+    if type_name.startswith("[]"):
+        return ListFieldType(field_type(type_name[2:]))
+    if type_name.startswith("{}"):
+        return MapFieldType(field_type(type_name[2:]))
+    if type_name in SCALAR_TYPES:
+        return ScalarFieldType(SCALAR_TYPES[type_name])
+    return object_type(type_name)
 
 
 @cache
@@ -331,7 +339,7 @@ def object_type(name: str) -> ObjectFieldType:
 
 
 def kind_type(api_version: str, kind: str) -> ObjectFieldType:
-    """The fields of a whole object of this kind."""
+    """The type of an object of this kind."""
     return object_type(_load_table().kinds[f"{api_version} {kind}"])
 
 

@@ -1,4 +1,4 @@
-"""Workloads, policies, nodes and services held to the API server's rules, by kind and part."""
+"""Validates workloads, policies, nodes and services by the API server's rules."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -98,7 +98,7 @@ def validate_stateful_set(spec: StatefulSetSpec, path: FieldPath) -> Iterator[Fi
 def _without_replaced_volumes(
     given: PodTemplateSpec, claims: list[PersistentVolumeClaimTemplate]
 ) -> PodTemplateSpec:
-    """A claim's volume takes the place of the template's volume of that name, unseen."""
+    """A claim template replaces the pod template's volume of the same name."""
     names = {one.metadata.name for one in claims}
     if not any(volume.name in names for volume in given.spec.volumes or ()):
         return given
@@ -121,7 +121,7 @@ def validate_job(spec: JobSpec, path: FieldPath) -> Iterator[FieldError]:
         message = "an Indexed job needs a number of completions"
         yield missing_field((*path, "completions"), "a whole number", message)
     yield from validate_label_selector(spec.selector, (*path, "selector"))
-    if spec.manualSelector:  # else the API server writes the selector, and the labels for it
+    if spec.manualSelector:  # otherwise the API server generates the selector and its labels
         yield from _validate_selector(spec.selector, spec.template, path, empty=True)
     yield from validate_pod_template(spec.template, (*path, "template"))
     yield from _validate_job_restart_policy(
@@ -130,7 +130,7 @@ def validate_job(spec: JobSpec, path: FieldPath) -> Iterator[FieldError]:
 
 
 def _completions(spec: JobSpec) -> int | None:
-    """Where neither number is given, the API server makes both one."""
+    """Where neither number is set, the API server sets both to 1."""
     if spec.completions is None and spec.parallelism is None:
         return 1
     return spec.completions
@@ -148,7 +148,7 @@ def _validate_job_restart_policy(given: PodTemplateSpec, path: FieldPath) -> Ite
 def _validate_long_running_template(
     given: PodTemplateSpec, path: FieldPath
 ) -> Iterator[FieldError]:
-    """Pods of these workloads are started again whenever they end."""
+    """Pods of these workloads must have restartPolicy Always."""
     yield from validate_pod_template(given, path)
     if given.spec.restartPolicy in JOB_RESTART_POLICIES:
         yield invalid_value((*path, "spec", "restartPolicy"), given.spec.restartPolicy, "Always")
@@ -157,7 +157,7 @@ def _validate_long_running_template(
 def _validate_selector(
     selector: LabelSelector | None, given: PodTemplateSpec, path: FieldPath, *, empty: bool = False
 ) -> Iterator[FieldError]:
-    """A workload must find the pods that it makes."""
+    """The selector of a workload must match its pod template."""
     if selector is None:
         yield missing_field((*path, "selector"), "a selector that the template's labels meet")
         return
@@ -277,10 +277,8 @@ PART_CHECKS: Final[dict[tuple[str, str], PartCheck]] = {
     ("PodDisruptionBudget", "spec"): validate_disruption_budget,
     ("CSINode", "spec"): storage_validation.validate_csi_node,
 }
-"""By kind and field: what can be said of a part without looking at the rest of the object.
-
-A status is what a controller says, and the API server drops it from most objects on creation; only
-a node's is held to rules.
+"""By kind and field: the check of a part that needs no other part of the object.
+The API server drops the status of most objects on creation; only a node's is validated.
 """
 
 OBJECT_CHECKS: Final[dict[str, Callable[[Any], Iterator[FieldError]]]] = {
@@ -288,18 +286,18 @@ OBJECT_CHECKS: Final[dict[str, Callable[[Any], Iterator[FieldError]]]] = {
     "PriorityClass": validate_priority_class,
     "RuntimeClass": validate_runtime_class,
 }
-"""Kinds without a spec: their fields are at the top."""
+"""Kinds without a spec, whose fields are at the top level."""
 
 
 def depends_on_metadata(spec: object) -> bool:
-    """Whether `together` can have something to say of a pod with this spec."""
+    """Whether `validate_pod_with_metadata` is needed for a pod with this spec."""
     if not isinstance(spec, PodSpec):
         return False
     return uses_match_label_keys(spec) or any(v.ephemeral is not None for v in spec.volumes or ())
 
 
 def validate_pod_with_metadata(pod: Pod) -> Iterator[FieldError]:
-    """What is wrong between a pod's metadata and its spec."""
+    """Field errors between a pod's metadata and its spec."""
     yield from validate_match_label_keys(pod.spec, pod.metadata.labels or {}, ("spec",))
     yield from _validate_ephemeral_claim_names(pod)
 

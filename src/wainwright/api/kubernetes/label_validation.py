@@ -117,7 +117,7 @@ def _validate_value_count(
 
 
 def validate_node_selector(selector: NodeSelector, path: FieldPath) -> Iterator[FieldError]:
-    """Terms that nodes must meet, of a pod or of a volume."""
+    """The node selector of a pod or of a volume."""
     terms = selector.nodeSelectorTerms or []
     if not terms:
         yield missing_field(
@@ -133,7 +133,7 @@ def validate_node_selector_term(
     for index, requirement in enumerate(term.matchExpressions or ()):
         place = (*path, "matchExpressions", index)
         yield from _validate_node_requirement(requirement, place)
-        if not preferred:  # a preference for an impossible value is merely never met
+        if not preferred:  # a preference for an impossible value is valid and never met
             yield from _validate_label_values(requirement.values, (*place, "values"))
     for index, requirement in enumerate(term.matchFields or ()):
         yield from _validate_node_field(requirement, (*path, "matchFields", index))
@@ -185,7 +185,7 @@ def _validate_node_field(
 
 
 def validate_topology_term(term: TopologySelectorTerm, path: FieldPath) -> Iterator[FieldError]:
-    """Where volumes of a class may be made: each key once, each with different values."""
+    """The allowed topologies of a storage class: each key once, with distinct values."""
     keys: set[str] = set()
     for index, requirement in enumerate(term.matchLabelExpressions or ()):
         place = (*path, "matchLabelExpressions", index)
@@ -205,11 +205,11 @@ def _validate_distinct(values: list[str], path: FieldPath) -> Iterator[FieldErro
 
 
 def selector_matches(selector: LabelSelector, given: dict[str, str]) -> bool:
-    """Whether labels meet a selector that is free of faults."""
+    """Whether labels match a valid selector."""
     for key, value in (selector.matchLabels or {}).items():
         if given.get(key) != value:
             return False
-    return all(_requirement_matches(one, given) for one in selector.matchExpressions or ())
+    return all(_requirement_matches(term, given) for term in selector.matchExpressions or ())
 
 
 def _requirement_matches(requirement: LabelSelectorRequirement, given: dict[str, str]) -> bool:
@@ -233,7 +233,7 @@ EXPECTED_OBJECT_NAME: Final = (
 EXPECTED_DNS_LABEL: Final = f"a name of at most 63 lower case letters, digits and '-', {ENDS_TEXT}"
 EXPECTED_PATH_SEGMENT: Final = "a name without '/' and '%'"
 ANNOTATIONS_LIMIT: Final = 256 * 1024
-GENERATED_SUFFIX: Final = "x7k2p"  # as long as what the API server appends to generateName
+GENERATED_SUFFIX: Final = "x7k2p"  # the length of what the API server appends to generateName
 MAX_GENERATE_NAME_LENGTH: Final = 63 - len(GENERATED_SUFFIX)
 OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid")
 
@@ -258,11 +258,11 @@ DEFAULT_NAME_RULE: Final = (is_dns_subdomain, EXPECTED_OBJECT_NAME)
 
 
 def validate_object_metadata(value: dict[str, Any], kind: str) -> Iterator[FieldError]:
-    """What is wrong with the metadata, whose shape is right and which has no nulls."""
+    """Field errors of metadata that has the right types and no nulls."""
     yield from _validate_name(value, *NAME_RULES.get(kind, DEFAULT_NAME_RULE))
-    space = value.get("namespace")
-    if space and kind not in CLUSTER_SCOPED_KINDS and not is_dns_label(space):
-        yield invalid_value((*METADATA_PATH, "namespace"), space, EXPECTED_DNS_LABEL)
+    namespace = value.get("namespace")
+    if namespace and kind not in CLUSTER_SCOPED_KINDS and not is_dns_label(namespace):
+        yield invalid_value((*METADATA_PATH, "namespace"), namespace, EXPECTED_DNS_LABEL)
     if "labels" in value:
         yield from validate_labels(value["labels"], (*METADATA_PATH, "labels"))
     if "annotations" in value:
@@ -287,7 +287,7 @@ def _validate_name(
 
 
 def validate_annotations(given: dict[str, str] | None, path: FieldPath) -> Iterator[FieldError]:
-    """Keys as those of labels, in either case; values as they like, up to a size."""
+    """Keys as those of labels, in either case; any values, up to a total size."""
     size = 0
     for key, value in (given or {}).items():
         size += len(key.encode(errors="replace")) + len(value.encode(errors="replace"))
@@ -301,7 +301,7 @@ def _validate_owners(given: list[dict[str, Any]], path: FieldPath) -> Iterator[F
     controllers = 0
     for index, owner in enumerate(given):
         if owner in given[:index]:
-            continue  # the API server takes such a repetition out
+            continue  # the API server removes such duplicates
         for field in OWNER_FIELDS:
             if not owner.get(field):
                 yield missing_field((*path, index, field), "what identifies the owner")
@@ -312,9 +312,9 @@ def _validate_owners(given: list[dict[str, Any]], path: FieldPath) -> Iterator[F
 
 
 def without_incomplete_owners(value: dict[str, Any]) -> dict[str, Any]:
-    """The metadata without references that do not say what they refer to."""
+    """The metadata without incomplete owner references."""
     owners = value.get("ownerReferences")
     if not owners:
         return value
-    whole = [owner for owner in owners if all(owner.get(field) for field in OWNER_FIELDS)]
-    return {**value, "ownerReferences": whole}
+    is_whole = [owner for owner in owners if all(owner.get(field) for field in OWNER_FIELDS)]
+    return {**value, "ownerReferences": is_whole}

@@ -1,7 +1,6 @@
-"""What Kubernetes' own kinds share: base struct, quantities as written, label and node selectors.
-
-Only fields that scheduling looks at are modelled; the rest of an object is dropped, so nothing here
-is ever sent back whole. Lists and maps may be null, as Go writes empty ones.
+"""Shared types of Kubernetes' own kinds: base struct, quantities, label and node selectors.
+Only fields that scheduling uses are modelled; the rest of an object is dropped, so these structs
+are never written back to the API server. Lists and maps may be null, as Go encodes empty ones.
 """
 
 from wainwright.api import quantity
@@ -10,17 +9,21 @@ from wainwright.api.wire import WireStruct
 
 
 class KubernetesStruct(WireStruct, frozen=True, kw_only=True, gc=False):
-    """A piece of a core kind. It never refers back to its owner, so the collector may skip it."""
+    """A part of a core kind.
+
+    Structs never form reference cycles, so `gc=False` is safe and saves the garbage collector from
+    visiting millions of them.
+    """
 
 
 QuantityValue = int | float | str
-"""A quantity as written: core kinds take it as text or as a number."""
+"""A quantity as written: core kinds accept text or a number."""
 
 ResourceList = dict[str, QuantityValue]
 
 
 class TemplateObjectMeta(KubernetesStruct, frozen=True, kw_only=True):
-    """What a template says of the objects made from it."""
+    """Metadata of a template for the objects created from it."""
 
     name: str = ""
     labels: dict[str, str] | None = None
@@ -36,7 +39,7 @@ class ObjectReference(KubernetesStruct, frozen=True, kw_only=True):
 
 
 def to_quantity(written: QuantityValue) -> Quantity:
-    """The quantity that the API server reads from this; raises NotAQuantity."""
+    """The quantity that the API server reads from this; raises InvalidQuantity."""
     return quantity.parse_quantity(written.strip() if isinstance(written, str) else str(written))
 
 
@@ -52,7 +55,7 @@ class LabelSelectorRequirement(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class LabelSelector(KubernetesStruct, frozen=True, kw_only=True):
-    """Chooses pods or namespaces. An empty one takes all; an absent one takes none."""
+    """Selects pods or namespaces. An empty one selects all; an absent one selects none."""
 
     matchLabels: dict[str, str] | None = None
     matchExpressions: list[LabelSelectorRequirement] | None = None
@@ -65,14 +68,14 @@ class NodeSelectorRequirement(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class NodeSelectorTerm(KubernetesStruct, frozen=True, kw_only=True):
-    """All requirements together; a term without any takes no node."""
+    """All requirements must match; a term without any matches no node."""
 
     matchExpressions: list[NodeSelectorRequirement] | None = None
     matchFields: list[NodeSelectorRequirement] | None = None
 
 
 class NodeSelector(KubernetesStruct, frozen=True, kw_only=True):
-    """Terms of which one must hold."""
+    """Terms of which one must match."""
 
     nodeSelectorTerms: list[NodeSelectorTerm] | None = None
 
@@ -83,6 +86,6 @@ class TopologySelectorLabelRequirement(KubernetesStruct, frozen=True, kw_only=Tr
 
 
 class TopologySelectorTerm(KubernetesStruct, frozen=True, kw_only=True):
-    """Where volumes of a storage class may be made."""
+    """Where volumes of a storage class may be provisioned."""
 
     matchLabelExpressions: list[TopologySelectorLabelRequirement] | None = None

@@ -1,7 +1,7 @@
-"""Objects of Kubernetes' own kinds, validated and read, each distinct part once.
-
-Twenty thousand pods are mostly a few hundred specs. Every part is cached by a digest of its bytes:
-equal parts are validated once and share one struct.
+"""Reads and validates objects of Kubernetes' own kinds, each distinct part once.
+Twenty thousand pods have a few hundred distinct specs. Parts are cached by a digest of their
+encoding: equal parts are validated once and share one struct, which the translation uses to find
+pods of equal spec by identity.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ KUBERNETES_KINDS: Final[dict[tuple[str, str], type[WireStruct]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ObjectPart:
-    """A part of an object; without a struct, nothing in it matters and only its shape is held."""
+    """A part of an object; without a struct it is only checked for types and not kept."""
 
     name: str
     shape: FieldType
@@ -78,7 +78,7 @@ class KindLayout:
     fields: ObjectFieldType
     metadata: FieldType
     object_parts: tuple[ObjectPart, ...]
-    """Empty where a kind has its fields at the top instead of in a spec."""
+    """Empty for kinds whose fields are at the top level instead of in a spec."""
 
 
 @cache
@@ -105,7 +105,7 @@ T = TypeVar("T")
 
 
 class ReadPart(msgspec.Struct, frozen=True, gc=False):
-    """A part as read: its struct, what is wrong with it, and whether metadata matters to it."""
+    """A part as read: its struct, field errors, and whether its validation depends on metadata."""
 
     value: Any
     field_errors: tuple[FieldError, ...]
@@ -113,117 +113,126 @@ class ReadPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObjectReader:
-    """Reads objects, and remembers the parts that it has seen; one for each run of a command."""
+    """Reads objects, with a cache of parts; one for each run of a command."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str, bytes], ReadPart] = {}
+        self._parts: dict[tuple[str, str, bytes], ReadPart] = {}
 
     def read(self, value: dict[str, Any]) -> tuple[WireStruct, list[FieldError]]:
-        """The object and everything that is wrong with it.
-
-        The value's apiVersion and kind must be those of a core kind. With an error among the
-        faults, the object lacks whatever could not be read.
+        """The object and its field errors.
+        The value's apiVersion and kind must be those of a core kind. Where there are errors, the
+        object lacks the parts that could not be read.
         """
-        plan = kind_layout(value["apiVersion"], value["kind"])
-        metadata = _read_metadata(value.get("metadata"), plan)
-        if not plan.object_parts:
-            return _read_whole(value, plan, metadata)
-        found = list(metadata.field_errors)
-        made: dict[str, Any] = {"metadata": metadata.value}
-        depends = False
-        for object_part in plan.object_parts:
-            part = self._part(value.get(object_part.name), object_part, plan.kind)
-            found.extend(part.field_errors)
-            depends = depends or part.depends_on_metadata
+        layout = kind_layout(value["apiVersion"], value["kind"])
+        metadata = _read_metadata(value.get("metadata"), layout)
+        if not layout.object_parts:
+            return _read_whole(value, layout, metadata)
+        field_errors = list(metadata.field_errors)
+        values: dict[str, Any] = {"metadata": metadata.value}
+        depends_on_metadata = False
+        for object_part in layout.object_parts:
+            part = self._cached_part(value.get(object_part.name), object_part, layout.kind)
+            field_errors.extend(part.field_errors)
+            depends_on_metadata = depends_on_metadata or part.depends_on_metadata
             if object_part.struct is not None:
-                made[object_part.name] = part.value
-        found.extend(plan.fields.unknown(key, ()) for key in value if key not in plan.fields.fields)
-        whole = plan.struct(**made)
-        if depends and isinstance(whole, Pod):
-            found.extend(
+                values[object_part.name] = part.value
+        field_errors.extend(
+            layout.fields.unknown(key, ()) for key in value if key not in layout.fields.fields
+        )
+        result = layout.struct(**values)
+        if depends_on_metadata and isinstance(result, Pod):
+            field_errors.extend(
                 _without_consequences(
-                    found, list(kind_validation.validate_pod_with_metadata(whole))
+                    field_errors, list(kind_validation.validate_pod_with_metadata(result))
                 )
             )
-        return whole, found
+        return result, field_errors
 
-    def _part(self, value: Any, object_part: ObjectPart, kind: str) -> ReadPart:
+    def _cached_part(self, value: Any, object_part: ObjectPart, kind: str) -> ReadPart:
         try:
-            packed = msgspec.msgpack.encode(value)
+            encoded = msgspec.msgpack.encode(value)
         except ENCODING_ERRORS:
             return _read_part(value, object_part)
-        key = (kind, object_part.name, blake2b(packed, digest_size=16).digest())
-        part = self._seen.get(key)
+        key = (kind, object_part.name, blake2b(encoded, digest_size=16).digest())
+        part = self._parts.get(key)
         if part is None:
-            part = self._seen[key] = _read_part(value, object_part)
+            part = self._parts[key] = _read_part(value, object_part)
         return part
 
 
 def validate_kubernetes_object(value: dict[str, Any]) -> list[FieldError]:
-    """Everything that is wrong with one object of a core kind."""
+    """The field errors of one object of a core kind."""
     return ObjectReader().read(value)[1]
 
 
 def decode_object(value: dict[str, Any]) -> WireStruct:
-    """The object as a struct, unchecked; what cannot be read is left out."""
-    plan = kind_layout(value["apiVersion"], value["kind"])
+    """The object as a struct, not validated; parts that cannot be read are left out."""
+    layout = kind_layout(value["apiVersion"], value["kind"])
     try:
-        return msgspec.convert(value, plan.struct)
+        return msgspec.convert(value, layout.struct)
     except msgspec.ValidationError:
         return ObjectReader().read(value)[0]
 
 
 def _read_part(value: Any, object_part: ObjectPart) -> ReadPart:
-    found: list[FieldError] = []
+    field_errors: list[FieldError] = []
     if value is not None:
-        object_part.shape.check_type(value, (object_part.name,), found)
+        object_part.shape.check_type(value, (object_part.name,), field_errors)
     if object_part.struct is None:
-        return ReadPart(None, tuple(found))
-    made = _convert(value, object_part.struct, object_part.shape, found)
+        return ReadPart(None, tuple(field_errors))
+    struct_value = _convert(value, object_part.struct, object_part.shape, field_errors)
     if object_part.check is not None:
-        found.extend(
-            _without_consequences(found, list(object_part.check(made, (object_part.name,))))
+        field_errors.extend(
+            _without_consequences(
+                field_errors, list(object_part.check(struct_value, (object_part.name,)))
+            )
         )
-    return ReadPart(made, tuple(found), kind_validation.depends_on_metadata(made))
+    return ReadPart(
+        struct_value, tuple(field_errors), kind_validation.depends_on_metadata(struct_value)
+    )
 
 
 def _read_whole(
-    value: dict[str, Any], plan: KindLayout, metadata: ReadPart
+    value: dict[str, Any], layout: KindLayout, metadata: ReadPart
 ) -> tuple[WireStruct, list[FieldError]]:
     rest = {key: item for key, item in value.items() if key != "metadata"}
-    found: list[FieldError] = []
-    plan.fields.check_type(rest, (), found)
-    made = _convert(rest, plan.struct, plan.fields, found)
-    whole = msgspec.structs.replace(made, metadata=metadata.value)
-    found.extend(
-        _without_consequences(found, list(kind_validation.OBJECT_CHECKS[plan.kind](whole)))
-    )
-    return whole, [*metadata.field_errors, *found]
-
-
-def _read_metadata(value: Any, plan: KindLayout) -> ReadPart:
-    found: list[FieldError] = []
-    if value is not None:
-        plan.metadata.check_type(value, label_validation.METADATA_PATH, found)
-    given = {} if value is None else value
-    try:
-        made = msgspec.convert(given, ObjectMeta)
-    except msgspec.ValidationError:
-        given = plan.metadata.repair(given) or {}
-        made = msgspec.convert(label_validation.without_incomplete_owners(given), ObjectMeta)
-    found.extend(
+    field_errors: list[FieldError] = []
+    layout.fields.check_type(rest, (), field_errors)
+    struct_value = _convert(rest, layout.struct, layout.fields, field_errors)
+    result = msgspec.structs.replace(struct_value, metadata=metadata.value)
+    field_errors.extend(
         _without_consequences(
-            found, list(label_validation.validate_object_metadata(given, plan.kind))
+            field_errors, list(kind_validation.OBJECT_CHECKS[layout.kind](result))
         )
     )
-    return ReadPart(made, tuple(found))
+    return result, [*metadata.field_errors, *field_errors]
 
 
-def _convert(value: Any, struct: type[T], shape: FieldType, found: list[FieldError]) -> T:
-    """The struct; where some value does not fit, of the rest."""
+def _read_metadata(value: Any, layout: KindLayout) -> ReadPart:
+    field_errors: list[FieldError] = []
+    if value is not None:
+        layout.metadata.check_type(value, label_validation.METADATA_PATH, field_errors)
+    metadata = {} if value is None else value
+    try:
+        struct_value = msgspec.convert(metadata, ObjectMeta)
+    except msgspec.ValidationError:
+        metadata = layout.metadata.repair(metadata) or {}
+        struct_value = msgspec.convert(
+            label_validation.without_incomplete_owners(metadata), ObjectMeta
+        )
+    field_errors.extend(
+        _without_consequences(
+            field_errors, list(label_validation.validate_object_metadata(metadata, layout.kind))
+        )
+    )
+    return ReadPart(struct_value, tuple(field_errors))
+
+
+def _convert(value: Any, struct: type[T], shape: FieldType, field_errors: list[FieldError]) -> T:
+    """The struct; values of the wrong type are left out."""
     if value is None:
         return struct()
-    if not any(not field_error.warning for field_error in found):
+    if not any(not field_error.warning for field_error in field_errors):
         try:
             return msgspec.convert(value, struct)
         except msgspec.ValidationError:
@@ -231,20 +240,22 @@ def _convert(value: Any, struct: type[T], shape: FieldType, found: list[FieldErr
     return msgspec.convert(shape.repair(value) or {}, struct)
 
 
-def _without_consequences(found: list[FieldError], later: list[FieldError]) -> list[FieldError]:
-    """The later faults without those that only follow from a value that could not be read."""
-    unread = [field_error.path for field_error in found if not field_error.warning]
-    if not unread or not later:
+def _without_consequences(
+    field_errors: list[FieldError], later: list[FieldError]
+) -> list[FieldError]:
+    """The later errors, without consequences of a value that could not be read."""
+    invalid_paths = [field_error.path for field_error in field_errors if not field_error.warning]
+    if not invalid_paths or not later:
         return later
     return [
         field_error
         for field_error in later
-        if not any(_is_consequence(field_error.path, path) for path in unread)
+        if not any(_is_consequence(field_error.path, path) for path in invalid_paths)
     ]
 
 
 def _is_consequence(path: FieldPath, cause: FieldPath) -> bool:
-    """Whether one place is within or around the other, or in the same entry of a list."""
+    """Whether one path contains the other, or both are in the same entry of a list."""
     shorter = min(len(path), len(cause))
-    beside = len(cause) > 1 and isinstance(cause[-2], int) and path[:-1] == cause[:-1]
-    return beside or path[:shorter] == cause[:shorter]
+    in_same_entry = len(cause) > 1 and isinstance(cause[-2], int) and path[:-1] == cause[:-1]
+    return in_same_entry or path[:shorter] == cause[:shorter]

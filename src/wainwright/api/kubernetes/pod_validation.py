@@ -1,4 +1,4 @@
-"""Pods and pod templates held to the API server's rules: containers, affinity, spread, taints."""
+"""Validates pods and pod templates: containers, affinity, spread, tolerations."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -133,7 +133,7 @@ def named_pod_affinities(given: Affinity) -> Iterator[tuple[str, PodAffinity]]:
 
 
 def pod_affinity_terms(given: PodAffinity) -> Iterator[tuple[FieldPath, PodAffinityTerm]]:
-    """Every term of an affinity, required or preferred, and where it is."""
+    """Every term of an affinity, required or preferred, with its path."""
     for index, term in enumerate(given.requiredDuringSchedulingIgnoredDuringExecution or ()):
         yield (REQUIRED_FIELD, index), term
     for index, weighted in enumerate(given.preferredDuringSchedulingIgnoredDuringExecution or ()):
@@ -256,9 +256,8 @@ def uses_match_label_keys(spec: PodSpec) -> bool:
 def validate_match_label_keys(
     spec: PodSpec, labels: dict[str, str], path: FieldPath
 ) -> Iterator[FieldError]:
-    """A pod's own labels are merged into the selector, which may then not have them already.
-
-    What a pod read from a cluster has there is the result of that merge, and is no mistake.
+    """The API server merges the pod's labels into the selector, which may not have the keys.
+    In a pod read from a cluster they are the result of that merge, which is valid.
     """
     for place, keys, selector in _match_label_keys(spec):
         named = set(selector.matchLabels or ())
@@ -289,7 +288,7 @@ HostPortKey = tuple[str, str, int]
 
 
 def validate_containers(spec: PodSpec, path: FieldPath, *, is_pod: bool) -> Iterator[FieldError]:
-    """All containers of a pod or of a template; only a pod's own have their defaults by now."""
+    """All containers of a pod or of a template; only a pod's have their defaults already."""
     regular, initial = spec.containers or [], spec.initContainers or []
     if not regular:
         yield missing_field(
@@ -340,7 +339,7 @@ def _validate_port(port: ContainerPort, path: FieldPath) -> Iterator[FieldError]
 
 
 def _validate_host_ports(spec: PodSpec, path: FieldPath, *, is_pod: bool) -> Iterator[FieldError]:
-    """Containers share the host's ports; init containers run one after the other."""
+    """Containers share the host's ports; init containers run one after another."""
     shared: set[HostPortKey] = set()
     for index, container in enumerate(spec.containers or ()):
         place = (*path, "containers", index, "ports")
@@ -379,7 +378,7 @@ PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 
 def validate_pod_spec(spec: PodSpec, path: FieldPath) -> Iterator[FieldError]:
-    """The spec of a pod that is created itself."""
+    """The spec of a standalone pod."""
     yield from _validate_spec(spec, path, is_pod=True)
     if spec.nodeName and spec.schedulingGates:
         message = "a pod cannot be on a node while it has scheduling gates"
@@ -387,12 +386,12 @@ def validate_pod_spec(spec: PodSpec, path: FieldPath) -> Iterator[FieldError]:
 
 
 def validate_pod_template(given: PodTemplateSpec, path: FieldPath) -> Iterator[FieldError]:
-    """The pods that a workload will make."""
+    """The pod template of a workload."""
     own, place = given.metadata.labels, (*path, "metadata")
     yield from validate_labels(own, (*place, "labels"))
     yield from validate_annotations(given.metadata.annotations, (*place, "annotations"))
     yield from _validate_spec(given.spec, (*path, "spec"), is_pod=False)
-    # The API server takes the template, and then refuses every pod that is made from it.
+    # The API server accepts the template, and then rejects every pod created from it.
     for field_error in validate_match_label_keys(given.spec, own or {}, (*path, "spec")):
         yield msgspec.structs.replace(field_error, warning=True)
 

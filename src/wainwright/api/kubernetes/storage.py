@@ -1,7 +1,6 @@
-"""Storage that ties pods to places: volumes, PersistentVolume, claim, StorageClass, CSINode.
-
-The in-tree volume sources are here because a scheduler counts each of them as a volume of the CSI
-driver that has taken it over.
+"""Storage that constrains scheduling: volumes, PersistentVolume, claim, StorageClass, CSINode.
+The in-tree volume sources are here because the scheduler counts each of them as a volume of the
+CSI driver that replaced it.
 """
 
 from wainwright.api.kubernetes.meta import (
@@ -27,7 +26,7 @@ class PersistentVolumeClaimSpec(KubernetesStruct, frozen=True, kw_only=True):
     resources: VolumeResourceRequirements | None = None
     selector: LabelSelector | None = None
     storageClassName: str | None = None
-    """Absent asks for the default class, the empty text for no class at all."""
+    """Absent means the default class, the empty text no class."""
     volumeMode: str | None = None
     volumeName: str = ""
 
@@ -52,7 +51,7 @@ class EmptyDirVolumeSource(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class CSIVolumeSource(KubernetesStruct, frozen=True, kw_only=True):
-    """A volume that a driver makes for one pod."""
+    """A volume that a driver creates for one pod."""
 
     driver: str = ""
 
@@ -104,7 +103,7 @@ class LocalVolumeSource(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class InTreeVolumeSources(KubernetesStruct, frozen=True, kw_only=True):
-    """The kinds of storage that both a pod and a PersistentVolume can name; at most one is set."""
+    """Volume sources that both a pod and a PersistentVolume can have; at most one is set."""
 
     awsElasticBlockStore: AWSElasticBlockStoreVolumeSource | None = None
     gcePersistentDisk: GCEPersistentDiskVolumeSource | None = None
@@ -130,7 +129,7 @@ class VolumeNodeAffinity(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class CSIPersistentVolumeSource(KubernetesStruct, frozen=True, kw_only=True):
-    """A volume that a CSI driver keeps, and what it calls it."""
+    """A volume of a CSI driver and its handle."""
 
     driver: str = ""
     volumeHandle: str = ""
@@ -187,7 +186,7 @@ class StorageClass(KubernetesStruct, frozen=True, kw_only=True):
 
 class VolumeNodeResources(KubernetesStruct, frozen=True, kw_only=True):
     count: int | None = None
-    """How many volumes of the driver a node can take; absent means no limit."""
+    """How many volumes of the driver can be attached to a node; absent means no limit."""
 
 
 class CSINodeDriver(KubernetesStruct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Volumes, claims, PersistentVolumes, StorageClasses, CSINodes, held to the API server's rules."""
+"""Validates volumes, claims, PersistentVolumes, StorageClasses and CSINodes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -81,7 +81,7 @@ def _validate_volume_source(volume: Volume, path: FieldPath) -> Iterator[FieldEr
 def validate_single_source(
     volume: InTreeVolumeSources, names: tuple[str, ...], path: FieldPath
 ) -> Iterator[FieldError]:
-    """A volume is of one kind; the first two that are given are named."""
+    """A volume has one source; the error names the first two."""
     given = [name for name in names if getattr(volume, name) is not None]
     if len(given) > 1:
         message = f"a volume has one kind, not both {given[0]} and {given[1]}"
@@ -105,7 +105,7 @@ def _validate_ephemeral(volume: EphemeralVolumeSource, path: FieldPath) -> Itera
 
 
 def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: FieldPath) -> Iterator[FieldError]:
-    """The spec of a claim, whether it stands alone or in a template."""
+    """The spec of a claim or of a claim template."""
     yield from validate_access_modes(spec.accessModes, (*path, "accessModes"))
     yield from _validate_claim_size(spec, (*path, "resources", "requests", "storage"))
     yield from validate_class_name(spec.storageClassName, (*path, "storageClassName"))

@@ -1,4 +1,4 @@
-"""Pod with every field that decides where it can go, and what makes pods: Deployment, Job …"""
+"""Pod with every field that affects scheduling, and the workloads: Deployment, Job …"""
 
 from wainwright.api.kubernetes.meta import (
     KubernetesStruct,
@@ -23,7 +23,7 @@ class NodeAffinity(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class PodAffinityTerm(KubernetesStruct, frozen=True, kw_only=True):
-    """Pods to be near, or not to be near, and what counts as near."""
+    """The pods of an affinity or anti-affinity, and the topology key."""
 
     topologyKey: str = ""
     labelSelector: LabelSelector | None = None
@@ -52,7 +52,7 @@ class Affinity(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class TopologySpreadConstraint(KubernetesStruct, frozen=True, kw_only=True):
-    """How evenly pods are to be spread over the values of a node label."""
+    """How evenly pods are spread over the values of a node label."""
 
     maxSkew: int = 0
     topologyKey: str = ""
@@ -149,7 +149,7 @@ class PodCondition(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class ContainerStatus(KubernetesStruct, frozen=True, kw_only=True):
-    """What a running container was given, which a resize may have made differ from its spec."""
+    """The resources of a running container, which differ from its spec during a resize."""
 
     name: str = ""
     allocatedResources: ResourceList | None = None
@@ -175,7 +175,7 @@ class Pod(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class ReplicaSetSpec(KubernetesStruct, frozen=True, kw_only=True):
-    """Deployments and ReplicaSets say the same things about their pods."""
+    """The spec of Deployments and ReplicaSets."""
 
     replicas: int | None = None
     """Absent means one."""
@@ -198,12 +198,12 @@ class ReplicaSet(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class ReplicationControllerSpec(KubernetesStruct, frozen=True, kw_only=True):
-    """Of the time before ReplicaSets: its selector can only list labels."""
+    """The predecessor of ReplicaSets: its selector is a map of labels."""
 
     replicas: int | None = None
     """Absent means one."""
     selector: dict[str, str] | None = None
-    """Absent or empty, the API server makes it the labels of the template."""
+    """Where it is empty the API server sets it to the labels of the template."""
     template: PodTemplateSpec = PodTemplateSpec()
 
     @property

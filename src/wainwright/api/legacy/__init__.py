@@ -1,1 +1,1 @@
-"""Kinds of v1beta1 and before: read so that old manifests can be converted, never served."""
+"""Kinds of v1beta1 and before: read so that old manifests can be converted."""

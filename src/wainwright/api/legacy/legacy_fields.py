@@ -1,8 +1,6 @@
-"""What the legacy kinds share: disks, instance metadata, kubelet settings, requirements, taints.
-
+"""Shared fields of the legacy kinds: disks, metadata options, kubelet, requirements, taints.
 Alpha is karpenter.sh/v1alpha5 and karpenter.k8s.aws/v1alpha1, Beta is v1beta1 of both. The types
-carry no defaults: what the author left out stays visible as left out, because the defaults of then
-and now differ.
+have no defaults: absent fields stay visible as absent, because the defaults of v1 differ.
 """
 
 from typing import Annotated, ClassVar, Final

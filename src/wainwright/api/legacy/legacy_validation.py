@@ -1,4 +1,4 @@
-"""Which legacy kinds there are, and what is wrong with an object of one before it is converted."""
+"""The legacy kinds, and validation of their objects before the conversion."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ TOO_DEEP: Final = FieldError(path=(), message="nested too deeply to be a manifes
 
 
 def legacy_kind(document: Any) -> type[WireStruct] | None:
-    """The old type that the document is of, if it is of one."""
+    """The legacy type of the document, if it has one."""
     if not isinstance(document, dict):
         return None
     version, kind = document.get("apiVersion"), document.get("kind")
@@ -34,7 +34,7 @@ def legacy_kind(document: Any) -> type[WireStruct] | None:
 
 
 def validate_legacy_object(document: dict[str, Any]) -> list[FieldError]:
-    """All that is wrong with a document of an old kind; what is right can be converted."""
+    """The field errors of a legacy document; a valid one can be converted."""
     kind = legacy_kind(document)
     if kind is None:
         return []
@@ -54,26 +54,28 @@ def _legacy_errors(document: dict[str, Any], kind: type[WireStruct]) -> list[Fie
     ]
 
 
-def _legacy_metadata_errors(given: Any) -> list[FieldError]:
-    found = metadata_validation.validate_metadata({} if given is None else given, namespaced=False)
+def _legacy_metadata_errors(source: Any) -> list[FieldError]:
+    found = metadata_validation.validate_metadata(
+        {} if source is None else source, namespaced=False
+    )
     return [
         msgspec.structs.replace(field_error, path=("metadata", *field_error.path))
         for field_error in found
-        if not _is_tolerated(field_error, given)
+        if not _is_tolerated(field_error, source)
     ]
 
 
-def _is_tolerated(field_error: FieldError, given: Any) -> bool:
-    """A pool without a name can be named later; a namespace never meant anything here."""
+def _is_tolerated(field_error: FieldError, source: Any) -> bool:
+    """A missing name is allowed, as it can be added later; a namespace had no meaning."""
     if field_error.path == ("name",):
-        return not given or given.get("name") in (None, "")
+        return not source or source.get("name") in (None, "")
     return field_error.path == ("namespace",)
 
 
 def without_nulls(document: dict[str, Any]) -> dict[str, Any]:
-    """A copy of an old document without its nulls: what its author really set."""
+    """A copy of a legacy document without nulls, which only has the fields that were set."""
     kind = legacy_kind(document)
-    assert kind is not None  # asked of old documents only
+    assert kind is not None  # called for legacy documents only
     made: dict[str, Any] = schema_validation.apply_defaults(document, object_schema(kind))
     made["metadata"] = {
         key: item for key, item in (document.get("metadata") or {}).items() if item is not None

@@ -1,1 +1,1 @@
-"""Validation of our own kinds as an API server with our CRDs does it, without a server."""
+"""Offline validation of our own kinds, as an API server with our CRDs does it."""

@@ -1,7 +1,6 @@
-"""CEL: the rules that CRDs carry, run offline by the same text that the API server runs.
-
-The library is loaded on first use, and only its engine: importing the package also brings a
-terminal program of its own, which takes longer than everything else that a command does.
+"""CEL: runs the rules of the CRDs offline, from the same text that the API server runs.
+The library is loaded on first use, and only its engine module: importing the package also imports
+its command-line program, which takes longer than everything else that a command does.
 """
 
 import importlib
@@ -23,7 +22,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 CEL_FUNCTIONS: Final = {"split": _split, "lowerAscii": str.lower}
-"""What Kubernetes adds to CEL and our rules use; the library has the rest."""
+"""Functions that Kubernetes adds to CEL, as far as our rules use them."""
 
 
 @lru_cache(maxsize=1)
@@ -42,7 +41,7 @@ def _load_engine() -> ModuleType:
 
 @contextmanager
 def _defer_interrupt() -> Iterator[None]:
-    """Ctrl-C waits for its turn: in the middle of its start the engine would panic."""
+    """Defers Ctrl-C: the engine would panic if it were interrupted while it starts."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -56,7 +55,7 @@ def _compile(rule: str) -> Any:
 
 
 def compile_error(expression: str) -> str:
-    """Why the expression is not CEL, or nothing."""
+    """Why the expression is not valid CEL; empty if it is."""
     try:
         _compile(expression)
     except ValueError as error:
@@ -65,12 +64,12 @@ def compile_error(expression: str) -> str:
 
 
 def is_transition_rule(rule: str) -> bool:
-    """Whether a rule compares with what was there before; such rules do not bind a new object."""
+    """Whether a rule uses oldSelf; such rules do not apply to a new object."""
     return "oldSelf" in rule
 
 
 def evaluate_rule(rule: str, value: Any, old: Any = ABSENT) -> bool | None:
-    """Whether the rule is true of the value; None where it cannot be computed."""
+    """Whether the rule holds for the value; None where it cannot be evaluated."""
     variables = {"self": value} if old is ABSENT else {"self": value, "oldSelf": old}
     try:
         return bool(_execute(rule, variables))

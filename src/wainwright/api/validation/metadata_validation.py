@@ -1,10 +1,16 @@
-"""An object's metadata, held to what the API server asks of names, labels and annotations."""
+"""Validates an object's metadata: names, labels, annotations, finalizers."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, format_value
+from wainwright.api.field_error import (
+    FieldError,
+    FieldPath,
+    did_you_mean,
+    format_value,
+    invalid_value,
+)
 
 METADATA_FIELDS: Final = {
     "name": str,
@@ -25,7 +31,7 @@ METADATA_FIELDS: Final = {
 }
 METADATA_TYPE_NAMES: Final = {str: "text", int: "a whole number", dict: "a mapping", list: "a list"}
 
-# Written so that there is one way to match a text: with thousands of names, backtracking shows.
+# Unambiguous patterns: with thousands of names, backtracking would be measurable.
 DNS_SUBDOMAIN: Final = re.compile(r"[a-z0-9]+(?:-+[a-z0-9]+)*(?:\.[a-z0-9]+(?:-+[a-z0-9]+)*)*")
 LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]+(?:[-_.]+[A-Za-z0-9]+)*")
 ANNOTATIONS_LIMIT: Final = 256 * 1024
@@ -38,9 +44,9 @@ EXPECTED_VALUE: Final = (
 
 
 def validate_metadata(value: Any, *, namespaced: bool) -> Iterator[FieldError]:
-    """What is wrong with the metadata of an object that is to be created."""
+    """The field errors of the metadata of an object to be created."""
     if not isinstance(value, dict):
-        yield _expected_error((), value, "a mapping with a name")
+        yield invalid_value((), value, "a mapping with a name")
         return
     shapes = list(_type_errors(value))
     yield from shapes
@@ -63,7 +69,7 @@ def _type_errors(value: dict[str, Any]) -> Iterator[FieldError]:
                 hint=did_you_mean(key, list(METADATA_FIELDS)),
             )
         elif item is not None and (not isinstance(item, wanted) or isinstance(item, bool)):
-            yield _expected_error((key,), item, METADATA_TYPE_NAMES[wanted])
+            yield invalid_value((key,), item, METADATA_TYPE_NAMES[wanted])
     yield from _text_map_errors(value)
 
 
@@ -72,7 +78,7 @@ def _text_map_errors(value: dict[str, Any]) -> Iterator[FieldError]:
         entries = value.get(name)
         for key, item in entries.items() if isinstance(entries, dict) else ():
             if item is not None and not isinstance(item, str):
-                yield _expected_error(
+                yield invalid_value(
                     (name, key), item, "text", f'put it in quotes: "{format_value(item)}"'
                 )
 
@@ -87,10 +93,10 @@ def _name_errors(value: dict[str, Any], *, namespaced: bool) -> Iterator[FieldEr
             expected=EXPECTED_NAME,
         )
     elif name and not is_dns_subdomain(name):
-        yield _expected_error(("name",), name, EXPECTED_NAME)
+        yield invalid_value(("name",), name, EXPECTED_NAME)
     prefix = (value.get("generateName") or "").rstrip("-")
     if prefix and not is_dns_subdomain(prefix):
-        yield _expected_error(("generateName",), value["generateName"], EXPECTED_NAME)
+        yield invalid_value(("generateName",), value["generateName"], EXPECTED_NAME)
     if value.get("namespace") and not namespaced:
         yield FieldError(
             path=("namespace",),
@@ -106,9 +112,9 @@ def label_errors(labels: dict[str, Any], path: FieldPath) -> Iterator[FieldError
     """Keys and values of labels, anywhere in an object."""
     for key, item in labels.items():
         if not is_label_key(key):
-            yield _expected_error((*path, key), key, EXPECTED_KEY)
+            yield invalid_value((*path, key), key, EXPECTED_KEY)
         if isinstance(item, str) and not is_label_value(item):
-            yield _expected_error((*path, key), item, EXPECTED_VALUE)
+            yield invalid_value((*path, key), item, EXPECTED_VALUE)
 
 
 def _annotation_errors(annotations: dict[str, Any]) -> Iterator[FieldError]:
@@ -116,9 +122,9 @@ def _annotation_errors(annotations: dict[str, Any]) -> Iterator[FieldError]:
     for key, item in annotations.items():
         size += len(key.encode()) + len((item or "").encode())
         if not is_label_key(key.lower()):
-            yield _expected_error(("annotations", key), key, EXPECTED_KEY)
+            yield invalid_value(("annotations", key), key, EXPECTED_KEY)
     if size > ANNOTATIONS_LIMIT:
-        yield _expected_error(
+        yield invalid_value(
             ("annotations",), annotations, f"at most 256 KiB in all, not {size:,} bytes"
         )
 
@@ -126,7 +132,7 @@ def _annotation_errors(annotations: dict[str, Any]) -> Iterator[FieldError]:
 def _finalizer_errors(finalizers: list[Any]) -> Iterator[FieldError]:
     for index, name in enumerate(finalizers):
         if not isinstance(name, str) or not is_label_key(name):
-            yield _expected_error(("finalizers", index), name, "a name such as example.com/cleanup")
+            yield invalid_value(("finalizers", index), name, "a name such as example.com/cleanup")
 
 
 def is_dns_subdomain(name: str) -> bool:
@@ -142,13 +148,3 @@ def is_label_key(key: str) -> bool:
 
 def is_label_value(value: str) -> bool:
     return not value or (len(value) <= 63 and LABEL_NAME.fullmatch(value) is not None)
-
-
-def _expected_error(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
-    return FieldError(
-        path=path,
-        message=f"expected {expected}",
-        found=format_value(value),
-        expected=expected,
-        hint=hint,
-    )

@@ -1,9 +1,8 @@
-"""Whether an object of our kinds would be accepted, as an API server with our CRDs judges a create.
-
-Strict about unknown fields, defaults first, then the schema, then the rules in CEL. The status of
-an object cannot be created by its author, so its mistakes are only warnings. Semantic checks
-follow: values that a schema cannot refuse, which the controller would report on the object or which
-are legal and almost certainly not what was meant.
+"""Validates objects of our kinds as an API server with our CRDs validates a create request.
+Unknown fields are errors; defaults come first, then the schema, then the CEL rules. A create
+request ignores the status, so its errors are only warnings. Semantic checks follow: values that a
+schema cannot reject, which the controller would report in the status, or which are valid and
+almost certainly a mistake.
 """
 
 import re
@@ -13,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from wainwright.api.catalog_documents import EXPECTED_PRICE, PRICE_PATTERN
-from wainwright.api.field_error import FieldError, FieldPath, format_value
+from wainwright.api.field_error import FieldError, FieldPath, format_value, invalid_value
 from wainwright.api.karpenter.kubelet import EXPRESSION_VARIABLES
 from wainwright.api.karpenter.shared_fields import (
     CAPACITY_TYPE,
@@ -38,7 +37,7 @@ JsonObject = dict[str, Any]
 
 
 def check_semantics(kind: str, value: JsonObject) -> Iterator[FieldError]:
-    """Refusals and warnings beyond the schema, for an object whose shape is right."""
+    """Errors and warnings beyond the schema, for an object with valid types."""
     spec = value.get("spec") or {}
     match kind:
         case "NodePool":
@@ -139,7 +138,7 @@ def _check_offerings(offerings: list[Any]) -> Iterator[FieldError]:
             if key == PRICE_LABEL:
                 yield from _check_price(item, path)
             elif isinstance(item, (list, dict)) or item is None:
-                yield _semantic_error(
+                yield invalid_value(
                     path, item, "one value: an offering has one value for each label"
                 )
             else:
@@ -150,15 +149,15 @@ def _check_price(item: Any, path: FieldPath) -> Iterator[FieldError]:
     number = isinstance(item, (int, float)) and not isinstance(item, bool)
     text = isinstance(item, str) and re.search(PRICE_PATTERN, item) is not None
     if not number and not text:
-        yield _semantic_error(path, item, EXPECTED_PRICE)
+        yield invalid_value(path, item, EXPECTED_PRICE)
 
 
 def _check_offering_label(key: str, item: Any, path: FieldPath) -> Iterator[FieldError]:
     if not is_label_key(key):
-        yield _semantic_error(path, key, EXPECTED_KEY)
+        yield invalid_value(path, key, EXPECTED_KEY)
     text = format_value(item) if isinstance(item, bool) else str(item)
     if len(text) > 63 or not re.fullmatch(LABEL_VALUE_PATTERN.strip("^$"), text):
-        yield _semantic_error(path, item, EXPECTED_LABEL_VALUE)
+        yield invalid_value(path, item, EXPECTED_LABEL_VALUE)
 
 
 def _check_cloud(spec: JsonObject) -> Iterator[FieldError]:
@@ -166,15 +165,13 @@ def _check_cloud(spec: JsonObject) -> Iterator[FieldError]:
     for index, item in enumerate(spec.get("capacityReservations") or []):
         path = ("spec", "capacityReservations", index)
         if item["id"] in seen:
-            yield _semantic_error((*path, "id"), item["id"], "an id that no other reservation has")
+            yield invalid_value((*path, "id"), item["id"], "an id that no other reservation has")
         seen.add(item["id"])
         if (item.get("available") or 0) > item["total"]:
-            yield _semantic_error(
-                (*path, "available"), item["available"], f"at most {item['total']}"
-            )
+            yield invalid_value((*path, "available"), item["available"], f"at most {item['total']}")
         start, end = item.get("startTime"), item.get("endTime")
         if start and end and end <= start:
-            yield _semantic_error((*path, "endTime"), end, f"a time after {start}")
+            yield invalid_value((*path, "endTime"), end, f"a time after {start}")
     yield from _check_duplicates(spec.get("zones") or [], ("spec", "zones"))
 
 
@@ -188,40 +185,34 @@ def _check_catalog(value: JsonObject) -> Iterator[FieldError]:
 
 
 def _check_reservation_ids(item: JsonObject, path: FieldPath) -> Iterator[FieldError]:
-    """Slots are counted by reservation, so that a reserved offering has to say which it is of."""
+    """Reserved capacity is counted by reservation, so a reserved offering must have its ID."""
     for index, offering in enumerate(item.get("offerings") or []):
         labels = offering["labels"]
         named = offering.get("reservationID") or labels.get(RESERVATION_ID)
         if labels.get(CAPACITY_TYPE) == "reserved" and not named:
             place = (*path, "offerings", index, "reservationID")
-            yield _semantic_error(place, named, "the name of the reservation that it is a slot of")
+            yield invalid_value(place, named, "the name of the reservation that it is a slot of")
 
 
 def _check_duplicates(values: list[str], path: FieldPath) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, one in enumerate(values):
         if one in seen:
-            yield _semantic_error((*path, index), one, "an entry that is not there yet")
+            yield invalid_value((*path, index), one, "an entry that is not there yet")
         seen.add(one)
 
 
 def _check_allocatable(item: JsonObject, path: FieldPath) -> Iterator[FieldError]:
-    """Printed for people; where it is given it must be what capacity and overhead come to."""
+    """Informational; where it is set it must equal capacity minus overhead."""
     capacity, overhead = item["capacity"], item.get("overhead") or {}
     for name, amount in (item.get("allocatable") or {}).items():
         left = parse_quantity(str(capacity.get(name, 0))) - parse_quantity(
             str(overhead.get(name, 0))
         )
         if parse_quantity(str(amount)) != left:
-            yield _semantic_error(
+            yield invalid_value(
                 (*path, "allocatable", name), amount, f"capacity less overhead: {left}"
             )
-
-
-def _semantic_error(path: FieldPath, value: Any, expected: str) -> FieldError:
-    return FieldError(
-        path=path, message=f"expected {expected}", found=format_value(value), expected=expected
-    )
 
 
 def _semantic_warning(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
@@ -256,13 +247,13 @@ LONG_FORM_HINTS: Final[dict[tuple[str, FieldPath], str]] = {
     ("EC2NodeClass", ("spec", "amiSelectorTerms")): "write amiSelectorTerms: "
     "[{alias: al2023@latest}]",
 }
-"""Offline commands take short forms; an API server wants these spelt out."""
+"""Offline commands accept short forms; an API server requires the long form."""
 
 
 def validate_object(
     kind: KnownKind, value: dict[str, Any], old: dict[str, Any] | None = None
 ) -> list[FieldError]:
-    """All that is wrong with an object of one of our kinds; `old` is what it would replace."""
+    """The field errors of an object of one of our kinds; `old` is the object that it replaces."""
     root = object_schema(kind.type)
     found = list(_metadata_errors(kind, value))
     if old is not None or not is_surely_valid(kind.type, value):

@@ -1,12 +1,10 @@
-"""A structural schema applied to a value as the API server does it: prune, default, check, rules.
-
-Every error is reported, not the first only. Rules in CEL are run on the parts whose shape is right;
-running them on broken parts would only say the same twice.
-
-Large valid objects take a fast path: the schema is turned into a type that msgspec checks in one
-go. The type is never laxer than the schema, so what it accepts has no errors and what it refuses is
-looked at once more, value by value. A schema that says more than a type can, as with rules in CEL,
-has no such type.
+"""Applies a structural schema to a value as the API server does: prune, default, check, rules.
+Every error is reported, not only the first. CEL rules run on parts with valid types only; on others
+they would report the same error twice.
+Large valid objects take a fast path: the schema is compiled to a type that msgspec checks in one
+pass, which saves the walk over every value. The type is never laxer than the schema, so what it
+accepts has no errors; what it rejects is checked again, value by value. A schema with more than a
+type can express, as CEL rules, has no such type.
 """
 
 import math
@@ -19,7 +17,13 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from wainwright.api.field_error import FieldError, FieldPath, did_you_mean, format_value
+from wainwright.api.field_error import (
+    FieldError,
+    FieldPath,
+    did_you_mean,
+    format_value,
+    invalid_value,
+)
 from wainwright.api.validation import cel
 from wainwright.api.wire import EXPECTED_TEXT_KEYWORD, Schema, WireStruct, object_schema
 
@@ -30,7 +34,7 @@ DATE_TIME_PATTERN: Final = re.compile(
 )
 UNQUOTED_SCALAR: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?|true|false")
 SCALAR_VALUES: Final = (str, int, float)
-"""Values that no default is put into, or in the place of; bool is an int."""
+"""Values without nested defaults; bool is an int."""
 TYPE_NAMES: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -42,7 +46,7 @@ TYPE_NAMES: Final = {
 
 
 def find_unknown_fields(value: Any, schema: Schema, path: FieldPath = ()) -> Iterator[FieldError]:
-    """Fields that the schema does not have: strict validation refuses them."""
+    """Fields that the schema does not have, which strict validation rejects."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from find_unknown_fields(item, schema.get("items", {}), (*path, index))
@@ -72,7 +76,7 @@ def _unknown_field(key: str, known: list[str], path: FieldPath) -> FieldError:
 
 
 def apply_defaults(value: Any, schema: Schema) -> Any:
-    """The value with defaults filled in and meaningless nulls taken out; the original stays."""
+    """The value with defaults filled in and nulls dropped; the original is not changed."""
     if isinstance(value, dict):
         return _apply_entry_defaults(value, schema)
     if isinstance(value, list):
@@ -83,18 +87,18 @@ def apply_defaults(value: Any, schema: Schema) -> Any:
 
 def _apply_entry_defaults(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
-    made = dict(value)
+    result = dict(value)
     for key, item in value.items():
         if isinstance(item, SCALAR_VALUES):
-            continue  # most are, and stay as they are
+            continue  # most values are scalars and stay as they are
         inner = properties.get(key, rest)
-        made[key] = _apply_default(item, inner)
-        if made[key] is None and _drops_null(inner):
-            del made[key]
+        result[key] = _apply_default(item, inner)
+        if result[key] is None and _drops_null(inner):
+            del result[key]
     for key, inner in properties.items():
-        if key not in made and "default" in inner:
-            made[key] = apply_defaults(deepcopy(inner["default"]), inner)
-    return made
+        if key not in result and "default" in inner:
+            result[key] = apply_defaults(deepcopy(inner["default"]), inner)
+    return result
 
 
 def _drops_null(schema: Schema) -> bool:
@@ -113,14 +117,18 @@ def _apply_default(item: Any, schema: Schema) -> Any:
 def validate_schema(
     value: Any, schema: Schema, path: FieldPath = (), old: Any = cel.ABSENT
 ) -> list[FieldError]:
-    """Everything that the schema and its rules find wrong with a defaulted value."""
+    """All violations of the schema and its rules by a value with defaults."""
     found = list(_type_errors(value, schema, path))
     if found:
         return found
     found.extend(_value_errors(value, schema, path))
     inner = list(_nested_errors(value, schema, path, old))
-    shaped = not found and not inner
-    return [*found, *inner, *_rule_errors(value, schema, path, old, shaped=shaped)]
+    has_valid_shape = not found and not inner
+    return [
+        *found,
+        *inner,
+        *_rule_errors(value, schema, path, old, has_valid_shape=has_valid_shape),
+    ]
 
 
 def _type_errors(value: Any, schema: Schema, path: FieldPath) -> Iterator[FieldError]:
@@ -128,19 +136,21 @@ def _type_errors(value: Any, schema: Schema, path: FieldPath) -> Iterator[FieldE
         return
     if schema.get("x-kubernetes-int-or-string"):
         if not (isinstance(value, str) or _is_integer(value)):
-            yield _expected_error(path, value, "a whole number or text")
+            yield invalid_value(path, value, "a whole number or text")
         return
-    wanted = schema.get("type")
-    if wanted is not None and not TYPE_CHECKS[wanted](value):
-        yield _expected_error(path, value, TYPE_NAMES[wanted], hint=_type_hint(value, wanted))
+    expected_type = schema.get("type")
+    if expected_type is not None and not TYPE_CHECKS[expected_type](value):
+        yield invalid_value(
+            path, value, TYPE_NAMES[expected_type], hint=_type_hint(value, expected_type)
+        )
 
 
-def _type_hint(value: Any, wanted: str) -> str:
-    if wanted == "string" and isinstance(value, (bool, int, float)):
+def _type_hint(value: Any, expected_type: str) -> str:
+    if expected_type == "string" and isinstance(value, (bool, int, float)):
         return f'put it in quotes: "{format_value(value)}"'
-    if wanted in ("integer", "number", "boolean") and isinstance(value, str):
+    if expected_type in ("integer", "number", "boolean") and isinstance(value, str):
         return "remove the quotes" if UNQUOTED_SCALAR.fullmatch(value) else ""
-    if wanted == "array" and isinstance(value, (dict, str)):
+    if expected_type == "array" and isinstance(value, (dict, str)):
         return "begin each entry with '- '"
     return ""
 
@@ -177,22 +187,22 @@ def _value_errors(value: Any, schema: Schema, path: FieldPath) -> Iterator[Field
 
 def _enum_error(path: FieldPath, value: Any, allowed: list[Any]) -> FieldError:
     hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
-    return _expected_error(path, value, f"one of {', '.join(map(str, allowed))}", hint=hint)
+    return invalid_value(path, value, f"one of {', '.join(map(str, allowed))}", hint=hint)
 
 
 def _string_errors(value: str, schema: Schema, path: FieldPath) -> Iterator[FieldError]:
     if len(value) > schema.get("maxLength", math.inf):
-        yield _expected_error(
+        yield invalid_value(
             path, value, f"at most {schema['maxLength']} characters, not {len(value)}"
         )
     if len(value) < schema.get("minLength", 0):
-        yield _expected_error(path, value, f"at least {schema['minLength']} characters")
+        yield invalid_value(path, value, f"at least {schema['minLength']} characters")
     if "pattern" in schema and not _compiled_pattern(schema["pattern"]).search(value):
-        yield _expected_error(
+        yield invalid_value(
             path, value, schema.get(EXPECTED_TEXT_KEYWORD) or f"text like {schema['pattern']}"
         )
     if schema.get("format") == "date-time" and not DATE_TIME_PATTERN.fullmatch(value):
-        yield _expected_error(path, value, "a time such as 2026-01-31T12:00:00Z")
+        yield invalid_value(path, value, "a time such as 2026-01-31T12:00:00Z")
 
 
 @lru_cache(maxsize=256)
@@ -201,18 +211,18 @@ def _compiled_pattern(pattern: str) -> "re.Pattern[str]":
 
 
 def anchor_pattern(pattern: str) -> str:
-    """Go's `$` is the very end; Python's also stands before a last line break."""
+    """Go's `$` is the end of the text; Python's also matches before a last line break."""
     return pattern.removesuffix("$") + (r"\Z" if pattern.endswith("$") else "")
 
 
 def _number_errors(value: float, schema: Schema, path: FieldPath) -> Iterator[FieldError]:
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if not low <= value <= high:
-        yield _expected_error(path, value, _range_text(low, high))
+        yield invalid_value(path, value, _range_text(low, high))
         return
     limits = {"int32": INT32_RANGE, "int64": INT64_RANGE}.get(schema.get("format", ""))
     if limits is not None and not limits[0] <= value <= limits[1]:
-        yield _expected_error(path, value, f"a number that fits into {schema['format'][3:]} bits")
+        yield invalid_value(path, value, f"a number that fits into {schema['format'][3:]} bits")
 
 
 def _range_text(low: float, high: float) -> str:
@@ -226,12 +236,12 @@ def _size_errors(
 ) -> Iterator[FieldError]:
     least, most = ("minItems", "maxItems") if isinstance(value, list) else PROPERTY_BOUNDS
     if schema.get(least, 0) > schema.get(most, math.inf):
-        yield _expected_error(path, value, "a single value, not a list or mapping")
+        yield invalid_value(path, value, "a single value, not a list or mapping")
         return
     if len(value) < schema.get(least, 0):
-        yield _expected_error(path, value, f"at least {schema[least]} entries")
+        yield invalid_value(path, value, f"at least {schema[least]} entries")
     if len(value) > schema.get(most, math.inf):
-        yield _expected_error(path, value, f"at most {schema[most]} entries, not {len(value)}")
+        yield invalid_value(path, value, f"at most {schema[most]} entries, not {len(value)}")
     if isinstance(value, list) and schema.get("x-kubernetes-list-type") in ("set", "map"):
         yield from _duplicate_errors(value, schema.get("x-kubernetes-list-map-keys"), path)
 
@@ -246,7 +256,7 @@ def _duplicate_errors(
     for index, item in enumerate(value):
         mark = [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
         if mark in seen:
-            yield _expected_error((*path, index), item, "an entry that is not there yet")
+            yield invalid_value((*path, index), item, "an entry that is not there yet")
         seen.append(mark)
 
 
@@ -277,19 +287,19 @@ def _entry_errors(
 
 
 def _rule_errors(
-    value: Any, schema: Schema, path: FieldPath, old: Any, *, shaped: bool
+    value: Any, schema: Schema, path: FieldPath, old: Any, *, has_valid_shape: bool
 ) -> Iterator[FieldError]:
-    """A rule that cannot be computed is broken, unless the parts' shape already tells why."""
+    """A rule that cannot be evaluated is violated, unless the value's types are wrong anyway."""
     for rule in schema.get("x-kubernetes-validations", ()):
         if cel.is_transition_rule(rule["rule"]) and old is cel.ABSENT:
             continue
         outcome = cel.evaluate_rule(rule["rule"], value, old)
-        if outcome is False or (outcome is None and shaped):
+        if outcome is False or (outcome is None and has_valid_shape):
             yield from _locate_rule_error(rule, value, path)
 
 
 def _locate_rule_error(rule: dict[str, str], value: Any, path: FieldPath) -> Iterator[FieldError]:
-    """The place to look at: the field that the rule names, or the entries that break it."""
+    """The paths to report: the field that the rule names, or the entries that violate it."""
     message, field = rule["message"], rule.get("fieldPath", "").lstrip(".")
     places: list[tuple[FieldPath, Any]] = [(path, value)]
     if isinstance(value, dict) and field:
@@ -301,16 +311,6 @@ def _locate_rule_error(rule: dict[str, str], value: Any, path: FieldPath) -> Ite
         yield FieldError(path=place, message=message, found=format_value(at), expected=message)
 
 
-def _expected_error(path: FieldPath, value: Any, expected: str, hint: str = "") -> FieldError:
-    return FieldError(
-        path=path,
-        message=f"expected {expected}",
-        found=format_value(value),
-        expected=expected,
-        hint=hint,
-    )
-
-
 SUPPORTED_KEYWORDS: Final = frozenset(
     {
         *("type", "properties", "required", "additionalProperties", "items", "enum"),
@@ -320,15 +320,15 @@ SUPPORTED_KEYWORDS: Final = frozenset(
         *("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"),
     }
 )
-LARGEST_FLOAT: Final = 1.797e308  # neither infinity nor the lack of a number is a number
+LARGEST_FLOAT: Final = 1.797e308  # excludes infinity and NaN
 
 
 class UnsupportedSchema(Exception):
-    """The schema asks for more than a type can say."""
+    """The schema cannot be expressed as a type."""
 
 
 def is_surely_valid(kind: type[WireStruct], value: Any) -> bool:
-    """True if the object surely has no unknown fields and no faults; False says nothing."""
+    """True if the object has no unknown fields and no errors; False means that it is unknown."""
     strict = _strict_type(kind)
     if strict is None:
         return False
@@ -351,12 +351,12 @@ def _type_of_schema(schema: Schema) -> Any:
     if not schema.keys() <= SUPPORTED_KEYWORDS:
         raise UnsupportedSchema
     if schema.get("x-kubernetes-int-or-string"):
-        made: Any = _integer_type(schema) | _string_type(schema)
+        result: Any = _integer_type(schema) | _string_type(schema)
     elif "enum" in schema:
-        made = Literal[tuple(schema["enum"])]
+        result = Literal[tuple(schema["enum"])]
     else:
-        made = TYPE_BUILDERS[schema.get("type", "")](schema)
-    return made | None if schema.get("nullable") else made
+        result = TYPE_BUILDERS[schema.get("type", "")](schema)
+    return result | None if schema.get("nullable") else result
 
 
 def _any_type(schema: Schema) -> Any:
@@ -413,16 +413,20 @@ def _object_type(schema: Schema) -> Any:
 
 
 def _struct_type(schema: Schema) -> Any:
-    named = all(key.isidentifier() and not iskeyword(key) for key in schema["properties"])
-    if not named or schema.keys() & {"additionalProperties", "minProperties", "maxProperties"}:
+    name_pattern = all(key.isidentifier() and not iskeyword(key) for key in schema["properties"])
+    if not name_pattern or schema.keys() & {
+        "additionalProperties",
+        "minProperties",
+        "maxProperties",
+    }:
         raise UnsupportedSchema
     needed = set(schema.get("required", ()))
     fields = [
         (key, _type_of_schema(inner)) if key in needed else (key, _type_of_schema(inner), None)
         for key, inner in schema["properties"].items()
     ]
-    lax = "x-kubernetes-preserve-unknown-fields" in schema
-    return msgspec.defstruct("Strict", fields, kw_only=True, forbid_unknown_fields=not lax)
+    optional = "x-kubernetes-preserve-unknown-fields" in schema
+    return msgspec.defstruct("Strict", fields, kw_only=True, forbid_unknown_fields=not optional)
 
 
 TYPE_BUILDERS: Final = {

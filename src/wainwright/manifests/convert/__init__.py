@@ -1,1 +1,1 @@
-"""Legacy kinds to v1: what they become, and a note for all that does not carry over as it was."""
+"""Conversion of legacy kinds to v1, with a note for everything that changes or is lost."""

@@ -1,6 +1,5 @@
-"""A document on its way to v1: notes on what changed, metadata, labels, taints, status.
-
-Documents of v1 among the input are read with care: nobody has validated them yet.
+"""A document being converted to v1: notes on changes, metadata, labels, taints, status.
+v1 documents of the input may be malformed: they have not been validated at this point.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,13 +16,12 @@ JsonObject = dict[str, Any]
 """An object, or a part of one, as plain values."""
 
 NoteEffect = Literal["assumed", "changed", "lost", "missing"]
-"""assumed: it was not written and has been chosen. changed: it now means or is called something
-else. lost: it could not be carried over. missing: a placeholder stands where something must be
-filled in."""
+"""assumed: absent, and a value was chosen. changed: it has another meaning or name now. lost: it
+could not be carried over. missing: there is a placeholder that must be filled in."""
 
 
 class ConversionNote(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to know."""
+    """One note about the conversion."""
 
     document: int
     """Which document of the input, counted from 0."""
@@ -33,16 +31,16 @@ class ConversionNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionDraft:
-    """A document on its way to v1: what it was, what it becomes, what is to be said of it."""
+    """A document being converted: its source, its result and notes."""
 
-    __slots__ = ("followers", "index", "made", "notes", "source")
+    __slots__ = ("converted", "extra_documents", "index", "notes", "source")
 
     def __init__(self, index: int, source: dict[str, Any]) -> None:
         self.index = index
         self.source = source
-        self.made: dict[str, Any] = {}
-        self.followers: list[dict[str, Any]] = []
-        """Documents that this one has become besides, in order."""
+        self.converted: dict[str, Any] = {}
+        self.extra_documents: list[dict[str, Any]] = []
+        """Further documents that this one is converted to, in order."""
         self.notes: list[ConversionNote] = []
 
     @property
@@ -71,12 +69,12 @@ CURRENT_VERSIONS: Final = ("karpenter.sh/v1", "karpenter.k8s.aws/v1")
 
 
 def current_objects(documents: Sequence[Any], kind: str) -> Iterator[JsonObject]:
-    """The objects of a kind that are v1 already, as far as they have a name and a spec."""
+    """The objects of a kind that are v1 already and have a name and a spec."""
     for document in documents:
-        is_today = (
+        is_current = (
             get_nested(document, "apiVersion") in CURRENT_VERSIONS and document.get("kind") == kind
         )
-        if is_today and object_name(document) and isinstance(document.get("spec"), dict):
+        if is_current and object_name(document) and isinstance(document.get("spec"), dict):
             yield document
 
 
@@ -92,7 +90,7 @@ def class_name_of(pool: JsonObject) -> str:
 
 
 def get_nested(value: Any, *path: str) -> Any:
-    """What stands at the path, or nothing where the way there is not one of mappings."""
+    """The value at the path; None where a parent is missing or no mapping."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -105,7 +103,7 @@ RECORDED_METADATA: Final = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-"""What a claim keeps besides: it is a record of a node, and a plan asks whether it is going."""
+"""Kept for a NodeClaim as well: it records a node, and a plan needs to know if it is deleted."""
 
 STALE_ANNOTATIONS: Final = (
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -116,13 +114,13 @@ STALE_ANNOTATIONS: Final = (
     "karpenter.k8s.aws/ec2nodeclass-hash",
     "karpenter.k8s.aws/ec2nodeclass-hash-version",
 )
-"""Annotations about the old object; on the new one they would be read as its own and be wrong."""
+"""Annotations about the old object, which would be wrong on the new one."""
 
 
 def new_object(
     draft: ConversionDraft, api_version: str, kind: str, *, record: bool = False
 ) -> dict[str, Any]:
-    """The new object as far as it is the same for every kind: type and metadata."""
+    """The parts of the new object that all kinds share: type and metadata."""
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -131,16 +129,16 @@ def new_object(
 
 
 def _kept_metadata(draft: ConversionDraft, *, record: bool) -> dict[str, Any]:
-    given = draft.source["metadata"]
-    wanted = (*USER_METADATA, *RECORDED_METADATA) if record else USER_METADATA
-    kept = {key: given[key] for key in wanted if given.get(key)}
+    source = draft.source["metadata"]
+    kept_keys = (*USER_METADATA, *RECORDED_METADATA) if record else USER_METADATA
+    kept = {key: source[key] for key in kept_keys if source.get(key)}
     for key in ("labels", "annotations"):
         entries = {name: text for name, text in kept.pop(key, {}).items() if text is not None}
         if key == "annotations":
             entries = _without_stale_annotations(entries, draft)
         if entries:
             kept[key] = entries
-    _note_dropped_metadata(draft, [key for key in given if key not in wanted])
+    _note_dropped_metadata(draft, [key for key in source if key not in kept_keys])
     return kept
 
 
@@ -173,7 +171,7 @@ RENAMED_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
 }
-"""Aliases that were translated on reading; in v1 they are labels like any other."""
+"""Aliases that Karpenter translated before v1; in v1 they are ordinary labels."""
 
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 RENAMED_ANNOTATIONS: Final = {
@@ -185,47 +183,47 @@ JsonRequirement = dict[str, Any]
 
 
 def convert_labels(
-    given: dict[str, str], path: FieldPath, draft: ConversionDraft
+    source: dict[str, str], path: FieldPath, draft: ConversionDraft
 ) -> dict[str, str]:
-    """The labels that nodes may get; one that is written under its new name stays as it is."""
-    made: dict[str, str] = {}
-    for key, value in given.items():
+    """The labels that v1 accepts, under their new names; one written under both keeps the new."""
+    converted: dict[str, str] = {}
+    for key, value in source.items():
         alias = RENAMED_LABELS.get(key)
-        if alias in given:
+        if alias in source:
             draft.lost((*path, key), f"{key} is left out, because {alias} is there as well")
             continue
         name = _current_label(key, (*path, key), draft, pool_is_free=False)
         if name is not None:
-            made[name] = value
-    return made
+            converted[name] = value
+    return converted
 
 
 def convert_annotations(
-    given: dict[str, str], path: FieldPath, draft: ConversionDraft
+    source: dict[str, str], path: FieldPath, draft: ConversionDraft
 ) -> dict[str, str]:
-    """The annotations that nodes get; what kept a node from being disrupted has one name now."""
-    made: dict[str, str] = {}
-    for key, value in given.items():
+    """The annotations under their v1 names; those against disruption have one name now."""
+    converted: dict[str, str] = {}
+    for key, value in source.items():
         name = RENAMED_ANNOTATIONS.get(key, key)
-        if name != key and (name in given or name in made):
+        if name != key and (name in source or name in converted):
             draft.lost((*path, key), f"{key} is left out, because {name} is there as well")
             continue
         if name != key:
             draft.changed((*path, key), f"{key} is now called {name} and forbids every disruption")
-        made[name] = value
-    return made
+        converted[name] = value
+    return converted
 
 
 def convert_requirements(
-    given: Iterable[JsonRequirement],
+    source: Iterable[JsonRequirement],
     path: FieldPath,
     draft: ConversionDraft,
     *,
     pool_is_free: bool = False,
 ) -> list[JsonRequirement]:
-    """The requirements that v1 takes, in order."""
-    made = []
-    for index, item in enumerate(given):
+    """The requirements that v1 accepts, in order."""
+    converted = []
+    for index, item in enumerate(source):
         place = (*path, index)
         name = _current_label(item["key"], (*place, "key"), draft, pool_is_free=pool_is_free)
         if name is None:
@@ -233,18 +231,18 @@ def convert_requirements(
         if item["operator"] == "NotIn" and not item.get("values"):
             draft.lost(place, "NotIn without values excludes nothing and is left out")
             continue
-        made.append({**item, "key": name})
-    return made
+        converted.append({**item, "key": name})
+    return converted
 
 
 def _current_label(
     key: str, path: FieldPath, draft: ConversionDraft, *, pool_is_free: bool
 ) -> str | None:
-    """What a label is called in v1, or nothing where v1 refuses it."""
+    """The label's name in v1; None where v1 rejects it."""
     name = RENAMED_LABELS.get(key, key)
-    refusal = _label_refusal(name, pool_is_free=pool_is_free)
-    if refusal:
-        draft.lost(path, f"{key} is left out: {refusal}")
+    violation = _label_violation(name, pool_is_free=pool_is_free)
+    if violation:
+        draft.lost(path, f"{key} is left out: {violation}")
         return None
     if name != key:
         draft.changed(path, f"{key} is now called {name}")
@@ -252,48 +250,53 @@ def _current_label(
 
 
 @lru_cache(maxsize=4096)
-def _label_refusal(name: str, *, pool_is_free: bool) -> str:
-    """Why v1 refuses a label, by its very rules; claims by the thousand name the same few."""
+def _label_violation(name: str, *, pool_is_free: bool) -> str:
+    """Why v1 rejects a label, by its CEL rules; empty where it accepts it.
+
+    Cached: thousands of claims have the same few labels, and each rule takes a run of CEL.
+    """
     for rule, message in label_rules("self", pool_is_free=pool_is_free):
         if cel.evaluate_rule(rule, name) is False:
             return message
     return ""
 
 
-def convert_taints(given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The taints; an empty value, which v1 does not take, is the same as none."""
-    return [{key: item for key, item in taint.items() if item != ""} for taint in given]
+def convert_taints(source: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The taints; an empty value, which v1 rejects, is dropped."""
+    return [{key: item for key, item in taint.items() if item != ""} for taint in source]
 
 
 def copy_status(draft: ConversionDraft) -> None:
-    """The status as it is, its conditions without what v1 has no field for."""
+    """Copies the status, conditions without the fields that v1 does not have."""
     status = dict(draft.source.get("status", {}))
     if "conditions" in status:
         status["conditions"] = _convert_conditions(status["conditions"], draft)
     if any(status.values()):
-        draft.made["status"] = {key: item for key, item in status.items() if item}
+        draft.converted["status"] = {key: item for key, item in status.items() if item}
 
 
 def _convert_conditions(
-    given: list[dict[str, Any]], draft: ConversionDraft
+    source: list[dict[str, Any]], draft: ConversionDraft
 ) -> list[dict[str, Any]]:
-    made = []
-    for index, condition in enumerate(given):
+    converted = []
+    for index, condition in enumerate(source):
         path = ("status", "conditions", index)
         if "lastTransitionTime" not in condition:
             draft.lost(path, f"{condition['type']} is left out: it does not say since when")
             continue
         if "severity" in condition:
             draft.lost((*path, "severity"), "conditions have no severity any more")
-        made.append({key: item for key, item in condition.items() if key != "severity"})
-    return _unique_conditions(made, draft)
+        converted.append({key: item for key, item in condition.items() if key != "severity"})
+    return _unique_conditions(converted, draft)
 
 
-def _unique_conditions(given: list[dict[str, Any]], draft: ConversionDraft) -> list[dict[str, Any]]:
-    """v1 keeps conditions as a map by type."""
-    made: dict[str, dict[str, Any]] = {}
-    for condition in given:
-        if condition["type"] in made:
+def _unique_conditions(
+    source: list[dict[str, Any]], draft: ConversionDraft
+) -> list[dict[str, Any]]:
+    """One condition for each type, because v1 keeps them as a map."""
+    converted: dict[str, dict[str, Any]] = {}
+    for condition in source:
+        if condition["type"] in converted:
             draft.lost(("status", "conditions"), f"{condition['type']} is there twice; one is kept")
-        made.setdefault(condition["type"], condition)
-    return list(made.values())
+        converted.setdefault(condition["type"], condition)
+    return list(converted.values())

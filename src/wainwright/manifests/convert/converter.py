@@ -1,6 +1,5 @@
-"""The conversion itself: classes first, then pools, then who shares which class, then claims.
-
-Names used by documents around the converted ones, and names used twice, are noted.
+"""The conversion: classes first, then pools and the classes they share, then claims.
+Notes are added for old names in other documents and for duplicate names.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -44,11 +43,11 @@ RENAMED_KEYS: Final = {
     "karpenter.sh/do-not-evict": "karpenter.sh/do-not-disrupt",
     "karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
 }
-"""Labels and annotations that pods and nodes carry, which nothing reads any more."""
+"""Labels and annotations of pods and nodes that v1 ignores, and their new names."""
 
 
 def note_old_names(documents: Iterable[tuple[int, Any]]) -> Iterator[ConversionNote]:
-    """Old names in documents that are not converted, such as the node selector of a Deployment."""
+    """Notes on old names in documents that are not converted, as a Deployment's selector."""
     for index, document in documents:
         for path, name in _find_old_names(document):
             yield ConversionNote(
@@ -60,7 +59,7 @@ def note_old_names(documents: Iterable[tuple[int, Any]]) -> Iterator[ConversionN
 
 
 def _find_old_names(document: Any) -> Iterator[tuple[FieldPath, str]]:
-    """Every key and text that is an old name, in the order of the document."""
+    """Every key and string that is an old name, in document order."""
     waiting: list[tuple[FieldPath, Any]] = [((), document)]
     while waiting:
         path, value = waiting.pop()
@@ -78,11 +77,11 @@ def _find_old_names(document: Any) -> Iterator[tuple[FieldPath, str]]:
 
 
 def note_duplicates(
-    made: Iterable[tuple[int, Any]], converted: Set[int]
+    documents: Iterable[tuple[int, Any]], converted: Set[int]
 ) -> Iterator[ConversionNote]:
-    """Two objects of one name after the conversion: the later would replace the earlier."""
+    """Notes on objects that have the same name after the conversion."""
     first: dict[tuple[str, str], int] = {}
-    for index, document in made:
+    for index, document in documents:
         key = _object_key(document)
         if key is None:
             continue
@@ -103,7 +102,7 @@ def _object_key(document: Any) -> tuple[str, str] | None:
 
 
 class ConversionError(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault of an old document, which is therefore left as it is."""
+    """A field error of a legacy document, which is therefore not converted."""
 
     document: int
     """Which document of the input, counted from 0."""
@@ -111,29 +110,28 @@ class ConversionError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the input."""
+    """The result of a conversion."""
 
     documents: list[JsonObject]
     origins: list[int]
-    """For each of the documents, which one of the input it comes from."""
+    """For each document, the index of its source document."""
     notes: list[ConversionNote]
     field_errors: list[ConversionError]
 
 
 def convert_documents(documents: Sequence[Any]) -> Conversion:
-    """Turn old kinds into v1; everything else comes out as it is, at its place.
-
-    An old document that is not what its kind asks for stays unconverted, and its faults are told.
+    """Convert legacy kinds to v1; all other documents stay unchanged, at their place.
+    An invalid legacy document is not converted, and its field errors are reported.
     """
-    work = _Converter(documents)
-    work.convert_classes()
-    work.convert_pools()
-    work.convert_claims()
-    return work.result()
+    converter = _Converter(documents)
+    converter.convert_classes()
+    converter.convert_pools()
+    converter.convert_claims()
+    return converter.result()
 
 
 class _Converter:
-    """The documents under way."""
+    """The state of one conversion."""
 
     def __init__(self, documents: Sequence[Any]) -> None:
         self.documents = documents
@@ -143,79 +141,79 @@ class _Converter:
         self.field_errors: list[ConversionError] = []
         self.drafts: dict[int, ConversionDraft] = {}
         self.classes = NodeClasses()
-        self.wishes: dict[int, ClassSettings] = {}
+        self.pool_settings: dict[int, ClassSettings] = {}
         for index, document in enumerate(documents):
-            self._begin(index, document)
+            self._start_draft(index, document)
 
-    def _begin(self, index: int, document: JsonObject) -> None:
+    def _start_draft(self, index: int, document: JsonObject) -> None:
         if self.kinds[index] is None:
             return
-        found = validate_legacy_object(document)
+        field_errors = validate_legacy_object(document)
         self.field_errors.extend(
-            ConversionError(document=index, field_error=field_error) for field_error in found
+            ConversionError(document=index, field_error=field_error) for field_error in field_errors
         )
-        if not found:
+        if not field_errors:
             self.drafts[index] = ConversionDraft(index, without_nulls(document))
 
-    def _of(self, *kinds: type[WireStruct]) -> Iterator[ConversionDraft]:
+    def _drafts_of(self, *kinds: type[WireStruct]) -> Iterator[ConversionDraft]:
         for index, draft in self.drafts.items():
             if self.kinds[index] in kinds:
                 yield draft
 
     def convert_classes(self) -> None:
-        """Where a name is there in several versions, the newest is the one referred to."""
+        """Converts classes; where a name exists in several versions, references mean the newest."""
         for document in current_objects(self.documents, "EC2NodeClass"):
             self.classes.add(document, converted=False)
-        for draft in self._of(EC2NodeClassV1Beta1):
+        for draft in self._drafts_of(EC2NodeClassV1Beta1):
             convert_node_class(draft)
-            self.classes.add(draft.made, converted=True)
-        for draft in self._of(AWSNodeTemplate):
+            self.classes.add(draft.converted, converted=True)
+        for draft in self._drafts_of(AWSNodeTemplate):
             convert_node_template(draft)
-            self.classes.add(draft.made, converted=True)
+            self.classes.add(draft.converted, converted=True)
 
     def convert_pools(self) -> None:
-        for draft in self._of(Provisioner, NodePoolV1Beta1):
+        for draft in self._drafts_of(Provisioner, NodePoolV1Beta1):
             if self.kinds[draft.index] is Provisioner:
-                wish = convert_provisioner(draft, self.classes)
+                settings = convert_provisioner(draft, self.classes)
             else:
-                wish = convert_node_pool(draft)
-            if wish is not None:
-                self.wishes[draft.index] = wish
-        settled = [
+                settings = convert_node_pool(draft)
+            if settings is not None:
+                self.pool_settings[draft.index] = settings
+        current_settings = [
             ClassSettings(class_name=class_name_of(pool))
             for pool in current_objects(self.documents, "NodePool")
         ]
-        assign_class_settings([*self.wishes.values(), *settled], self.classes)
+        assign_class_settings([*self.pool_settings.values(), *current_settings], self.classes)
 
     def convert_claims(self) -> None:
         pools = {object_name(pool): pool for pool in current_objects(self.documents, "NodePool")}
-        wishes = {}
-        for draft in self._of(NodePoolV1Beta1):
-            pools[draft.name] = draft.made
-            if draft.index in self.wishes:
-                wishes[draft.name] = self.wishes[draft.index]
-        for draft in self._of(NodeClaimV1Beta1):
-            convert_node_claim(draft, pools, wishes)
+        settings_by_pool = {}
+        for draft in self._drafts_of(NodePoolV1Beta1):
+            pools[draft.name] = draft.converted
+            if draft.index in self.pool_settings:
+                settings_by_pool[draft.name] = self.pool_settings[draft.index]
+        for draft in self._drafts_of(NodeClaimV1Beta1):
+            convert_node_claim(draft, pools, settings_by_pool)
 
     def result(self) -> Conversion:
-        made: list[tuple[int, JsonObject]] = []
+        converted: list[tuple[int, JsonObject]] = []
         for index, document in enumerate(self.documents):
             draft = self.drafts.get(index)
-            made.append((index, document if draft is None else draft.made))
-            made.extend(
-                (index, follower) for follower in ([] if draft is None else draft.followers)
+            converted.append((index, document if draft is None else draft.converted))
+            converted.extend(
+                (index, extra) for extra in ([] if draft is None else draft.extra_documents)
             )
         return Conversion(
-            documents=[document for _, document in made],
-            origins=[index for index, _ in made],
-            notes=_sort_notes(self._notes(made)),
+            documents=[document for _, document in converted],
+            origins=[index for index, _ in converted],
+            notes=_sort_notes(self._notes(converted)),
             field_errors=self.field_errors,
         )
 
-    def _notes(self, made: list[tuple[int, JsonObject]]) -> Iterator[ConversionNote]:
+    def _notes(self, converted: list[tuple[int, JsonObject]]) -> Iterator[ConversionNote]:
         for draft in self.drafts.values():
             yield from draft.notes
-        yield from note_duplicates(made, self.drafts.keys())
+        yield from note_duplicates(converted, self.drafts.keys())
         if any(self.kinds[index] is Provisioner for index in self.drafts):
             others = (item for item in enumerate(self.documents) if self.kinds[item[0]] is None)
             yield from note_old_names(others)

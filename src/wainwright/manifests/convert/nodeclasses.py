@@ -1,7 +1,6 @@
 """AWSNodeTemplate and EC2NodeClass of v1beta1, to EC2NodeClass of v1.
-
-Where the old document has nothing that v1 asks for, a placeholder is written: legal, so that the
-document can be planned with offline, and impossible, so that a launch fails at once.
+Where the old document lacks a field that v1 requires, a placeholder is written: valid, so that the
+document can be used for offline plans, and non-existent, so that a launch fails at once.
 """
 
 import re
@@ -29,12 +28,12 @@ NEWEST_AMI: Final = "al2023@latest"
 
 
 def discovery_terms() -> list[dict[str, Any]]:
-    """The tag that nearly every cluster marks its subnets and security groups with."""
+    """Terms with the tag that most clusters use for subnets and security groups."""
     return [{"tags": {"karpenter.sh/discovery": NO_CLUSTER}}]
 
 
 def convert_identity(spec: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
-    """The role or the instance profile of the nodes, whichever is written."""
+    """The role or the instance profile of the nodes, whichever is set."""
     for field in ("role", "instanceProfile"):
         if spec.get(field):
             return {field: spec[field]}
@@ -46,17 +45,19 @@ def convert_identity(spec: JsonObject, path: FieldPath, draft: ConversionDraft) 
 
 
 def terms_or_placeholder(
-    found: list[dict[str, Any]], what: str, path: FieldPath, draft: ConversionDraft
+    terms: list[dict[str, Any]], resources: str, path: FieldPath, draft: ConversionDraft
 ) -> Any:
-    """The terms, or one that must be filled in."""
-    if found:
-        return found
-    draft.missing(path, f"a class needs to select {what}; the tag value {NO_CLUSTER} stands there")
+    """The terms, or a placeholder."""
+    if terms:
+        return terms
+    draft.missing(
+        path, f"a class needs to select {resources}; the tag value {NO_CLUSTER} stands there"
+    )
     return discovery_terms()
 
 
 def placeholder_class(path: FieldPath, draft: ConversionDraft) -> JsonObject:
-    """A class of which nothing is known but that it must exist."""
+    """The spec of a class that is referred to and not in the input."""
     draft.missing(
         path,
         f"nothing is known of the class but its kubelet settings: fill in its role ({NO_ROLE}) and "
@@ -76,13 +77,13 @@ UBUNTU_DISK: Final = {
     "ebs": {"encrypted": True, "volumeSize": "20Gi", "volumeType": "gp3"},
     "rootVolume": True,
 }
-"""What an Ubuntu node got without being asked; AL2, which boots it now, has another."""
+"""The default disk of the Ubuntu family; that of AL2, which replaces the family, differs."""
 
 
 def convert_images(
     spec: JsonObject, terms: list[dict[str, Any]], path: FieldPath, draft: ConversionDraft
 ) -> JsonObject:
-    """amiFamily and amiSelectorTerms of v1, and Ubuntu's disk where it must be written now."""
+    """amiFamily and amiSelectorTerms of v1, and Ubuntu's default disk where it applied."""
     family = _ami_family(spec, path, draft)
     place = (*path, "amiFamily")
     if family == "Ubuntu":
@@ -112,14 +113,14 @@ def _convert_ubuntu(
         "the family Ubuntu is gone; AL2 is written instead, which bootstraps images of Ubuntu in "
         "the same way",
     )
-    made: JsonObject = {
+    converted: JsonObject = {
         "amiFamily": "AL2",
         "amiSelectorTerms": terms or _placeholder_image(place, draft),
     }
     if not spec.get("blockDeviceMappings"):
         draft.assumed(place, "the disk that Ubuntu nodes got by themselves is written out")
-        made["blockDeviceMappings"] = [deepcopy(UBUNTU_DISK)]
-    return made
+        converted["blockDeviceMappings"] = [deepcopy(UBUNTU_DISK)]
+    return converted
 
 
 def _placeholder_image(place: FieldPath, draft: ConversionDraft) -> list[dict[str, Any]]:
@@ -132,13 +133,13 @@ def _placeholder_image(place: FieldPath, draft: ConversionDraft) -> list[dict[st
 
 GIB: Final = 2**30
 MAX_VOLUME_GIB: Final = 64 * 1024
-"""Gibibytes of the largest volume that v1 takes."""
+"""The largest volume that v1 accepts."""
 
 
 def convert_disks(
-    given: list[dict[str, Any]], path: FieldPath, draft: ConversionDraft
+    source: list[dict[str, Any]], path: FieldPath, draft: ConversionDraft
 ) -> list[dict[str, Any]]:
-    return [_convert_disk(disk, (*path, index), draft) for index, disk in enumerate(given)]
+    return [_convert_disk(disk, (*path, index), draft) for index, disk in enumerate(source)]
 
 
 def _convert_disk(disk: dict[str, Any], path: FieldPath, draft: ConversionDraft) -> dict[str, Any]:
@@ -149,17 +150,17 @@ def _convert_disk(disk: dict[str, Any], path: FieldPath, draft: ConversionDraft)
     return {**disk, "ebs": {**volume, "volumeSize": size}}
 
 
-def _convert_size(given: int | str, path: FieldPath, draft: ConversionDraft) -> str:
-    """The size in a unit that v1 takes; EBS has always rounded up to whole gibibytes."""
-    if isinstance(given, str) and re.fullmatch(VOLUME_SIZE_PATTERN, given):
-        return given
-    size = parse_quantity(str(given)).units
-    whole = min(max(-(-size // GIB), 1), MAX_VOLUME_GIB)
-    if whole * GIB < size:
-        draft.lost(path, f"{given} is more than a volume can hold; {whole}Gi is the most")
-    elif whole * GIB != size:
-        draft.changed(path, f"{given} is rounded up to {whole}Gi, as EBS has always done")
-    return f"{whole}Gi"
+def _convert_size(source: int | str, path: FieldPath, draft: ConversionDraft) -> str:
+    """The size in a unit that v1 accepts; EBS has always rounded up to whole gibibytes."""
+    if isinstance(source, str) and re.fullmatch(VOLUME_SIZE_PATTERN, source):
+        return source
+    size = parse_quantity(str(source)).units
+    gibibytes = min(max(-(-size // GIB), 1), MAX_VOLUME_GIB)
+    if gibibytes * GIB < size:
+        draft.lost(path, f"{source} is more than a volume can hold; {gibibytes}Gi is the most")
+    elif gibibytes * GIB != size:
+        draft.changed(path, f"{source} is rounded up to {gibibytes}Gi, as EBS has always done")
+    return f"{gibibytes}Gi"
 
 
 MAX_TERMS: Final = 30
@@ -172,13 +173,13 @@ SelectorTerm = dict[str, Any]
 def convert_selector(
     selector: LegacySelector, path: FieldPath, draft: ConversionDraft
 ) -> list[SelectorTerm]:
-    """Subnets or security groups: by ids, or else by every combination of the tags listed."""
+    """Terms for subnets or security groups: by IDs, or else by every combination of tag values."""
     if not selector:
         return []
     ids = _selected_ids(selector)
     if ids:
         _note_ignored_keys([key for key in selector if key not in IDS], path, draft)
-        return _limit_terms(({"id": one} for one in ids), len(ids), path, draft)
+        return _limit_terms(({"id": id} for id in ids), len(ids), path, draft)
     _note_tags(selector, path, draft)
     return _limit_terms(
         ({"tags": tags} for tags in _tag_combinations(selector)),
@@ -191,28 +192,28 @@ def convert_selector(
 def convert_ami_selector(
     selector: LegacySelector, path: FieldPath, draft: ConversionDraft
 ) -> list[SelectorTerm]:
-    """Images: by ids, or else by every combination of owners, names and tags listed."""
+    """Terms for images: by IDs, or else by every combination of owners, names and tag values."""
     if not selector:
         return []
     ids = _selected_ids(selector)
     if ids:
         _note_ignored_keys([key for key in selector if key not in IDS], path, draft)
-        return _limit_terms(({"id": one} for one in ids), len(ids), path, draft)
+        return _limit_terms(({"id": id} for id in ids), len(ids), path, draft)
     tags = {key: text for key, text in selector.items() if key not in SPECIAL_KEYS}
     _note_tags(tags, path, draft)
     owners, names = _split_values(selector, OWNERS_KEY), _split_values(selector, NAME_KEY)
-    made = (
-        _ami_term(owner, name, tagged)
+    ami_terms = (
+        _ami_term(owner, name, tag_values)
         for owner in owners or [""]
         for name in names or [""]
-        for tagged in _tag_combinations(tags)
+        for tag_values in _tag_combinations(tags)
     )
     count = (len(owners) or 1) * (len(names) or 1) * _count_combinations(tags)
-    return _limit_terms(made, count, path, draft)
+    return _limit_terms(ami_terms, count, path, draft)
 
 
 def _ami_term(owner: str, name: str, tags: dict[str, str]) -> SelectorTerm:
-    """v1 takes an owner only beside something else; any name is as good as none."""
+    """v1 accepts an owner only with another field; the name * matches every image."""
     if owner and not name and not tags:
         name = "*"
     parts = (("name", name), ("owner", owner), ("tags", tags))
@@ -220,15 +221,15 @@ def _ami_term(owner: str, name: str, tags: dict[str, str]) -> SelectorTerm:
 
 
 def _selected_ids(selector: LegacySelector) -> list[str]:
-    return list(dict.fromkeys(one for key in IDS for one in _split_values(selector, key)))
+    return list(dict.fromkeys(id for key in IDS for id in _split_values(selector, key)))
 
 
 def _split_values(selector: LegacySelector, key: str) -> list[str]:
-    return [piece.strip() for piece in selector.get(key, "").split(",") if piece.strip()]
+    return [part.strip() for part in selector.get(key, "").split(",") if part.strip()]
 
 
 def _tag_values(text: str) -> list[str]:
-    """The values that a tag may have; nothing written used to stand for any."""
+    """The values that a tag may have; an empty text meant any."""
     return list(dict.fromkeys(p.strip() for p in text.split(",") if p.strip())) or ["*"]
 
 
@@ -243,7 +244,7 @@ def _count_combinations(selector: LegacySelector) -> int:
 
 
 def _limit_terms(
-    made: Iterable[SelectorTerm], count: int, path: FieldPath, draft: ConversionDraft
+    terms: Iterable[SelectorTerm], count: int, path: FieldPath, draft: ConversionDraft
 ) -> list[SelectorTerm]:
     if count > MAX_TERMS:
         draft.lost(
@@ -251,7 +252,7 @@ def _limit_terms(
             f"this selector comes to {count:,} terms and v1 takes {MAX_TERMS}; "
             "the others are left out",
         )
-    return list(islice(made, MAX_TERMS))
+    return list(islice(terms, MAX_TERMS))
 
 
 def _note_tags(tags: LegacySelector, path: FieldPath, draft: ConversionDraft) -> None:
@@ -282,7 +283,7 @@ UNCHANGED_FIELDS: Final = (
     "metadataOptions",
     "context",
 )
-"""Fields that mean in v1 what they meant."""
+"""Fields with the same meaning in v1."""
 
 TERM_FIELDS: Final = ("amiSelectorTerms", "subnetSelectorTerms", "securityGroupSelectorTerms")
 
@@ -297,14 +298,16 @@ def convert_node_class(draft: ConversionDraft) -> None:
     """EC2NodeClass of v1beta1 to v1."""
     old = draft.source["spec"]
     path: FieldPath = ("spec",)
-    made = _convert_spec(old, {field: old.get(field, []) for field in TERM_FIELDS}, path, draft)
+    converted = _convert_spec(
+        old, {field: old.get(field, []) for field in TERM_FIELDS}, path, draft
+    )
     if "httpPutResponseHopLimit" not in old.get("metadataOptions", {}):
         _note_hop_limit((*path, "metadataOptions"), draft)
-    _finish_node_class(draft, made)
+    _finish_node_class(draft, converted)
 
 
 def convert_template_spec(old: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
-    """The settings of an AWSNodeTemplate, also where a Provisioner carries them itself."""
+    """The spec of an AWSNodeTemplate, or of a Provisioner's embedded provider."""
     selected = {
         "amiSelectorTerms": convert_ami_selector(
             old.get("amiSelector", {}), (*path, "amiSelector"), draft
@@ -327,35 +330,37 @@ def convert_template_spec(old: JsonObject, path: FieldPath, draft: ConversionDra
 def _convert_spec(
     old: JsonObject, selected: dict[str, list[Any]], path: FieldPath, draft: ConversionDraft
 ) -> JsonObject:
-    made = convert_images(old, selected["amiSelectorTerms"], path, draft)
-    made.update(convert_identity(old, path, draft))
-    for field, what in (
+    converted = convert_images(old, selected["amiSelectorTerms"], path, draft)
+    converted.update(convert_identity(old, path, draft))
+    for field, resources in (
         ("subnetSelectorTerms", "subnets"),
         ("securityGroupSelectorTerms", "security groups"),
     ):
-        made[field] = terms_or_placeholder(selected[field], what, path, draft)
-    made.update({field: old[field] for field in UNCHANGED_FIELDS if field in old})
+        converted[field] = terms_or_placeholder(selected[field], resources, path, draft)
+    converted.update({field: old[field] for field in UNCHANGED_FIELDS if field in old})
     if old.get("blockDeviceMappings"):
         place = (*path, "blockDeviceMappings")
-        made["blockDeviceMappings"] = convert_disks(old["blockDeviceMappings"], place, draft)
+        converted["blockDeviceMappings"] = convert_disks(old["blockDeviceMappings"], place, draft)
     tags = _convert_tags(old.get("tags", {}), (*path, "tags"), draft)
-    return {**made, "tags": tags} if tags else made
+    return {**converted, "tags": tags} if tags else converted
 
 
-def _convert_tags(given: dict[str, str], path: FieldPath, draft: ConversionDraft) -> dict[str, str]:
-    made = {}
-    for key, text in given.items():
+def _convert_tags(
+    source: dict[str, str], path: FieldPath, draft: ConversionDraft
+) -> dict[str, str]:
+    converted = {}
+    for key, text in source.items():
         if key in RESTRICTED_TAGS or key.startswith("kubernetes.io/cluster"):
             draft.lost((*path, key), f"the tag {key} is left out: the controller sets it")
         else:
-            made[key] = text
-    return made
+            converted[key] = text
+    return converted
 
 
 def _note_metadata_options(
     options: JsonObject | None, path: FieldPath, draft: ConversionDraft
 ) -> None:
-    """A template without options meant two hops; one with some options, EC2's own defaults."""
+    """Without options a template meant a hop limit of 2; with some, EC2's defaults."""
     place = (*path, "metadataOptions")
     if options is None:
         _note_hop_limit(place, draft)
@@ -375,6 +380,6 @@ def _note_hop_limit(place: FieldPath, draft: ConversionDraft) -> None:
 
 
 def _finish_node_class(draft: ConversionDraft, spec: JsonObject) -> None:
-    draft.made = new_object(draft, NODE_CLASS_API_VERSION, NODE_CLASS_KIND)
-    draft.made["spec"] = spec
+    draft.converted = new_object(draft, NODE_CLASS_API_VERSION, NODE_CLASS_KIND)
+    draft.converted["spec"] = spec
     copy_status(draft)

@@ -1,7 +1,6 @@
 """Provisioner, and NodePool and NodeClaim of v1beta1, to v1.
 
-Expiry moves into the template, kubelet settings into the class. A claim is a record of a node and
-follows its pool.
+Expiry moves into the template, kubelet settings into the class. A NodeClaim follows its pool.
 """
 
 from collections.abc import Mapping
@@ -37,36 +36,38 @@ TEMPLATE_SPEC_PATH: Final[FieldPath] = (*TEMPLATE_PATH, "spec")
 
 
 def convert_node_pool(draft: ConversionDraft) -> ClassSettings | None:
-    """Fill the draft; what is returned is still to be agreed on with the other pools."""
+    """Fills the draft; the returned settings are assigned to a class once all pools are known."""
     old: JsonObject = draft.source["spec"]
     template: JsonObject = {"spec": _convert_pool_template(old, draft)}
     metadata = _convert_template_metadata(old["template"].get("metadata", {}), draft)
-    draft.made = new_object(draft, "karpenter.sh/v1", "NodePool")
-    draft.made["spec"] = {"template": {"metadata": metadata, **template} if metadata else template}
+    draft.converted = new_object(draft, "karpenter.sh/v1", "NodePool")
+    draft.converted["spec"] = {
+        "template": {"metadata": metadata, **template} if metadata else template
+    }
     disruption = _convert_disruption(old.get("disruption", {}), draft)
     if disruption:
-        draft.made["spec"]["disruption"] = disruption
+        draft.converted["spec"]["disruption"] = disruption
     for field in ("limits", "weight"):
         if field in old:
-            draft.made["spec"][field] = old[field]
+            draft.converted["spec"][field] = old[field]
     copy_status(draft)
     return _class_settings(old["template"]["spec"].get("kubelet", {}), draft)
 
 
 def _convert_template_metadata(old: JsonObject, draft: ConversionDraft) -> JsonObject:
     path = (*TEMPLATE_PATH, "metadata")
-    made = {
+    converted = {
         "labels": convert_labels(old.get("labels", {}), (*path, "labels"), draft),
         "annotations": convert_annotations(
             old.get("annotations", {}), (*path, "annotations"), draft
         ),
     }
-    return {key: entries for key, entries in made.items() if entries}
+    return {key: entries for key, entries in converted.items() if entries}
 
 
 def _convert_pool_template(old: JsonObject, draft: ConversionDraft) -> JsonObject:
     inner: JsonObject = old["template"]["spec"]
-    made: JsonObject = {
+    converted: JsonObject = {
         "nodeClassRef": convert_class_reference(
             inner.get("nodeClassRef"), TEMPLATE_SPEC_PATH, draft
         ),
@@ -76,21 +77,21 @@ def _convert_pool_template(old: JsonObject, draft: ConversionDraft) -> JsonObjec
     }
     for field in ("taints", "startupTaints"):
         if inner.get(field):
-            made[field] = convert_taints(inner[field])
+            converted[field] = convert_taints(inner[field])
     if "expireAfter" in old.get("disruption", {}):
-        made["expireAfter"] = old["disruption"]["expireAfter"]
+        converted["expireAfter"] = old["disruption"]["expireAfter"]
     if inner.get("resources"):
         draft.lost(
             (*TEMPLATE_SPEC_PATH, "resources"),
             "a pool does not say what its nodes must hold; pods and daemonsets do",
         )
-    return made
+    return converted
 
 
 def convert_class_reference(
     old: JsonObject | None, path: FieldPath, draft: ConversionDraft
 ) -> JsonObject:
-    """group, kind and name; EC2NodeClass of karpenter.k8s.aws where it was left open."""
+    """group, kind and name; by default EC2NodeClass of karpenter.k8s.aws."""
     if old is None:
         draft.assumed(path, "no nodeClassRef is written; it refers to EC2NodeClass default")
         old = {"name": "default"}
@@ -102,26 +103,26 @@ def convert_class_reference(
 
 
 def _convert_disruption(old: JsonObject, draft: ConversionDraft) -> JsonObject:
-    """Always with consolidateAfter where there is any: the first CRDs of v1 ask for it."""
-    given = {key: item for key, item in old.items() if key != "expireAfter"}
-    if not given:
+    """With consolidateAfter unless it is empty: the first CRDs of v1 require it."""
+    disruption = {key: item for key, item in old.items() if key != "expireAfter"}
+    if not disruption:
         return {}
-    made: JsonObject = {"consolidateAfter": old.get("consolidateAfter", "0s")}
+    converted: JsonObject = {"consolidateAfter": old.get("consolidateAfter", "0s")}
     if "consolidationPolicy" in old:
         policy = old["consolidationPolicy"]
-        made = {"consolidationPolicy": RENAMED_POLICIES.get(policy, policy), **made}
+        converted = {"consolidationPolicy": RENAMED_POLICIES.get(policy, policy), **converted}
     if old.get("consolidateAfter", "Never") != "Never":
         draft.changed(
             ("spec", "disruption", "consolidateAfter"),
             "consolidateAfter counts from the last pod that came or went",
         )
-    return {**made, "budgets": old["budgets"]} if old.get("budgets") else made
+    return {**converted, "budgets": old["budgets"]} if old.get("budgets") else converted
 
 
 def _class_settings(old: JsonObject, draft: ConversionDraft) -> ClassSettings | None:
     path = (*TEMPLATE_SPEC_PATH, "kubelet")
     settings = convert_kubelet(old, path, draft)
-    ref = draft.made["spec"]["template"]["spec"]["nodeClassRef"]
+    ref = draft.converted["spec"]["template"]["spec"]["nodeClassRef"]
     if (ref["group"], ref["kind"]) == ("karpenter.k8s.aws", "EC2NodeClass"):
         place = path if settings else TEMPLATE_SPEC_PATH
         return ClassSettings(class_name=ref["name"], settings=settings, path=place, draft=draft)
@@ -153,65 +154,69 @@ IMPLIED_REQUIREMENTS: Final = (
         "karpenter.k8s.aws/instance-generation Gt [2]",
     ),
 )
-"""What a Provisioner meant where it said nothing about any of the labels."""
+"""Requirements that a Provisioner implied where it constrained none of the labels."""
 
 
 def convert_provisioner(draft: ConversionDraft, classes: NodeClasses) -> ClassSettings | None:
-    """Fill the draft; what is returned is still to be agreed on with the other pools."""
+    """Fills the draft; the returned settings are assigned to a class once all pools are known."""
     old: JsonObject = draft.source.get("spec", {})
     metadata = _provisioner_template_metadata(old, draft)
     template: JsonObject = {
         "spec": _provisioner_template_spec(old, metadata.get("labels", {}), draft)
     }
-    draft.made = new_object(draft, "karpenter.sh/v1", "NodePool")
-    draft.made["spec"] = {
+    draft.converted = new_object(draft, "karpenter.sh/v1", "NodePool")
+    draft.converted["spec"] = {
         "template": {"metadata": metadata, **template} if metadata else template,
         "disruption": _provisioner_disruption(old, draft),
     }
     limits = _convert_limits(old.get("limits", {}), draft)
     if limits:
-        draft.made["spec"]["limits"] = limits
+        draft.converted["spec"]["limits"] = limits
     if "weight" in old:
-        draft.made["spec"]["weight"] = old["weight"]
+        draft.converted["spec"]["weight"] = old["weight"]
     _convert_provisioner_status(draft)
     return _provisioner_class_settings(old, template["spec"]["nodeClassRef"], draft, classes)
 
 
 def _provisioner_template_metadata(old: JsonObject, draft: ConversionDraft) -> JsonObject:
-    made = {
+    converted = {
         "labels": convert_labels(old.get("labels", {}), ("spec", "labels"), draft),
         "annotations": convert_annotations(
             old.get("annotations", {}), ("spec", "annotations"), draft
         ),
     }
-    return {key: entries for key, entries in made.items() if entries}
+    return {key: entries for key, entries in converted.items() if entries}
 
 
 def _provisioner_template_spec(
-    old: JsonObject, given: dict[str, str], draft: ConversionDraft
+    old: JsonObject, source: dict[str, str], draft: ConversionDraft
 ) -> JsonObject:
-    wanted = convert_requirements(old.get("requirements", []), ("spec", "requirements"), draft)
-    _note_implied_requirements(wanted, given, draft)
-    made: JsonObject = {
+    requirements = convert_requirements(
+        old.get("requirements", []), ("spec", "requirements"), draft
+    )
+    _note_implied_requirements(requirements, source, draft)
+    converted: JsonObject = {
         "nodeClassRef": {
             "group": "karpenter.k8s.aws",
             "kind": NODE_CLASS_KIND,
             "name": DEFAULT_CLASS_NAME,
         },
-        "requirements": wanted,
+        "requirements": requirements,
     }
     for field in ("taints", "startupTaints"):
         if old.get(field):
-            made[field] = convert_taints(old[field])
-    made["expireAfter"] = _expire_after(old, draft)
-    return made
+            converted[field] = convert_taints(old[field])
+    converted["expireAfter"] = _expire_after(old, draft)
+    return converted
 
 
 def _note_implied_requirements(
-    wanted: list[JsonObject], given: dict[str, str], draft: ConversionDraft
+    requirements: list[JsonObject], source: dict[str, str], draft: ConversionDraft
 ) -> None:
-    named = {item["key"] for item in wanted} | given.keys()
-    implied = [meaning for keys, meaning in IMPLIED_REQUIREMENTS if named.isdisjoint(keys)]
+    constrained_labels = {item["key"] for item in requirements} | source.keys()
+    implied = [
+        meaning for keys, meaning in IMPLIED_REQUIREMENTS if constrained_labels.isdisjoint(keys)
+    ]
     if implied:
         draft.changed(
             ("spec", "requirements"),
@@ -230,7 +235,7 @@ def _expire_after(old: JsonObject, draft: ConversionDraft) -> str:
 
 
 def _provisioner_disruption(old: JsonObject, draft: ConversionDraft) -> JsonObject:
-    """Always with consolidateAfter: the first CRDs of v1 ask for it."""
+    """Always with consolidateAfter: the first CRDs of v1 require it."""
     draft.changed(
         SPEC_PATH,
         "a Provisioner had no disruption budget; a NodePool disrupts at most 10% of its nodes at a "
@@ -260,10 +265,10 @@ def format_duration(seconds: float) -> str:
     return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
 
 
-def _convert_limits(given: JsonObject, draft: ConversionDraft) -> JsonObject:
-    """`limits.resources` is the API; texts also write the resources directly under limits."""
-    nested = given.get("resources", {})
-    direct = {name: amount for name, amount in given.items() if name != "resources"}
+def _convert_limits(source: JsonObject, draft: ConversionDraft) -> JsonObject:
+    """`limits.resources` is the API; some manifests have the resources directly under limits."""
+    nested = source.get("resources", {})
+    direct = {name: amount for name, amount in source.items() if name != "resources"}
     for name, amount in direct.items():
         if str(nested.get(name, amount)) != str(amount):
             draft.lost(
@@ -276,20 +281,20 @@ def _convert_limits(given: JsonObject, draft: ConversionDraft) -> JsonObject:
 def _convert_provisioner_status(draft: ConversionDraft) -> None:
     old = draft.source.get("status", {})
     if old.get("resources"):
-        draft.made["status"] = {"resources": old["resources"]}
+        draft.converted["status"] = {"resources": old["resources"]}
     for field in ("lastScaleTime", "conditions"):
         if old.get(field):
             draft.lost(("status", field), f"{field} of a Provisioner says nothing of a NodePool")
 
 
 def _provisioner_class_settings(
-    old: JsonObject, made: JsonObject, draft: ConversionDraft, classes: NodeClasses
+    old: JsonObject, converted: JsonObject, draft: ConversionDraft, classes: NodeClasses
 ) -> ClassSettings | None:
-    """Where the cloud's side comes from: the Provisioner itself, a template, or nowhere."""
+    """The class settings: from the Provisioner itself, a template, or the default class."""
     path = ("spec", "kubeletConfiguration")
     settings = convert_kubelet(old.get("kubeletConfiguration", {}), path, draft)
     if "provider" in old:
-        made["name"] = _embedded_class(old["provider"], settings, draft, classes)
+        converted["name"] = _embedded_class(old["provider"], settings, draft, classes)
         return None
     ref = old.get("providerRef")
     if ref is None:
@@ -297,9 +302,9 @@ def _provisioner_class_settings(
             SPEC_PATH, f"no provider is named; it refers to EC2NodeClass {DEFAULT_CLASS_NAME}"
         )
         ref = {"name": DEFAULT_CLASS_NAME}
-    made["name"] = ref["name"]
+    converted["name"] = ref["name"]
     if (ref.get("kind") or NODE_TEMPLATE_KIND) not in (NODE_TEMPLATE_KIND, NODE_CLASS_KIND):
-        _refer_to_foreign_class(ref, made, settings, draft)
+        _refer_to_foreign_class(ref, converted, settings, draft)
         return None
     place = path if settings else ("spec", "providerRef") if "providerRef" in old else SPEC_PATH
     return ClassSettings(class_name=ref["name"], settings=settings, path=place, draft=draft)
@@ -308,12 +313,12 @@ def _provisioner_class_settings(
 def _embedded_class(
     provider: JsonObject, settings: JsonObject, draft: ConversionDraft, classes: NodeClasses
 ) -> str:
-    """The class that the Provisioner carries in itself, named after it."""
-    name = classes.free(draft.name or f"pool-{draft.index}")
+    """The class embedded in the Provisioner, named after it."""
+    name = classes.unused_name(draft.name or f"pool-{draft.index}")
     place = ("spec", "provider")
     draft.changed(place, f"the cloud's side of the nodes is EC2NodeClass {name} now")
     spec = convert_template_spec(provider, place, draft)
-    draft.followers.append(
+    draft.extra_documents.append(
         {
             "apiVersion": NODE_CLASS_API_VERSION,
             "kind": NODE_CLASS_KIND,
@@ -325,11 +330,11 @@ def _embedded_class(
 
 
 def _refer_to_foreign_class(
-    ref: JsonObject, made: JsonObject, settings: JsonObject, draft: ConversionDraft
+    ref: JsonObject, converted: JsonObject, settings: JsonObject, draft: ConversionDraft
 ) -> None:
-    """Somebody else's template: refer to it as it is."""
-    made["kind"] = ref["kind"]
-    made["group"] = (ref.get("apiVersion") or made["group"]).partition("/")[0]
+    """Refers to a template of another kind unchanged."""
+    converted["kind"] = ref["kind"]
+    converted["group"] = (ref.get("apiVersion") or converted["group"]).partition("/")[0]
     draft.assumed(
         ("spec", "providerRef"),
         f"{ref['kind']} is not a kind that is converted here; the pool refers to it as it is",
@@ -343,11 +348,13 @@ def _refer_to_foreign_class(
 
 
 def convert_node_claim(
-    draft: ConversionDraft, pools: Mapping[str, JsonObject], wishes: Mapping[str, ClassSettings]
+    draft: ConversionDraft,
+    pools: Mapping[str, JsonObject],
+    pool_settings: Mapping[str, ClassSettings],
 ) -> None:
-    """Fill the draft; pools and what they wished for are by name."""
+    """Fills the draft; pools and their class settings are by pool name."""
     old: JsonObject = draft.source["spec"]
-    made: JsonObject = {
+    converted: JsonObject = {
         "nodeClassRef": convert_class_reference(old.get("nodeClassRef"), ("spec",), draft),
         "requirements": convert_requirements(
             old.get("requirements", []), ("spec", "requirements"), draft, pool_is_free=True
@@ -355,19 +362,19 @@ def convert_node_claim(
     }
     for field in ("taints", "startupTaints"):
         if old.get(field):
-            made[field] = convert_taints(old[field])
+            converted[field] = convert_taints(old[field])
     if old.get("resources"):
-        made["resources"] = old["resources"]
+        converted["resources"] = old["resources"]
     pool = draft.source["metadata"].get("labels", {}).get(NODEPOOL)
-    _convert_expiry(made, pools.get(pool), draft)
-    _convert_claim_kubelet(old.get("kubelet", {}), made, wishes.get(pool), draft)
-    draft.made = new_object(draft, "karpenter.sh/v1", "NodeClaim", record=True)
-    draft.made["spec"] = made
+    _convert_expiry(converted, pools.get(pool), draft)
+    _convert_claim_kubelet(old.get("kubelet", {}), converted, pool_settings.get(pool), draft)
+    draft.converted = new_object(draft, "karpenter.sh/v1", "NodeClaim", record=True)
+    draft.converted["spec"] = converted
     copy_status(draft)
 
 
-def _convert_expiry(made: JsonObject, pool: JsonObject | None, draft: ConversionDraft) -> None:
-    """Claims expired when their pool said so; now each carries its own expiry."""
+def _convert_expiry(converted: JsonObject, pool: JsonObject | None, draft: ConversionDraft) -> None:
+    """Claims expired by their pool's setting; now each has its own expireAfter."""
     if pool is None:
         draft.assumed(
             ("spec",),
@@ -376,21 +383,29 @@ def _convert_expiry(made: JsonObject, pool: JsonObject | None, draft: Conversion
         return
     expiry = get_nested(pool, "spec", "template", "spec", "expireAfter")
     if expiry is not None:
-        made["expireAfter"] = expiry
+        converted["expireAfter"] = expiry
 
 
 def _convert_claim_kubelet(
-    old: JsonObject, made: JsonObject, wish: ClassSettings | None, draft: ConversionDraft
+    old: JsonObject,
+    converted: JsonObject,
+    pool_settings: ClassSettings | None,
+    draft: ConversionDraft,
 ) -> None:
-    """Settings that are its pool's are in the class that the pool refers to."""
+    """Settings equal to the pool's are in the pool's class."""
     path = ("spec", "kubelet")
     settings = convert_kubelet(old, path, draft)
     if not settings:
         return
-    named = made["nodeClassRef"]["name"]
-    if wish is None or wish.draft is None or wish.settings != settings or wish.class_name != named:
+    constrained_labels = converted["nodeClassRef"]["name"]
+    if (
+        pool_settings is None
+        or pool_settings.draft is None
+        or pool_settings.settings != settings
+        or pool_settings.class_name != constrained_labels
+    ):
         draft.lost(path, "a claim has no kubelet settings of its own any more; its class has them")
         return
-    ref = wish.draft.made["spec"]["template"]["spec"]["nodeClassRef"]
-    made["nodeClassRef"] = dict(ref)
+    ref = pool_settings.draft.converted["spec"]["template"]["spec"]["nodeClassRef"]
+    converted["nodeClassRef"] = dict(ref)
     draft.changed(path, f"kubelet settings belong to the class now: EC2NodeClass {ref['name']}")

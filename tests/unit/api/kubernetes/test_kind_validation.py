@@ -13,7 +13,7 @@ from wainwright.api.kubernetes.object_reader import (
 )
 
 
-def told(field_errors: list[FieldError]) -> list[ExpectedFault]:
+def as_expected_faults(field_errors: list[FieldError]) -> list[ExpectedFault]:
     return [
         ExpectedFault(format_field_path(field_error.path), field_error.message)
         for field_error in field_errors
@@ -23,8 +23,14 @@ def told(field_errors: list[FieldError]) -> list[ExpectedFault]:
 @pytest.mark.parametrize("row", core_kind_rows(), ids=lambda row: row.name)
 def test_an_object_is_judged_as_its_row_says(row: CoreKindRow) -> None:
     found = validate_kubernetes_object(row.object)
-    assert told([field_error for field_error in found if not field_error.warning]) == row.errors
-    assert told([field_error for field_error in found if field_error.warning]) == row.warnings
+    assert (
+        as_expected_faults([field_error for field_error in found if not field_error.warning])
+        == row.errors
+    )
+    assert (
+        as_expected_faults([field_error for field_error in found if field_error.warning])
+        == row.warnings
+    )
 
 
 @pytest.mark.parametrize("row", core_kind_rows(), ids=lambda row: row.name)

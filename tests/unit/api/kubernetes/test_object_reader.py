@@ -46,11 +46,11 @@ def test_different_specs_do_not() -> None:
     assert first != second
 
 
-def test_faults_of_a_shared_spec_are_told_of_every_object() -> None:
+def test_errors_of_a_shared_spec_are_reported_for_every_object() -> None:
     reader = ObjectReader()
-    told = [reader.read(pod(name, nodeName="No!"))[1] for name in ("a", "b")]
-    assert told[0] == told[1]
-    assert [field_error.path for field_error in told[0]] == [("spec", "nodeName")]
+    results = [reader.read(pod(name, nodeName="No!"))[1] for name in ("a", "b")]
+    assert results[0] == results[1]
+    assert [field_error.path for field_error in results[0]] == [("spec", "nodeName")]
 
 
 def test_a_number_is_not_taken_for_the_text_or_truth_that_it_resembles() -> None:
@@ -169,7 +169,7 @@ def test_kinds_without_a_spec_are_read_whole() -> None:
     assert (made.metadata.name, made.value) == ("high", 7)
 
 
-def test_mistakes_of_kinds_without_a_spec_are_told_with_those_of_their_metadata() -> None:
+def test_errors_of_kinds_without_a_spec_are_reported_with_those_of_their_metadata() -> None:
     value = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "volumeBindingMode": 1}
     made, found = ObjectReader().read({**value, "metadata": {"name": "No!"}})
     assert isinstance(made, StorageClass)
