@@ -31,9 +31,8 @@ COST_OPTIONS = PlanOptions(packing=PackingPolicy.COST)
 ZONES = ("zone-a", "zone-b", "zone-c")
 MEMORY = {"c": 2, "m": 4, "r": 8}  # GiB for each cpu
 CPUS = (2, 4, 8, 16, 32, 64)
-LARGEST_TYPE_MARKUP = (
-    1.3  # the largest type costs so much more per CPU: drafts that grow without a limit reach it
-)
+# The largest type costs so much more per CPU: drafts that grow without a limit reach it.
+LARGEST_TYPE_MARKUP = 1.3
 
 
 def template(*types: InstanceType, pool: Pool = GENERAL, number: int = 0) -> NodeClaimTemplate:

@@ -115,8 +115,12 @@ def usage_of_one_node(template: NodeClaimTemplate, type_number: int, name: str) 
 
 def exceeded_limits(template: NodeClaimTemplate, type_number: int) -> list[str]:
     """The limits that one more node of the type would exceed."""
-    left = template.limits.remaining
-    return [name for name in left if usage_of_one_node(template, type_number, name) > left[name]]
+    remaining = template.limits.remaining
+    return [
+        name
+        for name in remaining
+        if usage_of_one_node(template, type_number, name) > remaining[name]
+    ]
 
 
 def limit_reached_reason(template: NodeClaimTemplate, type_number: int, name: str) -> LimitExceeded:
@@ -368,8 +372,8 @@ class _AlternativeFunnel:
 
     def _closest_to_limits(self, types: BitSet) -> tuple[int, str]:
         """The type that exceeds a limit by the least, and that limit; cached for equal limits."""
-        left, limits = self.template.limits.remaining, self.template.pool.limits
-        key = self.index, tuple(left.items()), tuple(limits.items())
+        remaining, limits = self.template.limits.remaining, self.template.pool.limits
+        key = self.index, tuple(remaining.items()), tuple(limits.items())
         cache = self.context.cache.closest_to_limits[key]
         if types not in cache:
             type_number = min(
@@ -381,8 +385,9 @@ class _AlternativeFunnel:
     def _excess(self, type_number: int) -> float:
         """By how much the type exceeds the limit that it exceeds most, in parts of that limit."""
         template = self.template
-        left, limits = template.limits.remaining, template.pool.limits
+        remaining, limits = template.limits.remaining, template.pool.limits
         return max(
-            (usage_of_one_node(template, type_number, name) - left[name]) / max(limits[name], 1)
+            (usage_of_one_node(template, type_number, name) - remaining[name])
+            / max(limits[name], 1)
             for name in exceeded_limits(template, type_number)
         )

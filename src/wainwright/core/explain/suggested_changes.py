@@ -183,9 +183,8 @@ def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTem
 
 
 MAX_CHANGES: Final = 3  # at once; more than that is no useful advice
-BEAM_WIDTH: Final = (
-    8  # partial fixes followed further: their number would multiply with every change
-)
+# Partial fixes followed further: their number would multiply with every change.
+BEAM_WIDTH: Final = 8
 
 ChangeSet: TypeAlias = tuple[AnyFix, ...]
 

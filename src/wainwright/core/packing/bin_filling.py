@@ -146,9 +146,8 @@ def _main_values(
 
 
 NOISE: Final = 0.3  # part by which a size is overrated at random, to try other orders
-REVALUATION_THRESHOLD: Final = (
-    0.9  # of the value: with less than this left, values are worked out again
-)
+# Of the value: with less than this left, values are worked out again.
+REVALUATION_THRESHOLD: Final = 0.9
 ORDER_COUNT: Final = 4  # by value, by either main resource, by the larger part of the value
 WORK_PER_BIN: Final = 20  # fixed cost of filling a bin, counted in items looked at
 

@@ -30,9 +30,8 @@ from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirement
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.offering_groups import OfferingGroupSet
 
-MAX_CACHED_RATES: Final = (
-    64  # sets of offering groups whose prices are cached; others count as all groups
-)
+# Sets of offering groups whose prices are cached; others count as all groups.
+MAX_CACHED_RATES: Final = 64
 
 PriceRates: TypeAlias = tuple[list[float], list[int], list[BitSet]]
 """Prices of types as multiples of their value, ascending; the types in that order; and for each

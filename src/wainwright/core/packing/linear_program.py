@@ -12,9 +12,8 @@ from math import inf
 from operator import mul
 from typing import Final, NamedTuple, TypeAlias
 
-MAX_PIVOTS: Final = (
-    500  # more than are ever needed; with rounding errors the pivots could cycle for ever
-)
+# More than are ever needed; with rounding errors the pivots could cycle for ever.
+MAX_PIVOTS: Final = 500
 TOLERANCE: Final = 1e-9
 
 Prices: TypeAlias = list[list[float]]

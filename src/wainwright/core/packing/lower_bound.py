@@ -34,9 +34,8 @@ from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYP
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
-MAX_BOUND_CLASSES: Final = (
-    24  # of pods; all smaller ones count as one, as the linear program grows with them
-)
+# Of pods; all smaller ones count as one, as the linear program grows with them.
+MAX_BOUND_CLASSES: Final = 24
 
 
 class AllowedCapacity(NamedTuple):
@@ -132,8 +131,8 @@ def _capacity_allowed_by(
     )
 
 
-def _bitwise_union(mine: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(a | b for a, b in zip(mine, others, strict=True))
+def _bitwise_union(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a | b for a, b in zip(one, other, strict=True))
 
 
 class SpareNodeCapacity(NamedTuple):

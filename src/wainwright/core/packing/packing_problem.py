@@ -91,8 +91,10 @@ class DemandGroups:
 
     def _sums(self, usable_by: int, most: Sequence[int]) -> list[SubsetSums]:
         items = zip(self._items, self.group_of_item, strict=True)
-        mine = [item for item, group in items if usable_by >> group & 1]
-        return subset_sums([item.amounts for item in mine], [item.pods for item in mine], most)
+        own_items = [item for item, group in items if usable_by >> group & 1]
+        return subset_sums(
+            [item.amounts for item in own_items], [item.pods for item in own_items], most
+        )
 
 
 class FittingBinTypes:

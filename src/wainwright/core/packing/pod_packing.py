@@ -150,12 +150,10 @@ def largest_item_classes(
     return largest_first[:most]
 
 
-MAX_PACKED_CLASSES: Final = (
-    24  # each class splits bin types further; the growth rule places the rest
-)
-MAX_ITEM_TYPES: Final = (
-    1500  # packed at once; more are split into batches, as time grows with its square
-)
+# Each class splits bin types further; the growth rule places the rest.
+MAX_PACKED_CLASSES: Final = 24
+# Packed at once; more are split into batches, as time grows with its square.
+MAX_ITEM_TYPES: Final = 1500
 
 
 class PackablePods(NamedTuple):

@@ -114,7 +114,9 @@ ITEM_TYPES = st.lists(
 )
 BIN_TYPES = st.lists(
     st.builds(
-        lambda cost, cpu, memory, who: bin_type(float(cost), cpu, memory, 10, usable_by=who),
+        lambda cost, cpu, memory, classes: bin_type(
+            float(cost), cpu, memory, 10, usable_by=classes
+        ),
         st.integers(0, 20),
         st.integers(1, 40),
         st.integers(1, 40),

@@ -283,8 +283,8 @@ def test_packed_nodes_leave_room_for_daemonsets() -> None:
     for claim in found_plan.claims:
         has = room[claim.launch.instance_type]
         assert all(amount <= has[name] for name, amount in claim.requests.items())
-    asked = sum(pod.requests["cpu"] for pod in varied_pods(90)) + 500 * len(found_plan.claims)
-    assert sum(claim.requests["cpu"] for claim in found_plan.claims) == asked
+    requested = sum(pod.requests["cpu"] for pod in varied_pods(90)) + 500 * len(found_plan.claims)
+    assert sum(claim.requests["cpu"] for claim in found_plan.claims) == requested
 
 
 def test_fees_per_node_lead_to_fewer_and_larger_nodes() -> None:

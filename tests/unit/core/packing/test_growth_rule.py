@@ -165,7 +165,7 @@ DISK = "example.com/disk"
 
 
 def left_out(
-    policy: CostPolicy, types: Sequence[tuple[dict[str, int], float]], *asked: Requests
+    policy: CostPolicy, types: Sequence[tuple[dict[str, int], float]], *requests: Requests
 ) -> int:
     """How many pods find no place where one node may be opened.
 
@@ -175,7 +175,7 @@ def left_out(
     others = [{"cpu": 4000}] * 16 + [{"memory": 10}] * 64
     waiting = [
         Pod(namespace="shop", name=f"pod-{number}", requests=each)
-        for number, each in enumerate([*others, *asked])
+        for number, each in enumerate([*others, *requests])
     ]
     index = InstanceTypeIndex(
         instance_type(
