@@ -98,7 +98,7 @@ def test_what_is_said_of_a_pod_fits_where_it_is(seed: int) -> None:
     where = places(case)
     for one in idle_reservations(case):
         for kept in one.kept:
-            assert {where[pod] for pod in kept.pods} == {kept.place}
+            assert {where[pod] for pod in kept.pods} == {kept.placement}
             assert is_true(case, kept), kept
 
 
@@ -117,7 +117,7 @@ def is_true(case: PlannedCase, kept: PodsOffReservation) -> bool:
         case OtherPoolUsed() | BlockedByOtherPods() | TopologyElsewhere() | NoCompatiblePool():
             return False  # there is always something that stopped it, and no pod minds another
         case ExistingNodeUsed():
-            return kept.place is CurrentPlacement.EXISTING
+            return kept.placement is CurrentPlacement.EXISTING
         case HigherWeightPoolUsed(pool=pool):
             weights = {each.name: each.weight for each in case.snapshot.pools}
             homes = {each.pool for each in case.plan.claims if set(each.pods) & set(kept.pods)}
@@ -143,10 +143,10 @@ def is_true_of(case: PlannedCase, kept: PodsOffReservation, pod: Pod) -> bool:
             return taint in pool.taints and not tolerated
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             named = any(key in each for each in pod.alternatives)
-            return named and (offered is None or (wanted & offered).empty)
+            return named and (offered is None or (wanted & offered).is_empty)
         case PoolExcludesReservation(key=key, wanted=wanted, offered=offered):
             asked = key in pool.node_requirements
-            return asked and (offered is None or (wanted & offered).empty)
+            return asked and (offered is None or (wanted & offered).is_empty)
         case _:
             return is_true_otherwise(kept, pool, pod)
 
@@ -162,9 +162,9 @@ def is_true_otherwise(kept: PodsOffReservation, pool: Pool, pod: Pod) -> bool:
         case PreferredElsewhere():
             return bool(pod.constraints.preferred_nodes)
         case ReservationUnavailable():
-            return kept.place is not CurrentPlacement.EXISTING
+            return kept.placement is not CurrentPlacement.EXISTING
         case _:
-            return kept.place is CurrentPlacement.NONE  # why it has no place at all
+            return kept.placement is CurrentPlacement.NONE  # why it has no place at all
 
 
 def has(case: PlannedCase, kept: PodsOffReservation, kind: str, resource: str) -> int:

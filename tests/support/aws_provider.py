@@ -110,13 +110,13 @@ class ClaimStore:
         if claim not in self.claims:
             raise TemporarilyUnavailableError(f"there is no claim {claim}", reason="Conflict")
         self.recorded.append((claim, mark))
-        self.claims[claim] = msgspec.structs.replace(self.claims[claim], mark=mark)
+        self.claims[claim] = msgspec.structs.replace(self.claims[claim], launch_record=mark)
 
     async def batch(self, identity: str) -> Sequence[LaunchLogEntry]:
         return [
-            LaunchLogEntry(claim=each.uid, mark=each.mark, instance=each.instance)
+            LaunchLogEntry(claim=each.uid, mark=each.launch_record, instance=each.instance)
             for each in self.claims.values()
-            if each.mark is not None and each.mark.batch == identity
+            if each.launch_record is not None and each.launch_record.batch == identity
         ]
 
     def keep(self, claim: NodeClaim) -> NodeClaim:

@@ -307,7 +307,9 @@ def find_garbage(
     """
     known = list(claims)
     owned = {claim.instance for claim in known if claim.instance}
-    awaited = {claim.mark.batch for claim in known if claim.mark and not claim.instance}
+    awaited = {
+        claim.launch_record.batch for claim in known if claim.launch_record and not claim.instance
+    }
     awaited.update(under_way)
     return [
         each

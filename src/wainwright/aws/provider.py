@@ -364,7 +364,11 @@ class AwsCloudProvider:
         return describe_instance(result.instance, launch_context, ca_bundle=ca_bundle, notes=notes)
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
-        lost = [claim for claim in map(self._components.recovery.known, claims) if claim.under_way]
+        lost = [
+            claim
+            for claim in map(self._components.recovery.known, claims)
+            if claim.has_pending_launch
+        ]
         found: dict[str, Instance] = {}
         unclear: set[str] = set()
         outcomes = await asyncio.gather(*map(self._recovered, lost), return_exceptions=True)

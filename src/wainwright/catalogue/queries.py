@@ -67,7 +67,7 @@ def list_instance_types(
     """The types wanted, each with the offerings wanted."""
     asked = wanted.requirements or NO_REQUIREMENTS
     found = []
-    for kind in index.members(index.compatible_types(asked)):
+    for kind in index.iter_types(index.compatible_types(asked)):
         if not _matches_type(kind, wanted):
             continue
         kept = tuple(

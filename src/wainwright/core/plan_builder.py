@@ -44,7 +44,7 @@ class TypeNames:
 
     def __init__(self, index: InstanceTypeIndex, rows: BitSet) -> None:
         digits = _binary_digits(rows)
-        ordered = [row for row in index.by_name if row < len(digits) and digits[~row]]
+        ordered = [row for row in index.name_order if row < len(digits) and digits[~row]]
         self._names = [index.types[row].name for row in ordered]
         self._marker: BitSet = 1 << len(index.types)
         # A getter of one place gives no tuple, so that the marker is asked for as well, twice.
@@ -182,7 +182,7 @@ def _claim(
         fees=_fees(draft),
         requests=_requests(draft, resources),
         pods=tuple(sorted([pod.key for pod in draft.pods])),
-        relaxed=tuple(sorted(key for key, _ in lowered)) if lowered else (),
+        relaxed_min_values=tuple(sorted(key for key, _ in lowered)) if lowered else (),
     )
 
 
@@ -270,8 +270,8 @@ def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
     found = [
         RelaxedPods(
             pods=tuple(sorted(pods)),
-            given_up=given,
-            kept_price=_price_without_relaxing(solution, solution.classes.all[number]),
+            preferences=given,
+            price_if_kept=_price_without_relaxing(solution, solution.classes.all[number]),
         )
         for (number, given), pods in alike.items()
     ]

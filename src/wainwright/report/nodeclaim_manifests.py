@@ -57,7 +57,7 @@ def claim_annotations(
     """By the instance types that are left to the claim."""
     kept = list(types)
     true = {
-        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed),
+        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed_min_values),
         PRICE_OVERLAY_ANNOTATION: any(
             map(_has_price_overlay, _allowed_offerings(claim, built, kept))
         ),

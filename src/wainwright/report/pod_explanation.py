@@ -211,7 +211,7 @@ def _why_no_reservation(offered: LaunchAlternatives, planned: OfflinePlan) -> st
     if not offered.reservations:
         return "no reservation is selected that would do"
     names = set(offered.reservations)
-    if any(use.left for use in planned.plan.reservations if use.id in names):
+    if any(use.remaining for use in planned.plan.reservations if use.id in names):
         return (
             f"with a slot of {join_with_and(offered.reservations)} limits or minValues do not hold"
         )
@@ -219,12 +219,12 @@ def _why_no_reservation(offered: LaunchAlternatives, planned: OfflinePlan) -> st
 
 
 def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
-    for key in claim.relaxed:
+    for key in claim.relaxed_min_values:
         yield f"minValues of {key} are lowered to what there is"
     for each in planned.plan.relaxed:
         if pod in each.pods:
             yield from (
-                f"given up: {unschedulable.describe_preference(what)}" for what in each.given_up
+                f"given up: {unschedulable.describe_preference(what)}" for what in each.preferences
             )
 
 

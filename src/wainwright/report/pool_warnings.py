@@ -65,7 +65,7 @@ def _no_reserved_capacity(pool: Pool, prepared: PreparedInput) -> str:
 
 def _values(index: InstanceTypeIndex, key: str) -> set[str]:
     every_market = (1 << len(index.offering_groups)) - 1
-    return set(index.remaining_values(key, index.everything, every_market))
+    return set(index.remaining_values(key, index.all_types, every_market))
 
 
 def _other_label(index: InstanceTypeIndex, key: str, value: str) -> str:

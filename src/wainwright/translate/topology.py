@@ -50,7 +50,7 @@ def translate_selector(
     if any(True for _ in validate_label_selector(written, ())):
         return None
     clauses = sorted({*_selector_clauses(written), *added}, key=_clause_order)
-    return PodSelector(clauses=tuple(clauses)) if clauses else ALL_PODS
+    return PodSelector(match_expressions=tuple(clauses)) if clauses else ALL_PODS
 
 
 def label_clauses(

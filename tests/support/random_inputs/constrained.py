@@ -191,7 +191,7 @@ class ConstrainedPodMaker:
         operator = self.dice.choice(("In", "NotIn", "Exists", "DoesNotExist"))
         values = frozenset({"front"} if operator.endswith("In") else ())
         return PodSelector(
-            clauses=(SelectorRequirement(key="tier", operator=operator, values=values),)
+            match_expressions=(SelectorRequirement(key="tier", operator=operator, values=values),)
         )
 
     def _spreads(self, app: str) -> tuple[TopologySpread, ...]:

@@ -81,13 +81,15 @@ def test_pods_that_gave_up_the_same_are_told_together() -> None:
         ("shop/db-0",),
         ("shop/web-0", "shop/web-1", "shop/web-2"),
     ]
-    assert made.relaxed[1].given_up == (
+    assert made.relaxed[1].preferences == (
         PreferredNodeAffinity(requirements=f"{ZONE} In [zone-x]", weight=7),
     )
 
 
 def test_what_cannot_be_had_has_no_price() -> None:
-    assert plan_pods(labelled_pods(1, constraints=liking("zone-x"))).relaxed[0].kept_price is None
+    assert (
+        plan_pods(labelled_pods(1, constraints=liking("zone-x"))).relaxed[0].price_if_kept is None
+    )
 
 
 def test_what_could_be_had_is_priced_by_the_cheapest_node_that_keeps_it() -> None:
@@ -100,10 +102,10 @@ def test_what_could_be_had_is_priced_by_the_cheapest_node_that_keeps_it() -> Non
         pools=(small,),
     )
     assert len(made.claims) == 1
-    assert [group.given_up for group in made.relaxed] == [
+    assert [group.preferences for group in made.relaxed] == [
         (PreferredPodAntiAffinity(term=affinity_term(HOSTNAME), weight=1),)
     ]
-    assert made.relaxed[0].kept_price == 3.0
+    assert made.relaxed[0].price_if_kept == 3.0
 
 
 def test_who_gives_up_nothing_is_not_told() -> None:

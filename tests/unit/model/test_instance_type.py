@@ -63,5 +63,5 @@ def test_an_accelerator_is_known_by_its_label_or_its_resource() -> None:
 
 def test_the_index_knows_them_as_sets() -> None:
     index = InstanceTypeIndex([instance_type(name="a.metal"), instance_type(name="b.large")])
-    assert [kind.name for kind in index.members(index.metal)] == ["a.metal"]
+    assert [kind.name for kind in index.iter_types(index.metal)] == ["a.metal"]
     assert index.accelerated == 0

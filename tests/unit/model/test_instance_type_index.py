@@ -46,11 +46,11 @@ CATALOGUE = InstanceTypeIndex([GPU, SMALL, ARM])
 
 
 def names(rows: int, index: InstanceTypeIndex = CATALOGUE) -> list[str]:
-    return [kind.name for kind in index.members(rows)]
+    return [kind.name for kind in index.iter_types(rows)]
 
 
 def test_rows_are_in_the_order_of_the_cheapest_offering_that_can_be_had() -> None:
-    assert names(CATALOGUE.everything) == ["small", "arm", "gpu"]
+    assert names(CATALOGUE.all_types) == ["small", "arm", "gpu"]
 
 
 def test_types_of_the_same_price_are_in_the_order_of_names_and_unsold_ones_last() -> None:
@@ -61,7 +61,7 @@ def test_types_of_the_same_price_are_in_the_order_of_names_and_unsold_ones_last(
             instance_type(name="a"),
         ]
     )
-    assert names(index.everything, index) == ["a", "b", "a-unsold"]
+    assert names(index.all_types, index) == ["a", "b", "a-unsold"]
 
 
 def test_labels_admit_types() -> None:
@@ -115,7 +115,7 @@ def test_fees_count_in_the_order_of_rows() -> None:
             instance_type(name="b", offerings=(offering(price=0.3),)),
         ]
     )
-    assert names(index.everything, index) == ["b", "a"]
+    assert names(index.all_types, index) == ["b", "a"]
 
 
 def test_a_label_that_types_are_described_by_is_absent_even_if_none_has_it() -> None:
@@ -125,23 +125,21 @@ def test_a_label_that_types_are_described_by_is_absent_even_if_none_has_it() -> 
     )
     assert (
         index.compatible_types(label_requirement(INSTANCE_GPU_COUNT, "DoesNotExist"))
-        == index.everything
+        == index.all_types
     )
 
 
 def test_a_label_that_nobody_names_narrows_nothing() -> None:
     for operator in ("Exists", "DoesNotExist"):
         assert (
-            CATALOGUE.compatible_types(label_requirement("team", operator)) == CATALOGUE.everything
+            CATALOGUE.compatible_types(label_requirement("team", operator)) == CATALOGUE.all_types
         )
-    assert (
-        CATALOGUE.compatible_types(label_requirement("team", "In", "web")) == CATALOGUE.everything
-    )
+    assert CATALOGUE.compatible_types(label_requirement("team", "In", "web")) == CATALOGUE.all_types
 
 
 def test_zone_and_capacity_type_are_left_to_the_offerings() -> None:
     assert (
-        CATALOGUE.compatible_types(label_requirement(ZONE, "In", "zone-b")) == CATALOGUE.everything
+        CATALOGUE.compatible_types(label_requirement(ZONE, "In", "zone-b")) == CATALOGUE.all_types
     )
     assert names(CATALOGUE.available_to(label_requirement(ZONE, "In", "zone-b"))) == [
         "small",
@@ -202,8 +200,8 @@ def test_a_type_that_excludes_values_may_as_well_lack_the_label() -> None:
     index = InstanceTypeIndex(
         [instance_type(requirements=label_requirement(ARCH, "NotIn", "arm64"))]
     )
-    assert index.compatible_types(label_requirement(ARCH, "DoesNotExist")) == index.everything
-    assert index.compatible_types(label_requirement(ARCH, "In", "amd64")) == index.everything
+    assert index.compatible_types(label_requirement(ARCH, "DoesNotExist")) == index.all_types
+    assert index.compatible_types(label_requirement(ARCH, "In", "amd64")) == index.all_types
     assert index.compatible_types(label_requirement(ARCH, "In", "arm64")) == 0
 
 
@@ -229,14 +227,14 @@ def reserved(count: int = 2) -> InstanceType:
 
 def test_only_the_reserved_offering_has_a_reservation_id() -> None:
     index = InstanceTypeIndex([reserved()])
-    only = index.cheapest(index.everything, label_requirement(RESERVATION_ID, "In", "cr-1"))
-    none = index.cheapest(index.everything, label_requirement(RESERVATION_ID, "DoesNotExist"))
+    only = index.cheapest(index.all_types, label_requirement(RESERVATION_ID, "In", "cr-1"))
+    none = index.cheapest(index.all_types, label_requirement(RESERVATION_ID, "DoesNotExist"))
     assert only is not None
     assert none is not None
     assert only[1].reservation_id == "cr-1"
     assert none[1].reservation_id is None
-    assert index.cheapest(index.everything, label_requirement(RESERVATION_ID, "In", "cr-2")) is None
-    assert index.cheapest(index.everything, label_requirement(RESERVATION_TYPE, "Exists")) is None
+    assert index.cheapest(index.all_types, label_requirement(RESERVATION_ID, "In", "cr-2")) is None
+    assert index.cheapest(index.all_types, label_requirement(RESERVATION_TYPE, "Exists")) is None
 
 
 def test_markets_carry_the_count_of_their_reservation() -> None:
@@ -274,14 +272,14 @@ def test_a_type_whose_overhead_exceeds_it_holds_nothing() -> None:
 
 
 def test_overhead_per_type_is_taken_off_before_requests() -> None:
-    thresholds = CATALOGUE.thresholds([{"cpu": 500}, {}, {"example.com/device": 1}])
+    thresholds = CATALOGUE.index_with_overhead([{"cpu": 500}, {}, {"example.com/device": 1}])
     assert names(thresholds.fitting({"cpu": 1500})) == ["small", "arm"]
     assert names(thresholds.fitting({"cpu": 1501})) == ["arm"]
 
 
 def test_the_cheapest_offering_is_that_of_the_kind_asked_for() -> None:
     def bought(requirements: Requirements) -> tuple[str, float] | None:
-        found = CATALOGUE.cheapest(CATALOGUE.everything, requirements)
+        found = CATALOGUE.cheapest(CATALOGUE.all_types, requirements)
         return None if found is None else (found[0].name, found[1].price)
 
     assert bought(NO_REQUIREMENTS) == ("small", 0.04)
@@ -298,8 +296,8 @@ def test_equal_prices_go_to_the_first_name_although_its_row_is_later() -> None:
         name="b", offerings=(offering(price=0.1), offering(capacity_type="spot", price=0.5))
     )
     index = InstanceTypeIndex([first, later])
-    found = index.cheapest(index.everything, spot)
-    assert names(index.everything, index) == ["b", "a"]
+    found = index.cheapest(index.all_types, spot)
+    assert names(index.all_types, index) == ["b", "a"]
     assert found is not None
     assert found[0].name == "a"
 
@@ -308,8 +306,8 @@ def test_rows_of_one_name_may_differ_in_what_they_hold() -> None:
     plain = instance_type(name="m", capacity={"cpu": 1}, offerings=(offering(zone="zone-a"),))
     more = instance_type(name="m", capacity={"cpu": 2}, offerings=(offering(zone="zone-b"),))
     index = InstanceTypeIndex([plain, more])
-    assert index.compatible_types(label_requirement(INSTANCE_TYPE, "In", "m")) == index.everything
-    assert index.remaining_values(INSTANCE_TYPE, index.everything, 0b11) == ["m"]
+    assert index.compatible_types(label_requirement(INSTANCE_TYPE, "In", "m")) == index.all_types
+    assert index.remaining_values(INSTANCE_TYPE, index.all_types, 0b11) == ["m"]
     assert (
         index.fitting({"cpu": 2}) & index.available_to(label_requirement(ZONE, "In", "zone-a")) == 0
     )
@@ -319,7 +317,7 @@ def test_values_left_are_those_of_the_types_and_markets_left() -> None:
     everywhere = CATALOGUE.compatible_groups(NO_REQUIREMENTS)
     on_demand = CATALOGUE.compatible_groups(label_requirement(CAPACITY_TYPE, "In", "on-demand"))
     arm = CATALOGUE.compatible_types(label_requirement(ARCH, "In", "arm64"))
-    everything = CATALOGUE.everything
+    everything = CATALOGUE.all_types
     assert CATALOGUE.remaining_values(ZONE, everything, everywhere) == ["zone-a", "zone-b"]
     assert CATALOGUE.remaining_values(ZONE, arm, everywhere) == ["zone-b"]
     assert CATALOGUE.remaining_values(CAPACITY_TYPE, everything, everywhere) == [
@@ -334,7 +332,7 @@ def test_values_left_are_those_of_the_types_and_markets_left() -> None:
 def test_min_values_can_be_asked_without_counting_all() -> None:
     everywhere = CATALOGUE.compatible_groups(NO_REQUIREMENTS)
     for key, count in ((INSTANCE_TYPE, 3), (ARCH, 2), (ZONE, 2), ("team", 0)):
-        rows = CATALOGUE.everything
+        rows = CATALOGUE.all_types
         assert CATALOGUE.has_values(key, count, rows, everywhere, ANY_VALUE)
         assert not CATALOGUE.has_values(key, count + 1, rows, everywhere, ANY_VALUE)
 
@@ -355,9 +353,6 @@ def test_the_labels_of_a_catalogue_are_known() -> None:
 def test_an_empty_catalogue_has_no_answers() -> None:
     index = InstanceTypeIndex([])
     assert (
-        index.everything
-        == index.compatible_types(label_requirement(ARCH))
-        == index.fitting({})
-        == 0
+        index.all_types == index.compatible_types(label_requirement(ARCH)) == index.fitting({}) == 0
     )
     assert index.cheapest(0, NO_REQUIREMENTS) is None

@@ -223,7 +223,7 @@ class FleetLaunch:
     async def _found(self, claim: NodeClaim) -> LaunchResult | WainError:
         if claim.uid in self._not_recorded:
             return self._not_recorded[claim.uid]
-        marked = msgspec.structs.replace(claim, mark=self._records[claim.uid])
+        marked = msgspec.structs.replace(claim, launch_record=self._records[claim.uid])
         try:
             instance = await self._deps.recovery.find(marked)
         except AwsError as error:

@@ -199,7 +199,9 @@ def _launch_offerings(
     left: LaunchOptions, built: NodeClassCatalog, kinds: Iterable[InstanceType]
 ) -> Iterator[LaunchOffering]:
     chosen = {kind.name for kind in kinds}
-    for row, _, offering in left.index.offers(left.rows, left.offering_groups | left.held):
+    for row, _, offering in left.index.available_offerings(
+        left.rows, left.offering_groups | left.held
+    ):
         name = left.index.types[row].name
         if name in chosen:
             for zone in _offering_zones(offering, built, left.requirements):

@@ -36,7 +36,9 @@ def launch_token(uid: str, attempt: int) -> str:
 
 def launch_records(claims: Sequence[NodeClaim], now: float) -> list[LaunchRecord]:
     """One for each claim, in their order, for a launch of all of them together."""
-    attempts = [1 if claim.mark is None else claim.mark.attempt + 1 for claim in claims]
+    attempts = [
+        1 if claim.launch_record is None else claim.launch_record.attempt + 1 for claim in claims
+    ]
     tokens = [
         launch_token(claim.uid, attempt) for claim, attempt in zip(claims, attempts, strict=True)
     ]
@@ -102,9 +104,11 @@ class LaunchRecovery:
     def known(self, claim: NodeClaim) -> NodeClaim:
         """The claim with its last mark, which whoever hands it over may not have seen yet."""
         ours = self._records.get(claim.uid)
-        if ours is None or (claim.mark is not None and claim.mark.attempt >= ours.attempt):
+        if ours is None or (
+            claim.launch_record is not None and claim.launch_record.attempt >= ours.attempt
+        ):
             return claim
-        return msgspec.structs.replace(claim, mark=ours)
+        return msgspec.structs.replace(claim, launch_record=ours)
 
     def keep(self, claims: Iterable[str]) -> None:
         """Forgets the launches of all claims but these, by uid, unless they are quite recent."""
@@ -127,7 +131,7 @@ class LaunchRecovery:
 
         TemporarilyUnavailableError as long as nobody can say.
         """
-        mark = claim.mark
+        mark = claim.launch_record
         if mark is None:
             return None
         self._last_heard.setdefault(mark.batch, self._clock.now())

@@ -146,7 +146,7 @@ class _NodeFilter:
             for row in islice(iter_bits(other.left), 1):
                 name = self.nodes.nodes[row].name
                 reason = (
-                    PreferencesNotRelaxed(node=name, given_up=given_up)
+                    PreferencesNotRelaxed(node=name, preferences=given_up)
                     if given_up
                     else LaterAlternative(node=name)
                 )

@@ -286,7 +286,7 @@ class _AlternativeFunnel:
             best=max(0, self._room(row).get(name, 0)),
             instance_type=self.index.types[row].name,
             daemonsets=taken,
-            beside=tuple(self._also_lacking(row, name)),
+            other_shortages=tuple(self._also_lacking(row, name)),
         )
 
     def _also_lacking(self, row: int, told: str) -> Iterator[ResourceShortage]:

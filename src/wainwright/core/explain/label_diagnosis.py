@@ -78,7 +78,7 @@ class LabelDiagnosis:
 
     def unmatched(self) -> NoMatchingInstanceType:
         """The label that ruled out the last type."""
-        rows, key = self.index.everything, ""
+        rows, key = self.index.all_types, ""
         for key in self._keys():
             kept = rows & self.index.compatible_types(_only_key(self.both, key))
             if not kept:
@@ -87,9 +87,11 @@ class LabelDiagnosis:
         asker = self._asker(key, self.index.compatible_types)
         wanted = self._asked(key, asker)
         everywhere = (1 << len(self.index.offering_groups)) - 1
-        known = self.index.remaining_values(key, self.index.everything, everywhere)
+        known = self.index.remaining_values(key, self.index.all_types, everywhere)
         meant = suggest_correction(wanted, known)
-        return NoMatchingInstanceType(key=key, wanted=wanted, asker=asker, meant=meant and meant[1])
+        return NoMatchingInstanceType(
+            key=key, wanted=wanted, required_by=asker, meant=meant and meant[1]
+        )
 
     def unsold(
         self, rows: BitSet, *, reservations: bool
@@ -108,8 +110,8 @@ class LabelDiagnosis:
             key=key,
             wanted=wanted,
             offered=one_of(offered),
-            instance_type=next(self.index.members(rows)).name,
-            asker=asker,
+            instance_type=next(self.index.iter_types(rows)).name,
+            required_by=asker,
             meant=meant and meant[1],
         )
 
@@ -184,7 +186,7 @@ class LabelDiagnosis:
         }
         listed = rows & union(offering_group.offered_types for offering_group in there)
         return OfferingsUnavailable(
-            instance_type=next(self.index.members(listed or rows)).name,
+            instance_type=next(self.index.iter_types(listed or rows)).name,
             zones=tuple(_label_values(ZONE, usual)),
             capacity_types=tuple(_label_values(CAPACITY_TYPE, usual)),
             reservations=tuple(sorted(reserved)),

@@ -78,12 +78,14 @@ def topology_reasons(bound: TopologyConstraints) -> tuple[TopologyReason, ...]:
 def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReason]:
     for group, itself in bound.spreads:
         found = _spread_reason(group, itself=itself)
-        if len(found.left) < len(found.counts) or not found.counts:
+        if len(found.allowed_domains) < len(found.counts) or not found.counts:
             yield found
     for groups, itself in bound.near:
         if not itself or any(map(_occupied_domains, groups)):
             yield from (
-                PodAffinityUnsatisfied(key=g.key, pods=_selectors_of(g), left=_occupied_domains(g))
+                PodAffinityUnsatisfied(
+                    key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g)
+                )
                 for g in groups
             )
     yield from sorted(
@@ -108,8 +110,8 @@ def _spread_reason(group: LabelGroup, *, itself: bool) -> TopologySpreadUnsatisf
     return TopologySpreadUnsatisfied(
         key=group.key,
         max_skew=group.spread.max_skew,
-        counts=tuple(DomainCount(place=place, pods=counts[place]) for place in sorted(counts)),
-        left=tuple(sorted(domains_within_skew(group, itself=itself))),
+        counts=tuple(DomainCount(domain=place, pods=counts[place]) for place in sorted(counts)),
+        allowed_domains=tuple(sorted(domains_within_skew(group, itself=itself))),
         min_domains=group.spread.min_domains,
         by_default=group.spread.by_default,
     )
@@ -255,7 +257,7 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
         case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=kind):
-            there = _format_offered(None if offered.empty else offered)
+            there = _format_offered(None if offered.is_empty else offered)
             return NearestMiss(what=key, needed=str(wanted), best=there, instance_type=kind)
         case NoMatchingInstanceType(key=key, wanted=wanted):
             return NearestMiss(what=key, needed=str(wanted), best="no type")

@@ -287,12 +287,12 @@ def _value_changes(
 ) -> Iterator[AnyFix]:
     """The value that was meant, or none at all, by whoever asks for what is not there."""
     meant = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
-    if reason.asker is not RequiredBy.POD:
+    if reason.required_by is not RequiredBy.POD:
         if meant is not None:
             yield ChangePoolRequirement(key=reason.key, now=meant[0], to=meant[1], pool=pool.name)
         if reason.key in pool.requirements or reason.key in pool.labels:
             yield DropPoolRequirement(key=reason.key, pool=pool.name)
-    if reason.asker is not RequiredBy.POOL:
+    if reason.required_by is not RequiredBy.POOL:
         if meant is not None:
             yield ChangePodRequirement(key=reason.key, now=meant[0], to=meant[1], pool=pool.name)
         yield from _drop_label(reason.key, pod, pool.name)

@@ -32,7 +32,9 @@ def _meets_min_values(left: LaunchOptions, chosen: Sequence[int]) -> bool:
 
 def _cheapest_first(left: LaunchOptions) -> list[int]:
     costs: dict[int, float] = {}
-    for row, _, offering in left.index.offers(left.rows, left.offering_groups | left.held):
+    for row, _, offering in left.index.available_offerings(
+        left.rows, left.offering_groups | left.held
+    ):
         one = hourly_cost(left.index, row, offering)
         costs[row] = min(one, costs.get(row, one))
     return sorted(costs, key=lambda row: (costs[row], left.index.types[row].name))

@@ -125,7 +125,7 @@ def zone_of(left: LaunchOptions, buy: LaunchChoice) -> str | None:
     stated = left.index.offering_groups[buy.offering_group].requirements.allowed(ZONE)
     allowed = left.requirements.allowed(ZONE)
     known = left.index.zones if stated.open else stated.values
-    asked = None if allowed.open else allowed.any() or None
+    asked = None if allowed.open else allowed.any_value() or None
     return min(filter(allowed.admits, known), default=asked)
 
 
@@ -135,7 +135,7 @@ def capacity_type_of(left: LaunchOptions, buy: LaunchChoice) -> str:
         return buy.offering.capacity_type
     sold = left.index.offering_groups[buy.offering_group].requirements.allowed(CAPACITY_TYPE)
     both = sold & left.requirements.allowed(CAPACITY_TYPE)
-    return ON_DEMAND if both.admits(ON_DEMAND) else both.any()
+    return ON_DEMAND if both.admits(ON_DEMAND) else both.any_value()
 
 
 def without_exotic_types(left: LaunchOptions) -> BitSet:
@@ -186,7 +186,7 @@ def _types_not_dearer(
     left: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
     """The types sold for at most the cost, unless minValues need the others as well."""
-    offers = left.index.offers(left.rows, offering_groups)
+    offers = left.index.available_offerings(left.rows, offering_groups)
     rows = _bit_set({each[0] for each in offers if _is_not_dearer(left.index, each, other)})
     return (
         rows

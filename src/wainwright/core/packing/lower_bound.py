@@ -216,7 +216,7 @@ def _reservations_of_template(
             if each.reserved[own] >> offering_group & 1 and each.offerings.rows[own] & sold
         )
         rows = sold & union(each.offerings.rows[own] for each in groups)
-        offers = list(index.offers(rows, 1 << offering_group))
+        offers = list(index.available_offerings(rows, 1 << offering_group))
         if name is not None and usable_by and offers:
             sizes = [rooms.of(row) for row in iter_bits(rows)]
             room = tuple(map(max, *sizes)) if len(sizes) > 1 else sizes[0]

@@ -65,7 +65,7 @@ def daemonset_overhead(
     closed: OfferingGroupSet = 0,
 ) -> DaemonSetOverhead:
     """What daemonsets take from nodes of the pool, which buys nothing in closed markets."""
-    groups: list[tuple[BitSet, Resources]] = [(index.everything, NO_RESOURCES)]
+    groups: list[tuple[BitSet, Resources]] = [(index.all_types, NO_RESOURCES)]
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
         rows = types_running(pool, index, daemonset, closed)
         if rows:

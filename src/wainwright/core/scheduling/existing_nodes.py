@@ -135,7 +135,7 @@ class ExistingNodes:
         for key, requirement in requirements.items():
             column = self._columns.get(key)
             if column is not None:
-                found &= column.admitting(requirement.allowed)
+                found &= column.matching(requirement.allowed)
             elif not requirement.allowed.admits_absence:
                 return 0
         return found

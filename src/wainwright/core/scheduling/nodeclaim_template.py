@@ -93,7 +93,7 @@ class NodeClaimTemplate:
         return twin
 
     def number_resources(self, names: Sequence[str]) -> None:
-        self.sizes = [self.room.sizes(name) for name in names]
+        self.sizes = [self.room.amounts(name) for name in names]
 
     def terms(self, ask: SchedulingRequirements) -> PoolCompatibility | None:
         """How the pool takes such pods; None if it cannot, be it by taint or by label."""
@@ -161,5 +161,5 @@ def _thresholds_after_daemonsets(
         return index.allocatable_index
     key = (index, *((rows, tuple(amounts.items())) for rows, amounts in taken.groups))
     if key not in known:
-        known[key] = index.thresholds(taken.by_row(len(index.types)))
+        known[key] = index.index_with_overhead(taken.by_row(len(index.types)))
     return known[key]

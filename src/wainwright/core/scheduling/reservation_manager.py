@@ -321,7 +321,7 @@ def reservation_usage(
             total=one.total,
             available=one.available,
             used=used[name],
-            promised=min(one.available, promised.get(name, 0)),
+            in_flight=min(one.available, promised.get(name, 0)),
             unusable=one.unusable,
         )
         for name, one in sorted(known.items())

@@ -27,7 +27,7 @@ from wainwright.model.node_claim import NodeClaim
 
 def next_attempt(wanted: NodeClaim, *others: NodeClaim) -> NodeClaim:
     """The claim as it is after a launch together with others."""
-    return msgspec.structs.replace(wanted, mark=launch_records([wanted, *others], 0.0)[0])
+    return msgspec.structs.replace(wanted, launch_record=launch_records([wanted, *others], 0.0)[0])
 
 
 def test_claims_of_a_batch_share_its_name_and_stand_in_order() -> None:
@@ -230,14 +230,14 @@ def test_marked_but_never_asked_for_is_launched_after_a_while() -> None:
         await scene.one(node_claim(1, ON_DEMAND))
         (uid, mark) = scene.store.recorded[0]
         lone = msgspec.structs.replace(mark, batch="nobody-asked", token="t")
-        scene.store.keep(node_claim(2, ON_DEMAND, mark=lone))
+        scene.store.keep(node_claim(2, ON_DEMAND, launch_record=lone))
         await reborn(scene)
         (unclear,) = await scene.launch(node_claim(2))
         assert isinstance(unclear, TemporarilyUnavailableError)
         await scene.clock.sleep(unclear.after)
         assert (await scene.one(node_claim(2))).id in ids(scene)
-        assert scene.store.claims["uid-2"].mark is not None
-        assert scene.store.claims["uid-2"].mark.attempt == 2
+        assert scene.store.claims["uid-2"].launch_record is not None
+        assert scene.store.claims["uid-2"].launch_record.attempt == 2
         assert uid == "uid-1"
 
     run_scene(test)

@@ -113,15 +113,15 @@ def test_a_spread_is_told_with_the_counts_of_every_domain() -> None:
         TopologySpreadUnsatisfied(
             key=ZONE,
             max_skew=1,
-            counts=(DomainCount(place="zone-a", pods=2), DomainCount(place="zone-b", pods=0)),
-            left=("zone-b",),
+            counts=(DomainCount(domain="zone-a", pods=2), DomainCount(domain="zone-b", pods=0)),
+            allowed_domains=("zone-b",),
         ),
     )
 
 
 def test_company_that_is_missing_is_told_with_the_selector() -> None:
     (pod,) = labelled_pods(1, constraints=PodConstraints(affinity=(affinity_term(app="ghost"),)))
-    assert kept(pod) == (PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", left=()),)
+    assert kept(pod) == (PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", allowed_domains=()),)
 
 
 def test_who_has_taken_the_places_is_told_and_who_does_not_want_whom() -> None:

@@ -57,7 +57,7 @@ def left(
     offering_groups, held = index.compatible_groups(asked), reserved_offerings(index)
     return LaunchOptions(
         index=index,
-        rows=index.everything,
+        rows=index.all_types,
         offering_groups=offering_groups ^ held,
         held=held,
         requirements=asked,

@@ -92,7 +92,7 @@ def test_a_claim_requests_what_any_type_left_gives_up() -> None:
     found = daemonset_overhead(
         POOL, INDEX, [agent(), agent(label_requirement(ARCH, "In", "arm64"), cpu=200)]
     )
-    assert found.least(INDEX.everything) == {"cpu": 300, "pods": 1}
+    assert found.least(INDEX.all_types) == {"cpu": 300, "pods": 1}
     assert found.least(2) == {"cpu": 500, "pods": 2}
 
 

@@ -21,8 +21,8 @@ SMALL, MIDDLE, LARGE = 1, 2, 4
 
 def test_without_limits_everything_is_allowed_for_ever() -> None:
     limits = PoolLimits(Pool(name="p"), INDEX)
-    limits.charge(INDEX.everything)
-    assert limits.allowed == INDEX.everything
+    limits.charge(INDEX.all_types)
+    assert limits.allowed == INDEX.all_types
 
 
 def test_a_type_that_is_larger_than_what_is_left_is_out() -> None:
@@ -32,29 +32,29 @@ def test_a_type_that_is_larger_than_what_is_left_is_out() -> None:
 
 def test_a_limit_may_be_met_exactly() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 8000, "memory": 8 * GIB}), INDEX)
-    assert limits.allowed == INDEX.everything
+    assert limits.allowed == INDEX.all_types
 
 
 def test_a_draft_counts_as_its_largest_type_until_its_round_is_over() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 10_000}), INDEX)
     limits.charge(SMALL | LARGE)
     assert limits.allowed == SMALL
-    assert limits.allowed_at_start == INDEX.everything
+    assert limits.allowed_at_start == INDEX.all_types
     limits.settle({"cpu": 2000})
     limits.begin_round()
-    assert limits.allowed == limits.allowed_at_start == INDEX.everything
+    assert limits.allowed == limits.allowed_at_start == INDEX.all_types
 
 
 def test_nodes_are_counted_beside_resources() -> None:
     limits = PoolLimits(Pool(name="p", limits={"nodes": 2}, in_use={"nodes": 1}), INDEX)
-    assert limits.allowed == INDEX.everything
+    assert limits.allowed == INDEX.all_types
     limits.charge(SMALL)
     assert limits.allowed == 0
 
 
 def test_a_resource_that_no_type_has_limits_nothing_until_it_is_overdrawn() -> None:
     assert (
-        PoolLimits(Pool(name="p", limits={"nvidia.com/gpu": 0}), INDEX).allowed == INDEX.everything
+        PoolLimits(Pool(name="p", limits={"nvidia.com/gpu": 0}), INDEX).allowed == INDEX.all_types
     )
 
 
@@ -62,5 +62,5 @@ def test_a_copy_goes_its_own_way() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 8000}), INDEX)
     twin = limits.copy()
     twin.charge(LARGE)
-    assert limits.allowed == INDEX.everything
+    assert limits.allowed == INDEX.all_types
     assert twin.allowed == 0

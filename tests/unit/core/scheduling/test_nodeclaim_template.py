@@ -27,10 +27,10 @@ def test_pools_that_share_catalogue_and_daemonsets_share_what_room_there_is() ->
         for each in compile_templates(pools, dict.fromkeys("abc", INDEX), [AGENT])
     }
     assert found["a"].room is found["b"].room
-    assert found["a"].room.sizes("cpu")[0] == [1500]
+    assert found["a"].room.amounts("cpu")[0] == [1500]
     assert found["c"].room is INDEX.allocatable_index
 
 
 def test_pools_with_limits_share_what_their_types_come_to() -> None:
-    assert INDEX.capacities is INDEX.capacities
-    assert INDEX.capacities.sizes("cpu")[0] == [2000, 4000]
+    assert INDEX.capacity_index is INDEX.capacity_index
+    assert INDEX.capacity_index.amounts("cpu")[0] == [2000, 4000]

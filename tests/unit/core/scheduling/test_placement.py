@@ -106,7 +106,7 @@ def test_the_place_of_a_volume_is_no_preference() -> None:
     )
     made = plan_pods(labelled_pods(1, constraints=constraints))
     assert made.claims[0].choices.zones == ("zone-b",)
-    assert [str(each.__struct_config__.tag) for each in made.relaxed[0].given_up] == ["OnNodes"]
+    assert [str(each.__struct_config__.tag) for each in made.relaxed[0].preferences] == ["OnNodes"]
 
 
 def test_volumes_and_nodes_that_never_meet_leave_no_place_and_say_so() -> None:

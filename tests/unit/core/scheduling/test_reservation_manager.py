@@ -94,9 +94,9 @@ def test_the_shelf_knows_who_sells_what() -> None:
     names = {index.types[row].name: 1 << row for row in range(3)}
     first = shelf.selling(names["b"])
     assert first.bit_count() == 1
-    assert shelf.available_in(first, index.everything) == names["a"] | names["b"]
+    assert shelf.available_in(first, index.all_types) == names["a"] | names["b"]
     only_a = shelf.offering_groups ^ first
-    assert shelf.available_in(only_a, index.everything) == names["a"]
+    assert shelf.available_in(only_a, index.all_types) == names["a"]
     assert shelf.available_in(shelf.offering_groups, names["c"]) == 0
 
 

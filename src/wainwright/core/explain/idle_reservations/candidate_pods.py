@@ -146,9 +146,9 @@ class RemainingDomains:
 
     def _excludes(self, key: str, left: AllowedValues, node_requirements: Requirements) -> bool:
         offered = node_requirements[key].allowed if key in node_requirements else None
-        if offered is None or offered.empty:
+        if offered is None or offered.is_empty:
             return left is self._left and key in self._needed
-        return (offered & left[key]).empty
+        return (offered & left[key]).is_empty
 
     def _spread(self, bound: TopologyConstraints) -> None:
         for group, itself in bound.spreads:
@@ -312,7 +312,7 @@ def find_candidate_pods(
 ) -> Iterable[CandidatePod]:
     """Pods that are to be placed and are on no reserved claim of the plan, alike ones together."""
     whereabouts, launched = _pod_locations(plan), _unreserved_claims_by_pod(plan)
-    given_up = {pod: each.given_up for each in plan.relaxed for pod in each.pods}
+    given_up = {pod: each.preferences for each in plan.relaxed for pod in each.pods}
     found: dict[object, CandidatePod] = {}
     for pod in snapshot.pods:
         where = whereabouts.get(pod.key)

@@ -287,7 +287,7 @@ def _check_pool_weight(asked: ObstacleQuery) -> ReservationObstacle | None:
 def _check_min_values(asked: ObstacleQuery) -> ReservationObstacle | None:
     if not asked.context.strict or not asked.reserved_launch.template.minimums:
         return None
-    return _too_few_values(asked, asked.reserved_launch.template.index.everything)
+    return _too_few_values(asked, asked.reserved_launch.template.index.all_types)
 
 
 def _check_limits(asked: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied | None:

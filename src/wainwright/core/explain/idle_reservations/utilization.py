@@ -93,7 +93,7 @@ class _UtilizationReport:
         ]
         self.uses = {use.id: use for use in plan.reservations}
         self.context = ObstacleContext(
-            free={use.id: use.left for use in plan.reservations},
+            free={use.id: use.remaining for use in plan.reservations},
             weights={pool.name: pool.weight for pool in snapshot.pools},
             strict=options.min_values_policy is MinValuesPolicy.STRICT,
             respects=options.preference_policy is PreferencePolicy.RESPECT,
@@ -124,10 +124,10 @@ class _UtilizationReport:
             zone=one.zone,
             total=one.total,
             available=one.available,
-            promised=use.promised,
+            promised=use.in_flight,
             used=use.used,
             on_demand_price=self._price(one.id),
-            kept=self._cached_obstacles(one.id, found) if use.left else (),
+            kept=self._cached_obstacles(one.id, found) if use.remaining else (),
         )
 
     def _cached_obstacles(
@@ -191,7 +191,7 @@ def _group_by_obstacle(
         for (where, _), (reason, pods) in groups.items():
             if where is place:
                 yield PodsOffReservation(
-                    pool=pool.name, place=place, reason=reason, pods=tuple(sorted(pods))
+                    pool=pool.name, placement=place, reason=reason, pods=tuple(sorted(pods))
                 )
 
 

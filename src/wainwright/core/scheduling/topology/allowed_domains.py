@@ -159,7 +159,7 @@ class _AllowedValues:
             settled, maybe = self._drafts(key, allowed, optional=optional)
             found.drafts &= settled | maybe
             undecided |= maybe
-            possible = possible and (optional or not allowed.empty)
+            possible = possible and (optional or not allowed.is_empty)
         found.undecided = undecided & found.drafts
         found.drafts &= ~undecided
         new = possible and not found.near_a_node
@@ -175,7 +175,7 @@ class _AllowedValues:
         fine = union_of(columns, filter(allowed.admits, columns))
         if optional:
             fine |= self._domains.lacking[key]
-        return fine, 0 if allowed.empty else self._domains.undecided[key]
+        return fine, 0 if allowed.is_empty else self._domains.undecided[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
         """All combinations that keep every spread even, the emptiest places first."""
@@ -194,7 +194,7 @@ class _AllowedValues:
         """The values, and how full each is."""
         allowed = self._allowed[key]
         if key not in self._spread:
-            return [(allowed, 0)] if not allowed.empty or self._optional[key] else []
+            return [(allowed, 0)] if not allowed.is_empty or self._optional[key] else []
         counted = self._spread[key].items()
         return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 

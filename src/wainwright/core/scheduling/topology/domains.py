@@ -102,7 +102,7 @@ def _decided_value(
     if requirement is None:
         return NoValue.UNDECIDED if key in template.well_known else NoValue.LACKING
     allowed = requirement.allowed
-    if allowed.empty:
+    if allowed.is_empty:
         return NoValue.LACKING
     if allowed.length == 1:
         return next(iter(allowed.values))
@@ -120,7 +120,7 @@ def launched_value(draft: Draft, buy: LaunchChoice, key: str) -> str | None:
     if offered is not None:
         return offered
     allowed = kind.requirements.allowed(key) & left.requirements.allowed(key)
-    return None if allowed.open else allowed.any() or None
+    return None if allowed.open else allowed.any_value() or None
 
 
 def _by_value(key: str, nodes: Iterable[Node]) -> dict[str, BitSet]:

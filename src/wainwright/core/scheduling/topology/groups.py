@@ -92,7 +92,7 @@ class TopologyGroup:
         """Goes up when the counts change."""
 
     def speaks_of(self, namespace: str, labels: dict[str, str]) -> bool:
-        return all(term.means(namespace, labels) for term in self.meaning)
+        return all(term.matches(namespace, labels) for term in self.meaning)
 
     def _copied(self, twin: "TopologyGroup") -> None:
         twin.spread, twin.filter, twin.nodes = self.spread, self.filter, self.nodes

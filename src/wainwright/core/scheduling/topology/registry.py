@@ -158,7 +158,7 @@ class TopologyRegistry:
     def _shun(self, pod: Pod, constraints: PodConstraints) -> None:
         for term in constraints.anti_affinity:
             group = self.shunned(term)
-            group.alien = group.alien or not term.means(pod.namespace, pod.labels)
+            group.alien = group.alien or not term.matches(pod.namespace, pod.labels)
 
     def _new(
         self,
@@ -176,7 +176,7 @@ class TopologyRegistry:
         else:
             made = LabelGroup(kind, key, meaning, number)
         self.groups[name] = made
-        anchor = meaning[0].selector.anchor
+        anchor = meaning[0].selector.required_label
         place = self._other if anchor is None else self._anchored.setdefault(anchor, [])
         place.append(made)
         return made
