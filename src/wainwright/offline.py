@@ -101,7 +101,7 @@ def prepare_input(manifests: ClusterManifests, conditions: PlanSettings) -> Prep
     """Build the catalogues and the snapshot; raises catalogue.remarks.Refused."""
     catalogues = CatalogBuilder(catalog_inputs(manifests, conditions))
     built = {
-        pool.metadata.name: catalogues.of(catalog_scope(manifests, pool))
+        pool.metadata.name: catalogues.build(catalog_scope(manifests, pool))
         for pool in manifests.pools
     }
     unused = unusable_reservations(built.values())
@@ -110,7 +110,7 @@ def prepare_input(manifests: ClusterManifests, conditions: PlanSettings) -> Prep
         *(each for each in unused if is_reservation_active(each, conditions.now)),
     ]
     translated = translate_snapshot(manifests, reservations=map(_model_reservation, known))
-    remarks = dict.fromkeys(remark for one in built.values() for remark in one.remarks)
+    remarks = dict.fromkeys(remark for one in built.values() for remark in one.diagnostics)
     return PreparedInput(
         manifests=manifests,
         conditions=conditions,

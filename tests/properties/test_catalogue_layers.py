@@ -50,11 +50,11 @@ def test_reserved_is_below_every_spot_price_in_the_order_of_on_demand_and_never_
     found = price_range(lots)
     cheapest = min([price for price in spot if price] or on_demand)
     one, other = (data.draw(st.sampled_from(on_demand)) for _ in range(2))
-    assert 0 < found.reserved(one) < cheapest / 999_999
+    assert 0 < found.reserved_price(one) < cheapest / 999_999
     if one < other:
-        assert found.reserved(one) <= found.reserved(other)
+        assert found.reserved_price(one) <= found.reserved_price(other)
     if one * 1.000001 < other:
-        assert found.reserved(one) < found.reserved(other)
+        assert found.reserved_price(one) < found.reserved_price(other)
 
 
 quantities = {

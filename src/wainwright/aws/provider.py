@@ -317,7 +317,7 @@ class AwsCloudProvider:
                 for each in built.reservations
                 if each.standing is ReservationStanding.OFFERED
             ),
-            remarks=tuple(map(str, built.remarks)),
+            remarks=tuple(map(str, built.diagnostics)),
         )
 
     # Instances

@@ -44,7 +44,7 @@ def _located_problems(
 ) -> Iterator[Problem]:
     for remark in remarks:
         home = next((each for each in documents if _is_about(remark, each)), None)
-        yield _unlocated_problem(remark) if home is None else locate_error(home, remark.fault)
+        yield _unlocated_problem(remark) if home is None else locate_error(home, remark.field_error)
 
 
 def _is_about(remark: ObjectDiagnostic, document: ManifestDocument) -> bool:
@@ -57,7 +57,7 @@ def _is_about(remark: ObjectDiagnostic, document: ManifestDocument) -> bool:
 
 def _unlocated_problem(remark: ObjectDiagnostic) -> Problem:
     """Of an object that came through a pipe, or that a conversion made."""
-    fault = remark.fault
+    fault = remark.field_error
     return Problem(
         file=f"{remark.kind} {remark.name}".strip(),
         path=format_field_path(fault.path),
@@ -124,15 +124,15 @@ class CatalogInput:
     def built(self) -> NodeClassCatalog:
         """The catalogue; notes about it go to standard error, and refusals name file and line."""
         try:
-            made = CatalogBuilder(catalog_inputs_for(self.manifests, self.asked, self.scope)).of(
+            made = CatalogBuilder(catalog_inputs_for(self.manifests, self.asked, self.scope)).build(
                 self.scope
             )
         except InvalidCatalogInput as refused:
-            errors = self._placed(refused.remarks)
+            errors = self._placed(refused.diagnostics)
             raise InvalidInput(
                 ProblemReport(errors=errors, warnings=self.manifests.notes)
             ) from refused
-        notes = [*self.manifests.notes, *self._placed(made.remarks)]
+        notes = [*self.manifests.notes, *self._placed(made.diagnostics)]
         print_problems(notes, word="note", colour="yellow")
         return made
 

@@ -86,7 +86,7 @@ def _create_account(
     try:
         made = EmulatedAwsAccount(manifests.cloud, clock=clock, seed=asked.seed, settings=settings)
     except InvalidCatalogInput as refused:
-        errors = locate_remarks(refused.remarks, files)
+        errors = locate_remarks(refused.diagnostics, files)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
     print_problems(
         [*manifests.notes, *locate_remarks(made.remarks, files)], word="note", colour="yellow"

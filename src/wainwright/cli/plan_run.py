@@ -127,7 +127,7 @@ def _prepare(
     try:
         return prepare_input(manifests, conditions)
     except InvalidCatalogInput as refused:
-        errors = _locate(refused.remarks, wish)
+        errors = _locate(refused.diagnostics, wish)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
 
 

@@ -34,7 +34,7 @@ def test_us_east_1_has_every_type_with_all_its_offerings() -> None:
     assert len(made.types) == 1375
     assert [kind.name for kind in made.types] == sorted(made.by_name)
     assert len(made.unpriced) == 35
-    assert made.remarks == ()
+    assert made.diagnostics == ()
     assert made.fee == 0
 
 
@@ -55,7 +55,7 @@ def test_untouched_types_share_their_offerings_with_all_classes() -> None:
 def test_pools_of_one_class_share_one_catalogue() -> None:
     scopes = tuple(CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b"))
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
-    assert made.of(scopes[0]) is made.of(scopes[1])
+    assert made.build(scopes[0]) is made.build(scopes[1])
 
 
 def test_an_overlay_for_one_pool_sets_its_catalogue_apart() -> None:
@@ -64,8 +64,8 @@ def test_an_overlay_for_one_pool_sets_its_catalogue_apart() -> None:
     )
     only = overlay_object("only", (NODEPOOL, "In", ["a"]), price="0.5")
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes, overlays=(only,)))
-    assert made.of(scopes[0]) is not made.of(scopes[1])
-    assert made.of(scopes[1]) is made.of(scopes[2])
+    assert made.build(scopes[0]) is not made.build(scopes[1])
+    assert made.build(scopes[1]) is made.build(scopes[2])
 
 
 def test_labels_of_a_pools_template_can_be_overlaid() -> None:
@@ -76,7 +76,7 @@ def test_labels_of_a_pools_template_can_be_overlaid() -> None:
     prices = [
         {
             offering.price
-            for offering in CatalogBuilder(supply).of(each).by_name["c5.large"].offerings
+            for offering in CatalogBuilder(supply).build(each).by_name["c5.large"].offerings
         }
         for each in (scope, other)
     ]
@@ -89,7 +89,7 @@ def test_classes_that_differ_have_sizes_of_their_own() -> None:
         CatalogScope(node_class=node_class_object(kubelet={"maxPods": pods})) for pods in (10, 20)
     )
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
-    found = [made.of(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
+    found = [made.build(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
     assert found == [10, 20]
 
 
@@ -176,7 +176,7 @@ def test_a_declaration_of_a_reserved_offering_is_remarked() -> None:
     made = build_catalogue(cloud=WEST, instance_types=(endless,))
     (offering,) = made.by_name["c5.large"].offerings
     assert offering.reservation_id == "cr-9"
-    assert "has no end" in str(made.remarks[0])
+    assert "has no end" in str(made.diagnostics[0])
 
 
 def test_values_of_any_kind_become_label_text() -> None:

@@ -19,6 +19,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     NodeClassSettings,
     parse_eviction_threshold,
 )
+from wainwright.model import labels
 from wainwright.model.resources import CPU
 
 SAMPLE: dict[str, Any] = json.loads(
@@ -81,13 +82,13 @@ def test_labels_agree_to_the_byte(name: str) -> None:
     machine = instance_type_info.built_in_instance_types()[name]
     zone = regions.load_region("us-east-1").zones[0]
     made = type_labels.instance_type_labels(machine, AmiFamily.AL2023.traits, "us-east-1")
-    made |= {type_labels.ZONE: (zone.name,), type_labels.ZONE_ID: (zone.id,)}
-    made |= {type_labels.CAPACITY_TYPE: machine.capacity_types}
+    made |= {labels.ZONE: (zone.name,), labels.ZONE_ID: (zone.id,)}
+    made |= {labels.CAPACITY_TYPE: machine.capacity_types}
     assert made == sample_labels(name)
 
 
 def sample_labels(name: str) -> dict[str, tuple[str, ...]]:
-    stated = SAMPLE["labels"] | TYPES[name]["labels"] | {type_labels.INSTANCE_TYPE: name}
+    stated = SAMPLE["labels"] | TYPES[name]["labels"] | {labels.INSTANCE_TYPE: name}
     return {
         key if "/" in key else f"karpenter.k8s.aws/{key}": tuple(text.split(","))
         for key, text in stated.items()

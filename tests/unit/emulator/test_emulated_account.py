@@ -375,8 +375,8 @@ def lying_in(zone: str, *zones: str) -> CloudSpec:
 def test_a_reservation_in_a_zone_that_the_region_lacks_is_refused() -> None:
     with pytest.raises(InvalidCatalogInput, match="cr-0a lies in us-west-2z") as raised:
         CheckedAccount(lying_in("us-west-2z"))
-    (remark,) = raised.value.remarks
-    assert remark.fault.path == ("spec", "capacityReservations", 0, "availabilityZone")
+    (remark,) = raised.value.diagnostics
+    assert remark.field_error.path == ("spec", "capacityReservations", 0, "availabilityZone")
 
 
 def test_a_reservation_in_a_zone_that_the_cloud_leaves_out_is_left_out_too() -> None:

@@ -253,10 +253,10 @@ class LiveBaseCatalog(SharedLayers):
             zones={zone: listed.get(zone, "") for zone in self._live_inputs.zones},
             all_zones=frozenset(listed),
             offerings=self._live_inputs.base.offerings,
-            stated=None,
+            catalog_types=None,
         )
 
-    def described(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
         return self._live_inputs.account_offerings.described(traits)
 
 
@@ -304,7 +304,7 @@ class LiveCatalogBuilder(CatalogBuilder):
         own = NO_OVERRIDE if item is None else parse_resource_override(item)
         machine, seen = self._live_inputs.machine(name), self._live_inputs.seen(name, own)
         made = derive_resources(machine, settings or NodeClassSettings(), seen)
-        overlaid = pool_offerings.overlaid.get(name, {})
+        overlaid = pool_offerings.overlay_capacity.get(name, {})
         added = {key: overlaid[key] for key in overlaid if key not in own.resources}
         return to_node_resources(
             DerivedResources(capacity={**made.capacity, **added}, overhead=made.overhead)

@@ -292,7 +292,7 @@ class LaunchContextProvider:
     def _launch_context(
         self, catalogues: LiveCatalogBuilder, scope: CatalogScope, resolved: ResolvedNodeClass
     ) -> LaunchContext:
-        built = catalogues.of(scope)
+        built = catalogues.build(scope)
         known = launch_instance_types(
             built, self._catalog_deps.offerings_provider.account_offerings().region_types.machines
         )

@@ -237,7 +237,7 @@ def _has_price_override(
         step.layer in (PriceLayer.OVERLAY, PriceLayer.INSTANCE_TYPE)
         for name in sorted({offering.kind for offering in offerings})
         for lot in built.offerings[name]
-        if not lot.reserved and lot.capacity_type in (None, capacity_type)
+        if not lot.is_reserved and lot.capacity_type in (None, capacity_type)
         for step in lot.steps
     )
 

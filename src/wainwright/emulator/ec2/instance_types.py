@@ -85,7 +85,7 @@ def describe_instance_type(machine: InstanceTypeInfo) -> JsonObject:
         "SupportedUsageClasses": _usage_classes(machine),
         "SupportedRootDeviceTypes": ["ebs"],
         "SupportedVirtualizationTypes": _virtualization_types(machine),
-        "BareMetal": machine.bare_metal,
+        "BareMetal": machine.is_bare_metal,
         "ProcessorInfo": _processor_info(machine),
         "VCpuInfo": _vcpu_info(machine),
         "MemoryInfo": {"SizeInMiB": machine.memory_mib},
@@ -228,7 +228,7 @@ def _ena_support(machine: InstanceTypeInfo) -> str:
 def _placement_strategies(machine: InstanceTypeInfo) -> list[str]:
     category = machine.category or machine.family.partition("-")[0]
     old = machine.family in PARAVIRTUAL and machine.family != "c3"
-    scattered = old or machine.flex or category in NO_CLUSTER_PLACEMENT
+    scattered = old or machine.is_flex or category in NO_CLUSTER_PLACEMENT
     return ["partition", "spread"] if scattered else ["cluster", "partition", "spread"]
 
 

@@ -76,7 +76,7 @@ def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
             if lot.price is not None
         },
         remarks=(
-            *found.remarks,
+            *found.diagnostics,
             *_unmatched_entries(cloud, found),
             *_reservations_outside_zones(cloud, found),
         ),

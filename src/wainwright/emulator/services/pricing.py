@@ -198,7 +198,7 @@ def _parse_filter(given: Mapping[str, Any]) -> ProductFilter:
 def list_products(kind: str, region: str) -> tuple[PriceListProduct, ...]:
     """How the type is sold in the region."""
     machine = instance_type_info.built_in_instance_types().get(kind)
-    if machine is not None and machine.bare_metal:
+    if machine is not None and machine.is_bare_metal:
         family = "Compute Instance (bare metal)"
         return tuple(
             _make_product(kind, machine, region, family, at) for at in ("Shared", "Dedicated")

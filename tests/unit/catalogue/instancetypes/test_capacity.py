@@ -347,7 +347,7 @@ def test_the_numbers_of_a_type_come_with_their_rules() -> None:
     made = derive_resources(
         instance_type_info.built_in_instance_types()["m5.xlarge"], NodeClassSettings()
     )
-    told = {name: derived.explained() for name, derived in made.capacity.items()}
+    told = {name: derived.explain() for name, derived in made.capacity.items()}
     assert told[CPU] == "the type has 4 vCPUs"
     assert told[MEMORY] == (
         "16Gi of the type, less 7.5 % for the virtual machine, rounded up to 1229Mi"
@@ -363,10 +363,10 @@ def test_overhead_comes_with_its_rules() -> None:
     overhead = derive_resources(
         instance_type_info.built_in_instance_types()["m5.xlarge"], NodeClassSettings()
     ).overhead
-    assert overhead.kube_reserved[MEMORY].explained() == (
+    assert overhead.kube_reserved[MEMORY].explain() == (
         "255Mi + 11Mi × 58 pods that the network interfaces allow"
     )
-    assert overhead.eviction[EPHEMERAL_STORAGE].explained() == (
+    assert overhead.eviction[EPHEMERAL_STORAGE].explain() == (
         "the kubelet's own threshold of nodefs.available: 10 % of 20Gi"
     )
 
@@ -374,7 +374,7 @@ def test_overhead_comes_with_its_rules() -> None:
 @pytest.mark.parametrize("rule", DerivationRule)
 def test_a_rule_is_a_sentence_without_its_amount(rule: DerivationRule) -> None:
     named = {name for _, name, _, _ in string.Formatter().parse(rule.value) if name}
-    told = DerivedAmount(1, rule, dict.fromkeys(named, 7)).explained()
+    told = DerivedAmount(1, rule, dict.fromkeys(named, 7)).explain()
     assert told
     assert "{" not in told
 

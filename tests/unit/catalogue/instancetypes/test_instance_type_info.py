@@ -18,7 +18,9 @@ def test_the_file_has_the_columns_of_the_code() -> None:
 
 
 def test_machines_are_sorted_by_name_and_listed_once() -> None:
-    names = [machine.name for machine in instance_type_info.load_instance_type_table().machines]
+    names = [
+        machine.name for machine in instance_type_info.load_instance_type_table().instance_types
+    ]
     assert names == sorted(set(names))
 
 
@@ -40,8 +42,8 @@ def test_a_name_without_a_number_has_no_category() -> None:
 
 
 def test_a_machine_without_hypervisor_is_bare_metal() -> None:
-    assert instance_type_info.built_in_instance_types()["m5.metal"].bare_metal
-    assert not instance_type_info.built_in_instance_types()["m5.large"].bare_metal
+    assert instance_type_info.built_in_instance_types()["m5.metal"].is_bare_metal
+    assert not instance_type_info.built_in_instance_types()["m5.large"].is_bare_metal
 
 
 def test_a_slice_of_a_gpu_counts_as_one() -> None:

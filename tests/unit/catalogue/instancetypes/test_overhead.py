@@ -107,7 +107,7 @@ def test_eviction_thresholds_are_quantities_or_shares_of_capacity() -> None:
     assert evicted[EPHEMERAL_STORAGE].amount == 3 * GIB
     share = taken("m5.xlarge", hard(memory_available="7.5%")).eviction[MEMORY]
     assert share.amount == -(-15155 * MIB * 75 // 1000)
-    assert share.detail["percent"] == "7.5"
+    assert share.inputs["percent"] == "7.5"
 
 
 def test_a_signal_that_the_class_leaves_out_keeps_its_default() -> None:

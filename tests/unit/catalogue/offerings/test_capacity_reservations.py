@@ -120,26 +120,26 @@ LOTS = (
 
 
 def test_zero_missing_and_reserved_prices_do_not_count() -> None:
-    assert price_range(LOTS) == PriceRange(dearest=8.0, cheapest_spot=0.5, cheapest=0.5)
+    assert price_range(LOTS) == PriceRange(highest=8.0, lowest_spot=0.5, lowest=0.5)
 
 
 def test_the_formula_divides_as_it_is_written() -> None:
-    assert PriceRange(dearest=407.68, cheapest_spot=0.0015, cheapest=0.0015).reserved(0.085) == (
+    assert PriceRange(highest=407.68, lowest_spot=0.0015, lowest=0.0015).reserved_price(0.085) == (
         0.085 / (407.68 / 0.0015) / 1_000_000
     )
 
 
 def test_what_is_free_on_demand_counts_as_the_cheapest() -> None:
     found = price_range(LOTS)
-    assert found.reserved(0.0) == found.reserved(0.5)
+    assert found.reserved_price(0.0) == found.reserved_price(0.5)
 
 
 def test_without_any_price_there_is_still_one() -> None:
-    assert price_range(()).reserved(1.0) == 1e-6
+    assert price_range(()).reserved_price(1.0) == 1e-6
 
 
 def test_a_price_too_small_for_a_number_is_not_zero() -> None:
-    assert PriceRange(dearest=1e300, cheapest_spot=1e-300, cheapest=1e-300).reserved(1e-300) > 0
+    assert PriceRange(highest=1e300, lowest_spot=1e-300, lowest=1e-300).reserved_price(1e-300) > 0
 
 
 @pytest.mark.parametrize(("zone", "price"), [("zone-a", 2.0), ("zone-b", 3.0), ("zone-c", 3.0)])

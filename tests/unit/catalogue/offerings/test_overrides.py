@@ -39,7 +39,7 @@ def test_prices_are_adjusted_in_decimals_and_never_below_zero(
 
 def reached(*requirements: tuple[str, str, tuple[str, ...]]) -> OverlayMatch:
     ground = OverlayTargetIndex(
-        described={"s": SMALL, "e": EITHER, "none": SMALL},
+        type_requirements={"s": SMALL, "e": EITHER, "none": SMALL},
         offerings={
             "s": (
                 layered_offering(zone="zone-a"),

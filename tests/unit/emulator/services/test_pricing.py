@@ -57,7 +57,7 @@ def test_both_streams_together_price_every_type_of_the_region_once(region: str) 
     assert not shared.keys() & metal.keys()
     machines = instance_type_info.built_in_instance_types()
     assert metal
-    assert all(machines[name].bare_metal for name in metal)
+    assert all(machines[name].is_bare_metal for name in metal)
     listed = {
         name: built_in_offerings.on_demand_list_price(name, region)
         for name in regions.load_region(region).offered
