@@ -74,10 +74,6 @@ class OnDemandPrice(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
     basis: PriceFactorBasis
 
-    @property
-    def rough(self) -> bool:
-        return self.basis is not PriceFactorBasis.BASE
-
 
 @cache
 def load_price_table() -> PriceTable:
