@@ -1,4 +1,4 @@
-"""Laws of the catalogue's rules, over every machine and any class."""
+"""Properties of the catalogue's rules, over every instance type and any class."""
 
 import math
 from collections import defaultdict
@@ -40,10 +40,10 @@ from wainwright.catalogue.offerings.built_in_offerings import on_demand_list_pri
 from wainwright.model.labels import ARCH
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
-MACHINES = tuple(instance_type_info.built_in_instance_types().values())
+INFOS = tuple(instance_type_info.built_in_instance_types().values())
 SHARE = Fraction(75, 1000)
 
-machines = st.sampled_from(MACHINES)
+infos = st.sampled_from(INFOS)
 amounts = st.integers(0, 64 * GIB)
 percents = st.integers(0, 99).map(lambda percent: parse_eviction_threshold(f"{percent}%"))
 quantities = amounts.map(lambda amount: Quantity(amount * 10**9))
@@ -92,11 +92,11 @@ overrides = st.builds(
 )
 
 
-@given(machines, classes, overrides)
+@given(infos, classes, overrides)
 def test_allocatable_is_capacity_less_every_part_of_the_overhead(
-    machine: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
+    info: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
 ) -> None:
-    made = derive_resources(machine, settings, override)
+    made = derive_resources(info, settings, override)
     left = made.allocatable()
     for resource, figure in made.capacity.items():
         taken = [part[resource].amount for part in made.overhead.parts if resource in part]
@@ -105,40 +105,40 @@ def test_allocatable_is_capacity_less_every_part_of_the_overhead(
 
 @given(classes)
 @settings(max_examples=10)
-def test_machines_of_equal_build_have_equal_shapes(node_class: NodeClassSettings) -> None:
+def test_types_with_equal_inputs_have_equal_resources(node_class: NodeClassSettings) -> None:
     shared = node_resources_by_type(instance_type_info.built_in_instance_types(), node_class)
-    for name, machine in instance_type_info.built_in_instance_types().items():
-        assert shared[name].derived == derive_resources(machine, node_class), name
+    for name, info in instance_type_info.built_in_instance_types().items():
+        assert shared[name].derived == derive_resources(info, node_class), name
 
 
 @pytest.mark.parametrize("family", [AmiFamily.AL2023, AmiFamily.WINDOWS2022])
-def test_descriptions_are_the_labels_of_the_machine(family: AmiFamily) -> None:
+def test_requirements_of_a_type_are_its_labels(family: AmiFamily) -> None:
     for name, described in type_requirements("us-east-1", family.traits).items():
         labels = instance_type_labels(
             instance_type_info.built_in_instance_types()[name], family.traits, "us-east-1"
         )
-        stated = {key: described.allowed(key).values for key in described}
+        labels_found = {key: described.allowed(key).values for key in described}
         legal = {
             key: frozenset(value.strip("[]") for value in values) for key, values in labels.items()
         }
-        assert stated == legal
+        assert labels_found == legal
 
 
-@given(machines, classes, overrides)
-def test_every_number_can_say_where_it_comes_from(
-    machine: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
+@given(infos, classes, overrides)
+def test_every_amount_has_an_explanation(
+    info: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
 ) -> None:
-    made = derive_resources(machine, settings, override)
+    made = derive_resources(info, settings, override)
     for figures in (made.capacity, *made.overhead.parts):
         for figure in figures.values():
             assert "{" not in figure.explain()
 
 
-@given(machines, classes, overrides)
-def test_what_an_instance_type_object_declares_stands(
-    machine: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
+@given(infos, classes, overrides)
+def test_amounts_of_an_instance_type_object_are_kept(
+    info: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
 ) -> None:
-    made = derive_resources(machine, settings, override)
+    made = derive_resources(info, settings, override)
     for resource, declared in override.resources.items():
         if resource == PODS:
             assert made.capacity[resource].amount <= declared
@@ -146,65 +146,65 @@ def test_what_an_instance_type_object_declares_stands(
             assert made.capacity[resource].amount == declared
 
 
-@given(machines, classes)
+@given(infos, classes)
 def test_pods_never_exceed_what_the_class_allows(
-    machine: InstanceTypeInfo, settings: NodeClassSettings
+    info: InstanceTypeInfo, settings: NodeClassSettings
 ) -> None:
-    kubelet, amount = settings.kubelet, compute_max_pods(machine, settings).amount
+    kubelet, amount = settings.kubelet, compute_max_pods(info, settings).amount
     if kubelet.max_pods is not None:
         assert amount <= kubelet.max_pods
     if kubelet.pods_per_core and settings.ami_family is not AmiFamily.BOTTLEROCKET:
-        assert amount <= kubelet.pods_per_core * machine.vcpus
+        assert amount <= kubelet.pods_per_core * info.vcpus
 
 
-@given(machines, classes, st.integers(1, 4))
+@given(infos, classes, st.integers(1, 4))
 def test_reserving_interfaces_never_adds_pods(
-    machine: InstanceTypeInfo, settings: NodeClassSettings, more: int
+    info: InstanceTypeInfo, settings: NodeClassSettings, more: int
 ) -> None:
     fewer = CatalogOptions(reserved_enis=settings.options.reserved_enis + more)
     same = CatalogOptions(reserved_enis=settings.options.reserved_enis)
     plain = NodeClassSettings(ami_family=settings.ami_family, options=same)
     tighter = NodeClassSettings(ami_family=settings.ami_family, options=fewer)
-    assert compute_max_pods(machine, tighter).amount <= compute_max_pods(machine, plain).amount
+    assert compute_max_pods(info, tighter).amount <= compute_max_pods(info, plain).amount
 
 
-@given(machines, kubelets, st.integers(0, 10 * GIB))
+@given(infos, kubelets, st.integers(0, 10 * GIB))
 def test_a_volume_sized_to_the_pods_has_room_for_all_of_them(
-    machine: InstanceTypeInfo, kubelet: KubeletSettings, per_pod: int
+    info: InstanceTypeInfo, kubelet: KubeletSettings, per_pod: int
 ) -> None:
     settings = NodeClassSettings(kubelet=kubelet, options=CatalogOptions(storage_per_pod=per_pod))
-    left = derive_resources(machine, settings).allocatable()
+    left = derive_resources(info, settings).allocatable()
     assert left[EPHEMERAL_STORAGE] >= left[PODS] * per_pod
 
 
 @given(st.integers(0, 2000 * 1000), st.integers(0, 4000))
-def test_reserved_cpu_grows_with_the_machine_but_never_faster(cpu: int, more: int) -> None:
+def test_reserved_cpu_grows_with_the_cpu_but_never_faster(cpu: int, more: int) -> None:
     assert kube_reserved_cpu(cpu) <= kube_reserved_cpu(cpu + more) <= kube_reserved_cpu(cpu) + more
     assert kube_reserved_cpu(cpu) <= cpu * 6 // 100
 
 
 @given(st.integers(2**20, 2**45), st.integers(0, 2**40))
-def test_memory_kept_as_gke_does_grows_with_the_machine(amount: int, more: int) -> None:
+def test_gke_reserved_memory_grows_with_the_memory(amount: int, more: int) -> None:
     assert gke_reserved_memory(amount) <= gke_reserved_memory(amount + more)
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_only_machines_of_a_gibibyte_or_less_may_have_nothing_for_pods(family: AmiFamily) -> None:
+def test_only_types_of_a_gibibyte_or_less_may_have_nothing_allocatable(family: AmiFamily) -> None:
     settings = NodeClassSettings(ami_family=family)
     empty = {
-        machine.memory_mib
-        for machine in MACHINES
-        if any(amount <= 0 for amount in derive_resources(machine, settings).allocatable().values())
+        info.memory_mib
+        for info in INFOS
+        if any(amount <= 0 for amount in derive_resources(info, settings).allocatable().values())
     }
     assert max(empty, default=0) <= 1024
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_within_a_family_the_larger_machine_has_at_least_as_much(family: AmiFamily) -> None:
+def test_within_a_family_the_larger_type_has_at_least_as_much(family: AmiFamily) -> None:
     settings = NodeClassSettings(ami_family=family)
     siblings = defaultdict(list)
-    for machine in MACHINES:
-        siblings[machine.family].append(machine)
+    for info in INFOS:
+        siblings[info.family].append(info)
     for members in siblings.values():
         ordered = sorted(members, key=lambda each: (each.vcpus, each.memory_mib, each.name))
         for small, large in pairwise(ordered):
@@ -216,23 +216,23 @@ def test_within_a_family_the_larger_machine_has_at_least_as_much(family: AmiFami
                 assert below[MEMORY] <= above[MEMORY], (small.name, large.name)
 
 
-def test_memory_is_what_floating_point_arithmetic_gives_too() -> None:
-    for machine in MACHINES:
-        deduction = ARM64_RESERVED_MIB if machine.architecture == "arm64" else 0
-        seen = (machine.memory_mib - deduction) * MIB
+def test_memory_is_equal_to_that_of_floating_point_arithmetic() -> None:
+    for info in INFOS:
+        deduction = ARM64_RESERVED_MIB if info.architecture == "arm64" else 0
+        seen = (info.memory_mib - deduction) * MIB
         overhead = math.ceil(float(seen) * 0.075 / 1024 / 1024)
-        assert compute_memory(machine, SHARE).amount == seen - overhead * MIB
+        assert compute_memory(info, SHARE).amount == seen - overhead * MIB
 
 
-def test_every_machine_has_cpu_memory_addresses_and_an_architecture() -> None:
+def test_every_type_has_cpu_memory_addresses_and_an_architecture() -> None:
     traits = AmiFamily.AL2023.traits
-    for machine in MACHINES:
-        assert machine.vcpus > 0
-        assert machine.memory_mib > 0
-        assert machine.addresses_per_interface > 1
-        assert 0 < machine.network_interfaces <= machine.all_network_interfaces
-        (architecture,) = instance_type_labels(machine, traits, "us-east-1")[ARCH]
-        assert architecture in ("amd64", "arm64") or machine.family.startswith("mac")
+    for info in INFOS:
+        assert info.vcpus > 0
+        assert info.memory_mib > 0
+        assert info.addresses_per_interface > 1
+        assert 0 < info.network_interfaces <= info.all_network_interfaces
+        (architecture,) = instance_type_labels(info, traits, "us-east-1")[ARCH]
+        assert architecture in ("amd64", "arm64") or info.family.startswith("mac")
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "ap-south-1", "il-central-1"])
@@ -250,13 +250,13 @@ def test_every_spot_price_is_below_its_on_demand_price(region: str) -> None:
         assert all(0 < each < price.usd for each in found.values())
 
 
-def test_within_a_family_the_larger_machine_never_costs_less() -> None:
+def test_within_a_family_the_larger_type_never_costs_less() -> None:
     by_family = defaultdict(list)
-    for machine in MACHINES:
-        price = on_demand_list_price(machine.name, "us-east-1")
-        plain = machine.gpu is None and machine.accelerator is None and not machine.is_bare_metal
+    for info in INFOS:
+        price = on_demand_list_price(info.name, "us-east-1")
+        plain = info.gpu is None and info.accelerator is None and not info.is_bare_metal
         if price is not None and plain:
-            by_family[machine.family].append((machine.vcpus, machine.memory_mib, price.usd))
+            by_family[info.family].append((info.vcpus, info.memory_mib, price.usd))
     for members in by_family.values():
         for (_, _, small), (_, _, large) in pairwise(sorted(members)):
             assert small <= large

@@ -51,7 +51,7 @@ requirements = st.lists(entries, max_size=5).map(Requirements.from_entries)
 quick = settings(max_examples=100, deadline=None)
 
 
-def means(operator: str, values: tuple[str, ...], value: str) -> bool:
+def is_admitted_by(operator: str, values: tuple[str, ...], value: str) -> bool:
     """Whether the value is admitted, by the plain reading of the operator."""
     if operator in COMPARISONS:
         return compares(operator, values[0], value)
@@ -78,14 +78,14 @@ def compares(operator: str, bound: str, value: str) -> bool:
 def test_operators_together_admit_exactly_what_each_of_them_does(
     chosen: list[tuple[str, tuple[str, ...]]],
 ) -> None:
-    expected = [v for v in UNIVERSE if all(means(*part, v) for part in chosen)]
+    expected = [v for v in UNIVERSE if all(is_admitted_by(*part, v) for part in chosen)]
     found = combined(chosen)
     assert [value for value in UNIVERSE if found.admits(value)] == expected
 
 
 @quick
 @given(st.lists(parts, min_size=1, max_size=4))
-def test_operators_together_do_without_the_label_where_each_of_them_does(
+def test_operators_together_admit_absence_where_each_of_them_does(
     chosen: list[tuple[str, tuple[str, ...]]],
 ) -> None:
     found = combined(chosen)
@@ -104,7 +104,7 @@ def test_the_order_of_intersecting_does_not_matter(a: ValueSet, b: ValueSet, c: 
 
 @quick
 @given(value_sets)
-def test_anything_only_asks_for_the_label_and_nothing_leaves_nothing(a: ValueSet) -> None:
+def test_any_value_only_requires_the_label_and_no_value_leaves_nothing(a: ValueSet) -> None:
     assert a & a == a
     assert a & NO_VALUE == NO_VALUE
     assert a & ANY_VALUE == a or a.operator is Operator.NOT_IN
@@ -157,7 +157,7 @@ def test_requirements_are_rebuilt_from_their_entries(one: Requirements) -> None:
 
 @quick
 @given(st.lists(entries, max_size=4), st.lists(entries, max_size=4))
-def test_narrowing_is_the_same_as_asking_everything_at_once(
+def test_narrowing_is_the_same_as_combining_all_requirements(
     first: list[RequirementEntry], second: list[RequirementEntry]
 ) -> None:
     narrowed = Requirements.from_entries(first).narrow(Requirements.from_entries(second))
@@ -167,7 +167,7 @@ def test_narrowing_is_the_same_as_asking_everything_at_once(
 
 @quick
 @given(st.lists(entries, min_size=1, max_size=5))
-def test_the_largest_min_values_of_a_key_stands(chosen: list[RequirementEntry]) -> None:
+def test_the_largest_min_values_of_a_key_is_kept(chosen: list[RequirementEntry]) -> None:
     found = Requirements.from_entries(chosen)
     for key in found:
         asked = [least or 0 for name, _, _, least in chosen if name.removeprefix("beta.") == key]
@@ -176,7 +176,7 @@ def test_the_largest_min_values_of_a_key_stands(chosen: list[RequirementEntry]) 
 
 @quick
 @given(requirements, requirements, st.sets(st.sampled_from(("k", "l", ARCH))))
-def test_a_conflict_is_found_exactly_where_the_plain_rules_see_one(
+def test_a_conflict_is_found_exactly_where_the_plain_rules_find_one(
     offered: Requirements, wanted: Requirements, well_known: set[str]
 ) -> None:
     undefined = [key for key in wanted if is_undefined(key, offered, wanted, well_known)]
@@ -206,7 +206,9 @@ def is_clashing(key: str, offered: Requirements, wanted: Requirements) -> bool:
 def test_a_contradiction_is_what_neither_a_value_nor_absence_satisfies(
     chosen: list[RequirementEntry],
 ) -> None:
-    some_value = any(all(means(op, asked, v) for _, op, asked, _ in chosen) for v in UNIVERSE)
+    some_value = any(
+        all(is_admitted_by(op, asked, v) for _, op, asked, _ in chosen) for v in UNIVERSE
+    )
     absence = all(is_fine_without(op, asked) for _, op, asked, _ in chosen)
     assert find_contradictions(chosen) == (() if some_value or absence else ("k",))
 

@@ -116,31 +116,31 @@ types_but_for_names = st.builds(
     fee=st.sampled_from((0.0, 0.0, 0.15)),
 )
 catalogues = st.lists(types_but_for_names, max_size=5).map(
-    lambda types: [replace(kind, name=f"m{number}") for number, kind in enumerate(types)]
+    lambda types: [replace(itype, name=f"m{number}") for number, itype in enumerate(types)]
 )
 wanted = some_of(entries(tuple(VALUES), OPERATORS))
 
 
-def agree(has: ValueSet, asked: ValueSet) -> bool:
-    lenient = has.operator in LENIENT and asked.operator in LENIENT
-    return lenient or not (has & asked).is_empty
+def agree(has: ValueSet, wanted_labels: ValueSet) -> bool:
+    lenient = has.operator in LENIENT and wanted_labels.operator in LENIENT
+    return lenient or not (has & wanted_labels).is_empty
 
 
-def label_of_type(kind: InstanceType, key: str, types: Sequence[InstanceType]) -> ValueSet | None:
+def label_of_type(itype: InstanceType, key: str, types: Sequence[InstanceType]) -> ValueSet | None:
     """What a type says of a label; None where it leaves it open."""
-    if key in kind.requirements:
-        return kind.requirements[key].allowed
+    if key in itype.requirements:
+        return itype.requirements[key].allowed
     if key == INSTANCE_TYPE:
-        return one_of([kind.name])
-    if key in OFFERING_LABELS or any(key in each.requirements for each in kind.offerings):
+        return one_of([itype.name])
+    if key in OFFERING_LABELS or any(key in each.requirements for each in itype.offerings):
         return None
     named = any(key in each.requirements for each in types)
     return NO_VALUE if named or key in INSTANCE_TYPE_LABELS else None
 
 
-def label_of_offering(kind: InstanceType, each: Offering, key: str) -> ValueSet | None:
+def label_of_offering(itype: InstanceType, each: Offering, key: str) -> ValueSet | None:
     """What an offering says of a label, or what is known of it all the same; None if nothing is."""
-    own = kind.requirements.allowed(key)
+    own = itype.requirements.allowed(key)
     if key in each.requirements:
         return each.requirements[key].allowed
     if key == ZONE:
@@ -153,161 +153,181 @@ def label_of_offering(kind: InstanceType, each: Offering, key: str) -> ValueSet 
     return NO_VALUE if key in RESERVATION_LABELS else None
 
 
-def is_admitted(kind: InstanceType, asked: Requirements, types: Sequence[InstanceType]) -> bool:
-    said = {key: label_of_type(kind, key, types) for key in asked}
-    return all(has is None or agree(has, asked[key].allowed) for key, has in said.items())
+def is_admitted(
+    itype: InstanceType, wanted_labels: Requirements, types: Sequence[InstanceType]
+) -> bool:
+    labels_found = {key: label_of_type(itype, key, types) for key in wanted_labels}
+    return all(
+        has is None or agree(has, wanted_labels[key].allowed) for key, has in labels_found.items()
+    )
 
 
-def open_offers(kind: InstanceType, asked: Requirements) -> list[Offering]:
-    """The available offerings of the type that agree with what is asked."""
+def matching_offerings(itype: InstanceType, wanted_labels: Requirements) -> list[Offering]:
+    """The available offerings of the type that are compatible with the requirements."""
     return [
         each
-        for each in kind.offerings
+        for each in itype.offerings
         if each.available > 0
         and all(
-            has is None or agree(has, asked[key].allowed)
-            for key, has in ((key, label_of_offering(kind, each, key)) for key in asked)
+            has is None or agree(has, wanted_labels[key].allowed)
+            for key, has in ((key, label_of_offering(itype, each, key)) for key in wanted_labels)
         )
     ]
 
 
-def chosen(index: InstanceTypeIndex, rows: int) -> list[str]:
-    return [kind.name for kind in index.iter_types(rows)]
+def chosen(index: InstanceTypeIndex, subset: int) -> list[str]:
+    return [itype.name for itype in index.iter_types(subset)]
 
 
 @quick
 @given(catalogues, wanted)
-def test_labels_admit_the_types_that_a_loop_would(
-    types: list[InstanceType], asked: Requirements
+def test_compatible_types_are_those_that_a_loop_finds(
+    types: list[InstanceType], wanted_labels: Requirements
 ) -> None:
     index = InstanceTypeIndex(types)
-    expected = [kind.name for kind in index.types if is_admitted(kind, asked, types)]
-    assert chosen(index, index.compatible_types(asked)) == expected
-    assert chosen(index, index.compatible_types(asked)) == expected  # the remembered answer
+    expected = [itype.name for itype in index.types if is_admitted(itype, wanted_labels, types)]
+    assert chosen(index, index.compatible_types(wanted_labels)) == expected
+    assert chosen(index, index.compatible_types(wanted_labels)) == expected  # from the cache
 
 
 @quick
 @given(catalogues, wanted)
-def test_the_types_offered_are_those_with_an_offering_that_a_loop_would_find(
-    types: list[InstanceType], asked: Requirements
+def test_available_types_are_those_that_a_loop_finds(
+    types: list[InstanceType], wanted_labels: Requirements
 ) -> None:
     index = InstanceTypeIndex(types)
-    expected = [kind.name for kind in index.types if open_offers(kind, asked)]
-    assert chosen(index, index.available_to(asked)) == expected
-    assert chosen(index, index.available_to(asked)) == expected
+    expected = [itype.name for itype in index.types if matching_offerings(itype, wanted_labels)]
+    assert chosen(index, index.available_to(wanted_labels)) == expected
+    assert chosen(index, index.available_to(wanted_labels)) == expected
 
 
-def rank(kind: InstanceType, each: Offering) -> tuple[object, ...]:
-    said = {key: label_of_offering(kind, each, key) for key in (ZONE, CAPACITY_TYPE)}
-    said |= {key: found.allowed for key, found in each.requirements.items()}
-    labels = [(key, sorted(values.values)) for key, values in sorted(said.items()) if values]
-    return each.price + kind.fee, kind.name, labels, each.reservation_id or ""
+def rank(itype: InstanceType, each: Offering) -> tuple[object, ...]:
+    labels_found = {key: label_of_offering(itype, each, key) for key in (ZONE, CAPACITY_TYPE)}
+    labels_found |= {key: found.allowed for key, found in each.requirements.items()}
+    labels = [
+        (key, sorted(values.values)) for key, values in sorted(labels_found.items()) if values
+    ]
+    return each.price + itype.fee, itype.name, labels, each.reservation_id or ""
 
 
 @quick
 @given(catalogues, wanted, st.integers(0, 31))
-def test_the_best_buy_is_the_one_that_a_loop_would_find(
-    types: list[InstanceType], asked: Requirements, some: int
+def test_the_cheapest_offering_is_the_one_that_a_loop_finds(
+    types: list[InstanceType], wanted_labels: Requirements, some: int
 ) -> None:
     index = InstanceTypeIndex(types)
-    rows = some & index.all_types
-    offers = [(kind, each) for kind in index.iter_types(rows) for each in open_offers(kind, asked)]
-    found = index.cheapest(rows, asked)
+    subset = some & index.all_types
+    offers = [
+        (itype, each)
+        for itype in index.iter_types(subset)
+        for each in matching_offerings(itype, wanted_labels)
+    ]
+    found = index.cheapest(subset, wanted_labels)
     expected = min((rank(*offer) for offer in offers), default=None)
     assert (None if found is None else rank(*found)) == expected
 
 
 @quick
 @given(catalogues, amounts)
-def test_requests_are_held_where_a_loop_would_fit_them(
+def test_fitting_types_are_those_that_a_loop_finds(
     types: list[InstanceType], requests: Resources
 ) -> None:
     index = InstanceTypeIndex(types)
-    expected = [kind.name for kind in index.types if fits(requests, kind.allocatable)]
+    expected = [itype.name for itype in index.types if fits(requests, itype.allocatable)]
     assert chosen(index, index.fitting(requests)) == expected
 
 
 @quick
 @given(catalogues, amounts, st.lists(amounts, min_size=5, max_size=5))
-def test_overhead_counts_like_a_request_of_each_type(
+def test_overhead_per_type_counts_like_a_request(
     types: list[InstanceType], requests: Resources, overhead: list[Resources]
 ) -> None:
     index = InstanceTypeIndex(types)
     taken = overhead[: len(types)]
     expected = [
-        kind.name
-        for kind, own in zip(index.types, taken, strict=True)
-        if fits(add_resources(requests, own), kind.allocatable)
+        itype.name
+        for itype, own in zip(index.types, taken, strict=True)
+        if fits(add_resources(requests, own), itype.allocatable)
     ]
     assert chosen(index, index.index_with_overhead(taken).fitting(requests)) == expected
 
 
 @quick
 @given(catalogues)
-def test_rows_are_in_the_order_of_cost_and_name(types: list[InstanceType]) -> None:
+def test_types_are_sorted_by_cost_and_name(types: list[InstanceType]) -> None:
     index = InstanceTypeIndex(types)
-    floors = [(floor(kind), kind.name) for kind in index.types]
-    assert floors == sorted(floors)
-    assert sorted(kind.name for kind in index.types) == sorted(kind.name for kind in types)
+    costs = [(lowest_cost(itype), itype.name) for itype in index.types]
+    assert costs == sorted(costs)
+    assert sorted(itype.name for itype in index.types) == sorted(itype.name for itype in types)
 
 
-def floor(kind: InstanceType) -> float:
-    """What it costs at least whoever has no reservation."""
-    bought = [each for each in kind.offerings if each.available > 0 and not each.reservation_id]
-    return min((each.price + kind.fee for each in bought), default=inf)
+def lowest_cost(itype: InstanceType) -> float:
+    """The lowest cost without a reservation."""
+    bought = [each for each in itype.offerings if each.available > 0 and not each.reservation_id]
+    return min((each.price + itype.fee for each in bought), default=inf)
 
 
 def values_of(
-    kind: InstanceType, key: str, asked: Requirements, wanted_of: ValueSet, zones: ValueSet | None
+    itype: InstanceType,
+    key: str,
+    wanted_labels: Requirements,
+    wanted_of: ValueSet,
+    zones: ValueSet | None,
 ) -> set[str]:
     """The values of a label that a type still has, by the definition of `remaining_values`."""
-    if any(zones or label_of_offering(kind, each, key) is not None for each in kind.offerings):
-        sold = open_offers(kind, asked)
-        said = [label_of_offering(kind, each, key) or zones or ANY_VALUE for each in sold]
+    if any(zones or label_of_offering(itype, each, key) is not None for each in itype.offerings):
+        offerings_found = matching_offerings(itype, wanted_labels)
+        labels_found = [
+            label_of_offering(itype, each, key) or zones or ANY_VALUE for each in offerings_found
+        ]
     else:
-        own = one_of([kind.name]) if key == INSTANCE_TYPE else NO_VALUE
-        said = [kind.requirements[key].allowed if key in kind.requirements else own]
-    listed = {value for each in said if not each.open for value in each.values}
+        own = one_of([itype.name]) if key == INSTANCE_TYPE else NO_VALUE
+        labels_found = [itype.requirements[key].allowed if key in itype.requirements else own]
+    listed = {value for each in labels_found if not each.open for value in each.values}
     return {value for value in listed if wanted_of.admits(value)}
 
 
 def zones_of(types: Sequence[InstanceType]) -> set[str]:
     """All that offerings name; one that names none is to be had in each of them."""
-    said = [label_of_offering(kind, each, ZONE) for kind in types for each in kind.offerings]
-    return {value for zones in said if zones is not None for value in zones.values}
+    labels_found = [
+        label_of_offering(itype, each, ZONE) for itype in types for each in itype.offerings
+    ]
+    return {value for zones in labels_found if zones is not None for value in zones.values}
 
 
 @quick
 @given(catalogues, wanted, st.integers(0, 31), st.sampled_from(sorted(VALUES)))
-def test_the_values_left_are_those_that_a_loop_would_collect(
-    types: list[InstanceType], asked: Requirements, some: int, key: str
+def test_remaining_values_are_those_that_a_loop_collects(
+    types: list[InstanceType], wanted_labels: Requirements, some: int, key: str
 ) -> None:
     index = InstanceTypeIndex(types)
-    rows, offering_groups = some & index.all_types, index.compatible_groups(asked)
-    allowed = asked.allowed(key)
+    subset, offering_groups = some & index.all_types, index.compatible_groups(wanted_labels)
+    allowed = wanted_labels.allowed(key)
     zones = one_of(zones_of(types)) if key == ZONE and zones_of(types) else None
-    each = [values_of(kind, key, asked, allowed, zones) for kind in index.iter_types(rows)]
+    each = [
+        values_of(itype, key, wanted_labels, allowed, zones) for itype in index.iter_types(subset)
+    ]
     expected = sorted(set().union(*each))
-    assert index.remaining_values(key, rows, offering_groups, allowed) == expected
-    assert index.has_values(key, len(expected), rows, offering_groups, allowed)
-    assert not index.has_values(key, len(expected) + 1, rows, offering_groups, allowed)
+    assert index.remaining_values(key, subset, offering_groups, allowed) == expected
+    assert index.has_values(key, len(expected), subset, offering_groups, allowed)
+    assert not index.has_values(key, len(expected) + 1, subset, offering_groups, allowed)
 
 
 @quick
 @given(catalogues, wanted, st.randoms(use_true_random=False))
 def test_the_order_of_input_does_not_matter(
-    types: list[InstanceType], asked: Requirements, random: Random
+    types: list[InstanceType], wanted_labels: Requirements, random: Random
 ) -> None:
     shuffled = [
-        replace(kind, offerings=tuple(random.sample(kind.offerings, len(kind.offerings))))
-        for kind in random.sample(types, len(types))
+        replace(itype, offerings=tuple(random.sample(itype.offerings, len(itype.offerings))))
+        for itype in random.sample(types, len(types))
     ]
     one, other = InstanceTypeIndex(types), InstanceTypeIndex(shuffled)
     assert one.offering_groups == other.offering_groups
-    assert one.compatible_types(asked) == other.compatible_types(asked)
-    assert one.compatible_groups(asked) == other.compatible_groups(asked)
-    buys = [index.cheapest(index.all_types, asked) for index in (one, other)]
-    assert len({buy and rank(*buy)[:2] for buy in buys}) == 1
+    assert one.compatible_types(wanted_labels) == other.compatible_types(wanted_labels)
+    assert one.compatible_groups(wanted_labels) == other.compatible_groups(wanted_labels)
+    cheapest = [index.cheapest(index.all_types, wanted_labels) for index in (one, other)]
+    assert len({offering_found and rank(*offering_found)[:2] for offering_found in cheapest}) == 1
 
 
 SEEDS = st.integers(0, 10**6)
@@ -323,41 +343,43 @@ def an_index(seed: int) -> InstanceTypeIndex:
 def test_witnesses_are_found_where_there_are_enough_values(
     seed: int, count: int, wanted: ValueSet
 ) -> None:
-    index, dice = an_index(seed), Random(seed)
-    rows = dice.getrandbits(len(index.types))
+    index, random = an_index(seed), Random(seed)
+    subset = random.getrandbits(len(index.types))
     for key in (INSTANCE_TYPE, INSTANCE_FAMILY, INSTANCE_SIZE, ARCH):
-        found = index.witnesses(key, count, rows, wanted)
-        assert (found is not None) == index.has_values(key, count, rows, 0, wanted)
+        found = index.witnesses(key, count, subset, wanted)
+        assert (found is not None) == index.has_values(key, count, subset, 0, wanted)
         if found is not None:
-            assert found & rows == found
+            assert found & subset == found
             assert index.has_values(key, count, found, 0, wanted)
 
 
 @given(SEEDS)
-def test_the_largest_amount_is_found_without_looking_at_each(seed: int) -> None:
-    index, dice = an_index(seed), Random(seed)
-    rows = dice.getrandbits(len(index.types))
+def test_the_largest_amount_is_the_maximum_over_all_types(seed: int) -> None:
+    index, random = an_index(seed), Random(seed)
+    subset = random.getrandbits(len(index.types))
     for name in ("cpu", "memory", "pods", "nvidia.com/gpu", "unknown"):
         amounts = [
-            kind.allocatable[name] for kind in index.iter_types(rows) if name in kind.allocatable
+            itype.allocatable[name]
+            for itype in index.iter_types(subset)
+            if name in itype.allocatable
         ]
-        assert largest_amount(index.allocatable_index.amounts(name), rows) == max(
+        assert largest_amount(index.allocatable_index.amounts(name), subset) == max(
             amounts, default=-1
         )
 
 
 @given(SEEDS)
-def test_the_best_buy_is_the_cheapest_of_all_offers(seed: int) -> None:
-    index, dice = an_index(seed), Random(seed)
-    rows, offering_groups = (
-        dice.getrandbits(len(index.types)),
-        dice.getrandbits(len(index.offering_groups)),
+def test_find_cheapest_returns_the_cheapest_of_all_available_offerings(seed: int) -> None:
+    index, random = an_index(seed), Random(seed)
+    subset, offering_groups = (
+        random.getrandbits(len(index.types)),
+        random.getrandbits(len(index.offering_groups)),
     )
     offers = [
         (hourly_cost(index.types[row], offering), index.types[row].name, offering_group)
-        for row, offering_group, offering in index.available_offerings(rows, offering_groups)
+        for row, offering_group, offering in index.available_offerings(subset, offering_groups)
     ]
-    found = index.find_cheapest(rows, offering_groups)
-    kind = found and index.types[found[0]]
-    chosen = found and kind and (hourly_cost(kind, found[2]), kind.name, found[1])
+    found = index.find_cheapest(subset, offering_groups)
+    itype = found and index.types[found[0]]
+    chosen = found and itype and (hourly_cost(itype, found[2]), itype.name, found[1])
     assert chosen == min(offers, default=None)

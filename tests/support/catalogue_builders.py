@@ -29,8 +29,8 @@ def node_class_object(*, name: str = "default", **spec: Any) -> EC2NodeClass:
 
 
 def cloud_object(**spec: Any) -> Cloud:
-    stated = {"region": "us-west-2", **spec}
-    return msgspec.convert({"metadata": {"name": "test"}, "spec": stated}, Cloud)
+    fields = {"region": "us-west-2", **spec}
+    return msgspec.convert({"metadata": {"name": "test"}, "spec": fields}, Cloud)
 
 
 def catalog_object(*types: Mapping[str, Any], region: str = "dc-1") -> Catalog:
@@ -44,11 +44,11 @@ def instance_type_object(name: str, **spec: Any) -> InstanceType:
 def overlay_object(
     name: str, *requirements: tuple[str, str, Sequence[str]], **spec: Any
 ) -> NodeOverlay:
-    asked = [
+    entries = [
         {"key": key, "operator": how, "values": list(values)} for key, how, values in requirements
     ]
-    stated = {"requirements": asked, **spec}
-    return msgspec.convert({"metadata": {"name": name}, "spec": stated}, NodeOverlay)
+    fields = {"requirements": entries, **spec}
+    return msgspec.convert({"metadata": {"name": name}, "spec": fields}, NodeOverlay)
 
 
 def layered_offering(
@@ -60,17 +60,17 @@ def layered_offering(
     reservation_id: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> LayeredOffering:
-    stated = {ZONE: zone, CAPACITY_TYPE: capacity_type, **(labels or {})}
+    fields = {ZONE: zone, CAPACITY_TYPE: capacity_type, **(labels or {})}
     return LayeredOffering(
-        requirements=Requirements.from_labels({k: v for k, v in stated.items() if v is not None}),
+        requirements=Requirements.from_labels({k: v for k, v in fields.items() if v is not None}),
         price=price,
         available=available,
         reservation_id=reservation_id,
     )
 
 
-def build_catalogue(scope: CatalogScope | None = None, **supply: Any) -> NodeClassCatalog:
-    """The catalogue of a class, a default one unless told otherwise."""
+def build_catalogue(scope: CatalogScope | None = None, **inputs: Any) -> NodeClassCatalog:
+    """The catalogue of a node class, by default of a default one."""
     return build_catalog(
-        CatalogInputs(now=NOW, **supply), scope or CatalogScope(node_class=default_node_class())
+        CatalogInputs(now=NOW, **inputs), scope or CatalogScope(node_class=default_node_class())
     )

@@ -68,8 +68,8 @@ class LabelIndex:
         self._has_unique_values = not self._multi_valued and self._single_valued.bit_count() == len(
             self.by_value
         )
-        # The planner asks for the same few value sets for every pod: without the cache each
-        # question would go through all values of the label again.
+        # The planner queries the same few value sets for every pod: without the cache each query
+        # would go through all values of the label again.
         self._cache: dict[ValueSet, BitSet] = {}
 
     def matching(self, wanted: ValueSet) -> BitSet:

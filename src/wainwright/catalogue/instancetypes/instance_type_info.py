@@ -153,7 +153,7 @@ class InstanceTypeTable(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     columns: tuple[str, ...]
-    instance_types: tuple[InstanceTypeInfo, ...] = msgspec.field(name="machines")
+    instance_types: tuple[InstanceTypeInfo, ...]
     """Sorted by name; a row ends where only defaults would follow."""
 
 
