@@ -99,9 +99,9 @@ def instance_type_file(types: list[InstanceTypeInfo]) -> bytes:
     return f'{{"source":"{source()}","columns":{columns},"instance_types":[\n{rows}\n]}}\n'.encode()
 
 
-def row(machine: InstanceTypeInfo) -> list[object]:
+def row(info: InstanceTypeInfo) -> list[object]:
     """The columns up to the last one that is not its default."""
-    values: list[object] = msgspec.to_builtins(machine)
+    values: list[object] = msgspec.to_builtins(info)
     defaults = (*[msgspec.NODEFAULT] * len(values), *InstanceTypeInfo.__struct_defaults__)[
         -len(values) :
     ]

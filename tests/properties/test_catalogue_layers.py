@@ -35,7 +35,7 @@ from wainwright.model.instance_type import UNLIMITED
 
 CAPACITY_TYPE, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
 ZONES = ("hall-a", "hall-b", "hall-c")
-NAMES = ("rack.large", "rack.small", "shelf.large")
+NAMES = ("rack.large", "rack.small", "tower.large")
 
 money = st.floats(1e-4, 500, allow_nan=False)
 prices = money | st.just(0.0)

@@ -87,23 +87,23 @@ class Story(Part, frozen=True, kw_only=True):
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_story(path: Path, tmp_path: Path) -> None:
     story = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Story)
-    supplies = supplied(story.given, tmp_path, story.expect.refused)
-    if supplies is None:
+    catalog_input = read_input(story.given, tmp_path, story.expect.refused)
+    if catalog_input is None:
         return
-    built = supplies.built()
-    check_remarks(built, story.expect)
-    check_types(built, story.expect)
-    check_reservations(supplies, built, story.expect)
-    check_rest(supplies, built, story.expect)
+    catalog = catalog_input.built()
+    check_diagnostics(catalog, story.expect)
+    check_types(catalog, story.expect)
+    check_reservations(catalog_input, catalog, story.expect)
+    check_rest(catalog_input, catalog, story.expect)
 
 
-def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | None:
+def read_input(given: Given, folder: Path, refused: list[str]) -> CatalogInput | None:
     """The input as a command reads it; None where it was refused as the story wants it."""
     file = folder / "given.json"
     file.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": given.manifests}, default=str)
     )
-    asked = CatalogArguments(
+    arguments = CatalogArguments(
         files=(str(file),),
         now=given.now,
         gates=tuple(given.gates),
@@ -114,53 +114,55 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | N
         vm_memory_overhead_percent=given.vm_memory_overhead_percent,
     )
     if not refused:
-        return CatalogInput(asked)
+        return CatalogInput(arguments)
     with pytest.raises(InvalidInput) as caught:
-        CatalogInput(asked).built()
-    said = [f"{each.path}: {each.message}" for each in caught.value.report.errors]
+        CatalogInput(arguments).built()
+    messages = [f"{each.path}: {each.message}" for each in caught.value.report.errors]
     for part in refused:
-        assert any(part in each for each in said), said
+        assert any(part in each for each in messages), messages
     return None
 
 
-def check_remarks(built: NodeClassCatalog, expect: Expect) -> None:
-    said = [str(remark) for remark in built.diagnostics]
+def check_diagnostics(catalog: NodeClassCatalog, expect: Expect) -> None:
+    messages = [str(diagnostic) for diagnostic in catalog.diagnostics]
     for part in expect.remarks:
-        assert any(part in each for each in said), said
+        assert any(part in each for each in messages), messages
     if expect.quiet:
-        assert said == []
+        assert messages == []
 
 
-def check_types(built: NodeClassCatalog, expect: Expect) -> None:
+def check_types(catalog: NodeClassCatalog, expect: Expect) -> None:
     if expect.only is not None:
-        assert sorted(built.by_name) == sorted(expect.only)
+        assert sorted(catalog.by_name) == sorted(expect.only)
     for name, wanted in expect.types.items():
-        kind = built.by_name[name]
+        instance_type = catalog.by_name[name]
         for what in ("capacity", "overhead", "allocatable"):
             part = getattr(wanted, what)
-            assert {key: shown(kind, what).get(key) for key in part} == part
-        labels = {key: kind.requirements.single_value(key) for key in wanted.labels}
+            assert {key: shown(instance_type, what).get(key) for key in part} == part
+        labels = {key: instance_type.requirements.single_value(key) for key in wanted.labels}
         assert labels == wanted.labels
         if wanted.offerings is not None:
-            check_offerings(kind.offerings, wanted.offerings)
+            check_offerings(instance_type.offerings, wanted.offerings)
         for key, layers in wanted.layers.items():
-            assert told_layers(built, name)[key] == layers
+            assert price_layers(catalog, name)[key] == layers
 
 
-def shown(kind: InstanceType, what: str) -> dict[str, str]:
-    return {key: format_quantity(key, amount) for key, amount in getattr(kind, what).items()}
+def shown(instance_type: InstanceType, what: str) -> dict[str, str]:
+    return {
+        key: format_quantity(key, amount) for key, amount in getattr(instance_type, what).items()
+    }
 
 
 def check_offerings(found: tuple[Offering, ...], wanted: list[dict[str, Any]]) -> None:
     """Each wanted one is the only one like it, and there are no more."""
-    told = [told_offering(offering) for offering in found]
+    offerings = [offering_fields(offering) for offering in found]
     for each in wanted:
-        like = [one for one in told if {key: one.get(key) for key in each} == each]
-        assert len(like) == 1, (each, told)
-    assert len(told) == len(wanted), told
+        like = [one for one in offerings if {key: one.get(key) for key in each} == each]
+        assert len(like) == 1, (each, offerings)
+    assert len(offerings) == len(wanted), offerings
 
 
-def told_offering(offering: Offering) -> dict[str, Any]:
+def offering_fields(offering: Offering) -> dict[str, Any]:
     labels = {key: offering.requirements.single_value(key) for key in offering.requirements}
     return {
         "capacityType": labels.pop(CAPACITY_TYPE, None),
@@ -173,58 +175,66 @@ def told_offering(offering: Offering) -> dict[str, Any]:
     }
 
 
-def told_layers(built: NodeClassCatalog, name: str) -> dict[str, list[str]]:
+def price_layers(catalog: NodeClassCatalog, name: str) -> dict[str, list[str]]:
     return {
-        f"{account.capacity_type} {zone}": [
-            f"{step.layer.value} {step.after}" for step in account.steps
+        f"{history.capacity_type} {zone}": [
+            f"{step.layer.value} {step.after}" for step in history.steps
         ]
-        for account in price_histories(built, name)
-        for zone in account.zones or ("any",)
+        for history in price_histories(catalog, name)
+        for zone in history.zones or ("any",)
     }
 
 
-def check_reservations(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
-    standings = {each.reservation.id: each.standing.name for each in built.reservations}
+def check_reservations(
+    catalog_input: CatalogInput, catalog: NodeClassCatalog, expect: Expect
+) -> None:
+    standings = {each.reservation.id: each.standing.name for each in catalog.reservations}
     assert {key: standings.get(key) for key in expect.standings} == expect.standings
-    every = [offering for kind in built.types for offering in kind.offerings]
+    offerings = [
+        offering for instance_type in catalog.types for offering in instance_type.offerings
+    ]
     if expect.reserved_order:
         reserved = sorted(
-            (each.price, each.reservation_id) for each in every if each.reservation_id
+            (each.price, each.reservation_id) for each in offerings if each.reservation_id
         )
-        assert [identity for _, identity in reserved] == expect.reserved_order
-        others = [each.price for each in every if not each.reservation_id and each.price]
+        assert [reservation_id for _, reservation_id in reserved] == expect.reserved_order
+        others = [each.price for each in offerings if not each.reservation_id and each.price]
         assert 0 < reserved[0][0] <= reserved[-1][0] < min(others)
     if expect.status is not None:
         assert [
-            to_manifest(each) for each in reservation_status(built.reservations)
+            to_manifest(each) for each in reservation_status(catalog.reservations)
         ] == expect.status
     if expect.ec2_filters is not None:
-        terms = supplies.scope.node_class.spec.capacityReservationSelectorTerms or []
+        terms = catalog_input.scope.node_class.spec.capacityReservationSelectorTerms or []
         assert describe_reservation_requests(terms) == expect.ec2_filters
 
 
-def check_rest(supplies: CatalogInput, built: NodeClassCatalog, expect: Expect) -> None:
+def check_rest(catalog_input: CatalogInput, catalog: NodeClassCatalog, expect: Expect) -> None:
     if expect.launchable is not None:
-        assert supplies.pool is not None
+        assert catalog_input.pool is not None
         found = list_instance_types(
-            built.index, TypeFilter(requirements=pool_requirements(supplies.pool))
+            catalog.index, TypeFilter(requirements=pool_requirements(catalog_input.pool))
         )
-        assert {kind.name: launchable(kind) for kind in found} == expect.launchable
+        assert {
+            instance_type.name: launchable(instance_type) for instance_type in found
+        } == expect.launchable
     if expect.fees is not None:
-        assert built.fee == pytest.approx(expect.fees)
+        assert catalog.fee == pytest.approx(expect.fees)
     if expect.settings:
-        kubelet = parse_node_class(supplies.scope.node_class, CatalogOptions()).kubelet
-        assert {key: told(getattr(kubelet, key)) for key in expect.settings} == expect.settings
+        kubelet = parse_node_class(catalog_input.scope.node_class, CatalogOptions()).kubelet
+        assert {key: offerings(getattr(kubelet, key)) for key in expect.settings} == expect.settings
 
 
-def launchable(kind: InstanceType) -> list[str]:
-    return sorted({f"{each.capacity_type} {each.zone or 'any'}" for each in kind.offerings})
+def launchable(instance_type: InstanceType) -> list[str]:
+    return sorted(
+        {f"{each.capacity_type} {each.zone or 'any'}" for each in instance_type.offerings}
+    )
 
 
-def told(value: Any) -> Any:
+def offerings(value: Any) -> Any:
     """Thresholds and quantities as text."""
     if isinstance(value, dict):
-        return {key: told(item) for key, item in value.items()}
+        return {key: offerings(item) for key, item in value.items()}
     if isinstance(value, EvictionThreshold):
         return f"{value.percent}%" if value.quantity is None else str(value.quantity)
     return str(value) if isinstance(value, Quantity) else value
