@@ -205,7 +205,7 @@ def measure_removals(count: int = 25_000) -> float:
     gc.collect()
     gc.disable()
     start = process_time()
-    found = [view.without([node.name]) for node in snapshot.nodes]
+    found = [view.remove_nodes([node.name]) for node in snapshot.nodes]
     rate = len(found) / (process_time() - start)
     gc.enable()
     wanted = "target >= 2,000/s" if len(found) >= 5_000 else ""

@@ -1,4 +1,4 @@
-"""The contract suite: what the emulator promises, through every door."""
+"""The contract suite: the emulator's API behaviour, with every client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The doors to an account, all alike: a service, an operation, parameters in, an answer out."""
+"""Clients of an account with one interface: service, operation and parameters in, response out."""
 
 from collections.abc import Callable
 from functools import cache
@@ -17,33 +17,33 @@ from wainwright.errors import AwsError
 
 REGION = "us-east-1"
 UNREADABLE = "Unreadable"
-"""The code of an answer that boto3 cannot read."""
+"""The code for a response that boto3 cannot parse."""
 
 
 class AccountClient(Protocol):
     def __hash__(self) -> int: ...
 
-    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
-        """The answer; AwsError where there is none."""
+    def call(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+        """The response; AwsError where the call fails."""
         ...
 
 
 class InProcessClient:
-    """The emulator by its seam, on virtual time. Questions and answers must fit the API."""
+    """The emulator in process, on virtual time. Requests and responses are validated."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.cloud = EmulatedAwsAccount(clock=self.clock)
 
-    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+    def call(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
         model = service_model(service).operation_model(operation)
         report = ParamValidator().validate(params, model.input_shape)
         assert not report.has_errors(), report.generate_report()
-        answer = self.clock.run(self.cloud.call(service, operation, params))
+        response = self.clock.run(self.cloud.call(service, operation, params))
         if model.output_shape is not None:
-            wrong = list(shape_mismatches(answer, model.output_shape))
+            wrong = list(shape_mismatches(response, model.output_shape))
             assert not wrong, wrong
-        return answer
+        return response
 
 
 class HttpClient:
@@ -55,7 +55,7 @@ class HttpClient:
         self._session = _session(region)
         self._clients: dict[str, Any] = {}
 
-    def client(self, service: str) -> Any:
+    def boto_client(self, service: str) -> Any:
         if service not in self._clients:
             self._clients[service] = self._session.client(
                 service,
@@ -64,16 +64,18 @@ class HttpClient:
             )
         return self._clients[service]
 
-    def ask(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
+    def call(self, service: str, operation: str, /, **params: Any) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = getattr(self.client(service), xform_name(operation))(**params)
+            response: dict[str, Any] = getattr(self.boto_client(service), xform_name(operation))(
+                **params
+            )
         except botocore.exceptions.ClientError as error:
-            said = error.response["Error"]
+            content = error.response["Error"]
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
-            raise AwsError(said["Code"], said["Message"], status) from error
+            raise AwsError(content["Code"], content["Message"], status) from error
         except botocore.parsers.ResponseParserError as error:
             raise AwsError(UNREADABLE, str(error), 500) from error
-        return {key: value for key, value in answer.items() if key != "ResponseMetadata"}
+        return {key: value for key, value in response.items() if key != "ResponseMetadata"}
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -82,45 +84,45 @@ class HttpClient:
 
 @cache
 def _session(region: str) -> Any:
-    """One for all, as it loads the models of the services only once."""
+    """Shared, as loading the service models is slow."""
     return boto3.session.Session(
         aws_access_key_id="none", aws_secret_access_key="none", region_name=region
     )
 
 
 def expect_error(
-    door: AccountClient, service: str, operation: str, /, **params: Any
+    client: AccountClient, service: str, operation: str, /, **params: Any
 ) -> tuple[str, int]:
-    """Code and status of the error that the question must end with."""
-    return error_of(lambda: door.ask(service, operation, **params))
+    """Code and status of the error that the call must return."""
+    return error_of(lambda: client.call(service, operation, **params))
 
 
 def error_of(act: Callable[[], object]) -> tuple[str, int]:
     try:
-        answer = act()
+        response = act()
     except AwsError as error:
         return error.code, error.status
-    raise AssertionError(f"this was not refused but answered: {answer}")
+    raise AssertionError(f"this was not refused but answered: {response}")
 
 
 def error_text(act: Callable[[], object]) -> str:
-    """Code and message of the error that this must end with."""
+    """Code and message of the expected error."""
     try:
-        answer = act()
+        response = act()
     except AwsError as error:
         return error.message
-    raise AssertionError(f"this was not refused but answered: {answer}")
+    raise AssertionError(f"this was not refused but answered: {response}")
 
 
 def fetch_pages(
-    door: AccountClient, service: str, operation: str, key: str, /, **params: Any
+    client: AccountClient, service: str, operation: str, key: str, /, **params: Any
 ) -> list[list[dict[str, Any]]]:
-    """All pages of an answer, one after the other as a paginator asks for them."""
+    """All pages of a response, as a paginator requests them."""
     found: list[list[dict[str, Any]]] = []
     token: dict[str, str] = {}
     while True:
-        answer = door.ask(service, operation, **params, **token)
-        found.append(answer[key])
-        if not answer.get("NextToken"):
+        response = client.call(service, operation, **params, **token)
+        found.append(response[key])
+        if not response.get("NextToken"):
             return found
-        token = {"NextToken": answer["NextToken"]}
+        token = {"NextToken": response["NextToken"]}

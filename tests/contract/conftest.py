@@ -1,4 +1,4 @@
-"""One server of each kind for all tests here, started when the first of them asks."""
+"""One server of each kind for all tests here, started at its first use."""
 
 from collections.abc import Iterator
 
@@ -10,36 +10,36 @@ from tests.contract.servers import EmulatorServer, serve_emulator, serve_moto
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[EmulatorServer]:
-    """An emulated account for tests that leave those of others alone."""
+    """An emulated account shared by tests that do not disturb each other."""
     with serve_emulator() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def over_http(served: EmulatorServer) -> Iterator[HttpClient]:
-    door = HttpClient(served.endpoint)
-    yield door
-    door.close()
+    client = HttpClient(served.endpoint)
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="session")
 def in_process() -> Iterator[InProcessClient]:
-    door = InProcessClient()
-    yield door
-    door.clock.close()
+    client = InProcessClient()
+    yield client
+    client.clock.close()
 
 
 @pytest.fixture(scope="session")
 def by_moto() -> Iterator[HttpClient]:
     with serve_moto() as endpoint:
-        door = HttpClient(endpoint)
-        yield door
-        door.close()
+        client = HttpClient(endpoint)
+        yield client
+        client.close()
 
 
 @pytest.fixture
 def wire(served: EmulatorServer) -> Iterator[RawConnection]:
     """A connection without an SDK."""
-    made = RawConnection(served.endpoint)
-    yield made
-    made.close()
+    created = RawConnection(served.endpoint)
+    yield created
+    created.close()

@@ -1,4 +1,4 @@
-"""Requests as they are on the wire, written by hand: no SDK has a say in them."""
+"""Raw HTTP requests, without an SDK."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ FORM = "application/x-www-form-urlencoded; charset=utf-8"
 
 
 def authorization_header(service: str, region: str = "us-east-1") -> str:
-    """What tells services apart; nobody looks at the signature."""
+    """The credential scope selects the service; the signature is not verified."""
     scope = f"AKID/20260131/{region}/{service}/aws4_request"
     return f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host;x-amz-date, Signature=00ff"
 
@@ -50,11 +50,11 @@ class RawConnection:
         self, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]
     ) -> RawReply:
         self.connection.request(method, path, body, dict(headers))
-        answer = self.connection.getresponse()
-        return RawReply(answer.status, dict(answer.getheaders()), answer.read())
+        response = self.connection.getresponse()
+        return RawReply(response.status, dict(response.getheaders()), response.read())
 
     def form(self, service: str, action: str, region: str = "us-east-1", **fields: Any) -> RawReply:
-        """Names with dots are written with `__` in place of them."""
+        """Dots in names are written as `__`."""
         named = {name.replace("__", "."): value for name, value in fields.items()}
         body = urlencode({"Action": action, "Version": "2016-11-15", **named})
         headers = {"Authorization": authorization_header(service, region), "Content-Type": FORM}

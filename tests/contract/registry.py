@@ -1,5 +1,5 @@
-"""Contract cases, which every client must end in the same way, and checks of what a demanding
-client asks of EC2, call by call; both are found by name.
+"""Contract cases, which must have the same outcome with every client, and checks of what a
+demanding client needs of EC2, call by call; both are registered by name.
 """
 
 from collections.abc import Callable
@@ -16,26 +16,26 @@ _numbers = count(1)
 
 
 class ContractCase(msgspec.Struct, frozen=True, kw_only=True):
-    story: CaseFunction
+    run: CaseFunction
     moto_wrong: str = ""
-    """Why moto ends it in another way; empty where it agrees. Checked: it must not end well."""
+    """Why moto fails the case; empty where it passes. Verified: the case must fail then."""
 
 
 def contract_case(moto_wrong: str = "") -> Callable[[CaseFunction], CaseFunction]:
-    """Adds a story; its name is the function's."""
+    """Registers a case under the name of its function."""
 
-    def add(story: CaseFunction) -> CaseFunction:
-        subject = story.__module__.rpartition(".")[2]
-        name = f"{subject}: {story.__name__.replace('_', ' ')}"
+    def add(case: CaseFunction) -> CaseFunction:
+        subject = case.__module__.rpartition(".")[2]
+        name = f"{subject}: {case.__name__.replace('_', ' ')}"
         assert name not in CASES, name
-        CASES[name] = ContractCase(story=story, moto_wrong=moto_wrong)
-        return story
+        CASES[name] = ContractCase(run=case, moto_wrong=moto_wrong)
+        return case
 
     return add
 
 
 def fresh_name(prefix: str) -> str:
-    """A name that no other story has: they all live in one account."""
+    """A unique name: all cases share one account."""
     return f"{prefix}-{next(_numbers)}"
 
 
@@ -44,19 +44,21 @@ CLIENT_CHECKS: dict[str, "ClientCheck"] = {}
 
 
 class ClientCheck(msgspec.Struct, frozen=True, kw_only=True):
-    told: CheckFunction
+    run: CheckFunction
     names: tuple[str, ...]
-    alone: bool
-    """Whether it needs an account of its own."""
+    own_account: bool
+    """Whether it needs its own account."""
 
 
-def client_check(*names: str, alone: bool = False) -> Callable[[CheckFunction], CheckFunction]:
-    """Adds a story that tells these lines."""
+def client_check(
+    *names: str, own_account: bool = False
+) -> Callable[[CheckFunction], CheckFunction]:
+    """Registers a check that covers these requirements."""
 
-    def add(told: CheckFunction) -> CheckFunction:
-        key = f"{', '.join(names)}: {told.__name__.replace('_', ' ')}"
+    def add(check: CheckFunction) -> CheckFunction:
+        key = f"{', '.join(names)}: {check.__name__.replace('_', ' ')}"
         assert key not in CLIENT_CHECKS, key
-        CLIENT_CHECKS[key] = ClientCheck(told=told, names=names, alone=alone)
-        return told
+        CLIENT_CHECKS[key] = ClientCheck(run=check, names=names, own_account=own_account)
+        return check
 
     return add

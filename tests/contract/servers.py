@@ -23,7 +23,7 @@ from wainwright.emulator.settings import EmulatorSettings
 
 
 class EmulatorServer:
-    """An emulated account behind HTTP; the server runs in a thread of its own."""
+    """An emulated account over HTTP; the server runs in its own thread."""
 
     def __init__(self, cloud: EmulatedAwsAccount, endpoint: str) -> None:
         self.cloud = cloud
@@ -32,12 +32,12 @@ class EmulatorServer:
 
 @contextmanager
 def serve_emulator(
-    cloud: Cloud | None = None, made: type[EmulatedAwsAccount] = EmulatedAwsAccount
+    cloud: Cloud | None = None, account_class: type[EmulatedAwsAccount] = EmulatedAwsAccount
 ) -> Iterator[EmulatorServer]:
-    """Serves an account on a free port for as long as the block lasts."""
+    """Serves an account on a free port until the block ends."""
     sock = listen(0)
     settings = EmulatorSettings(queue_base=endpoint_url(sock))
-    account = made(cloud, clock=SystemClock(), settings=settings)
+    account = account_class(cloud, clock=SystemClock(), settings=settings)
     with _serving(EmulatorHttpServer(account, sock)):
         yield EmulatorServer(account, endpoint_url(sock))
 
@@ -65,7 +65,7 @@ def _serving(server: EmulatorHttpServer) -> Iterator[None]:
 
 @contextmanager
 def serve_moto() -> Iterator[str]:
-    """Moto's server; gives its endpoint."""
+    """Runs moto's server; yields its endpoint."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -80,14 +80,14 @@ WAIN = Path(sys.executable).with_name("wain")
 
 
 class EmulatorProcess:
-    """A process, and the line that it printed."""
+    """An emulator process, and the line that it printed."""
 
-    def __init__(self, child: "subprocess.Popen[str]", said: dict[str, Any]) -> None:
+    def __init__(self, child: "subprocess.Popen[str]", content: dict[str, Any]) -> None:
         self.child = child
-        self.said = said
+        self.said = content
 
     def stop(self) -> tuple[int, str]:
-        """Its exit code, and what it wrote to standard error."""
+        """Exit code and standard error."""
         self.child.terminate()
         rest, errors = self.child.communicate(timeout=30)
         assert rest == "", "more than one line was printed"
@@ -96,7 +96,7 @@ class EmulatorProcess:
 
 @contextmanager
 def emulator_process(*flags: str) -> Iterator[EmulatorProcess]:
-    """Runs until the block ends, on a port that is free."""
+    """Runs `wain emulator` on a free port until the block ends."""
     child = subprocess.Popen(
         [WAIN, "emulator", "--port", "0", *flags],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Every line of what a demanding client asks, over HTTP with a real SDK."""
+"""Every requirement of a demanding client, over HTTP with a real SDK."""
 
 import pytest
 from tests.contract.client_checks import ALL
@@ -33,26 +33,26 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", sorted(CLIENT_CHECKS))
-def test_line(name: str, request: pytest.FixtureRequest) -> None:
+def test_client_check(name: str, request: pytest.FixtureRequest) -> None:
     line = CLIENT_CHECKS[name]
-    if not line.alone:
-        line.told(request.getfixturevalue("over_http"))
+    if not line.own_account:
+        line.run(request.getfixturevalue("over_http"))
         return
     with serve_emulator() as running:
-        door = HttpClient(running.endpoint)
+        client = HttpClient(running.endpoint)
         try:
-            line.told(door)
+            line.run(client)
         finally:
-            door.close()
+            client.close()
 
 
 @pytest.mark.parametrize(
     "name", [f"{section} {each}" for section, lines in EXPECTED.items() for each in lines]
 )
-def test_every_line_is_told(name: str) -> None:
+def test_every_documented_check_is_covered(name: str) -> None:
     assert any(name in line.names for line in CLIENT_CHECKS.values()), name
 
 
-def test_no_other_line_is_told() -> None:
+def test_no_undocumented_check_is_covered() -> None:
     expected = {f"{section} {each}" for section, lines in EXPECTED.items() for each in lines}
     assert {name for line in CLIENT_CHECKS.values() for name in line.names} <= expected

@@ -1,4 +1,4 @@
-"""`wain emulator` from its first line to its last."""
+"""`wain emulator` as a process."""
 
 import json
 import signal
@@ -31,28 +31,28 @@ FAULTS = """
 """
 
 
-def test_one_line_says_all_that_a_client_must_know(tmp_path: Path) -> None:
+def test_the_first_line_has_the_connection_info(tmp_path: Path) -> None:
     cloud, faults = tmp_path / "cloud.yaml", tmp_path / "faults.yaml"
     cloud.write_text(CLOUD)
     faults.write_text(FAULTS)
     flags = ("--cloud", str(cloud), "--faults", str(faults), "--seed", "5", "--log")
     with emulator_process(*flags) as running:
-        said = running.said
-        assert said["endpoint"].startswith("http://127.0.0.1:")
-        assert said["region"] == said["environment"]["AWS_REGION"] == "us-west-2"
-        assert said["environment"]["AWS_ENDPOINT_URL"] == said["endpoint"]
-        assert set(said["subnets"]) == {"us-west-2a", "us-west-2b"}
-        door = HttpClient(said["endpoint"], said["region"])
-        found = door.ask("ec2", "DescribeInstanceTypes")["InstanceTypes"]
+        content = running.said
+        assert content["endpoint"].startswith("http://127.0.0.1:")
+        assert content["region"] == content["environment"]["AWS_REGION"] == "us-west-2"
+        assert content["environment"]["AWS_ENDPOINT_URL"] == content["endpoint"]
+        assert set(content["subnets"]) == {"us-west-2a", "us-west-2b"}
+        client = HttpClient(content["endpoint"], content["region"])
+        found = client.call("ec2", "DescribeInstanceTypes")["InstanceTypes"]
         names = {each["InstanceType"] for each in found}
         assert {"m5.large", "m6i.large"} <= names
         assert not any(name.startswith("c5") for name in names)
-        (reservation,) = door.ask("ec2", "DescribeCapacityReservations")["CapacityReservations"]
+        (reservation,) = client.call("ec2", "DescribeCapacityReservations")["CapacityReservations"]
         assert reservation["CapacityReservationId"] == "cr-0a1b2c"
         assert reservation["AvailableInstanceCount"] == 1
-        assert expect_error(door, "ec2", "DescribeVpcs") == ("InternalError", 500)
-        assert door.ask("ec2", "DescribeVpcs")["Vpcs"]
-        door.close()
+        assert expect_error(client, "ec2", "DescribeVpcs") == ("InternalError", 500)
+        assert client.call("ec2", "DescribeVpcs")["Vpcs"]
+        client.close()
         code, errors = running.stop()
     assert code == 0
     lines = errors.splitlines()
@@ -61,13 +61,13 @@ def test_one_line_says_all_that_a_client_must_know(tmp_path: Path) -> None:
     assert " 500 InternalError ec2 DescribeVpcs " in lines[2]
 
 
-def test_the_state_is_kept_and_the_account_goes_on(tmp_path: Path) -> None:
+def test_the_state_file_survives_a_restart(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     with emulator_process("--state", str(state), "--throttle") as running:
         first = running.said
-        door = HttpClient(first["endpoint"])
-        identity = create_reservation(door, 2)
-        door.close()
+        client = HttpClient(first["endpoint"])
+        identity = create_reservation(client, 2)
+        client.close()
         assert running.stop()[0] == 0
     saved = json.loads(state.read_bytes())
     assert saved["account"]["cluster"] == "wain"
@@ -75,16 +75,16 @@ def test_the_state_is_kept_and_the_account_goes_on(tmp_path: Path) -> None:
         again = running.said
         assert again["subnets"] == first["subnets"]
         assert again["queueURL"].startswith(again["endpoint"])
-        door = HttpClient(again["endpoint"])
-        (found,) = door.ask("ec2", "DescribeCapacityReservations")["CapacityReservations"]
+        client = HttpClient(again["endpoint"])
+        (found,) = client.call("ec2", "DescribeCapacityReservations")["CapacityReservations"]
         assert found["CapacityReservationId"] == identity
-        door.close()
+        client.close()
         running.child.send_signal(signal.SIGINT)
         assert running.child.wait(30) == 0
 
 
 def refused(*arguments: str) -> WainError:
-    """Said by the command itself, in this process; `main` prints it and ends with its exit code."""
+    """The error of the command in this process; `main` prints it and sets the exit code."""
     result = CliRunner().invoke(wain, ["emulator", *arguments], standalone_mode=False)
     assert result.stdout == ""
     assert isinstance(result.exception, WainError), result.exception
@@ -92,7 +92,7 @@ def refused(*arguments: str) -> WainError:
     return result.exception
 
 
-def test_a_cloud_that_cannot_be_used(tmp_path: Path) -> None:
+def test_an_invalid_cloud_is_an_error(tmp_path: Path) -> None:
     cloud = tmp_path / "cloud.yaml"
     cloud.write_text(CLOUD.replace("us-west-2b", "us-west-2z"))
     error = refused("--port", "0", "--cloud", str(cloud))
@@ -102,7 +102,7 @@ def test_a_cloud_that_cannot_be_used(tmp_path: Path) -> None:
     assert "us-west-2z" in problem.message
 
 
-def test_a_state_that_cannot_be_used(tmp_path: Path) -> None:
+def test_an_unreadable_state_file_is_an_error(tmp_path: Path) -> None:
     wrong = tmp_path / "state.json"
     wrong.write_text("{")
     error = refused("--port", "0", "--state", str(wrong))
@@ -111,6 +111,6 @@ def test_a_state_that_cannot_be_used(tmp_path: Path) -> None:
     assert "cannot be written" in error.message
 
 
-def test_a_port_that_is_taken(served: EmulatorServer) -> None:
+def test_a_port_in_use_is_an_error(served: EmulatorServer) -> None:
     port = served.endpoint.rpartition(":")[2]
     assert refused("--port", port).message.startswith(f"port {port} cannot be used: ")

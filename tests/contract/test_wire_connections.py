@@ -1,4 +1,4 @@
-"""Connections: kept, held, lost, and what is said when something is wrong with us."""
+"""Connections: keep-alive, long polls, lost responses, internal errors."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from wainwright.emulator.context import Params, Response
 from wainwright.emulator.emulated_account import EmulatedAwsAccount
 
 
-def test_a_connection_is_kept_and_header_and_body_come_together(served: EmulatorServer) -> None:
+def test_connections_are_kept_alive_and_responses_are_one_packet(served: EmulatorServer) -> None:
     where = urlsplit(served.endpoint)
     body = b"Action=DescribeAvailabilityZones&Version=2016-11-15"
     head = (
@@ -25,12 +25,12 @@ def test_a_connection_is_kept_and_header_and_body_come_together(served: Emulator
         connection.settimeout(30)
         for _ in range(3):
             connection.sendall(head.encode() + body)
-            answer = connection.recv(2**16)
-            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-            assert answer.endswith(b"</DescribeAvailabilityZonesResponse>")
+            response = connection.recv(2**16)
+            assert response.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert response.endswith(b"</DescribeAvailabilityZonesResponse>")
 
 
-def test_calls_are_answered_while_polls_are_held(served: EmulatorServer) -> None:
+def test_calls_are_handled_during_long_polls(served: EmulatorServer) -> None:
     lines = [RawConnection(served.endpoint) for _ in range(12)]
     names = [unique_name("held") for _ in range(2)]
     for name in names:
@@ -57,7 +57,7 @@ def test_calls_are_answered_while_polls_are_held(served: EmulatorServer) -> None
         wire.close()
 
 
-def test_a_poll_whose_client_is_gone_takes_no_message(
+def test_a_long_poll_of_a_disconnected_client_receives_no_message(
     served: EmulatorServer, wire: RawConnection
 ) -> None:
     name = unique_name("gone")
@@ -71,16 +71,16 @@ def test_a_poll_whose_client_is_gone_takes_no_message(
     }
     body = f'{{"QueueUrl": "{where["QueueUrl"]}", "WaitTimeSeconds": 20}}'
     other.connection.request("POST", "/", body, headers)
-    wire.form("ec2", "DescribeSubnets")  # by now the poll is held
+    wire.form("ec2", "DescribeSubnets")  # the long poll has begun by now
     other.close()
-    wire.form("ec2", "DescribeSubnets")  # by now it is noticed that nobody waits any more
+    wire.form("ec2", "DescribeSubnets")  # the disconnect has been noticed by now
     wire.target("sqs", "AmazonSQS.SendMessage", "1.0", {**where, "MessageBody": "kept"})
     got = wire.target("sqs", "AmazonSQS.ReceiveMessage", "1.0", where)
     assert got.json["Messages"][0]["Body"] == "kept"
 
 
-def test_the_largest_request_that_a_client_sends(wire: RawConnection) -> None:
-    """A filter of two hundred values, and an address of thirty thousand letters."""
+def test_the_largest_client_requests_are_accepted(wire: RawConnection) -> None:
+    """A filter of two hundred values, and a URL of thirty thousand characters."""
     values = {f"Filter.1.Value.{number}": "x" * 150 for number in range(1, 201)}
     fields = {"Action": "DescribeInstances", "Filter.1.Name": "tag:x", **values}
     headers = {"Authorization": authorization_header("ec2")}
@@ -88,7 +88,7 @@ def test_the_largest_request_that_a_client_sends(wire: RawConnection) -> None:
     assert reply.xml.tag == "DescribeInstancesResponse", reply.body
 
 
-def test_a_body_beyond_all_bounds_is_refused_in_shape(wire: RawConnection) -> None:
+def test_a_body_that_is_too_large_has_an_aws_error(wire: RawConnection) -> None:
     headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", b"Action=X&Y=" + b"y" * (17 * 2**20), headers)
     assert reply.status == 413
@@ -96,15 +96,17 @@ def test_a_body_beyond_all_bounds_is_refused_in_shape(wire: RawConnection) -> No
 
 
 class Broken(EmulatedAwsAccount):
-    """An account with a mistake in it."""
+    """An account with a bug."""
 
     async def call(self, service: str, operation: str, params: Params) -> Response:
         raise ZeroDivisionError(f"{service} {operation} {len(params)}")
 
 
 @pytest.mark.parametrize("service", ["ec2", "iam", "ssm", "sqs", "eks"])
-def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCaptureFixture) -> None:
-    with serve_emulator(made=Broken) as running:
+def test_an_internal_error_has_an_aws_response(
+    service: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serve_emulator(account_class=Broken) as running:
         wire = RawConnection(running.endpoint)
         try:
             if service in ("ec2", "iam"):
@@ -128,7 +130,7 @@ def test_a_mistake_of_ours_is_an_answer_too(service: str, caplog: pytest.LogCapt
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_lost_reply_is_no_reply() -> None:
+def test_a_lost_response_closes_the_connection() -> None:
     with serve_emulator() as running:
         wire = RawConnection(running.endpoint)
         rule = '{"faults": [{"operation": "CreateVpc", "when": "after", "times": 1}]}'
@@ -141,7 +143,7 @@ def test_a_lost_reply_is_no_reply() -> None:
         wire.close()
 
 
-def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
+def test_a_long_poll_does_not_delay_shutdown() -> None:
     with ThreadPoolExecutor(1) as threads:
         with serve_emulator() as running:
             wire = RawConnection(running.endpoint)
@@ -153,7 +155,7 @@ def test_a_held_poll_does_not_keep_the_server_from_stopping() -> None:
             begin = monotonic()
         assert monotonic() - begin < 10
         try:
-            with pytest.raises((ConnectionError, TimeoutError)):  # cut off, or never let in
+            with pytest.raises((ConnectionError, TimeoutError)):  # closed or refused
                 held.result()
         finally:
             wire.close()

@@ -29,7 +29,7 @@ def image(wire: RawConnection) -> str:
     return str(reply.json["Parameter"]["Value"])
 
 
-def test_ec2_takes_a_form_and_answers_in_xml(wire: RawConnection) -> None:
+def test_ec2_accepts_a_form_and_returns_xml(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeAvailabilityZones")
     assert reply.status == 200
     assert reply.headers["content-type"].startswith("text/xml")
@@ -39,7 +39,7 @@ def test_ec2_takes_a_form_and_answers_in_xml(wire: RawConnection) -> None:
     assert reply.text("availabilityZoneInfo/item/zoneName") == "us-east-1a"
 
 
-def test_lists_of_ec2_are_numbered_without_a_name_between(wire: RawConnection) -> None:
+def test_ec2_lists_are_numbered_without_a_member_name(wire: RawConnection) -> None:
     reply = wire.form(
         "ec2",
         "DescribeSubnets",
@@ -53,12 +53,12 @@ def test_lists_of_ec2_are_numbered_without_a_name_between(wire: RawConnection) -
     assert sorted(each.text or "" for each in found) == ["us-east-1a", "us-east-1b"]
 
 
-def test_the_numbers_of_a_list_may_have_gaps(wire: RawConnection) -> None:
+def test_list_indexes_may_have_gaps(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeInstanceTypes", InstanceType__7="m5.large")
     assert reply.text("instanceTypeSet/item/instanceType") == "m5.large"
 
 
-def test_names_that_ec2_spells_in_its_own_way(wire: RawConnection) -> None:
+def test_query_names_that_differ_from_member_names(wire: RawConnection) -> None:
     group = wire.form(
         "ec2",
         "DescribeSecurityGroups",
@@ -100,7 +100,7 @@ def test_markup_in_values_is_escaped(wire: RawConnection) -> None:
     assert reply.text("tagSet/item/value") == value
 
 
-def test_times_of_ec2_are_written_out(wire: RawConnection) -> None:
+def test_ec2_timestamps_are_iso_8601(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeSpotPriceHistory", MaxResults="5")
     moment = reply.text("spotPriceHistorySet/item/timestamp") or ""
     assert moment.endswith("Z")
@@ -111,7 +111,7 @@ def test_times_of_ec2_are_written_out(wire: RawConnection) -> None:
     assert after.status == 200
 
 
-def test_small_numbers_are_plain_decimals_in_and_out(wire: RawConnection) -> None:
+def test_small_numbers_are_plain_decimals(wire: RawConnection) -> None:
     small = "0.00000007808000000000001"
     reply = wire.form(
         "ec2",
@@ -189,29 +189,29 @@ REFUSED_BY_EC2 = {
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_EC2)
-def test_what_ec2_cannot_read_is_refused_in_its_shape(name: str, wire: RawConnection) -> None:
-    fields, code, said = REFUSED_BY_EC2[name]
+def test_invalid_ec2_requests_have_ec2_errors(name: str, wire: RawConnection) -> None:
+    fields, code, content = REFUSED_BY_EC2[name]
     headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", urlencode(fields), headers)
     assert reply.status == 400
     assert reply.text("Errors/Error/Code") == code
-    assert said in (reply.text("Errors/Error/Message") or "")
+    assert content in (reply.text("Errors/Error/Message") or "")
 
 
-def test_bytes_that_are_no_text_are_refused(wire: RawConnection) -> None:
+def test_a_body_that_is_not_utf_8_is_rejected(wire: RawConnection) -> None:
     headers = {"Authorization": authorization_header("ec2"), "Content-Type": FORM}
     reply = wire.send("POST", "/", b"Action=DescribeInstances&x=%ff%fe", headers)
     assert reply.status == 400
     assert reply.text("Errors/Error/Code") == "MalformedQueryString"
 
 
-def test_a_dry_run_is_an_error_of_its_own(wire: RawConnection) -> None:
+def test_a_dry_run_has_its_own_error(wire: RawConnection) -> None:
     reply = wire.form("ec2", "DescribeInstanceTypes", DryRun="true")
     assert reply.status == 412
     assert reply.text("Errors/Error/Code") == "DryRunOperation"
 
 
-def test_a_question_may_stand_in_the_address_with_its_signature(wire: RawConnection) -> None:
+def test_a_presigned_get_request_is_accepted(wire: RawConnection) -> None:
     query = urlencode(
         {
             "Action": "DescribeAvailabilityZones",
@@ -225,7 +225,7 @@ def test_a_question_may_stand_in_the_address_with_its_signature(wire: RawConnect
     assert reply.xml.tag == "DescribeAvailabilityZonesResponse"
 
 
-def test_without_a_signature_nobody_knows_who_is_asked(wire: RawConnection) -> None:
+def test_a_request_without_signature_is_rejected(wire: RawConnection) -> None:
     reply = wire.send("POST", "/", "Action=DescribeInstances", {"Content-Type": FORM})
     assert reply.status == 403
     assert reply.text("Error/Code") == "MissingAuthenticationToken"

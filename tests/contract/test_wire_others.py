@@ -7,7 +7,7 @@ from tests.contract.client_checks.setup import unique_name
 from tests.contract.raw_http import FORM, RawConnection, authorization_header
 
 
-def test_iam_wraps_its_answers(wire: RawConnection) -> None:
+def test_iam_responses_have_a_result_element(wire: RawConnection) -> None:
     name = unique_name("wire")
     reply = wire.form(
         "iam",
@@ -40,13 +40,13 @@ def test_errors_of_iam(wire: RawConnection) -> None:
     assert reply.text("RequestId") == reply.headers["x-amzn-requestid"]
 
 
-def test_only_the_scope_tells_services_apart(wire: RawConnection) -> None:
+def test_the_credential_scope_selects_the_service(wire: RawConnection) -> None:
     """The same body, signed for another service."""
     assert wire.form("ec2", "ListInstanceProfiles").text("Errors/Error/Code") == "InvalidAction"
     assert wire.form("iam", "ListInstanceProfiles").status == 200
 
 
-def test_eks_is_asked_by_path(wire: RawConnection) -> None:
+def test_eks_operations_are_selected_by_path(wire: RawConnection) -> None:
     headers = {"Authorization": authorization_header("eks")}
     reply = wire.send("GET", "/clusters/wain", None, headers)
     assert reply.headers["content-type"] == "application/json"
@@ -61,29 +61,29 @@ def test_eks_is_asked_by_path(wire: RawConnection) -> None:
     assert "€ x" in reply.json["message"]
 
 
-def test_a_path_that_eks_does_not_have(wire: RawConnection) -> None:
+def test_an_unknown_eks_path_is_an_error(wire: RawConnection) -> None:
     reply = wire.send("GET", "/nothing/here", None, {"Authorization": authorization_header("eks")})
     assert reply.status == 400
     assert reply.headers["x-amzn-errortype"] == "InvalidAction"
     assert reply.json["message"]
 
 
-def test_ssm_speaks_json_1_1(wire: RawConnection) -> None:
+def test_ssm_uses_json_1_1(wire: RawConnection) -> None:
     reply = wire.target("ssm", "AmazonSSM.GetParameter", "1.1", {"Name": "/none"})
     assert reply.status == 400
     assert reply.headers["content-type"] == "application/x-amz-json-1.1"
     assert reply.json["__type"] == "ParameterNotFound"
     assert reply.json["message"]
-    made = wire.target(
+    created = wire.target(
         "ssm",
         "AmazonSSM.PutParameter",
         "1.1",
         {"Name": f"/{unique_name('wire')}", "Value": "x", "Type": "String"},
     )
-    assert made.json["Version"] == 1
+    assert created.json["Version"] == 1
 
 
-def test_times_of_json_are_numbers(wire: RawConnection) -> None:
+def test_json_timestamps_are_numbers(wire: RawConnection) -> None:
     name = f"/{unique_name('wire')}"
     wire.target(
         "ssm", "AmazonSSM.PutParameter", "1.1", {"Name": name, "Value": "x", "Type": "String"}
@@ -93,7 +93,7 @@ def test_times_of_json_are_numbers(wire: RawConnection) -> None:
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '"x"', '{"Name": 5}', '{"Name": ["/x"]}'])
-def test_json_that_cannot_be_read(body: str, wire: RawConnection) -> None:
+def test_invalid_json_is_an_error(body: str, wire: RawConnection) -> None:
     headers = {
         "Authorization": authorization_header("ssm"),
         "Content-Type": "application/x-amz-json-1.1",
@@ -104,7 +104,7 @@ def test_json_that_cannot_be_read(body: str, wire: RawConnection) -> None:
     assert reply.json["__type"] == "SerializationException"
 
 
-def test_the_price_list_is_asked_in_other_regions(wire: RawConnection) -> None:
+def test_the_price_list_serves_other_regions(wire: RawConnection) -> None:
     """The region of the prices is in the filter, not in the signature."""
     filters = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"}]
     body = {"ServiceCode": "AmazonEC2", "MaxResults": 1, "Filters": filters}
@@ -118,7 +118,7 @@ def test_the_price_list_is_asked_in_other_regions(wire: RawConnection) -> None:
     assert json.loads(text)["product"]["attributes"]["regionCode"] == "us-east-1"
 
 
-def test_sqs_has_its_old_codes_in_a_header(wire: RawConnection) -> None:
+def test_sqs_returns_query_error_codes_in_a_header(wire: RawConnection) -> None:
     reply = wire.target(
         "sqs",
         "AmazonSQS.GetQueueUrl",
@@ -133,7 +133,7 @@ def test_sqs_has_its_old_codes_in_a_header(wire: RawConnection) -> None:
     assert reply.json["__type"].endswith("QueueDoesNotExist")
 
 
-def test_whatever_host_the_address_of_a_queue_names(wire: RawConnection) -> None:
+def test_the_host_of_a_queue_url_is_ignored(wire: RawConnection) -> None:
     name = unique_name("host")
     wire.target("sqs", "AmazonSQS.CreateQueue", "1.0", {"QueueName": name})
     elsewhere = f"https://sqs.us-east-1.amazonaws.com/111122223333/{name}"
@@ -159,7 +159,7 @@ def test_whatever_host_the_address_of_a_queue_names(wire: RawConnection) -> None
         ("sts", {"Content-Type": FORM}, "text/xml"),
     ],
 )
-def test_services_that_are_not_here(
+def test_unknown_services_are_errors(
     service: str, headers: dict[str, str], kind: str, wire: RawConnection
 ) -> None:
     sent = {"Authorization": authorization_header(service), "Accept": "text/html", **headers}

@@ -245,7 +245,7 @@ class _OracleLoop:
         """Buys it; gives the provider id of the new machine."""
         index = self._indexes[claim.nodePool]
         buy = self._bought(claim, index)
-        number, kind = len(self._launched), index.types[buy.row].name
+        number, kind = len(self._launched), index.types[buy.type_number].name
         provider = f"aws:///{buy.offering.zone}/i-launched-{number:03}"
         self._homes[provider] = number
         self._launched.append(
@@ -274,7 +274,7 @@ class _OracleLoop:
             )
         except AssertionError:
             raise CatalogMismatch(f"nothing that {claim} may buy is sold") from None
-        name, bought = index.types[buy.row].name, buy.offering
+        name, bought = index.types[buy.type_number].name, buy.offering
         wanted = (name, bought.zone, bought.capacity_type, bought.reservation_id)
         left = {
             (each.instanceType, each.zone, each.capacityType, each.reservationID)

@@ -1,5 +1,5 @@
-"""What decided where a pod went is told of the very plan, and suggestions do what they say: in
-random inputs where much gets in the way.
+"""Explanations of placed pods are those of the plan, and suggestions have the effect that they
+promise: in random inputs with many obstacles.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,15 +28,15 @@ Maker = Callable[[int], PlannerInput]
 
 
 def with_terms(maker: Maker) -> Maker:
-    """The same worlds, where many pods put up with one thing or another."""
+    """The same inputs, where many pods have several alternatives."""
 
     def made(seed: int) -> PlannerInput:
-        world, dice = maker(seed), Random(seed)
+        world, rng = maker(seed), Random(seed)
         known = [each for pod in world.snapshot.pods for each in pod.alternatives]
         known += [pool.requirements for pool in world.snapshot.pools]
 
         def changed(pod: Pod) -> Pod:
-            terms = tuple(dice.choices(known, k=dice.randint(1, 3)))
+            terms = tuple(rng.choices(known, k=rng.randint(1, 3)))
             return msgspec.structs.replace(pod, alternatives=terms)
 
         pods = tuple(changed(pod) for pod in world.snapshot.pods)
@@ -55,7 +55,7 @@ INPUTS: dict[str, Maker] = {
 
 
 class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """One pod on a new node, and how it got there."""
+    """One pod on a new node, and what decided on it."""
 
     seed: int
     world: PlannerInput
@@ -65,7 +65,7 @@ class ExplainedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pytest.fixture(scope="module", params=list(INPUTS.values()), ids=list(INPUTS))
-def everybody(request: pytest.FixtureRequest) -> list[ExplainedPod]:
+def explained(request: pytest.FixtureRequest) -> list[ExplainedPod]:
     return [each for seed in SEEDS for each in explained_pods(seed, request.param(seed))]
 
 
@@ -77,19 +77,19 @@ def explained_pods(seed: int, world: PlannerInput) -> Iterator[ExplainedPod]:
             yield ExplainedPod(seed=seed, world=world, claim=claim, pod=pod, found=found)
 
 
-def test_of_a_claim_that_no_plan_has_it_is_not_made_up_what_decided() -> None:
+def test_a_claim_that_is_not_in_the_plan_is_not_explained() -> None:
     world = random_input(1)
     claim = plan(world.snapshot, world.catalogs, world.options).claims[0]
     other = msgspec.structs.replace(claim, pool="another")
-    with pytest.raises(AssertionError, match="made once more, a plan is the same"):
+    with pytest.raises(AssertionError, match="the same input gives the same plan"):
         explain_placement(world.snapshot, world.catalogs, world.options, other, claim.pods[0])
 
 
 def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
-    everybody: list[ExplainedPod],
+    explained: list[ExplainedPod],
 ) -> None:
     before: dict[tuple[int, str], list[int]] = {}
-    for each in everybody:
+    for each in explained:
         assert {*each.found.joined, each.pod} <= set(each.claim.pods), (each.seed, each.pod)
         assert each.pod not in each.found.joined
         assert each.found.round >= each.claim.round
@@ -98,37 +98,37 @@ def test_each_node_was_opened_for_one_pod_and_joined_by_the_others_in_turn(
         assert sorted(numbers) == list(range(len(numbers))), node
 
 
-def test_every_pool_that_was_passed_over_has_a_reason(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
+def test_every_earlier_pool_has_a_reason(explained: list[ExplainedPod]) -> None:
+    for each in explained:
         found, weights = each.found, {p.name: p.weight for p in each.world.snapshot.pools}
         heavier = {name for name in weights if weights[name] > weights[each.claim.pool]}
-        reasons = {word.pool: word.reason for word in found.earlier}
+        reasons = {word.pool: word.reason for word in found.earlier_pools}
         assert heavier <= set(reasons), (each.seed, each.pod)
         if not found.joined or each.world.options.strict_weights:
             assert all(reasons[name] for name in heavier), (each.seed, each.pod)
-        if not (found.joined or found.tied or found.for_reservation):
+        if not (found.joined or found.has_topology or found.for_reservation):
             assert all(reasons.values()), (each.seed, each.pod)
 
 
-def test_no_pool_is_said_to_keep_for_others_what_it_could_buy(
-    everybody: list[ExplainedPod],
+def test_no_earlier_pool_has_launches_taken_by_other_pods_as_its_reason(
+    explained: list[ExplainedPod],
 ) -> None:
-    for each in everybody:
-        reasons = [word.reason for word in each.found.earlier]
+    for each in explained:
+        reasons = [word.reason for word in each.found.earlier_pools]
         assert not any(isinstance(reason, LaunchesTakenByOtherPods) for reason in reasons), (
             each.seed,
             each.pod,
         )
 
 
-def test_every_node_of_the_cluster_has_a_reason(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
-        told = sum(one.nodes for one in each.found.nodes)
-        assert told == len(each.world.snapshot.nodes), (each.seed, each.pod)
+def test_every_existing_node_has_a_reason(explained: list[ExplainedPod]) -> None:
+    for each in explained:
+        without_pods = sum(one.nodes for one in each.found.nodes)
+        assert without_pods == len(each.world.snapshot.nodes), (each.seed, each.pod)
 
 
-def test_the_best_buy_is_what_is_bought(everybody: list[ExplainedPod]) -> None:
-    for each in everybody:
+def test_the_cheapest_offering_is_launched(explained: list[ExplainedPod]) -> None:
+    for each in explained:
         claim, world = each.claim, each.world
         pool = next(pool for pool in world.snapshot.pools if pool.name == claim.pool)
         index = world.catalogs[claim.pool]
@@ -143,21 +143,21 @@ INPUTS_WITH_FIXES = {"plain": random_input, "tied": random_constrained_input}
 FIX_SEEDS = range(1, 61)
 
 
-def without_place(found: Plan) -> set[str]:
+def unschedulable_pods(found: Plan) -> set[str]:
     return {key for group in found.unschedulable for key in group.pods}
 
 
-def advised(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
-    """Every advice, with all pods for which it is printed in one block."""
+def suggestions(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
+    """Every suggestion, with all pods that have it and the same verdict."""
     blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
     for group in found.unschedulable:
         if group.suggestion is not None:
-            told = replace(group, pods=())
-            blocks.setdefault(told, (group.suggestion, set()))[1].update(group.pods)
+            without_pods = replace(group, pods=())
+            blocks.setdefault(without_pods, (group.suggestion, set()))[1].update(group.pods)
     yield from blocks.values()
 
 
-def followed(world: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) -> Plan:
+def plan_with_changes(world: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) -> Plan:
     pods, pools = world.snapshot.pods, world.snapshot.pools
     for change in advice.changes:
         pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
@@ -168,19 +168,19 @@ def followed(world: PlannerInput, advice: VerifiedSuggestion, keys: set[str]) ->
 
 @pytest.mark.parametrize("packing", PackingPolicy)
 @pytest.mark.parametrize("maker", INPUTS_WITH_FIXES.values(), ids=INPUTS_WITH_FIXES)
-def test_law_29_a_fix_serves_as_many_as_it_says_and_nobody_loses_by_it(
+def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_its_place(
     maker: Callable[[int], PlannerInput], packing: PackingPolicy
 ) -> None:
-    """Also where first-fit was proof enough of what is packed by cost."""
+    """Also where first-fit was the proof for a plan by cost."""
     tried = 0
     for seed in FIX_SEEDS:
         world = maker(seed)
         world = replace(world, options=replace(world.options, packing=packing))
         found = plan(world.snapshot, world.catalogs, world.options)
-        for advice, keys in advised(found):
-            left = without_place(followed(world, advice, keys))
+        for advice, keys in suggestions(found):
+            left = unschedulable_pods(plan_with_changes(world, advice, keys))
             assert len(keys) == advice.of, (seed, advice)
             assert advice.alone or len(keys - left) == advice.serves > 0, (seed, advice)
-            assert advice.alone or left <= without_place(found), (seed, advice)
+            assert advice.alone or left <= unschedulable_pods(found), (seed, advice)
             tried += not advice.alone
     assert tried > len(FIX_SEEDS) // 6

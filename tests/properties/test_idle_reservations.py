@@ -1,4 +1,4 @@
-"""Laws of idle reservations: whoever is kept off one is told what truly did it."""
+"""Laws of idle reservations: the obstacle reported for a pod is a true one."""
 
 import msgspec
 import pytest
@@ -50,7 +50,7 @@ HALF_OF_EXAMPLES = settings(max_examples=max(1, settings().max_examples // 2))
 def idle_reservations(
     case: PlannedCase, only: str | None = None
 ) -> tuple[ReservationUtilization, ...]:
-    """What becomes of the slots of every reservation that is on offer, or of a single one."""
+    """The utilization of every reservation that is offered, or of a single one."""
     if not case.options.capacity_reservations:
         return ()
     listed = tuple(
@@ -63,7 +63,7 @@ def idle_reservations(
 
 
 def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
-    """Where pods are that take no slot."""
+    """Where pods are that use no reservation."""
     found = {pod.key: CurrentPlacement.NONE for pod in case.unplaced}
     for claim in case.plan.claims:
         if claim.launch.reservation_id is None:
@@ -75,69 +75,71 @@ def places(case: PlannedCase) -> dict[str, CurrentPlacement]:
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_every_free_slot_is_promised_used_or_idle(seed: int) -> None:
+def test_every_available_instance_is_promised_used_or_idle(seed: int) -> None:
     for one in idle_reservations(PlannedCase(seed)):
         assert one.available == one.promised + one.used + one.idle
 
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_every_pod_without_a_slot_is_told_of_once_for_each_pool(seed: int) -> None:
+def test_every_pod_without_a_reservation_has_one_obstacle_for_each_pool(seed: int) -> None:
     case = PlannedCase(seed)
     wanted = sorted(places(case))
     for one in idle_reservations(case):
-        for pool in {kept.pool for kept in one.kept}:
-            pods = [pod for kept in one.kept if kept.pool == pool for pod in kept.pods]
+        for pool in {obstacle.pool for obstacle in one.obstacles}:
+            pods = [
+                pod for obstacle in one.obstacles if obstacle.pool == pool for pod in obstacle.pods
+            ]
             assert sorted(pods) == wanted
 
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_what_is_said_of_a_pod_fits_where_it_is(seed: int) -> None:
+def test_obstacles_are_true_and_match_the_placement_of_the_pod(seed: int) -> None:
     case = PlannedCase(seed)
     where = places(case)
     for one in idle_reservations(case):
-        for kept in one.kept:
-            assert {where[pod] for pod in kept.pods} == {kept.placement}
-            assert is_true(case, kept), kept
+        for obstacle in one.obstacles:
+            assert {where[pod] for pod in obstacle.pods} == {obstacle.placement}
+            assert is_true(case, obstacle), obstacle
 
 
 @HALF_OF_EXAMPLES
 @given(seed=SEEDS)
-def test_what_is_said_of_a_reservation_is_said_whatever_others_there_are(seed: int) -> None:
+def test_the_utilization_of_a_reservation_does_not_depend_on_others(seed: int) -> None:
     case = PlannedCase(seed)
     for one in idle_reservations(case):
         assert [one] == [each for each in idle_reservations(case, one.id) if each.id == one.id]
 
 
-def is_true(case: PlannedCase, kept: PodsOffReservation) -> bool:
-    """As far as a look at pods, pools, types and plan can tell."""
-    pods = [case.pods[key] for key in kept.pods]
-    match kept.reason:
+def is_true(case: PlannedCase, obstacle: PodsOffReservation) -> bool:
+    """As far as pods, pools, types and the plan show."""
+    pods = [case.pods[key] for key in obstacle.pods]
+    match obstacle.reason:
         case OtherPoolUsed() | BlockedByOtherPods() | TopologyElsewhere() | NoCompatiblePool():
-            return False  # there is always something that stopped it, and no pod minds another
+            return False  # some check failed, and these pods have no topology constraints
         case ExistingNodeUsed():
-            return kept.placement is CurrentPlacement.EXISTING
+            return obstacle.placement is CurrentPlacement.EXISTING
         case HigherWeightPoolUsed(pool=pool):
             weights = {each.name: each.weight for each in case.snapshot.pools}
-            homes = {each.pool for each in case.plan.claims if set(each.pods) & set(kept.pods)}
-            return homes == {pool} and weights[pool] > weights[kept.pool]
+            pools = {each.pool for each in case.plan.claims if set(each.pods) & set(obstacle.pods)}
+            return pools == {pool} and weights[pool] > weights[obstacle.pool]
         case LimitExceeded(limit=limit, in_use=in_use, needed=needed):
             return in_use + needed > limit
         case _:
-            return all(is_true_of(case, kept, pod) for pod in pods)
+            return all(is_true_of(case, obstacle, pod) for pod in pods)
 
 
-def is_true_of(case: PlannedCase, kept: PodsOffReservation, pod: Pod) -> bool:
-    """Of reasons that are one pod's, or everybody's."""
-    pool = next(each for each in case.snapshot.pools if each.name == kept.pool)
-    match kept.reason:
+def is_true_of(case: PlannedCase, obstacle: PodsOffReservation, pod: Pod) -> bool:
+    """For reasons that hold for each of the pods."""
+    pool = next(each for each in case.snapshot.pools if each.name == obstacle.pool)
+    match obstacle.reason:
         case ReservationTooSmall(resource=name, needed=needed, room=room, instance_type=kind):
-            left = has(case, kept, kind, name) - kept.reason.daemonsets
-            asked = {**pod.requests, "pods": 1}.get(name, 0)
-            return asked >= needed > room == left >= 0
+            left = has(case, obstacle, kind, name) - obstacle.reason.daemonsets
+            required = {**pod.requests, "pods": 1}.get(name, 0)
+            return required >= needed > room == left >= 0
         case DaemonSetsExceedCapacity(resource=name, needed=needed, best=best, instance_type=kind):
-            return needed > best == max(0, has(case, kept, kind, name))
+            return needed > best == max(0, has(case, obstacle, kind, name))
         case UntoleratedTaint(taint=taint):
             tolerated = any(each.tolerates(taint) for each in pod.tolerations)
             return taint in pool.taints and not tolerated
@@ -145,14 +147,14 @@ def is_true_of(case: PlannedCase, kept: PodsOffReservation, pod: Pod) -> bool:
             named = any(key in each for each in pod.alternatives)
             return named and (offered is None or (wanted & offered).is_empty)
         case PoolExcludesReservation(key=key, wanted=wanted, offered=offered):
-            asked = key in pool.node_requirements
-            return asked and (offered is None or (wanted & offered).is_empty)
+            required = key in pool.node_requirements
+            return required and (offered is None or (wanted & offered).is_empty)
         case _:
-            return is_true_otherwise(kept, pool, pod)
+            return is_true_of_other_reason(obstacle, pool, pod)
 
 
-def is_true_otherwise(kept: PodsOffReservation, pool: Pool, pod: Pod) -> bool:
-    match kept.reason:
+def is_true_of_other_reason(obstacle: PodsOffReservation, pool: Pool, pod: Pod) -> bool:
+    match obstacle.reason:
         case MinValuesUnsatisfied(needed=needed, found=found):
             return found < needed
         case PoolUnusable():
@@ -162,19 +164,19 @@ def is_true_otherwise(kept: PodsOffReservation, pool: Pool, pod: Pod) -> bool:
         case PreferredElsewhere():
             return bool(pod.constraints.preferred_nodes)
         case ReservationUnavailable():
-            return kept.placement is not CurrentPlacement.EXISTING
+            return obstacle.placement is not CurrentPlacement.EXISTING
         case _:
-            return kept.placement is CurrentPlacement.NONE  # why it has no place at all
+            return obstacle.placement is CurrentPlacement.NONE  # why it has no place at all
 
 
-def has(case: PlannedCase, kept: PodsOffReservation, kind: str, resource: str) -> int:
-    """What the type has before daemonsets take their share."""
-    types = case.world.catalogs[kept.pool].types
+def has(case: PlannedCase, obstacle: PodsOffReservation, kind: str, resource: str) -> int:
+    """What the type has allocatable, with the daemonset overhead."""
+    types = case.world.catalogs[obstacle.pool].types
     return next(each for each in types if each.name == kind).allocatable.get(resource, 0)
 
 
 CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 MANY = settings(max_examples=settings().max_examples * 4, phases=UNSHRUNK)
 FREE = (Requirements(),)
 ROOM = {"cpu": 10**9, "memory": 10**15, "pods": 10**6}
@@ -182,21 +184,21 @@ ROOM = {"cpu": 10**9, "memory": 10**15, "pods": 10**6}
 
 @MANY
 @given(seed=CONSTRAINED_SEEDS)
-def test_among_pods_that_mind_each_other(seed: int) -> None:
-    assert_named_truly(random_constrained_input(seed))
+def test_obstacles_are_true_among_pods_with_topology_constraints(seed: int) -> None:
+    assert_obstacles_are_true(random_constrained_input(seed))
 
 
 @MANY
 @given(seed=CONSTRAINED_SEEDS)
-def test_among_pods_of_which_some_do(seed: int) -> None:
-    assert_named_truly(random_mixed_input(seed))
+def test_obstacles_are_true_where_some_pods_have_topology_constraints(seed: int) -> None:
+    assert_obstacles_are_true(random_mixed_input(seed))
 
 
 @pytest.mark.parametrize("seed", [873])
-def test_what_was_in_the_way_only_for_a_while_is_not_named(seed: int) -> None:
+def test_a_constraint_that_held_only_during_planning_is_not_named(seed: int) -> None:
     """A new node that might have counted for the spread has become one that does not."""
     world = random_mixed_input(seed)
-    found = [kept.reason for _, kept in kept_off_reservations(world, planned(world))]
+    found = [obstacle.reason for _, obstacle in obstacles(world, planned(world))]
     assert BlockedByOtherPods() in found
     assert not any(isinstance(each, OtherPoolUsed) for each in found)
 
@@ -205,53 +207,53 @@ def planned(world: PlannerInput) -> Plan:
     return plan(world.snapshot, world.catalogs, world.options, advise=False)
 
 
-def kept_off_reservations(world: PlannerInput, made: Plan) -> list[tuple[str, PodsOffReservation]]:
+def obstacles(world: PlannerInput, found_plan: Plan) -> list[tuple[str, PodsOffReservation]]:
     if not world.options.capacity_reservations:
         return []
-    uses = made.reservations
+    uses = found_plan.reservations
     listed = tuple(ReservationState(id=u.id, total=u.total, available=u.available) for u in uses)
     snapshot = msgspec.structs.replace(world.snapshot, reservations=listed)
-    found = reservation_utilization(snapshot, world.catalogs, made, world.options)
-    return [(one.id, kept) for one in found for kept in one.kept]
+    found = reservation_utilization(snapshot, world.catalogs, found_plan, world.options)
+    return [(one.id, obstacle) for one in found for obstacle in one.obstacles]
 
 
-def assert_named_truly(world: PlannerInput) -> None:
-    made = planned(world)
-    for name, kept in kept_off_reservations(world, made):
-        assert not isinstance(kept.reason, OtherPoolUsed), kept
-        if isinstance(kept.reason, TopologyElsewhere):
-            for key in kept.pods:
-                assert is_named_truly(world, made, name, kept, key), kept
+def assert_obstacles_are_true(world: PlannerInput) -> None:
+    found_plan = planned(world)
+    for name, obstacle in obstacles(world, found_plan):
+        assert not isinstance(obstacle.reason, OtherPoolUsed), obstacle
+        if isinstance(obstacle.reason, TopologyElsewhere):
+            for key in obstacle.pods:
+                assert is_true_obstacle(world, found_plan, name, obstacle, key), obstacle
 
 
-def is_named_truly(
-    world: PlannerInput, made: Plan, name: str, kept: PodsOffReservation, key: str
+def is_true_obstacle(
+    world: PlannerInput, found_plan: Plan, name: str, obstacle: PodsOffReservation, key: str
 ) -> bool:
-    """Whether a kube-scheduler would keep the pod off a machine of the reservation.
+    """Whether the kube-scheduler would keep the pod off a node of the reservation.
 
-    What the pod would only like, and places where no node is yet, it does not know.
+    It ignores preferences, and domains that have no node yet.
     """
-    cluster = BoundCluster(world, made)
+    cluster = BoundCluster(world, found_plan)
     pod = next(each for each, _ in cluster.waiting if each.key == key)
-    if is_beyond(pod):
+    if is_not_checked(pod):
         return True
     for other, host in cluster.waiting:
         if other is not pod:
             host.pods.append(other)
-    slots = hosts(world, name, kept.pool)
+    nodes = hosts(world, name, obstacle.pool)
     # Where the reservation is for several types, others may not suit the pod for other reasons.
-    return any(filter_failure(anybody(pod), slot, [*cluster.hosts, slot]) for slot in slots)
+    return any(filter_failure(only_topology(pod), node, [*cluster.hosts, node]) for node in nodes)
 
 
-def is_beyond(pod: Pod) -> bool:
+def is_not_checked(pod: Pod) -> bool:
     constraints = pod.constraints
     return bool(
         constraints.spreads or constraints.preferred_affinity or constraints.preferred_anti_affinity
     )
 
 
-def anybody(pod: Pod) -> Pod:
-    """The pod with nothing but what ties it to others."""
+def only_topology(pod: Pod) -> Pod:
+    """The pod with nothing but its topology constraints."""
     constraints = msgspec.structs.replace(
         pod.constraints, ports=(), attachments=(), volume_topology=FREE
     )
@@ -259,17 +261,17 @@ def anybody(pod: Pod) -> Pod:
 
 
 def hosts(world: PlannerInput, name: str, pool: str) -> list[BoundNode]:
-    """New machines of the reservation, one for each type that it is for."""
-    asked = next(each for each in world.snapshot.pools if each.name == pool).node_requirements
+    """New nodes of the reservation, one for each of its types."""
+    required = next(each for each in world.snapshot.pools if each.name == pool).node_requirements
     return [
-        BoundNode("new", labels(asked, kind, offer), (), dict(ROOM))
+        BoundNode("new", labels(required, kind, offer), (), dict(ROOM))
         for kind in world.catalogs[pool].types
         for offer in kind.offerings
         if offer.reservation_id == name
     ]
 
 
-def labels(asked: Requirements, kind: InstanceType, offer: Offering) -> dict[str, str]:
-    every = kind.requirements.narrow(offer.requirements).narrow(asked)
+def labels(required: Requirements, kind: InstanceType, offer: Offering) -> dict[str, str]:
+    every = kind.requirements.narrow(offer.requirements).narrow(required)
     known = {key: value for key in every if (value := every.single_value(key)) is not None}
     return {**known, CAPACITY_TYPE: RESERVED, HOSTNAME: "new"}

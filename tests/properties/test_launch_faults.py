@@ -289,14 +289,14 @@ def _settings(chance: Random, waves: Sequence[float]) -> EmulatorSettings:
         throttling=(RateLimit(operation="CreateFleet", rate=0.5, burst=2),)
         if chance.random() < 0.2
         else (),
-        stock=tuple(
+        capacity_rules=tuple(
             CapacityRule(instanceType=kind, capacityType=offering_group, free=chance.randint(0, 3))
             for kind in ("m5.*", "c5.*", "m6g.*")
             for offering_group in (ON_DEMAND, SPOT)
             if chance.random() < 0.4
         ),
-        pace=InstanceTimings(
-            invisible=DelayDistribution(median=chance.choice([0.0, 0.0, 3.0, 20.0]))
+        timings=InstanceTimings(
+            visibility_delay=DelayDistribution(median=chance.choice([0.0, 0.0, 3.0, 20.0]))
         ),
     )
 

@@ -39,9 +39,9 @@ def test_law_25_no_question_leaves_a_trace(seed: int) -> None:
     world = random_running_cluster(seed)
     asked = questions(world, seed)
     view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
-    first = [view.without(names) for names in asked]
-    assert [view.without(names) for names in asked] == first
-    assert [view.without(names) for names in reversed(asked)] == first[::-1]
+    first = [view.remove_nodes(names) for names in asked]
+    assert [view.remove_nodes(names) for names in asked] == first
+    assert [view.remove_nodes(names) for names in reversed(asked)] == first[::-1]
 
 
 def assert_law(world: PlannerInput, seed: int) -> None:
@@ -63,7 +63,9 @@ def holds(world: PlannerInput, asked: list[list[str]]) -> bool:
     view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
     standing = {node.name for node in world.snapshot.nodes if not node.deleting}
     return all(
-        agrees(view.without(names), view.rebuilt(names)) for names in asked if standing >= {*names}
+        agrees(view.remove_nodes(names), view.replan_without(names))
+        for names in asked
+        if standing >= {*names}
     )
 
 
@@ -79,7 +81,7 @@ def test_the_clusters_are_not_all_alike() -> None:
     for seed in range(150):
         world = random_running_cluster(seed)
         view = ClusterSimulator(world.snapshot, world.catalogs, world.options)
-        found += [view.without(names) for names in questions(world, seed)]
+        found += [view.remove_nodes(names) for names in questions(world, seed)]
     assert sum(each.claim is not None for each in found) > len(found) // 5
     assert sum(each.is_possible and bool(each.placements) for each in found) > len(found) // 5
     assert sum(not each.is_possible for each in found) > len(found) // 10

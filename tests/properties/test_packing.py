@@ -25,16 +25,16 @@ from tests.support.reference_planner.plan_checks import PlannedCase
 from wainwright.core.plan import plan
 from wainwright.model.plan import PackingPolicy, PackingResult, Plan, PlanOptions, PreferencePolicy
 
-INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 where nobody waits
+INPUTS = settings().max_examples ** 2 // 50  # 50, and 200 in the thorough profile
 SEEDS = st.integers(min_value=1, max_value=INPUTS)
 ANY_SEED = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
 thorough = settings(max_examples=INPUTS)
 worlds = settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 
 
 class PackedCase(PlannedCase):
-    """A busy world, and its plan by cost."""
+    """An input with many pods, and its plan by cost."""
 
     def __init__(self, seed: int) -> None:
         self.seed, world = seed, random_packable_input(seed)
@@ -79,7 +79,7 @@ LAWS = [
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__[5:11])
 @thorough
 @given(case=CASES)
-def test_law_27_what_holds_for_first_fit_holds_here(
+def test_law_27_laws_of_first_fit_hold_for_plans_by_cost(
     law: Callable[..., None], case: PackedCase
 ) -> None:
     law(case=case)
@@ -87,7 +87,7 @@ def test_law_27_what_holds_for_first_fit_holds_here(
 
 @thorough
 @given(case=CASES)
-def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
+def test_law_27_a_plan_by_cost_is_never_worse_than_first_fit(case: PackedCase) -> None:
     assert_never_worse(case.first_fit, case.plan)
 
 
@@ -96,7 +96,7 @@ def test_law_27_it_is_never_worse_than_first_fit(case: PackedCase) -> None:
 )
 @worlds
 @given(seed=ANY_SEED)
-def test_law_27_nor_for_pods_that_mind_each_other(
+def test_law_27_nor_for_pods_with_topology_constraints(
     world_of: Callable[[int], PlannerInput], seed: int
 ) -> None:
     world = world_of(seed)
@@ -108,31 +108,31 @@ def test_law_27_nor_for_pods_that_mind_each_other(
     max_examples=INPUTS // 12, phases=UNSHRUNK
 )  # such a world has two hundred pods of sixty sizes
 @given(seed=ANY_SEED)
-def test_law_27_nor_for_a_crowd_that_waits_for_slots(seed: int) -> None:
+def test_law_27_nor_for_many_pods_that_wait_for_reservations(seed: int) -> None:
     world = random_reservation_queue(seed)
     first_fit = plan(world.snapshot, world.catalogs, world.options)
     assert_never_worse(first_fit, packed(world))
 
 
 def assert_never_worse(first_fit: Plan, made: Plan) -> None:
-    told = result(made)
+    packing = result(made)
     assert made.scheduled >= first_fit.scheduled
-    assert told.first_fit == price(first_fit)
-    assert told.cost == price(made)
-    assert 0 <= told.lower_bound <= told.cost <= told.first_fit
+    assert packing.first_fit == price(first_fit)
+    assert packing.cost == price(made)
+    assert 0 <= packing.lower_bound <= packing.cost <= packing.first_fit
     assert first_fit.packing is None
 
 
 @settings(max_examples=INPUTS // 2, phases=UNSHRUNK)
 @given(seed=ANY_SEED, order=ANY_SEED)
-def test_law_21_the_order_in_which_a_world_is_told_does_not_matter(seed: int, order: int) -> None:
+def test_law_21_the_order_of_the_input_does_not_matter(seed: int, order: int) -> None:
     world = random_packable_input(seed)
     assert laws.as_bytes(packed(shuffle_input(world, order))) == laws.as_bytes(packed(world))
 
 
 @worlds
 @given(seed=ANY_SEED)
-def test_law_21_it_does_not_matter_to_pods_that_mind_each_other(seed: int) -> None:
+def test_law_21_the_order_does_not_matter_to_pods_with_topology_constraints(seed: int) -> None:
     world = random_constrained_input(seed)
     assert plan_bytes(packed(shuffle_input(world, seed))) == plan_bytes(packed(world))
 
@@ -144,7 +144,7 @@ def plan_bytes(made: Plan) -> bytes:
 
 @worlds
 @given(seed=ANY_SEED)
-def test_law_26_preferences_go_in_the_fixed_order(seed: int) -> None:
+def test_law_26_preferences_are_relaxed_in_the_fixed_order(seed: int) -> None:
     world = random_constrained_input(seed)
     pods = {pod.key: pod for pod in world.snapshot.pods}
     heeded = world.options.preference_policy is PreferencePolicy.RESPECT
@@ -167,8 +167,8 @@ def test_law_2_another_hash_seed_gives_the_same_bytes() -> None:
     assert one == other != b""
 
 
-def test_the_worlds_are_not_all_alike() -> None:
-    """To be no worse would be worth little if packing by cost never changed anything."""
+def test_the_inputs_differ_enough() -> None:
+    """The laws would prove little if packing by cost never changed a plan."""
     results = [result(packed(random_packable_input(seed))) for seed in range(1, 31)]
     assert sum(each.saved > 0 for each in results) > 5
     assert sum(each.lower_bound > 0 for each in results) > 20

@@ -1,5 +1,5 @@
-"""The lower bound of packing by cost beside the cheapest plan of a tiny input, and its linear
-program beside one that looks at every corner.
+"""The lower bound of packing by cost against the cheapest plan of a tiny input, and its linear
+program against one that looks at every vertex.
 """
 
 from collections.abc import Callable
@@ -22,20 +22,20 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool
 
 SEEDS = st.integers(min_value=0, max_value=10**9)
-UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller world
-INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 where nobody waits
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed is no smaller input
+INPUTS = settings().max_examples ** 2 // 10  # 250, and 1,000 in the thorough profile
 TOLERANCE = 1e-9
 PODS = 5
 TYPES = 4
 
 
 def tiny(seed: int) -> PlannerInput:
-    """A random world with so few pods and types that all of its plans can be looked at."""
-    dice, world = Random(seed), random_input(seed)
+    """A random input with so few pods and types that all of its plans can be looked at."""
+    rng, world = Random(seed), random_input(seed)
     pods = world.snapshot.pods
-    some = tuple(dice.sample(pods, min(len(pods), dice.randint(1, PODS))))
+    some = tuple(rng.sample(pods, min(len(pods), rng.randint(1, PODS))))
     names = sorted({kind.name for kinds in world.types.values() for kind in kinds})
-    kept = set(dice.sample(names, min(len(names), dice.randint(2, TYPES))))
+    kept = set(rng.sample(names, min(len(names), rng.randint(2, TYPES))))
     return msgspec.structs.replace(
         world,
         snapshot=msgspec.structs.replace(world.snapshot, pods=some),
@@ -48,22 +48,22 @@ def tiny(seed: int) -> PlannerInput:
 
 
 def sparse(seed: int) -> PlannerInput:
-    """A tiny world with little to choose from, where pods would also be content with this or that.
+    """A tiny input with few offerings, where pods have two alternatives.
 
-    Types and zones of one alternative do not go with those of another; that shows where a type is
-    sold in few places, some types cost many times as much as others, and the cheap ones are exotic.
+    Types and zones of one alternative do not go with those of another; that matters where a type
+    is offered in few zones, some types cost many times as much, and the cheap ones are exotic.
     """
-    dice, world = Random(seed), tiny(seed)
+    rng, world = Random(seed), tiny(seed)
     offerings = {
         kind.name: tuple(
-            msgspec.structs.replace(each, price=each.price * dice.choice((1, 1, 10)))
-            for each in dice.sample(kind.offerings, min(len(kind.offerings), dice.randint(1, 2)))
+            msgspec.structs.replace(each, price=each.price * rng.choice((1, 1, 10)))
+            for each in rng.sample(kind.offerings, min(len(kind.offerings), rng.randint(1, 2)))
         )
         for kinds in world.types.values()
         for kind in kinds
     }
     pods = tuple(
-        msgspec.structs.replace(pod, alternatives=tuple(_somewhere(dice) for _ in range(2)))
+        msgspec.structs.replace(pod, alternatives=tuple(_random_alternative(rng) for _ in range(2)))
         for pod in world.snapshot.pods
     )
     pools = tuple(Pool(name=pool.name, weight=pool.weight) for pool in world.snapshot.pools)
@@ -79,9 +79,9 @@ def sparse(seed: int) -> PlannerInput:
     )
 
 
-def _somewhere(dice: Random) -> Requirements:
-    zone = label_requirement(ZONE, "In", dice.choice(ZONES))
-    return zone.narrow(label_requirement(ARCH, "In", dice.choice(("amd64", "arm64"))))
+def _random_alternative(rng: Random) -> Requirements:
+    zone = label_requirement(ZONE, "In", rng.choice(ZONES))
+    return zone.narrow(label_requirement(ARCH, "In", rng.choice(("amd64", "arm64"))))
 
 
 def placed(made: Plan) -> list[str]:
@@ -107,18 +107,20 @@ def test_law_28_no_plan_is_cheaper_than_the_bound(
 
 
 def cheapest_of(world: PlannerInput, made: Plan) -> float:
-    """What the pods of the plan would cost at the least, wherever they were put."""
-    there = set(placed(made))
-    return CheapestPlan(world, [pod for pod in world.snapshot.pods if pod.key in there]).cost
+    """The least that the pods of the plan cost, wherever they are placed."""
+    placed_keys = set(placed(made))
+    return CheapestPlan(world, [pod for pod in world.snapshot.pods if pod.key in placed_keys]).cost
 
 
-def test_the_worlds_are_not_all_alike() -> None:
-    """A bound is easily kept where nothing is bought, and easily found where nothing is tight."""
+def test_the_inputs_differ_enough() -> None:
+    """A bound is easily kept where nothing is launched or nothing is scarce."""
     worlds = [tiny(seed) for seed in range(150)]
     plans = [plan(each.snapshot, each.catalogs, each.options) for each in worlds]
-    dear = [(w, made) for w, made in zip(worlds, plans, strict=True) if result(made).cost > 0.01]
-    bounds = [(result(made).lower_bound, cheapest_of(world, made)) for world, made in dear]
-    assert len(dear) > 50
+    with_cost = [
+        (w, made) for w, made in zip(worlds, plans, strict=True) if result(made).cost > 0.01
+    ]
+    bounds = [(result(made).lower_bound, cheapest_of(world, made)) for world, made in with_cost]
+    assert len(with_cost) > 50
     assert sum(bound > 0.99 * cheapest for bound, cheapest in bounds) > 15
     assert sum(bool(made.placements) for made in plans) > 15
     assert sum(any(c.launch.reservation_id for c in made.claims) for made in plans) > 15
@@ -127,20 +129,20 @@ def test_the_worlds_are_not_all_alike() -> None:
 
 
 SHAPES = st.sampled_from([(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 1)])
-"""Groups and resources; more than four prices have too many corners."""
+"""Groups and resources; more than four prices have too many vertices."""
 LINEAR_TOLERANCE = 1e-6
 few = settings(max_examples=settings().max_examples * 2)
 
 
 @st.composite
 def programs(draw: Any) -> tuple[list[list[int]], list[Supply]]:
-    """Demands, and machines of which at least one covers each of them."""
+    """Demands, and bin types of which at least one covers each of them."""
     groups, resources = draw(SHAPES)
     amounts = st.lists(st.integers(0, 9), min_size=resources, max_size=resources)
     demands = draw(st.lists(amounts, min_size=groups, max_size=groups))
     usable_by = st.integers(1, (1 << groups) - 1)
-    machines = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
-    supplies = draw(st.lists(machines, max_size=3))
+    bin_types = st.builds(Supply, st.integers(0, 12), amounts.map(tuple), usable_by)
+    supplies = draw(st.lists(bin_types, max_size=3))
     everything = tuple(draw(st.integers(1, 9)) for _ in range(resources))
     return demands, [*supplies, Supply(draw(st.integers(1, 30)), everything, (1 << groups) - 1)]
 
@@ -151,7 +153,7 @@ def total(demands: list[list[int]], prices: list[list[float]]) -> float:
 
 @few
 @given(program=programs())
-def test_it_finds_what_covering_the_demands_costs(program: Any) -> None:
+def test_shadow_prices_add_up_to_the_cost_of_covering_the_demands(program: Any) -> None:
     demands, supplies = program
     prices = shadow_prices(demands, supplies)
     assert abs(total(demands, prices) - float(maximum_value(demands, supplies))) < LINEAR_TOLERANCE
@@ -159,7 +161,7 @@ def test_it_finds_what_covering_the_demands_costs(program: Any) -> None:
 
 @few
 @given(program=programs())
-def test_no_machine_is_worth_more_than_it_costs(program: Any) -> None:
+def test_no_bin_type_is_worth_more_than_it_costs(program: Any) -> None:
     demands, supplies = program
     prices = shadow_prices(demands, supplies)
     for supply in supplies:
@@ -177,18 +179,18 @@ def test_twice_the_demand_costs_twice_as_much(program: Any, factor: int) -> None
     assert abs(total(more, shadow_prices(more, supplies)) - factor * once) < LINEAR_TOLERANCE
 
 
-def test_what_nobody_sells_has_no_price() -> None:
-    """It cannot be bought at any price: whoever asks for it is somewhere already."""
+def test_a_resource_that_no_bin_type_has_gets_no_price() -> None:
+    """It cannot be launched at any price: the pods that request it have a place already."""
     supplies = [Supply(1.0, (4, 0), 0b01)]
     assert shadow_prices([[4, 0], [2, 2]], supplies) == [[0.25, 0.0], [0.0, 0.0]]
 
 
-def test_what_nobody_asks_for_costs_nothing() -> None:
+def test_a_resource_without_demand_gets_no_price() -> None:
     assert shadow_prices([[8, 0]], [Supply(1.0, (4, 100), 1)]) == [[0.25, 0.0]]
     assert shadow_prices([], []) == []
 
 
-def test_a_cut_machine_gives_its_cpu_to_one_group_and_its_memory_to_another() -> None:
+def test_a_bin_may_give_its_cpu_to_one_group_and_its_memory_to_another() -> None:
     together = [Supply(1.0, (4, 4), 0b11)]
     demands = [[4, 0], [0, 4]]
     assert total(demands, shadow_prices(demands, together)) == 1.0

@@ -211,7 +211,7 @@ class ProviderScene:
 
     def running(self) -> list[Any]:
         """Machines that are paid for."""
-        return self.emulated.services.instances.alive()
+        return self.emulated.services.instances.list_alive()
 
 
 def run_scene(
@@ -320,7 +320,7 @@ def boot_instance(scene: ProviderScene, instance: str) -> BootedNode:
     parts = scene.emulated.services
     nursery = NodeBooter(
         region=parts.context.region,
-        machines=instance_type_info.built_in_instance_types(),
+        instance_types=instance_type_info.built_in_instance_types(),
         instances=parts.instances,
         images=parts.images,
         eks=parts.eks,

@@ -1,5 +1,5 @@
-"""Emulated accounts, and single emulated services, on a clock that tests move; every request and
-answer is held against botocore's models.
+"""Emulated accounts, and single emulated services, on a clock that tests advance; every request and
+response is validated against botocore's models.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ from wainwright.errors import AwsError
 
 
 class ManualClock:
-    """Time that stands still until somebody moves it; who sleeps moves it."""
+    """A clock that advances only by `sleep` or by setting `time`."""
 
     def __init__(self, start: float = EPOCH) -> None:
         self.time = start
@@ -34,7 +34,7 @@ class ManualClock:
 
 
 class CheckedAccount:
-    """An emulated account that refuses what boto3 would refuse, and answers in its shapes."""
+    """An emulated account that validates requests and responses like boto3."""
 
     def __init__(
         self,
@@ -47,32 +47,32 @@ class CheckedAccount:
         cloud = None if spec is None else Cloud(spec=spec)
         self.cloud = EmulatedAwsAccount(cloud, clock=self.clock, seed=seed, settings=settings)
 
-    def ask(self, operation: str, /, **params: Any) -> Response:
-        return self.ask_of("ec2", operation, params)
+    def call(self, operation: str, /, **params: Any) -> Response:
+        return self.call_service("ec2", operation, params)
 
-    def ask_of(self, service: str, operation: str, params: Mapping[str, Any]) -> Response:
+    def call_service(self, service: str, operation: str, params: Mapping[str, Any]) -> Response:
         model = service_model(service).operation_model(operation)
         report = ParamValidator().validate(dict(params), model.input_shape)
         assert not report.has_errors(), report.generate_report()
-        answer = self.cloud.answer(service, operation, params)
+        response = self.cloud.answer(service, operation, params)
         if model.output_shape is not None:
-            wrong = list(shape_mismatches(answer, model.output_shape))
+            wrong = list(shape_mismatches(response, model.output_shape))
             assert not wrong, wrong
-        return answer
+        return response
 
     def refused(self, operation: str, /, **params: Any) -> tuple[str, int]:
-        """Code and status of the error that the question must end with."""
-        return expect_error(lambda: self.ask(operation, **params))
+        """Code and status of the error that the request must return."""
+        return expect_error(lambda: self.call(operation, **params))
 
     def pages(self, operation: str, key: str, /, **params: Any) -> Iterator[list[Any]]:
-        """One after the other, as a paginator asks for them."""
+        """All pages in order, as a paginator requests them."""
         token: dict[str, str] = {}
         while True:
-            answer = self.ask(operation, **params, **token)
-            yield answer[key]
-            if "NextToken" not in answer:
+            response = self.call(operation, **params, **token)
+            yield response[key]
+            if "NextToken" not in response:
                 return
-            token = {"NextToken": answer["NextToken"]}
+            token = {"NextToken": response["NextToken"]}
 
 
 def expect_error(act: Callable[[], object]) -> tuple[str, int]:
@@ -89,7 +89,7 @@ def service_model(name: str) -> Any:
 
 
 def shape_mismatches(value: Any, shape: Any, path: str = "") -> Iterator[str]:
-    """Where an answer is not what the API says it is."""
+    """Where a response differs from its shape."""
     kind = shape.type_name
     if not isinstance(value, PYTHON_TYPES[kind]):
         yield f"{path} is {type(value).__name__}, not {kind}"
@@ -102,7 +102,7 @@ def shape_mismatches(value: Any, shape: Any, path: str = "") -> Iterator[str]:
 
 
 def shape_members(value: Any, shape: Any) -> Iterator[tuple[str, Any, Any]]:
-    """What is inside a value, with the shape that it must have; None where it must not be."""
+    """The members of a value with their shapes; None for unknown members."""
     match shape.type_name:
         case "list":
             yield from (("[]", each, shape.member) for each in value)
@@ -141,7 +141,7 @@ ServiceType = TypeVar("ServiceType", bound=ServicePart)
 
 
 class ManualTime:
-    """Time that stands still until a test moves it."""
+    """A time source that tests advance."""
 
     def __init__(self, start: float = EPOCH) -> None:
         self.time = start
@@ -151,43 +151,43 @@ class ManualTime:
 
 
 class SingleService(Generic[ServiceType]):
-    """A service that refuses what boto3 would refuse to send."""
+    """A single service that validates requests like boto3."""
 
     def __init__(
         self, make: Callable[[AccountContext], ServiceType], region: str = "us-east-1"
     ) -> None:
         self.clock = ManualTime()
-        self.world = AccountContext(self.clock.now, region=region, seed=7)
-        self.service = make(self.world)
+        self.context = AccountContext(self.clock.now, region=region, seed=7)
+        self.service = make(self.context)
         self._make = make
 
-    def ask(self, operation: str, /, **params: Any) -> Response:
+    def call(self, operation: str, /, **params: Any) -> Response:
         model = _service_model(self.service.name).operation_model(operation)
         report = ParamValidator().validate(params, model.input_shape)
         assert not report.has_errors(), report.generate_report()
-        self.world.run_due_events()
-        answer = self.service.operations()[operation](params)
-        assert list(_service_mismatches(answer, model.output_shape, operation)) == []
-        return answer
+        self.context.run_due_events()
+        response = self.service.operations()[operation](params)
+        assert list(_service_mismatches(response, model.output_shape, operation)) == []
+        return response
 
     def raw(self, operation: str, /, **params: Any) -> Response:
-        """As a client may ask that checks nothing."""
+        """A request without validation by the client."""
         return self.service.operations()[operation](params)
 
     def refused(self, operation: str, /, **params: Any) -> tuple[str, int]:
-        """Code and status of the error; a question that changed nothing."""
+        """Code and status of the error; the request must not change the state."""
         before = msgspec.json.encode(self.service.state)
         with pytest.raises(AwsError) as caught:
             self.raw(operation, **params)
         assert msgspec.json.encode(self.service.state) == before
         return caught.value.code, caught.value.status
 
-    def reborn(self) -> "SingleService[ServiceType]":
-        """The same after it was saved and loaded."""
-        other = SingleService(self._make, self.world.region)
-        kept = msgspec.json.encode(self.service.state)
+    def reloaded(self) -> "SingleService[ServiceType]":
+        """The service after saving and loading."""
+        other = SingleService(self._make, self.context.region)
+        stored = msgspec.json.encode(self.service.state)
         other.clock.time = self.clock.time
-        state = msgspec.json.decode(kept, type=type(self.service.state))
+        state = msgspec.json.decode(stored, type=type(self.service.state))
         setattr(other.service, STATE, state)
         return other
 
@@ -198,7 +198,7 @@ def _service_model(service: str) -> Any:
 
 
 def _service_mismatches(value: Any, shape: Any, path: str) -> Iterator[str]:
-    """Where an answer is not what the API says it is."""
+    """Where a response differs from its shape."""
     if shape is None:
         yield from (f"{path} answers nothing",) if value else ()
     elif shape.type_name in CONTAINER_CHECKS and isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""An emulated account that launches: a template, and short words for fleets and what they got."""
+"""An emulated account with a launch template, and helpers for fleets and their results."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,16 +23,16 @@ USE_RESERVATIONS_FIRST = {
 def cloud_reservation(
     number: int, kind: str = "m5.large", zone: str = A, **more: Any
 ) -> CloudReservation:
-    """As the Cloud describes it: targeted, with two places, unless it says otherwise."""
+    """A reservation of the Cloud: by default targeted, for two instances."""
     return CloudReservation(
         id=f"cr-{number:08}", instanceType=kind, availabilityZone=zone, **{"total": 2, **more}
     )
 
 
-def capacity_stock(
-    free: int, kind: str = "*", zone: str | None = None, market: str | None = None
+def capacity_rule(
+    free: int, kind: str = "*", zone: str | None = None, capacity_type: str | None = None
 ) -> Any:
-    return CapacityRule(instanceType=kind, zone=zone, capacityType=market, free=free)
+    return CapacityRule(instanceType=kind, zone=zone, capacityType=capacity_type, free=free)
 
 
 def spot_price(price: float, kind: str, zone: str) -> CloudPrice:
@@ -49,7 +49,7 @@ def ec2_filter(name: str, *values: str) -> dict[str, Any]:
 
 
 class LaunchAccount(CheckedAccount):
-    """Machines of a few types in us-west-2, launched from a template named `plain`."""
+    """Instances of a few types in us-west-2, launched from a template named `plain`."""
 
     def __init__(
         self,
@@ -79,19 +79,23 @@ class LaunchAccount(CheckedAccount):
             "UserData": USER_DATA,
             "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": [self.group]}],
         }
-        self.ask(
+        self.call(
             "CreateLaunchTemplate", LaunchTemplateName=name, LaunchTemplateData={**base, **data}
         )
         return name
 
-    def aiming(self, name: str, target: str | None, preference: str | None = None) -> str:
+    def template_with_target(
+        self, name: str, target: str | None, preference: str | None = None
+    ) -> str:
         """A template with a capacity reservation specification."""
-        said: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         if target is not None:
-            said["CapacityReservationTarget"] = {"CapacityReservationId": target}
+            content["CapacityReservationTarget"] = {"CapacityReservationId": target}
         if preference is not None:
-            said["CapacityReservationPreference"] = preference
-        return self.template(name, **({"CapacityReservationSpecification": said} if said else {}))
+            content["CapacityReservationPreference"] = preference
+        return self.template(
+            name, **({"CapacityReservationSpecification": content} if content else {})
+        )
 
     def override(self, kind: str, zone: str, **more: Any) -> dict[str, Any]:
         return {
@@ -102,56 +106,61 @@ class LaunchAccount(CheckedAccount):
         }
 
     def config(
-        self, *pools: tuple[str, str] | Mapping[str, Any], template: str = "plain"
+        self, *capacity_pools: tuple[str, str] | Mapping[str, Any], template: str = "plain"
     ) -> dict[str, Any]:
-        """A template with the pools to launch it in: (type, zone), or an override in full."""
+        """A template with its overrides: (type, zone), or a complete override."""
         return {
             "LaunchTemplateSpecification": {"LaunchTemplateName": template, "Version": "$Latest"},
             "Overrides": [
-                dict(each) if isinstance(each, Mapping) else self.override(*each) for each in pools
+                dict(each) if isinstance(each, Mapping) else self.override(*each)
+                for each in capacity_pools
             ],
         }
 
     def request(
-        self, *configs: dict[str, Any], count: int = 1, market: str = "on-demand", **params: Any
+        self,
+        *configs: dict[str, Any],
+        count: int = 1,
+        capacity_type: str = "on-demand",
+        **params: Any,
     ) -> dict[str, Any]:
         return {
             "Type": "instant",
             "TargetCapacitySpecification": {
                 "TotalTargetCapacity": count,
-                "DefaultTargetCapacityType": market,
+                "DefaultTargetCapacityType": capacity_type,
             },
             "LaunchTemplateConfigs": list(configs),
             **params,
         }
 
     def fleet(self, *configs: dict[str, Any], **params: Any) -> Response:
-        return self.ask("CreateFleet", **self.request(*configs, **params))
+        return self.call("CreateFleet", **self.request(*configs, **params))
 
     def launch(
         self, kind: str = "m5.large", zone: str = A, *, count: int = 1, **params: Any
     ) -> list[str]:
-        """Ids of machines of one pool; all of them, or the test is wrong."""
-        answer = self.fleet(self.config((kind, zone)), count=count, **params)
-        assert not answer["Errors"], answer["Errors"]
-        return launched_ids(answer)
+        """Ids of instances of one capacity pool; fails if not all were launched."""
+        response = self.fleet(self.config((kind, zone)), count=count, **params)
+        assert not response["Errors"], response["Errors"]
+        return launched_ids(response)
 
     def describe(self, *ids: str, **params: Any) -> list[Response]:
-        """All machines unless some are named."""
+        """The instances with these ids, by default all."""
         if ids:
             params["InstanceIds"] = list(ids)
-        runs = self.ask("DescribeInstances", **params)["Reservations"]
+        runs = self.call("DescribeInstances", **params)["Reservations"]
         return [each for run in runs for each in run["Instances"]]
 
-    def machine(self, instance: str) -> Response:
+    def describe_instance(self, instance: str) -> Response:
         (found,) = self.describe(instance)
         return found
 
     def state(self, instance: str) -> str:
-        return str(self.machine(instance)["State"]["Name"])
+        return str(self.describe_instance(instance)["State"]["Name"])
 
     def reserved(self, reservation: str) -> Response:
-        (found,) = self.ask("DescribeCapacityReservations", CapacityReservationIds=[reservation])[
+        (found,) = self.call("DescribeCapacityReservations", CapacityReservationIds=[reservation])[
             "CapacityReservations"
         ]
         return dict(found)
@@ -159,31 +168,31 @@ class LaunchAccount(CheckedAccount):
     def free(self, reservation: str) -> int:
         return int(self.reserved(reservation)["AvailableInstanceCount"])
 
-    def inside(self, instance: str) -> str | None:
-        """The reservation that the machine runs in."""
-        found: str | None = self.machine(instance).get("CapacityReservationId")
+    def reservation_of(self, instance: str) -> str | None:
+        """The reservation that the instance runs in."""
+        found: str | None = self.describe_instance(instance).get("CapacityReservationId")
         return found
 
     def wait(self, seconds: float) -> None:
         self.clock.time += seconds
 
 
-def launched_ids(answer: Response) -> list[str]:
-    return [each for entry in answer["Instances"] for each in entry["InstanceIds"]]
+def launched_ids(response: Response) -> list[str]:
+    return [each for entry in response["Instances"] for each in entry["InstanceIds"]]
 
 
-def launched_pools(answer: Response) -> list[tuple[str, str, int]]:
-    """Where machines were got: type, zone, how many."""
-    return [(*_pool(entry), len(entry["InstanceIds"])) for entry in answer["Instances"]]
+def launched_capacity_pools(response: Response) -> list[tuple[str, str, int]]:
+    """Launched instances by capacity pool: type, zone, count."""
+    return [(*_pool(entry), len(entry["InstanceIds"])) for entry in response["Instances"]]
 
 
-def launch_errors(answer: Response) -> list[tuple[str, str, str]]:
-    """What was refused where: type, zone, code."""
-    return [(*_pool(entry), entry["ErrorCode"]) for entry in answer["Errors"]]
+def launch_errors(response: Response) -> list[tuple[str, str, str]]:
+    """Errors by capacity pool: type, zone, code."""
+    return [(*_pool(entry), entry["ErrorCode"]) for entry in response["Errors"]]
 
 
-def launch_error_codes(answer: Response) -> set[str]:
-    return {entry["ErrorCode"] for entry in answer["Errors"]}
+def launch_error_codes(response: Response) -> set[str]:
+    return {entry["ErrorCode"] for entry in response["Errors"]}
 
 
 def _pool(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,15 +18,15 @@ CLUSTERS = {"prod": CLUSTER}
 
 
 def boot_facts(kind: str = "m5.xlarge", **more: Any) -> InstanceFacts:
-    given: dict[str, Any] = {
-        "machine": instance_type_info.built_in_instance_types()[kind],
+    values: dict[str, Any] = {
+        "type_info": instance_type_info.built_in_instance_types()[kind],
         "instance_id": "i-0123456789abcdef0",
         "region": "us-west-2",
         "zone": "us-west-2a",
         "zone_id": "usw2-az1",
         "private_dns": "ip-192-168-1-1.us-west-2.compute.internal",
     }
-    return InstanceFacts(**given | more)
+    return InstanceFacts(**values | more)
 
 
 def boot_node(user_data: str, kind: str = "m5.xlarge", **more: Any) -> BootedNode:

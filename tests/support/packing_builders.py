@@ -1,4 +1,4 @@
-"""Builders for packing by cost: machines, lots and fleets, with defaults where nobody cares."""
+"""Builders for packing by cost: bin types, item types and instance families, with defaults."""
 
 from collections.abc import Mapping, Sequence
 from math import fsum
@@ -31,8 +31,8 @@ COST_OPTIONS = PlanOptions(packing=PackingPolicy.COST)
 ZONES = ("zone-a", "zone-b", "zone-c")
 MEMORY = {"c": 2, "m": 4, "r": 8}  # GiB for each cpu
 CPUS = (2, 4, 8, 16, 32, 64)
-SMALL_TYPE_MARKUP = (
-    1.3  # the largest costs so much more for what it has: whoever grows without end gets there
+LARGEST_TYPE_MARKUP = (
+    1.3  # the largest type costs so much more per CPU: drafts that grow without a limit reach it
 )
 
 
@@ -57,20 +57,20 @@ def packing_problem(items: Sequence[ItemType], bin_types: Sequence[BinType]) -> 
     return PackingProblem(items, ordered, encoder)
 
 
-def assert_packed(where: PackingProblem, filled_bins: Sequence[FilledBin]) -> None:
-    """Everybody is in one load, each load fits its machine, and all of them may be there."""
-    left = [each.pods for each in where.items]
+def assert_packed(problem: PackingProblem, filled_bins: Sequence[FilledBin]) -> None:
+    """Every item is in one bin, each bin holds its items, and their classes may use its type."""
+    remaining = [each.pods for each in problem.items]
     for filled_bin in filled_bins:
-        bought = where.bin_types[filled_bin.bin_type]
-        used = [0] * len(bought.room)
-        for number, count in filled_bin.taken:
-            left[number] -= count
-            for resource, amount in enumerate(where.items[number].amounts):
+        used_type = problem.bin_types[filled_bin.bin_type]
+        used = [0] * len(used_type.room)
+        for number, count in filled_bin.contents:
+            remaining[number] -= count
+            for resource, amount in enumerate(problem.items[number].amounts):
                 used[resource] += amount * count
-            assert bought.usable_by >> where.items[number].item_class & 1
-        assert all(mine <= room for mine, room in zip(used, bought.room, strict=True))
-        assert filled_bin.price == bought.price
-    assert left == [0] * len(left)
+            assert used_type.usable_by >> problem.items[number].item_class & 1
+        assert all(mine <= room for mine, room in zip(used, used_type.room, strict=True))
+        assert filled_bin.price == used_type.price
+    assert remaining == [0] * len(remaining)
 
 
 def total_price(filled_bins: Sequence[FilledBin]) -> float:
@@ -80,12 +80,12 @@ def total_price(filled_bins: Sequence[FilledBin]) -> float:
 def instance_families(
     *,
     zones: Sequence[str] = ZONES,
-    sold: Mapping[str, float] | None = None,
+    price_factors: Mapping[str, float] | None = None,
     arch: str = "amd64",
     more: Mapping[str, Sequence[Offering]] | None = None,
 ) -> list[InstanceType]:
-    """Three families of six sizes; `sold` tells the part of the full price by capacity type."""
-    sold = sold or {ON_DEMAND: 1.0, SPOT: 0.4}
+    """Three families of six sizes; `price_factors` are parts of the full price by capacity type."""
+    price_factors = price_factors or {ON_DEMAND: 1.0, SPOT: 0.4}
     return [
         instance_type(
             name=f"{family}.{cpus}",
@@ -100,7 +100,7 @@ def instance_families(
                 *(
                     offering(zone=zone, capacity_type=kind, price=part * full_price(family, cpus))
                     for zone in zones
-                    for kind, part in sold.items()
+                    for kind, part in price_factors.items()
                 ),
                 *(more or {}).get(f"{family}.{cpus}", ()),
             ),
@@ -111,20 +111,20 @@ def instance_families(
 
 
 def full_price(family: str, cpus: int) -> float:
-    dear = SMALL_TYPE_MARKUP if cpus == CPUS[-1] else 1.0
-    return cpus * (0.03 + 0.004 * MEMORY[family]) * dear
+    markup = LARGEST_TYPE_MARKUP if cpus == CPUS[-1] else 1.0
+    return cpus * (0.03 + 0.004 * MEMORY[family]) * markup
 
 
 def varied_pods(
     count: int,
     name: str = "web",
     *,
-    asks: Sequence[Requirements] = ANY_NODE_TERMS,
+    alternatives: Sequence[Requirements] = ANY_NODE_TERMS,
     tolerations: tuple[Toleration, ...] = (),
     constraints: PodConstraints = NO_CONSTRAINTS,
     scale: int = 1,
 ) -> list[Pod]:
-    """Of a dozen sizes, some heavy in cpu and some in memory; labelled with their name."""
+    """Pods of a dozen sizes, some CPU-heavy and some memory-heavy; labelled with their name."""
     return [
         Pod(
             namespace="shop",
@@ -133,7 +133,7 @@ def varied_pods(
                 "cpu": (250, 500, 700, 1500)[number % 4] * scale,
                 "memory": (1, 3, 8)[number % 3] * GIB // 2 * scale,
             },
-            alternatives=tuple(asks),
+            alternatives=tuple(alternatives),
             tolerations=tolerations,
             labels={"app": name},
             constraints=constraints,
@@ -151,7 +151,7 @@ def plan_by_cost(
     daemonsets: Sequence[DaemonSet] = (),
     options: PlanOptions = COST_OPTIONS,
 ) -> Plan:
-    """By cost unless told otherwise; all pools buy the same unless it is told by pool."""
+    """By cost by default; `types` are those of all pools, or by name of the pool."""
     by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
     snapshot = Snapshot(
         pods=tuple(waiting),
@@ -164,6 +164,6 @@ def plan_by_cost(
     )
 
 
-def packing_result(made: Plan) -> PackingResult:
-    assert made.packing is not None
-    return made.packing
+def packing_result(found_plan: Plan) -> PackingResult:
+    assert found_plan.packing is not None
+    return found_plan.packing

@@ -1,4 +1,4 @@
-"""`wain emulator`: an EC2 on this machine that any AWS client can talk to."""
+"""`wain emulator`: an emulated AWS account that any AWS client can use."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,7 @@ def emulator(context: click.Context, /, **flags: Any) -> int:
     slow unless it is asked for. Stop it with Ctrl-C.
     """
     if context.invoked_subcommand is None:
-        # Here, as the other commands need neither the server nor the models of the services.
+        # Imported here: `set` needs neither the server nor the service models, and starts faster.
         from wainwright.cli.emulator_server import ServeArguments, serve
 
         serve(ServeArguments(**flags))
@@ -64,18 +64,18 @@ def set_state(file: str | None, port: int | None, endpoint: str | None, **flags:
     interruptions, which happen at once.
     """
     patch = build_patch(file, flags)
-    where = endpoint or f"http://127.0.0.1:{DEFAULT_PORT}"
+    url = endpoint or f"http://127.0.0.1:{DEFAULT_PORT}"
     if port is not None:
-        where = f"http://127.0.0.1:{port}"
+        url = f"http://127.0.0.1:{port}"
     region = patch.pop("region", None)
     if region is not None:
-        _check_region(where, region)
-    call_admin_api(where, "change", patch)
+        _check_region(url, region)
+    call_admin_api(url, "change", patch)
     click.echo(f"changed {', '.join(patch)}")
     return 0
 
 
 def _check_region(endpoint: str, region: Any) -> None:
-    here = call_admin_api(endpoint, "account")["region"]
-    if region != here:
-        raise InvalidInputError(f"the patch is for {region}, the emulator is in {here}")
+    actual = call_admin_api(endpoint, "account")["region"]
+    if region != actual:
+        raise InvalidInputError(f"the patch is for {region}, the emulator is in {actual}")

@@ -28,7 +28,7 @@ LIST_FIELDS: Final = {
     "fault": "faults",
     "interrupt": "interruptions",
 }
-"""Flag to the field that it adds to."""
+"""By flag, the list of the patch that it adds to."""
 FLAG_EXAMPLES: Final = {
     "price": "instanceType=m5.large,capacityType=spot,price=0.05[,zone=…]",
     "unavailable": "instanceType=p5.*[,zone=…][,capacityType=…]",
@@ -38,12 +38,12 @@ FLAG_EXAMPLES: Final = {
     "interrupt": "instance=i-…,kind=spot[,seconds=120]",
 }
 IMMUTABLE_FIELDS: Final = ("zones", "instanceTypes", "fees")
-"""What a Cloud has and a running emulator keeps."""
+"""Fields of a Cloud that a running emulator cannot change."""
 CLEARABLE_LISTS: Final = click.Choice(["prices", "unavailable", "stock", "faults"])
 
 
 def patch_flags(command: Command) -> Command:
-    """Gives a command the flags that make up a patch."""
+    """Adds the flags of a patch to a command."""
     command = click.option(
         "--throttle/--no-throttle", default=None, help="Limit calls as EC2 does, or not at all."
     )(command)
@@ -56,14 +56,14 @@ def patch_flags(command: Command) -> Command:
 
 
 def build_patch(file: str | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """What is to be changed. Of a field that the file has as well, a flag adds to the list."""
+    """The patch of file and flags; flags add to lists of the file."""
     patch = {} if file is None else read_patch(file)
     for name in flags["clear"]:
         patch.setdefault(name, [])
     for flag, field in LIST_FIELDS.items():
-        given = [parse_fields(flag, text) for text in flags[flag]]
-        if given:
-            patch[field] = [*_require_list(patch.get(field, []), field), *given]
+        entries = [parse_fields(flag, text) for text in flags[flag]]
+        if entries:
+            patch[field] = [*_require_list(patch.get(field, []), field), *entries]
     if flags["throttle"] is not None:
         patch["throttling"] = flags["throttle"]
     if not patch:
@@ -79,16 +79,16 @@ def _require_list(value: Any, field: str) -> Sequence[Any]:
 
 def read_patch(file: str) -> dict[str, Any]:
     """A patch, a list of faults, or a Cloud, in YAML or JSON."""
-    found = _read_document(file)
-    if isinstance(found, list):
-        return {"faults": found}
-    if not isinstance(found, dict):
+    document = _read_document(file)
+    if isinstance(document, list):
+        return {"faults": document}
+    if not isinstance(document, dict):
         raise InvalidInputError(f"{file} is neither a patch nor a list of faults")
-    return _patch_from_cloud(found) if found.get("kind") == "Cloud" else found
+    return _patch_from_cloud(document) if document.get("kind") == "Cloud" else document
 
 
 def _patch_from_cloud(cloud: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a Cloud can be changed, and its region, which must be the emulator's."""
+    """The changeable fields of a Cloud, and its region, which must be that of the emulator."""
     spec = cloud.get("spec")
     fields = dict(spec) if isinstance(spec, dict) else {}
     fixed = [name for name in fields if name in IMMUTABLE_FIELDS]
@@ -102,19 +102,19 @@ def _read_document(file: str) -> Any:
     if isinstance(source, Problem):
         raise InvalidInputError(f"{source.file}: {source.message}", source.hint)
     try:
-        found = [text.value for text, _ in parse_yaml(source.text)]
+        documents = [text.value for text, _ in parse_yaml(source.text)]
     except UnreadableDocument as error:
         raise InvalidInputError(
             f"{source.name}:{error.line}: {error.message}", error.hint
         ) from None
-    if len(found) != 1:
-        raise InvalidInputError(f"{source.name} has {len(found)} documents", "one is expected")
-    return found[0]
+    if len(documents) != 1:
+        raise InvalidInputError(f"{source.name} has {len(documents)} documents", "one is expected")
+    return documents[0]
 
 
 def parse_fields(flag: str, text: str) -> dict[str, Any]:
     """`a=1,tags.team=web` as the fields of an object; numbers where the field is one."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not name or not equals:
@@ -123,10 +123,10 @@ def parse_fields(flag: str, text: str) -> dict[str, Any]:
             )
         outer, dot, inner = name.partition(".")
         if dot:
-            found.setdefault(outer, {})[inner] = value
+            fields.setdefault(outer, {})[inner] = value
         else:
-            found[name] = _parse_value(flag, name, value)
-    return found
+            fields[name] = _parse_value(flag, name, value)
+    return fields
 
 
 def _parse_value(flag: str, name: str, text: str) -> Any:
@@ -141,14 +141,14 @@ def _parse_value(flag: str, name: str, text: str) -> Any:
 
 
 def call_admin_api(endpoint: str, path: str, body: Any = None) -> Any:
-    """The answer, or InvalidInputError with what the emulator has against it."""
+    """The response; InvalidInputError with the emulator's error message."""
     data = None if body is None else json.dumps(body).encode()
     try:
         request = Request(f"{endpoint.rstrip('/')}/_wain/{path}", data)
         request.add_header("Content-Type", "application/json")
-        # Straight there, whatever proxy the environment names: it is on this machine.
-        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
-            return json.load(answer)
+        # Never through a proxy of the environment: the emulator is on this host.
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as response:
+            return json.load(response)
     except HTTPError as error:
         raise _admin_api_error(endpoint, error) from None
     except (URLError, OSError, ValueError) as error:
@@ -159,8 +159,8 @@ def call_admin_api(endpoint: str, path: str, body: Any = None) -> Any:
 
 def _admin_api_error(endpoint: str, error: HTTPError) -> InvalidInputError:
     try:
-        said = json.load(error)
-        return InvalidInputError(str(said["error"]), str(said.get("hint", "")))
+        body = json.load(error)
+        return InvalidInputError(str(body["error"]), str(body.get("hint", "")))
     except (ValueError, KeyError, TypeError):
         return InvalidInputError(
             f"what answers at {endpoint} is no wain emulator (HTTP {error.code})"

@@ -24,11 +24,11 @@ from wainwright.emulator.settings import EmulatorSettings
 from wainwright.manifests.cluster_manifests import read_manifests
 from wainwright.manifests.problems import InvalidInput, ProblemReport
 
-MAX_LOGGED_PARAMS: Final = 400  # letters of the parameters in a line of the log
+MAX_LOGGED_PARAMS: Final = 400  # characters of the parameters in a line of the log
 
 
 class ServeArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags, as click hands them over."""
+    """The flags, as click passes them."""
 
     port: int
     cloud: str | None = None
@@ -39,77 +39,86 @@ class ServeArguments(msgspec.Struct, frozen=True, kw_only=True):
     throttle: bool = False
 
 
-def serve(asked: ServeArguments) -> None:
-    """Prints one line when it is ready, and serves until it is told to stop."""
-    sock = listen(asked.port)
+def serve(arguments: ServeArguments) -> None:
+    """Prints one line when ready, and serves until SIGINT or SIGTERM."""
+    sock = listen(arguments.port)
     try:
-        cloud = _open_account(asked, endpoint_url(sock))
-        _apply_arguments(cloud, asked)
+        emulated_account = _open_account(arguments, endpoint_url(sock))
+        _apply_arguments(emulated_account, arguments)
         server = EmulatorHttpServer(
-            cloud, sock, state=asked.state, log=_log_request if asked.log else None
+            emulated_account,
+            sock,
+            state=arguments.state,
+            log=_log_request if arguments.log else None,
         )
-        asyncio.run(_serve_until_signalled(server, cloud, sock))
+        asyncio.run(_serve_until_signalled(server, emulated_account, sock))
     finally:
         sock.close()
 
 
 async def _serve_until_signalled(
-    server: EmulatorHttpServer, cloud: EmulatedAwsAccount, sock: socket.socket
+    server: EmulatorHttpServer, emulated_account: EmulatedAwsAccount, sock: socket.socket
 ) -> None:
-    told = asyncio.Event()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with server.running():
-        line = msgspec.json.encode(connection_info(cloud, endpoint_url(sock)))
+        line = msgspec.json.encode(connection_info(emulated_account, endpoint_url(sock)))
         click.echo(line.decode())
-        await told.wait()
+        await stop.wait()
 
 
-def _open_account(asked: ServeArguments, endpoint: str) -> EmulatedAwsAccount:
-    """As it was left, where it was kept; otherwise a new one."""
+def _open_account(arguments: ServeArguments, endpoint: str) -> EmulatedAwsAccount:
+    """The account of the state file, or a new one."""
     clock = SystemClock()
-    if asked.state is not None:
-        found = resume_account(asked.state, clock=clock, queue_base=endpoint)
-        if found is not None:
-            if asked.cloud is not None:
-                click.echo(f"note: goes on with {asked.state}; --cloud is not looked at", err=True)
-            return found
-    return _create_account(asked, EmulatorSettings(queue_base=endpoint), clock)
+    if arguments.state is not None:
+        resumed = resume_account(arguments.state, clock=clock, queue_base=endpoint)
+        if resumed is not None:
+            if arguments.cloud is not None:
+                click.echo(
+                    f"note: goes on with {arguments.state}; --cloud is not looked at", err=True
+                )
+            return resumed
+    return _create_account(arguments, EmulatorSettings(queue_base=endpoint), clock)
 
 
 def _create_account(
-    asked: ServeArguments, settings: EmulatorSettings, clock: SystemClock
+    arguments: ServeArguments, settings: EmulatorSettings, clock: SystemClock
 ) -> EmulatedAwsAccount:
-    files = [] if asked.cloud is None else [asked.cloud]
+    files = [] if arguments.cloud is None else [arguments.cloud]
     with show_progress() as report:
-        manifests = read_manifests([], cloud=asked.cloud, progress=report)
+        manifests = read_manifests([], cloud=arguments.cloud, progress=report)
     try:
-        made = EmulatedAwsAccount(manifests.cloud, clock=clock, seed=asked.seed, settings=settings)
+        emulated_account = EmulatedAwsAccount(
+            manifests.cloud, clock=clock, seed=arguments.seed, settings=settings
+        )
     except InvalidCatalogInput as refused:
         errors = locate_remarks(refused.diagnostics, files)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
     print_problems(
-        [*manifests.notes, *locate_remarks(made.remarks, files)], word="note", colour="yellow"
+        [*manifests.notes, *locate_remarks(emulated_account.remarks, files)],
+        word="note",
+        colour="yellow",
     )
-    return made
+    return emulated_account
 
 
-def _apply_arguments(cloud: EmulatedAwsAccount, asked: ServeArguments) -> None:
-    patch: dict[str, Any] = {} if asked.faults is None else read_patch(asked.faults)
-    if asked.throttle:
+def _apply_arguments(emulated_account: EmulatedAwsAccount, arguments: ServeArguments) -> None:
+    patch: dict[str, Any] = {} if arguments.faults is None else read_patch(arguments.faults)
+    if arguments.throttle:
         patch["throttling"] = True
     if patch:
-        cloud.change(patch)
+        emulated_account.change(patch)
 
 
 def _log_request(entry: RequestLogEntry) -> None:
-    """One line: when, how it ended, what was asked, how long it took, with which parameters."""
+    """One line: time, outcome, operation, duration, parameters."""
     when = datetime.fromtimestamp(entry.at, UTC).strftime("%H:%M:%S.%f")[:-3]
     params = msgspec.json.encode(entry.params).decode()
     if len(params) > MAX_LOGGED_PARAMS:
         params = f"{params[:MAX_LOGGED_PARAMS]}… ({len(params):,} letters)"
-    end = "lost" if not entry.status else f"{entry.status}"
-    asked = f"{entry.service or '?'} {entry.operation or '?'}"
+    outcome = "lost" if not entry.status else f"{entry.status}"
+    call = f"{entry.service or '?'} {entry.operation or '?'}"
     code = f" {entry.code}" if entry.code else ""
-    took = f"{entry.seconds * 1000:.1f} ms"
-    click.echo(f"{when} {end}{code} {asked} {took} {params}", err=True)
+    duration = f"{entry.seconds * 1000:.1f} ms"
+    click.echo(f"{when} {outcome}{code} {call} {duration} {params}", err=True)

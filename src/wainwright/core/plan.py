@@ -1,4 +1,4 @@
-"""plan: a snapshot in, a plan out; the same input gives the same plan, on every machine."""
+"""Planning: a snapshot in, a Plan out. The same input gives the same plan on every computer."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -29,10 +29,10 @@ from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
 
 FALLBACK_STRATEGIES: Final = (
-    Strategy(patient=frozenset()),
-    Strategy(patient=frozenset(ConstraintKind)),
+    Strategy(deferred_kinds=frozenset()),
+    Strategy(deferred_kinds=frozenset(ConstraintKind)),
 )
-"""Drafts settle as soon as anybody must know, or for nobody before their round is over."""
+"""Drafts decide on a domain as soon as any pod depends on it, or only when their round is over."""
 
 
 def plan(
@@ -42,39 +42,43 @@ def plan(
     *,
     advise: bool = True,
 ) -> Plan:
-    """Which nodes for which pods; `catalogs` has what each pool can buy, by the pool's name.
+    """Plans which nodes to launch for which pods; `catalogs` is by pool name.
 
-    Fixes for pods without a place are tried, which takes about as long again or a fraction of a
-    second, unless nobody wants them.
+    With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
+    long as the plan itself, or a fraction of a second.
     """
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
-    made = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    homes = pods_on_existing_nodes(solution.placing.nodes)
-    placed = {pod for claim in made for pod in claim.pods}
-    placed |= {pod for home in homes for pod in home.pods}
-    left = [pod for pod in snapshot.pods if pod.key not in placed]
-    again = _replanning(catalogs, options) if advise else None
-    unplaced = UnschedulableExplainer(snapshot, catalogs, options, solution, made) if left else None
+    claims = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
+    assignments = pods_on_existing_nodes(solution.placement.nodes)
+    placed = {pod for claim in claims for pod in claim.pods}
+    placed |= {pod for assignment in assignments for pod in assignment.pods}
+    unplaced_pods = [pod for pod in snapshot.pods if pod.key not in placed]
+    replanner = _create_replanner(catalogs, options) if advise else None
+    explainer = (
+        UnschedulableExplainer(snapshot, catalogs, options, solution, claims)
+        if unplaced_pods
+        else None
+    )
     return Plan(
-        claims=made,
-        placements=homes,
-        unschedulable=unplaced.verdicts(left, again) if unplaced is not None else (),
+        claims=claims,
+        placements=assignments,
+        unschedulable=explainer.verdicts(unplaced_pods, replanner) if explainer is not None else (),
         reservations=reservation_usage(
-            snapshot.reservations, solution.on_offer, made, in_flight_usage(snapshot.nodes)
+            snapshot.reservations, solution.catalog_counts, claims, in_flight_usage(snapshot.nodes)
         ),
         relaxed=relaxed_preferences(solution),
         packing=packing,
     )
 
 
-def _replanning(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
-    def packed(snapshot: Snapshot) -> Solution:
+def _create_replanner(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
+    def by_cost(snapshot: Snapshot) -> Solution:
         return _best_solution(snapshot, catalogs, options)[0]
 
     return Replanner(
         first_fit=lambda snapshot: _first_fit_solution(snapshot, catalogs, options),
-        packed=packed if options.packing is PackingPolicy.COST else None,
+        by_cost=by_cost if options.packing is PackingPolicy.COST else None,
     )
 
 
@@ -84,9 +88,8 @@ def _best_solution(
     solution = _first_fit_solution(snapshot, catalogs, options)
     if options.packing is not PackingPolicy.COST:
         return solution, None
-    from wainwright.core.packing.cost_placement import (
-        cheapest_solution,  # seldom needed, and not small
-    )
+    # Imported here because it is seldom needed and slow to load.
+    from wainwright.core.packing.cost_placement import cheapest_solution
 
     return cheapest_solution(solution, partial(solve_snapshot, snapshot, catalogs, options))
 
@@ -94,13 +97,16 @@ def _best_solution(
 def _first_fit_solution(
     snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
 ) -> Solution:
-    """Where other pods left some out, it is tried in other ways as well."""
+    """The best first-fit solution.
+
+    If pods may be unplaced because of where others went, the other strategies are tried too.
+    """
     best = solve_snapshot(snapshot, catalogs, options)
-    for manner in FALLBACK_STRATEGIES:
-        if not best.left_out_by_others:
+    for strategy in FALLBACK_STRATEGIES:
+        if not best.is_blocked_by_topology:
             break
-        other = solve_snapshot(snapshot, catalogs, options, manner)
-        best = other if other.left_out < best.left_out else best
+        other = solve_snapshot(snapshot, catalogs, options, strategy)
+        best = other if other.unplaced_count < best.unplaced_count else best
     return best
 
 
@@ -108,20 +114,20 @@ def solve_snapshot(
     snapshot: Snapshot,
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions,
-    manner: Strategy = FIRST_FIT,
+    strategy: Strategy = FIRST_FIT,
 ) -> Solution:
-    """Every pod that can be placed, placed once."""
+    """Solves the snapshot once with one strategy, over the pods that can be scheduled at all."""
     gate = options.capacity_reservations
     templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
     nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
-    on_offer = available_counts(template.index for template in templates)
-    free = without_in_flight(on_offer, snapshot.nodes)
-    solution = solve(placeable, templates, nodes, free, options, manner)
-    solution.on_offer = on_offer
+    catalog_counts = available_counts(template.index for template in templates)
+    free_counts = without_in_flight(catalog_counts, snapshot.nodes)
+    solution = solve(placeable, templates, nodes, free_counts, options, strategy)
+    solution.catalog_counts = catalog_counts
     return solution
 
 
 def is_placeable(pod: Pod) -> bool:
-    """Whether there is any sense in looking for a place."""
+    """Whether the scheduler should try to place the pod."""
     return bool(pod.alternatives) and not pod.unsupported and pod.volume_problem is None

@@ -1,8 +1,8 @@
 """Builds the Plan from a finished solution: NodeClaims, pods on existing nodes, relaxed
 preferences.
 
-Sets of instance types are spelt out as names here and nowhere earlier: a large plan leaves most of
-its drafts the same sets, so that each set is spelt out once.
+Sets of instance types become lists of names here and nowhere earlier: in a large plan most drafts
+have the same sets, and each set is converted once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,124 +34,132 @@ from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import Requirement, Requirements, ValueSet
 from wainwright.model.resources import sort_resources
 
+# Turns the text of a binary number into bytes of 0 and 1 that itertools.compress understands: much
+# faster than testing each bit.
 FLAGS: Final = bytes.maketrans(b"01", b"\x00\x01")
 
 
 class TypeNames:
-    """The names of some types; any set of these is spelt out in the order of names."""
+    """The names of some types; any subset is converted to names in sorted order."""
 
     __slots__ = ("_flags_of", "_marker", "_names")
 
-    def __init__(self, index: InstanceTypeIndex, rows: BitSet) -> None:
-        digits = _binary_digits(rows)
-        ordered = [row for row in index.name_order if row < len(digits) and digits[~row]]
-        self._names = [index.types[row].name for row in ordered]
+    def __init__(self, index: InstanceTypeIndex, types: BitSet) -> None:
+        digits = _binary_digits(types)
+        ordered = [
+            type_number
+            for type_number in index.name_order
+            if type_number < len(digits) and digits[~type_number]
+        ]
+        self._names = [index.types[type_number].name for type_number in ordered]
         self._marker: BitSet = 1 << len(index.types)
-        # A getter of one place gives no tuple, so that the marker is asked for as well, twice.
-        self._flags_of = itemgetter(*[~row for row in ordered], 0, 0)
+        # An itemgetter with one key returns no tuple, so that the marker is read twice as well. One
+        # itemgetter and one compress convert a set of hundreds of types without a Python loop.
+        self._flags_of = itemgetter(*[~type_number for type_number in ordered], 0, 0)
 
-    def of(self, rows: BitSet) -> tuple[str, ...]:
-        return tuple(compress(self._names, self._flags_of(_binary_digits(rows | self._marker))))
+    def of(self, types: BitSet) -> tuple[str, ...]:
+        return tuple(compress(self._names, self._flags_of(_binary_digits(types | self._marker))))
 
 
-def _binary_digits(rows: BitSet) -> bytes:
-    """For each row whether it is in the set, the last row first."""
-    return bin(rows)[2:].encode().translate(FLAGS)
+def _binary_digits(types: BitSet) -> bytes:
+    """For each type whether it is in the set, the last type first."""
+    return bin(types)[2:].encode().translate(FLAGS)
 
 
 class CatalogNames:
-    """What the sets of one catalogue are called; equal sets are spelt out once."""
+    """The names of a catalogue's sets; equal sets are converted once."""
 
     __slots__ = (
-        "_admitted",
+        "_admitted_cache",
+        "_groups_by_value",
+        "_groups_without_value",
         "_ids",
         "_index",
-        "_known",
-        "_markets",
-        "_open",
-        "_spellings",
-        "told",
+        "_type_names",
+        "_types_cache",
+        "options_cache",
     )
 
     def __init__(self, index: InstanceTypeIndex) -> None:
         self._index = index
         self._ids = [offering_group.reservation_id for offering_group in index.offering_groups]
-        self.told: dict[tuple[CompiledRequirements, BitSet], RemainingOptions] = {}
-        self._known: dict[BitSet, tuple[str, ...]] = {}
-        self._spellings: dict[BitSet, TypeNames] = {}
-        self._admitted: dict[tuple[str, ValueSet], list[tuple[str, OfferingGroupSet]]] = {}
-        self._markets = {
+        self.options_cache: dict[tuple[CompiledRequirements, BitSet], RemainingOptions] = {}
+        self._types_cache: dict[BitSet, tuple[str, ...]] = {}
+        self._type_names: dict[BitSet, TypeNames] = {}
+        self._admitted_cache: dict[tuple[str, ValueSet], list[tuple[str, OfferingGroupSet]]] = {}
+        self._groups_by_value = {
             key: list(index.groups_by_value(key).items()) for key in (ZONE, CAPACITY_TYPE)
         }
-        self._open = {ZONE: index.groups_without_zone, CAPACITY_TYPE: 0}
+        self._groups_without_value = {ZONE: index.groups_without_zone, CAPACITY_TYPE: 0}
 
-    def types(self, rows: BitSet, among: BitSet) -> tuple[str, ...]:
-        """In order; `among` are all that any draft of the pool might have."""
-        found = self._known.get(rows)
-        if found is None:
-            spelling = self._spellings.get(among)
-            if spelling is None:
-                spelling = self._spellings[among] = TypeNames(self._index, among)
-            found = self._known[rows] = spelling.of(rows)
-        return found
+    def types(self, types: BitSet, among: BitSet) -> tuple[str, ...]:
+        """Sorted names; `among` has all types that any draft of the pool could have."""
+        names = self._types_cache.get(types)
+        if names is None:
+            type_names = self._type_names.get(among)
+            if type_names is None:
+                type_names = self._type_names[among] = TypeNames(self._index, among)
+            names = self._types_cache[types] = type_names.of(types)
+        return names
 
     def values(
-        self, key: str, rows: BitSet, offering_groups: OfferingGroupSet, allowed: ValueSet
+        self, key: str, types: BitSet, offering_groups: OfferingGroupSet, allowed: ValueSet
     ) -> tuple[str, ...]:
-        """The values of a label that these types have in these markets, in order.
+        """The sorted values of a label that these types have in these offering groups.
 
-        A market that leaves the zone open stands for every zone that the catalogue knows.
+        A group without a zone counts for every zone that the catalogue knows.
         """
-        sold = self._index.available_in
-        anywhere = sold(self._open[key] & offering_groups) & rows
-        found = tuple(
+        available_in = self._index.available_in
+        in_any_value = available_in(self._groups_without_value[key] & offering_groups) & types
+        values = tuple(
             value
-            for value, having in self._markets[key]
-            if allowed.admits(value) and (anywhere or sold(having & offering_groups) & rows)
+            for value, groups in self._groups_by_value[key]
+            if allowed.admits(value)
+            and (in_any_value or available_in(groups & offering_groups) & types)
         )
-        return found or _required_values(allowed)
+        return values or _required_values(allowed)
 
     def held(self, key: str, held: OfferingGroupSet, allowed: ValueSet) -> tuple[str, ...]:
-        """The same for markets that are known to sell what is left."""
-        admitted = self._admitted.get((key, allowed))
+        """The same for groups that are known to offer the remaining types."""
+        admitted = self._admitted_cache.get((key, allowed))
         if admitted is None:
-            admitted = self._admitted[key, allowed] = [
-                (value, having | self._open[key])
-                for value, having in self._markets[key]
+            admitted = self._admitted_cache[key, allowed] = [
+                (value, groups | self._groups_without_value[key])
+                for value, groups in self._groups_by_value[key]
                 if allowed.admits(value)
             ]
-        return tuple([value for value, having in admitted if having & held]) or _required_values(
+        return tuple([value for value, groups in admitted if groups & held]) or _required_values(
             allowed
         )
 
     def reservations(self, held: OfferingGroupSet) -> tuple[str, ...]:
-        found = {self._ids[offering_group] or "" for offering_group in iter_bits(held)}
-        return tuple(sorted(found))
+        ids = {self._ids[offering_group] or "" for offering_group in iter_bits(held)}
+        return tuple(sorted(ids))
 
 
 def _required_values(allowed: ValueSet) -> tuple[str, ...]:
-    """What is asked for, where nobody who sells names a value."""
+    """The required values, where no offering group has one."""
     return () if allowed.open else tuple(sorted(allowed.values))
 
 
 def planned_claims(
     drafts: Iterable[Draft], resources: Sequence[str], taken: AbstractSet[str] = frozenset()
 ) -> tuple[PlannedNodeClaim, ...]:
-    """Each draft as a claim, named after its pool in the order of creation.
+    """Each draft as a NodeClaim, named after its pool and numbered in order of creation.
 
-    Numbers that a machine of the cluster has already are passed over.
+    Names that a node of the cluster has already are skipped.
     """
     names: dict[int, CatalogNames] = {}
-    numbered: dict[str, Iterator[str]] = {}
-    found = []
+    names_by_pool: dict[str, Iterator[str]] = {}
+    claims = []
     for draft in drafts:
         index, pool = draft.template.index, draft.template.pool.name
         if id(index) not in names:
             names[id(index)] = CatalogNames(index)
-        if pool not in numbered:
-            numbered[pool] = _unused_names(pool, taken)
-        found.append(_claim(draft, next(numbered[pool]), names[id(index)], resources))
-    return tuple(found)
+        if pool not in names_by_pool:
+            names_by_pool[pool] = _unused_names(pool, taken)
+        claims.append(_claim(draft, next(names_by_pool[pool]), names[id(index)], resources))
+    return tuple(claims)
 
 
 def _unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
@@ -159,7 +167,7 @@ def _unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
 
 
 def pods_on_existing_nodes(nodes: ExistingNodes) -> tuple[NodeAssignment, ...]:
-    """The nodes that receive pods, in the order of names."""
+    """The existing nodes that receive pods, sorted by name."""
     received = [
         NodeAssignment(node=node.name, pods=tuple(sorted(pod.key for pod in pods)))
         for node, pods in zip(nodes.nodes, nodes.pods, strict=True)
@@ -177,7 +185,7 @@ def _claim(
         pool=draft.template.pool.name,
         round=draft.round,
         requirements=_claim_requirements(draft, lowered),
-        choices=_choices(draft, names),
+        choices=_cached_options(draft, names),
         launch=_launch(draft),
         fees=_fees(draft),
         requests=_requests(draft, resources),
@@ -186,68 +194,72 @@ def _claim(
     )
 
 
-def _choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
+def _cached_options(draft: Draft, names: CatalogNames) -> RemainingOptions:
     if draft.held:
-        return _spell_choices(draft, names)
-    asked = (draft.narrowing, draft.rows)
-    found = names.told.get(asked)
-    if found is None:  # most drafts of a large plan are left the same as some other
-        found = names.told[asked] = _spell_choices(draft, names)
-    return found
+        return _remaining_options(draft, names)
+    key = (draft.compiled, draft.types)
+    options = names.options_cache.get(key)
+    if options is None:  # in a large plan most drafts have the same options as another one
+        options = names.options_cache[key] = _remaining_options(draft, names)
+    return options
 
 
-def _spell_choices(draft: Draft, names: CatalogNames) -> RemainingOptions:
-    rows, offering_groups = draft.rows, draft.narrowing.offering_groups
-    allowed = draft.narrowing.requirements.allowed
-    zones, kinds = (
+def _remaining_options(draft: Draft, names: CatalogNames) -> RemainingOptions:
+    types, offering_groups = draft.types, draft.compiled.offering_groups
+    allowed = draft.compiled.requirements.allowed
+    zones, capacity_types = (
         names.held(key, draft.held, allowed(key))
         if draft.held
-        else names.values(key, rows, offering_groups, allowed(key))
+        else names.values(key, types, offering_groups, allowed(key))
         for key in (ZONE, CAPACITY_TYPE)
     )
     return RemainingOptions(
-        instance_types=names.types(rows, draft.template.base.rows),
+        instance_types=names.types(types, draft.template.base.types),
         zones=zones,
-        capacity_types=kinds,
+        capacity_types=capacity_types,
         reservation_ids=names.reservations(draft.held) if draft.held else (),
     )
 
 
 def _launch(draft: Draft) -> PlannedLaunch:
-    assert draft.buy is not None, "drafts are pinned when their round is over"
-    left, buy = draft.left, draft.buy
+    assert draft.launch_choice is not None, "drafts are pinned when their round is over"
+    options, choice = draft.launch_options, draft.launch_choice
     return PlannedLaunch(
-        instance_type=draft.template.index.types[buy.row].name,
-        zone=zone_of(left, buy),
-        capacity_type=capacity_type_of(left, buy),
-        price=buy.offering.price,
-        reservation_id=buy.offering.reservation_id,
+        instance_type=draft.template.index.types[choice.type_number].name,
+        zone=zone_of(options, choice),
+        capacity_type=capacity_type_of(options, choice),
+        price=choice.offering.price,
+        reservation_id=choice.offering.reservation_id,
     )
 
 
 def _fees(draft: Draft) -> float:
-    return 0.0 if draft.buy is None else draft.template.index.types[draft.buy.row].fee
+    return (
+        0.0
+        if draft.launch_choice is None
+        else draft.template.index.types[draft.launch_choice.type_number].fee
+    )
 
 
 def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
-    """What is asked for, by name; `resources` are in the order of their numbers."""
-    taken = draft.template.overhead.least(draft.rows)
+    """Total requests by resource name; `resources` are in the order of their numbers."""
+    requests = draft.template.overhead.smallest(draft.types)
     for name, amount in zip(resources, draft.totals, strict=True):
         if amount:
-            taken[name] = taken.get(name, 0) + amount
-    return sort_resources(taken)
+            requests[name] = requests.get(name, 0) + amount
+    return sort_resources(requests)
 
 
 def _relaxed_min_values(draft: Draft) -> list[tuple[str, int]]:
-    """The minimums that are less than the pool asks for."""
-    if draft.minimums is draft.template.minimums:
+    """The minValues that are lower than the pool's."""
+    if draft.min_values is draft.template.min_values:
         return []
-    wanted = dict(draft.template.minimums)
-    return [(key, count) for key, count in draft.minimums if count < wanted[key]]
+    pool_min_values = dict(draft.template.min_values)
+    return [(key, count) for key, count in draft.min_values if count < pool_min_values[key]]
 
 
 def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Requirements:
-    requirements = draft.narrowing.requirements
+    requirements = draft.compiled.requirements
     if not lowered:
         return requirements
     relaxed = [
@@ -259,43 +271,43 @@ def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Req
 
 
 def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
-    """Pods that gave up the same, together; in the order of names."""
-    given_up = solution.placing.given_up
+    """Pods that gave up the same preferences, grouped and sorted by name."""
+    given_up = solution.placement.given_up
     if not given_up:
         return ()
-    classes = {id(pod): group for group in solution.classes.all for pod in group.pods}
-    alike: dict[tuple[int, tuple[RelaxedPreference, ...]], list[str]] = {}
+    classes = {id(pod): pod_class for pod_class in solution.classes.all for pod in pod_class.pods}
+    pods_by_class: dict[tuple[int, tuple[RelaxedPreference, ...]], list[str]] = {}
     for pod, given in given_up:
-        alike.setdefault((classes[id(pod)].number, given), []).append(pod.key)
-    found = [
+        pods_by_class.setdefault((classes[id(pod)].number, given), []).append(pod.key)
+    relaxed = [
         RelaxedPods(
             pods=tuple(sorted(pods)),
             preferences=given,
             price_if_kept=_price_without_relaxing(solution, solution.classes.all[number]),
         )
-        for (number, given), pods in alike.items()
+        for (number, given), pods in pods_by_class.items()
     ]
-    return tuple(sorted(found, key=lambda one: one.pods))
+    return tuple(sorted(relaxed, key=lambda each: each.pods))
 
 
-def _price_without_relaxing(solution: Solution, group: PodClass) -> float | None:
-    """The cheapest node for one of the pods with all that it would have liked, company aside."""
+def _price_without_relaxing(solution: Solution, pod_class: PodClass) -> float | None:
+    """The cheapest node for such a pod with all its preferences, pod affinity aside."""
     prices = [
         price
-        for wish in group.stages[0].wishes
-        for template in solution.placing.templates
-        for price in _cheapest_prices(template, wish)
+        for pod_reqs in pod_class.levels[0].alternatives
+        for template in solution.placement.templates
+        for price in _cheapest_prices(template, pod_reqs)
     ]
     return min(prices, default=None)
 
 
-def _cheapest_prices(template: NodeClaimTemplate, wish: PodRequirements) -> Iterator[float]:
-    terms = wish.ask.terms[template.number]
-    if terms is None:
+def _cheapest_prices(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Iterator[float]:
+    compatibility = pod_reqs.scheduling.compatibility[template.number]
+    if compatibility is None:
         return
-    narrowing = terms.narrowing
-    bought = template.index.cheapest_in_groups(
-        fitting_types(template, wish) & narrowing.offered, narrowing.offering_groups
+    compiled = compatibility.compiled
+    cheapest = template.index.cheapest_in_groups(
+        fitting_types(template, pod_reqs) & compiled.offered, compiled.offering_groups
     )
-    if bought is not None:
-        yield bought[1].price
+    if cheapest is not None:
+        yield cheapest[1].price

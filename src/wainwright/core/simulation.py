@@ -1,9 +1,9 @@
-"""Simulation: what would become of the pods of some nodes if these nodes were removed.
+"""Simulation: what would happen to the pods of some nodes if these nodes were removed.
 
 A cluster is compiled once and never changes. Each simulation works on a copy-on-write state with
 only what it changes: free resources of nodes that took a pod, host ports and volumes there,
-topology groups whose counts moved, and the one new node that may be opened. Every answer equals a
-plan of the changed cluster. Pending pods are not part of it: ask it of a cluster that is quiet.
+topology groups whose counts changed, and the one new node that may be opened. Every result equals a
+plan of the changed cluster. Pending pods are not part of it: use it for a cluster without any.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,144 +53,150 @@ from wainwright.model.snapshot import Node, Snapshot
 
 
 class NeedsSecondNode(Exception):
-    """A rehearsal needs more than one new node."""
+    """A simulation needs more than one new node."""
 
 
 class SimulatedNodes(ExistingNodes):
-    """The nodes of a base without some, and with what a rehearsal puts on the others."""
+    """The nodes of a cluster without some, with the pods that a simulation puts on the others."""
 
     def __init__(self, base: ExistingNodes, removed: BitSet) -> None:
         self.nodes = base.nodes
         self.everything = base.everything
         self.removed = removed
-        self.standing = base.everything ^ removed
-        self.taken: list[tuple[Pod, int]] = []
+        self.remaining = base.everything ^ removed
+        self.placed: list[tuple[Pod, int]] = []
         self._base = base
         self._changed: dict[int, list[int]] = {}
-        self._own_ports = HostPortUsage()
-        self._own_attached: dict[int, set[VolumeAttachment]] = {}
+        self._added_ports = HostPortUsage()
+        self._added_attachments: dict[int, set[VolumeAttachment]] = {}
 
-    def take(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet = -1
+    def place(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet = -1
     ) -> int | None:
-        left = wish.ask.nodes & among & self.standing
-        left ^= left & wish.full
-        for short, mark in wish.short_nodes:
-            left ^= left & short[mark]
-        if left and wish.ask.ports:
-            ports = wish.ask.ports
-            left &= ~(self._base.clashing(ports) | self._own_ports.clashing(ports))
-        while left:
-            lowest = left & -left
+        candidates = pod_reqs.scheduling.compatible_nodes & among & self.remaining
+        candidates ^= candidates & pod_reqs.full_nodes
+        for too_full, position in pod_reqs.too_full_nodes:
+            candidates ^= candidates & too_full[position]
+        if candidates and pod_reqs.scheduling.ports:
+            ports = pod_reqs.scheduling.ports
+            candidates &= ~(
+                self._base.with_port_conflict(ports) | self._added_ports.with_conflict(ports)
+            )
+        while candidates:
+            lowest = candidates & -candidates
             number = lowest.bit_length() - 1
-            if self._fits(number, group, wish):
-                self._use(pod, group, wish, number)
+            if self._fits(number, pod_class, pod_reqs):
+                self._add(pod, pod_class, pod_reqs, number)
                 return number
             if number not in self._changed:
-                wish.full |= lowest  # not even the base has room
-            left ^= lowest
+                # Valid for later simulations too: the unchanged node has no room either.
+                pod_reqs.full_nodes |= lowest
+            candidates ^= lowest
         return None
 
-    def _fits(self, number: int, group: PodClass, wish: PodRequirements) -> bool:
+    def _fits(self, number: int, pod_class: PodClass, pod_reqs: PodRequirements) -> bool:
         free = self._changed.get(number)
         if free is None:
             free = self._base.free(number)
-        for column, amount in wish.amounts:
+        for column, amount in pod_reqs.amounts:
             if amount > free[column]:
                 return False
-        if not group.attachments:
+        if not pod_class.attachments:
             return True
-        own = self._own_attached.get(number, set())
-        return self._base.attachable(number, (*group.attachments, *own))
+        added = self._added_attachments.get(number, set())
+        return self._base.can_attach(number, (*pod_class.attachments, *added))
 
-    def _use(self, pod: Pod, group: PodClass, wish: PodRequirements, number: int) -> None:
+    def _add(self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, number: int) -> None:
         free = self._changed.get(number)
         if free is None:
             free = self._changed[number] = list(self._base.free(number))
-        for column, amount in wish.amounts:
+        for column, amount in pod_reqs.amounts:
             free[column] -= amount
-        if wish.ask.ports:
-            self._own_ports.take(1 << number, wish.ask.ports)
-        if group.attachments:
-            self._own_attached.setdefault(number, set()).update(group.attachments)
-        self.taken.append((pod, number))
+        if pod_reqs.scheduling.ports:
+            self._added_ports.add(1 << number, pod_reqs.scheduling.ports)
+        if pod_class.attachments:
+            self._added_attachments.setdefault(number, set()).update(pod_class.attachments)
+        self.placed.append((pod, number))
 
 
 class SimulatedTopology(Topology):
-    """The groups of a base, copied as soon as a rehearsal changes them."""
+    """The topology groups of a cluster, copied when a simulation changes them."""
 
     def __init__(self, base: Topology, table: DraftTable, removed: BitSet) -> None:
+        # Shares the state of the cluster: copying it would cost more than the simulation itself.
         self.__dict__.update(base.__dict__)
         self.domains = base.domains.fork()
         self._table = table
         self._removed = removed
-        self._waiting = {}
+        self._waiting_groups = {}
         self._forks: dict[int, AnyGroup] = {}
 
-    def restriction(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().restriction(bound.through(self._forks))
+    def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().allowed_domains(constraints.with_forks(self._forks))
 
-    def company(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().company(bound.through(self._forks))
+    def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_with_affinity_pods(constraints.with_forks(self._forks))
 
-    def steering(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        return super().steering(bound.through(self._forks))
+    def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        return super().drafts_outside_spread(constraints.with_forks(self._forks))
 
-    def put_on_draft(self, group: PodClass, draft: Draft) -> None:
-        for each in group.counted:
+    def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
+        for each in pod_class.counted_by:
             self._count_on_draft(self._fork(each), draft)
 
-    def put_on_node(self, group: PodClass, number: int) -> None:
-        for each in group.counted:
+    def count_on_node(self, pod_class: PodClass, number: int) -> None:
+        for each in pod_class.counted_by:
             self._count_on_node(self._fork(each), number)
 
-    def leave(self, pod: Pod, number: int) -> None:
-        """A pod is no longer on a node that goes: the reverse of how it was counted."""
-        for each in self.registry.standing(pod).counted:
+    def remove_pod(self, pod: Pod, number: int) -> None:
+        """Removes a pod of a removed node from the groups that count it."""
+        for each in self.registry.matching_groups(pod).counting:
             if not (pod.terminating and each.kind is ConstraintKind.SPREAD):
-                self._leave(each, number)
+                self._remove_from(each, number)
         for term in dict.fromkeys(pod.constraints.anti_affinity):
-            self._leave(self.registry.shunned(term), number)
+            self._remove_from(self.registry.inverse_anti_affinity_group(term), number)
 
     def refresh(self, group: LabelGroup) -> None:
-        """The base's domains hold, unless nodes that made one are gone."""
-        if group.stamp is self:
+        """Domains are those of the cluster, without those that only removed nodes had."""
+        if group.domains_version is self:
             return
-        group.stamp = self
-        standing = self.domains.of_nodes[group.key].items()
-        left = {value for value, rows in standing if rows & group.nodes & ~self._removed}
-        group.domains = tuple(sorted(left | group.launchable))
+        group.domains_version = self
+        nodes_by_value = self.domains.nodes_by_value[group.key].items()
+        remaining = {
+            value for value, nodes in nodes_by_value if nodes & group.nodes & ~self._removed
+        }
+        group.domains = tuple(sorted(remaining | group.launchable))
 
-    def lose_domains(self) -> None:
-        """Every spread looks anew at where it can go, as a value may have gone with its nodes."""
-        for group in self._labels():
-            if group.spread is not None and self._is_lost(group):
+    def refresh_lost_domains(self) -> None:
+        """Updates the domains of every spread that lost one with the removed nodes."""
+        for group in self._label_groups():
+            if group.spread is not None and self._has_lost_domain(group):
                 self.refresh(self._label_fork(group))
 
-    def _is_lost(self, group: LabelGroup) -> bool:
-        for value, rows in self.domains.of_nodes[group.key].items():
-            here = rows & group.nodes
-            gone = here & self._removed
-            if gone and gone == here and value not in group.launchable:
+    def _has_lost_domain(self, group: LabelGroup) -> bool:
+        for value, nodes in self.domains.nodes_by_value[group.key].items():
+            counted = nodes & group.nodes
+            removed = counted & self._removed
+            if removed and removed == counted and value not in group.launchable:
                 return True
         return False
 
-    def _leave(self, group: AnyGroup, number: int) -> None:
+    def _remove_from(self, group: AnyGroup, number: int) -> None:
         if not group.nodes >> number & 1:
             return
         fork = self._fork(group)
         if isinstance(fork, HostGroup):
-            fork.forget()
+            fork.remove_one()
             return
         value = self._nodes.nodes[number].labels.get(fork.key)
         if value is not None:
             fork.add(value, -1)
 
     def _fork(self, group: AnyGroup) -> AnyGroup:
-        found = self._forks.get(group.number)
-        if found is None:
-            found = self._forks[group.number] = group.fork()
-        return found
+        fork = self._forks.get(group.number)
+        if fork is None:
+            fork = self._forks[group.number] = group.fork()
+        return fork
 
     def _label_fork(self, group: LabelGroup) -> LabelGroup:
         fork = self._fork(group)
@@ -199,49 +205,49 @@ class SimulatedTopology(Topology):
 
 
 class SimulatedPlacement(PodPlacement):
-    """Places the pods of the nodes that go; opens one draft at most."""
+    """Places the pods of removed nodes; opens at most one draft."""
 
     def __init__(
         self,
         templates: list[NodeClaimTemplate],
         nodes: SimulatedNodes,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         base: Topology | None,
     ) -> None:
         table = DraftTable(templates, CapacityIndex((), len(classes.resources)))
-        forked = None if base is None else SimulatedTopology(base, table, nodes.removed)
-        super().__init__(templates, nodes, table, ladder, classes, forked)
+        topology = None if base is None else SimulatedTopology(base, table, nodes.removed)
+        super().__init__(templates, nodes, table, pool_selector, classes, topology)
         self._fit = evaluate_fit
-        self.overlay = nodes
-        self.forked = forked
+        self.simulated_nodes = nodes
+        self.simulated_topology = topology
 
-    def take_away(self, numbers: Iterable[int]) -> None:
-        """The pods of nodes that go are not counted there any more."""
-        if self.forked is not None:
+    def remove_pods_of(self, numbers: Iterable[int]) -> None:
+        """Removes the pods of these nodes from all topology groups."""
+        if self.simulated_topology is not None:
             for number in numbers:
                 for pod in self.nodes.nodes[number].pods:
-                    self.forked.leave(pod, number)
-            self.forked.lose_domains()
+                    self.simulated_topology.remove_pod(pod, number)
+            self.simulated_topology.refresh_lost_domains()
 
-    def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
+    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
         if self.table.drafts:
             raise NeedsSecondNode
-        draft = Draft(0, 1, step.template, step.answer)
+        draft = Draft(0, 1, candidate.template, candidate.option)
         self.table.add(draft)
         if self.topology is not None:
-            self.topology.opened(draft)
-        self._put(pod, group, step.wish, draft, narrowed=True)
+            self.topology.draft_opened(draft)
+        self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """What would become of the pods of some nodes if these were not there."""
+    """What would happen to the pods of some nodes if these nodes were removed."""
 
     placements: tuple[NodeAssignment, ...] = ()
     claim: PlannedNodeClaim | None = None
-    """The node that would be launched; None where what stands is enough."""
+    """The node that would be launched; None if the existing nodes are enough."""
     unplaced: tuple[str, ...] = ()
-    """Pods that would have no place, or would need a second new node."""
+    """Pods that could not be placed, or would need a second new node."""
 
     @property
     def is_possible(self) -> bool:
@@ -249,7 +255,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterSimulator:
-    """A cluster without pending pods, seen by whoever wonders which nodes it needs."""
+    """A cluster without pending pods, on which node removals can be simulated."""
 
     def __init__(
         self,
@@ -267,123 +273,131 @@ class ClusterSimulator:
         registry = TopologyRegistry()
         running = [pod for node in self._nodes.nodes for pod in node.pods]
         movable = [pod for pod in running if is_reschedulable(pod) and is_placeable(pod)]
-        registry.introduce(movable, running)
+        registry.register(movable, running)
         self._classes = PodClasses(
             movable, registry, classification_context(self._templates, self._nodes, options)
         )
-        on_offer = available_counts(template.index for template in self._templates)
-        stock = create_reservation_manager(
-            self._templates, without_in_flight(on_offer, snapshot.nodes), gate=gate
+        catalog_counts = available_counts(template.index for template in self._templates)
+        reservation_manager = create_reservation_manager(
+            self._templates, without_in_flight(catalog_counts, snapshot.nodes), gate=gate
         )
-        stock.begin_round()
+        reservation_manager.begin_round()
         prepare_tables(self._classes, self._templates, self._nodes, None)
-        self._ladder = NodePoolSelector(
-            self._templates, NewNodeEvaluator(options.min_values_policy, stock)
+        self._pool_selector = NodePoolSelector(
+            self._templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
         )
-        self._topology = self._counted(registry)
-        self._ranks, self._groups = self._in_order()
+        self._topology = self._build_topology(registry)
+        self._queue_positions, self._pod_classes = self._queue_order()
 
-    def without(self, names: Collection[str]) -> Simulation:
-        """What would become of their pods if the nodes of these names were not there."""
+    def remove_nodes(self, names: Collection[str]) -> Simulation:
+        """What would happen to their pods if the nodes of these names were removed."""
         numbers = [self._numbers[name] for name in names]
         if any(_awaits_reservation(self._nodes.nodes[number]) for number in numbers):
-            return self.rebuilt(names)  # there would be one slot more
+            return self.replan_without(names)  # one more reserved instance would be available
         pods = [
             pod
             for number in numbers
             for pod in self._nodes.nodes[number].pods
             if is_reschedulable(pod)
         ]
-        if any(id(pod) not in self._ranks for pod in pods):
-            stuck = tuple(sorted(pod.key for pod in pods if id(pod) not in self._ranks))
+        if any(id(pod) not in self._queue_positions for pod in pods):
+            stuck = tuple(sorted(pod.key for pod in pods if id(pod) not in self._queue_positions))
             return Simulation(unplaced=stuck)
-        pods.sort(key=lambda pod: self._ranks[id(pod)])
-        rehearsal = self._rehearsal(numbers)
-        left = self._placed(rehearsal, pods)
-        if left and self._may_be_wrong(rehearsal, left):
-            return self.rebuilt(names)
-        return self._told(rehearsal, left)
+        pods.sort(key=lambda pod: self._queue_positions[id(pod)])
+        simulation = self._start_simulation(numbers)
+        unplaced = self._place_all(simulation, pods)
+        if unplaced and self._may_be_wrong(simulation, unplaced):
+            return self.replan_without(names)
+        return self._result(simulation, unplaced)
 
-    def rebuilt(self, names: Collection[str]) -> Simulation:
-        """The same, worked out from nothing: slow, and what the quick way must agree with."""
-        gone = set(names)
-        nodes = tuple(_marked_deleting(each, gone) for each in self._snapshot.nodes)
+    def replan_without(self, names: Collection[str]) -> Simulation:
+        """The same by planning from scratch: slow; the simulation must give the same result."""
+        removed = set(names)
+        nodes = tuple(_marked_deleting(each, removed) for each in self._snapshot.nodes)
         pods = tuple(
             pod
             for node in self._snapshot.nodes
-            if node.name in gone
+            if node.name in removed
             for pod in node.pods
             if is_reschedulable(pod)
         )
         changed = msgspec.structs.replace(self._snapshot, nodes=nodes, pods=pods)
-        made = plan(changed, self._catalogs, self._options, advise=False)
-        lost = tuple(pod for group in made.unschedulable for pod in group.pods)
-        second = tuple(pod for claim in made.claims[1:] for pod in claim.pods)
+        replanned = plan(changed, self._catalogs, self._options, advise=False)
+        lost = tuple(pod for group in replanned.unschedulable for pod in group.pods)
+        second = tuple(pod for claim in replanned.claims[1:] for pod in claim.pods)
         if lost or second:
             return Simulation(unplaced=tuple(sorted((*lost, *second))))
-        return Simulation(placements=made.placements, claim=made.claims[0] if made.claims else None)
+        return Simulation(
+            placements=replanned.placements, claim=replanned.claims[0] if replanned.claims else None
+        )
 
-    def _no_slack(self) -> CapacityIndex:
+    def _empty_capacity_index(self) -> CapacityIndex:
         return CapacityIndex((), len(self._classes.resources))
 
-    def _counted(self, registry: TopologyRegistry) -> Topology | None:
+    def _build_topology(self, registry: TopologyRegistry) -> Topology | None:
         if not registry.groups:
             return None
-        table = DraftTable(self._templates, self._no_slack())
-        topology = Topology(registry, self._templates, self._nodes, table, self._ladder.stock)
+        table = DraftTable(self._templates, self._empty_capacity_index())
+        topology = Topology(
+            registry, self._templates, self._nodes, table, self._pool_selector.reservation_manager
+        )
         topology.refresh_all()
         return topology
 
-    def _in_order(self) -> tuple[dict[int, int], dict[int, PodClass]]:
-        ranks: dict[int, int] = {}
-        groups: dict[int, PodClass] = {}
-        for run in build_queue(self._classes.all):
-            for pod in run.pods:
-                ranks[id(pod)] = len(ranks)
-                groups[id(pod)] = run.group
-        return ranks, groups
+    def _queue_order(self) -> tuple[dict[int, int], dict[int, PodClass]]:
+        positions: dict[int, int] = {}
+        pod_classes: dict[int, PodClass] = {}
+        for batch in build_queue(self._classes.all):
+            for pod in batch.pods:
+                positions[id(pod)] = len(positions)
+                pod_classes[id(pod)] = batch.pod_class
+        return positions, pod_classes
 
-    def _rehearsal(self, numbers: Sequence[int]) -> SimulatedPlacement:
+    def _start_simulation(self, numbers: Sequence[int]) -> SimulatedPlacement:
         removed = 0
         for number in numbers:
             removed |= 1 << number
-        overlay = SimulatedNodes(self._nodes, removed)
-        found = SimulatedPlacement(
-            self._templates, overlay, self._ladder, self._classes, self._topology
+        nodes = SimulatedNodes(self._nodes, removed)
+        simulation = SimulatedPlacement(
+            self._templates, nodes, self._pool_selector, self._classes, self._topology
         )
-        found.strict_weights = self._options.strict_weights
-        found.introduce = lambda ask: evaluate_pools(ask, self._templates)
-        found.take_away(numbers)
-        return found
+        simulation.strict_weights = self._options.strict_weights
+        simulation.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, self._templates)
+        simulation.remove_pods_of(numbers)
+        return simulation
 
-    def _placed(self, rehearsal: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
-        """Those left over after passes in which nobody gained a place any more."""
-        left, before = pods, -1
-        while left and len(left) != before:
-            before, waiting, left = len(left), left, []
+    def _place_all(self, simulation: SimulatedPlacement, pods: list[Pod]) -> list[Pod]:
+        """The pods that are still unplaced after a pass that placed none."""
+        unplaced, before = pods, -1
+        while unplaced and len(unplaced) != before:
+            before, waiting, unplaced = len(unplaced), unplaced, []
             for number, pod in enumerate(waiting):
                 try:
-                    found = self._is_placed(rehearsal, pod)
+                    is_placed = self._is_placed(simulation, pod)
                 except NeedsSecondNode:
-                    return [*left, *waiting[number:]]
-                if not found:
-                    left.append(pod)
-        return left
+                    return [*unplaced, *waiting[number:]]
+                if not is_placed:
+                    unplaced.append(pod)
+        return unplaced
 
-    def _is_placed(self, rehearsal: SimulatedPlacement, pod: Pod) -> bool:
-        return rehearsal.place(pod, self._groups[id(pod)]) is PlacementResult.PLACE
+    def _is_placed(self, simulation: SimulatedPlacement, pod: Pod) -> bool:
+        return simulation.place(pod, self._pod_classes[id(pod)]) is PlacementResult.PLACED
 
-    def _may_be_wrong(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> bool:
-        """Whether a later round could help: limits, or slots hidden behind them."""
+    def _may_be_wrong(self, simulation: SimulatedPlacement, unplaced: Sequence[Pod]) -> bool:
+        """Whether a later round could place more pods: because of limits or topology."""
         if any(template.pool.limits for template in self._templates):
-            return bool(rehearsal.table.drafts)
-        return any(stage.bound is not None for p in left for stage in self._groups[id(p)].stages)
+            return bool(simulation.table.drafts)
+        return any(
+            level.topology_constraints is not None
+            for p in unplaced
+            for level in self._pod_classes[id(p)].levels
+        )
 
-    def _told(self, rehearsal: SimulatedPlacement, left: Sequence[Pod]) -> Simulation:
-        if left:
-            return Simulation(unplaced=tuple(sorted(pod.key for pod in left)))
+    def _result(self, simulation: SimulatedPlacement, unplaced: Sequence[Pod]) -> Simulation:
+        if unplaced:
+            return Simulation(unplaced=tuple(sorted(pod.key for pod in unplaced)))
         taken: dict[int, list[str]] = {}
-        for pod, number in rehearsal.overlay.taken:
+        for pod, number in simulation.simulated_nodes.placed:
             taken.setdefault(number, []).append(pod.key)
         placements = [
             NodeAssignment(node=self._nodes.nodes[number].name, pods=tuple(sorted(pods)))
@@ -391,20 +405,24 @@ class ClusterSimulator:
         ]
         return Simulation(
             placements=tuple(sorted(placements, key=lambda each: each.node)),
-            claim=self._claim(rehearsal),
+            claim=self._claim(simulation),
         )
 
-    def _claim(self, rehearsal: SimulatedPlacement) -> PlannedNodeClaim | None:
-        if not rehearsal.table.drafts:
+    def _claim(self, simulation: SimulatedPlacement) -> PlannedNodeClaim | None:
+        if not simulation.table.drafts:
             return None
-        draft = rehearsal.table.drafts[0]
-        draft.pin(choose_offering(draft.left, self._ladder.stock.free))
+        draft = simulation.table.drafts[0]
+        draft.pin(
+            choose_offering(
+                draft.launch_options, self._pool_selector.reservation_manager.available_count
+            )
+        )
         taken = self._snapshot.taken_names
         return planned_claims([draft], self._classes.resources, taken)[0]
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Whether somebody makes it anew elsewhere when its node goes."""
+    """Whether its controller would create the pod again elsewhere if its node was removed."""
     return not pod.daemonset and not pod.terminating
 
 
@@ -412,5 +430,5 @@ def _awaits_reservation(node: Node) -> bool:
     return node.reservation_id is not None and not node.launched
 
 
-def _marked_deleting(node: Node, gone: Collection[str]) -> Node:
-    return msgspec.structs.replace(node, deleting=True) if node.name in gone else node
+def _marked_deleting(node: Node, removed: Collection[str]) -> Node:
+    return msgspec.structs.replace(node, deleting=True) if node.name in removed else node

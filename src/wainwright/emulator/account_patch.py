@@ -10,8 +10,9 @@
      "pace": {"boot": {"median": 30, "spread": 0.3}},
      "interruptions": [{"instance": "i-0…", "kind": "spot"}]}
 
-Interruptions happen now. Any other list replaces the one before, but for capacity reservations: one
-whose id is known is changed, any other is added, and those that are not named stay as they are.
+Interruptions are carried out at once. Any other list replaces the previous one, except capacity
+reservations: one whose id is known is changed, any other is added, and those that are not named
+stay as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,19 +30,24 @@ from wainwright.api.catalog_documents import (
 from wainwright.api.field_error import did_you_mean, format_field_path
 from wainwright.api.kinds import known_kinds
 from wainwright.api.validation.object_validation import validate_object
-from wainwright.emulator import faults
-from wainwright.emulator import faults as throttle
 from wainwright.emulator.account_services import AccountServices
 from wainwright.emulator.ec2.capacity_market import CapacityRule
 from wainwright.emulator.ec2.instance.interruptions import ScheduledEventCode, StatusCheck
 from wainwright.emulator.ec2.instance.lifecycle import InstanceTimings
 from wainwright.emulator.ec2.instance.quotas import QuotaLimits
-from wainwright.emulator.faults import FaultInjector, FaultRule, RateLimit, Throttler
+from wainwright.emulator.faults import (
+    FaultInjector,
+    FaultRule,
+    RateLimit,
+    Throttler,
+    parse_fault_rules,
+    parse_rate_limits,
+)
 from wainwright.errors import InvalidInputError
 
 
 class InterruptionKind(StrEnum):
-    """Interruptions, failing checks, and that all is well again."""
+    """Interruptions, failing status checks, and the end of these."""
 
     SPOT = "spot"
     REBALANCE = "rebalance"
@@ -49,7 +55,7 @@ class InterruptionKind(StrEnum):
     INSTANCE_CHECK = "instance-check"
     SYSTEM_CHECK = "system-check"
     EBS_CHECK = "attached-ebs-check"
-    MENDED = "mended"
+    RECOVERED = "mended"
     INSTANCE_REBOOT = ScheduledEventCode.INSTANCE_REBOOT.value
     SYSTEM_REBOOT = ScheduledEventCode.SYSTEM_REBOOT.value
     SYSTEM_MAINTENANCE = ScheduledEventCode.SYSTEM_MAINTENANCE.value
@@ -61,36 +67,36 @@ class InterruptionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     instance: str
     kind: InterruptionKind
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 120.0
-    """From the warning to the end, or until what is scheduled begins."""
+    """From the warning to the termination, or until a scheduled event begins."""
 
 
-def check_interruption(mishap: InterruptionRequest, services: AccountServices) -> None:
-    if services.instances.get(mishap.instance) is None:
+def check_interruption(interruption: InterruptionRequest, services: AccountServices) -> None:
+    if services.instances.get(interruption.instance) is None:
         hint = "name one that DescribeInstances has"
-        raise InvalidInputError(f"interruptions: there is no machine {mishap.instance}", hint)
+        raise InvalidInputError(f"interruptions: there is no machine {interruption.instance}", hint)
 
 
-def apply_interruption(mishap: InterruptionRequest, services: AccountServices) -> None:
-    """Lets it happen."""
-    instance, happens, act = mishap.instance, mishap.kind, services.interruptions
-    match happens:
+def apply_interruption(interruption: InterruptionRequest, services: AccountServices) -> None:
+    """Carries out the interruption."""
+    instance, kind, interruptions = interruption.instance, interruption.kind, services.interruptions
+    match kind:
         case InterruptionKind.SPOT:
-            act.spot(instance, mishap.seconds)
+            interruptions.interrupt_spot(instance, interruption.seconds)
         case InterruptionKind.REBALANCE:
-            act.rebalance(instance)
+            interruptions.recommend_rebalance(instance)
         case InterruptionKind.RESERVATION:
-            act.reservation(instance, mishap.seconds)
-        case InterruptionKind.MENDED:
-            act.clear_impairment(instance)
+            interruptions.interrupt_reserved(instance, interruption.seconds)
+        case InterruptionKind.RECOVERED:
+            interruptions.clear_impairment(instance)
         case (
             InterruptionKind.INSTANCE_CHECK
             | InterruptionKind.SYSTEM_CHECK
             | InterruptionKind.EBS_CHECK
         ):
-            act.impair(instance, StatusCheck(happens.removesuffix("-check")))
+            interruptions.impair(instance, StatusCheck(kind.removesuffix("-check")))
         case _:
-            starts = services.context.now() + mishap.seconds
-            act.schedule(instance, ScheduledEventCode(happens), starts=starts)
+            starts = services.context.now() + interruption.seconds
+            interruptions.schedule_change(instance, ScheduledEventCode(kind), starts=starts)
 
 
 Value = TypeVar("Value")
@@ -108,22 +114,22 @@ PATCH_FIELDS: Final = (
 
 
 class AccountPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A patch that has been read; None where nothing changes."""
+    """A parsed patch; None for a field that does not change."""
 
     prices: list[CloudPrice] | None = None
     unavailable: list[UnavailableOffering] | None = None
     reservations: list[CloudReservation] | None = None
-    stock: list[CapacityRule] | None = None
+    capacity_rules: list[CapacityRule] | None = None
     faults: list[FaultRule] | None = None
     throttling: list[RateLimit] | None = None
-    """An empty list: nobody is throttled."""
+    """An empty list: no call is throttled."""
     quota: QuotaLimits | None = None
-    pace: InstanceTimings | None = None
-    mishaps: list[InterruptionRequest] | None = None
+    timings: InstanceTimings | None = None
+    interruptions: list[InterruptionRequest] | None = None
 
 
 def parse_patch(patch: Mapping[str, Any], region: str) -> AccountPatch:
-    """Reads a patch whole, or says in InvalidInputError what is wrong with it."""
+    """Parses the whole patch before anything is applied; InvalidInputError names what is wrong."""
     for name in patch:
         if name not in PATCH_FIELDS:
             hint = did_you_mean(name, list(PATCH_FIELDS)) or f"one of {', '.join(PATCH_FIELDS)}"
@@ -133,41 +139,41 @@ def parse_patch(patch: Mapping[str, Any], region: str) -> AccountPatch:
         prices=spec.prices,
         unavailable=spec.unavailable,
         reservations=spec.capacityReservations,
-        stock=_convert_field(patch, "stock", list[CapacityRule]),
-        faults=faults.parse_fault_rules(patch["faults"]) if "faults" in patch else None,
-        throttling=(throttle.parse_rate_limits(patch["throttling"]) or [])
+        capacity_rules=_convert_field(patch, "stock", list[CapacityRule]),
+        faults=parse_fault_rules(patch["faults"]) if "faults" in patch else None,
+        throttling=(parse_rate_limits(patch["throttling"]) or [])
         if "throttling" in patch
         else None,
         quota=_convert_field(patch, "quota", QuotaLimits),
-        pace=_convert_field(patch, "pace", InstanceTimings),
-        mishaps=_convert_field(patch, "interruptions", list[InterruptionRequest]),
+        timings=_convert_field(patch, "pace", InstanceTimings),
+        interruptions=_convert_field(patch, "interruptions", list[InterruptionRequest]),
     )
 
 
 def apply_patch(
-    change: AccountPatch, services: AccountServices, rules: FaultInjector, buckets: Throttler
+    patch: AccountPatch, services: AccountServices, injector: FaultInjector, throttler: Throttler
 ) -> None:
-    """Makes it so; nothing of it where a machine or zone is named that does not exist."""
-    services.reservations.check(change.reservations or ())
-    for mishap in change.mishaps or ():
-        check_interruption(mishap, services)
-    _apply_if_given(change.reservations, services.reservations.seed)
-    _apply_if_given(change.prices, services.capacity_market.set_prices)
-    _apply_if_given(change.unavailable, services.capacity_market.set_unavailable)
-    _apply_if_given(change.stock, services.capacity_market.set_stock)
-    _apply_if_given(change.faults, rules.replace)
-    _apply_if_given(change.throttling, buckets.replace)
-    if change.quota is not None:
-        services.quota.state.limits = change.quota
-    if change.pace is not None:
-        services.instances.state.pace = change.pace
-    for mishap in change.mishaps or ():
-        apply_interruption(mishap, services)
+    """Applies the patch; nothing of it where it names an instance or a zone that does not exist."""
+    services.reservations.check_zones(patch.reservations or ())
+    for interruption in patch.interruptions or ():
+        check_interruption(interruption, services)
+    _apply_if_given(patch.reservations, services.reservations.seed)
+    _apply_if_given(patch.prices, services.capacity_market.set_prices)
+    _apply_if_given(patch.unavailable, services.capacity_market.set_unavailable)
+    _apply_if_given(patch.capacity_rules, services.capacity_market.set_capacity_rules)
+    _apply_if_given(patch.faults, injector.replace)
+    _apply_if_given(patch.throttling, throttler.replace)
+    if patch.quota is not None:
+        services.quota.state.limits = patch.quota
+    if patch.timings is not None:
+        services.instances.state.timings = patch.timings
+    for interruption in patch.interruptions or ():
+        apply_interruption(interruption, services)
 
 
-def _apply_if_given(value: Value | None, make: Callable[[Value], None]) -> None:
+def _apply_if_given(value: Value | None, setter: Callable[[Value], None]) -> None:
     if value is not None:
-        make(value)
+        setter(value)
 
 
 def _convert_field(patch: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
@@ -180,16 +186,16 @@ def _convert_field(patch: Mapping[str, Any], name: str, kind: type[Value]) -> Va
 
 
 def _parse_cloud(fields: Mapping[str, Any], region: str) -> Cloud:
-    """Judged as a Cloud in a file is."""
-    written: dict[str, Any] = {
+    """Validated like a Cloud in a file."""
+    document: dict[str, Any] = {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Cloud",
         "spec": {"region": region, **fields},
     }
-    found = validate_object(known_kinds()[written["apiVersion"], "Cloud"], written)
-    for fault in found:
-        if not fault.warning:
+    errors = validate_object(known_kinds()[document["apiVersion"], "Cloud"], document)
+    for error in errors:
+        if not error.warning:
             raise InvalidInputError(
-                f"{format_field_path(fault.path[1:])}: {fault.message}", fault.hint
+                f"{format_field_path(error.path[1:])}: {error.message}", error.hint
             )
-    return msgspec.convert(written, Cloud)
+    return msgspec.convert(document, Cloud)

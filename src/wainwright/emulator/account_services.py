@@ -1,5 +1,5 @@
-"""The services of an emulated account, how they know each other, and what a new account contains: a
-network, a cluster, a role, images and a queue, ready to be used.
+"""The services of an emulated account, their dependencies, and what a new account contains: a
+network, a cluster, a role, images and a queue, ready for use.
 
 Everything that a provider discovers by tag carries `karpenter.sh/discovery: wain`.
 """
@@ -68,21 +68,21 @@ class RegisteredService(Protocol):
 
 
 class OnDemandPrices:
-    """On-demand prices of all regions: the shop's in its own, the list's elsewhere."""
+    """On-demand prices: of the capacity market here, of the price list in other regions."""
 
     def __init__(self, region_offerings: RegionOfferings, capacity_market: CapacityMarket) -> None:
         self._region_offerings = region_offerings
         self._capacity_market = capacity_market
-        self._elsewhere = BuiltinPrices()
+        self._builtin_prices = BuiltinPrices()
 
     def on_demand(self, region: str) -> Mapping[str, float]:
         if region != self._region_offerings.region:
-            return self._elsewhere.on_demand(region)
+            return self._builtin_prices.on_demand(region)
         return self._capacity_market.on_demand()
 
 
 class AccountServices:
-    """All of them; each has its own state and the others only by their methods."""
+    """All services; each has its own state, and uses the others only through their methods."""
 
     def __init__(
         self,
@@ -92,32 +92,32 @@ class AccountServices:
         queue: str,
     ) -> None:
         self.context = context
-        self.catalogue = InstanceTypes(context, region_offerings)
+        self.instance_types = InstanceTypes(context, region_offerings)
         self.capacity_market = CapacityMarket(
-            context, region_offerings, moving=settings.moving_prices
+            context, region_offerings, moving_prices=settings.moving_prices
         )
-        self.capacity_market.set_stock(settings.stock)
+        self.capacity_market.set_capacity_rules(settings.capacity_rules)
         self.network = VpcNetwork(context, region_offerings)
         self.group_rules = SecurityGroupRules(context, self.network)
         self.images = Images(context)
         self.templates = LaunchTemplates(context)
         self.placement = PlacementGroups(context)
-        self.tagging = ResourceTags()
+        self.resource_tags = ResourceTags()
         self.iam = Iam(context)
         self.ssm = Ssm(context)
-        self.eks = Eks(context, self._vpc_of)
+        self.eks = Eks(context, self._find_vpc)
         self.sqs = Sqs(context, settings.queue_base)
         self.pricing = Pricing(context, OnDemandPrices(region_offerings, self.capacity_market))
-        self._add_machines(region_offerings, settings, queue)
+        self._add_instance_services(region_offerings, settings, queue)
         self._register_taggable()
 
-    def _add_machines(
+    def _add_instance_services(
         self, region_offerings: RegionOfferings, settings: EmulatorSettings, queue: str
     ) -> None:
-        """Machines, and all that launches, counts and ends them."""
+        """Instances, and the services that launch, count, interrupt and terminate them."""
         context = self.context
         self.instances = Instances(context)
-        self.instances.state.pace = settings.pace
+        self.instances.state.timings = settings.timings
         self.reservations = CapacityReservations(
             context, region_offerings, self.capacity_market, self.instances
         )
@@ -137,33 +137,35 @@ class AccountServices:
         )
         launcher = InstanceLauncher(deps)
         self.fleets = Fleets(launcher, self.templates)
-        self.runs = RunInstances(launcher, self.templates)
+        self.run_instances = RunInstances(launcher, self.templates)
         self.interruptions = Interruptions(context, self.sqs, queue, self.instances)
-        self.interruptions.state.spot_share = settings.spot_interruptions
-        self.instances.watch(self.interruptions.on_state_change)
-        self.reservations.lifecycle.watch(self._block_ends)
+        self.interruptions.state.monthly_spot_interruption_rate = settings.spot_interruptions
+        self.instances.add_listener(self.interruptions.on_state_change)
+        self.reservations.lifecycle.add_listener(self._on_block_ending)
         self.statuses = InstanceStatuses(self.instances, self.interruptions)
         self.spot_requests = SpotInstanceRequests(self.instances, self.capacity_market)
 
-    def _block_ends(self, block: CapacityReservation, machines: list[Instance]) -> None:
-        ends = block.end or self.context.now()
-        self.interruptions.block(block.id, machines, ends=ends, taken=ends - BLOCK_RECLAIM_SECONDS)
+    def _on_block_ending(self, reservation: CapacityReservation, instances: list[Instance]) -> None:
+        ends = reservation.end or self.context.now()
+        self.interruptions.warn_block_expiration(
+            reservation.id, instances, ends=ends, reclaimed=ends - BLOCK_RECLAIM_SECONDS
+        )
 
     def all(self) -> tuple[RegisteredService, ...]:
-        """In the order in which they were made."""
+        """In the order of their creation, which is also their order in the saved state."""
         return tuple(each for each in vars(self).values() if hasattr(each, "operations"))
 
     def dry_runs(self) -> frozenset[str]:
-        """Operations that look at a dry run themselves; see `dryrun`."""
+        """Operations that handle DryRun themselves; see `api_conventions`."""
         return frozenset().union(*(getattr(part, "dry_runs", ()) for part in self.all()))
 
-    def _vpc_of(self, subnet_id: str) -> str | None:
+    def _find_vpc(self, subnet_id: str) -> str | None:
         subnet = self.network.state.subnets.get(subnet_id)
         return None if subnet is None else subnet.vpc_id
 
     def _register_taggable(self) -> None:
-        """States are looked up each time, as another may have been loaded."""
-        register_resources, network = self.tagging.register_resources, self.network
+        """By function: the state of a service is replaced when an account is loaded."""
+        register_resources, network = self.resource_tags.register_resources, self.network
         register_resources(VPC, lambda: network.state.vpcs)
         register_resources(SUBNET, lambda: network.state.subnets)
         register_resources(SECURITY_GROUP, lambda: network.state.groups)
@@ -175,14 +177,14 @@ class AccountServices:
         register_resources(
             INSTANCE,
             lambda: self.instances.state.instances,
-            changed=lambda _: self.instances.changed(),
-            seen=self._seen,
+            on_change=lambda _: self.instances.invalidate_listing(),
+            is_visible=self._is_visible,
         )
 
-    def _seen(self, instance_id: str) -> bool:
-        """A machine that was launched a moment ago may not be found yet."""
-        found = self.instances.get(instance_id)
-        return found is not None and found.visible <= self.context.now()
+    def _is_visible(self, instance_id: str) -> bool:
+        """Whether the API finds the instance yet: a new one may be invisible for a moment."""
+        instance = self.instances.get(instance_id)
+        return instance is not None and instance.visible_from <= self.context.now()
 
 
 DEFAULT_NAME: Final = "wain"
@@ -190,12 +192,12 @@ NODE_ROLE_NAME: Final = f"KarpenterNodeRole-{DEFAULT_NAME}"
 DISCOVERY_TAGS: Final = {"karpenter.sh/discovery": DEFAULT_NAME}
 VPC_CIDR: Final = IPv4Network("192.168.0.0/16")
 SUBNET_PREFIX_LENGTH: Final = (
-    19  # a subnet has 8,187 addresses, and six zones leave room for more subnets
+    19  # 8,187 addresses per subnet; with six zones the VPC has blocks left for more subnets
 )
 
 
 class AccountResources(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set up, by name and id: enough to point a client at it."""
+    """The created resources, by name and id: enough to configure a client."""
 
     region: str
     account: str
@@ -213,7 +215,7 @@ class AccountResources(msgspec.Struct, frozen=True, kw_only=True):
 def create_default_resources(
     services: AccountServices, zones: Mapping[str, str], settings: EmulatorSettings
 ) -> AccountResources:
-    """Sets up what a new account lacks, and says what."""
+    """Creates the resources of a new account."""
     vpc = services.network.create_vpc(
         {"CidrBlock": str(VPC_CIDR), "TagSpecifications": _tag_specifications("vpc", "vpc")}
     )["Vpc"]["VpcId"]
@@ -255,9 +257,9 @@ def _create_subnets(
 ) -> dict[str, str]:
     """One private subnet in each zone."""
     blocks = VPC_CIDR.subnets(new_prefix=SUBNET_PREFIX_LENGTH)
-    made = {}
+    subnet_ids = {}
     for zone, block in zip(zones, blocks, strict=False):
-        answer = services.network.create_subnet(
+        response = services.network.create_subnet(
             {
                 "VpcId": vpc,
                 "AvailabilityZone": zone,
@@ -265,8 +267,8 @@ def _create_subnets(
                 "TagSpecifications": _tag_specifications("subnet", f"private-{zone}"),
             }
         )
-        made[zone] = answer["Subnet"]["SubnetId"]
-    return made
+        subnet_ids[zone] = response["Subnet"]["SubnetId"]
+    return subnet_ids
 
 
 def _tag_specifications(kind: str, name: str) -> list[dict[str, object]]:
@@ -275,18 +277,18 @@ def _tag_specifications(kind: str, name: str) -> list[dict[str, object]]:
     return [{"ResourceType": kind, "Tags": pairs}]
 
 
-def to_ec2_image(found: PublicImage) -> Image:
-    """A public image as EC2 keeps it."""
+def to_ec2_image(image: PublicImage) -> Image:
+    """A public image as EC2 stores it."""
     return Image(
-        id=found.id,
-        name=found.name,
-        architecture=found.architecture,
-        owner=found.owner,
+        id=image.id,
+        name=image.name,
+        architecture=image.architecture,
+        owner=image.owner,
         owner_alias="amazon",
-        created=found.created,
-        deprecated=found.deprecated,
-        description=found.description,
-        platform=found.platform,
-        root_device=found.root_device,
-        disks=found.mappings(),
+        created=image.created,
+        deprecated=image.deprecated,
+        description=image.description,
+        platform=image.platform,
+        root_device=image.root_device,
+        disks=image.mappings(),
     )

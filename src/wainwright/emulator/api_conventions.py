@@ -1,9 +1,9 @@
 """What the operations of all services have in common: timestamps, resource ids and ARNs, resources
 looked up by id, required parameters, dry runs, and client tokens.
 
-The account refuses a dry run by itself where it needs no more than the right to call. A service
-that looks at the request first (a template that does not exist, say) lists the operation in
-`dry_runs`, and its handler raises `dry_run_error` in the end.
+The account answers a dry run itself where permission to call is all that is checked. A service that
+validates the request first (a launch template that does not exist, say) lists the operation in
+`dry_runs`, and its handler raises `dry_run_error` after validation.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,29 +18,29 @@ from wainwright.errors import AwsError
 
 
 def to_datetime(seconds: float) -> datetime:
-    """As boto3 gives times."""
+    """A timestamp as boto3 returns it."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def iso_timestamp(seconds: float) -> str:
-    """As EC2 writes the few times that are texts to it."""
+    """A timestamp in the fields that EC2 models as strings."""
     return to_datetime(seconds).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def to_epoch_seconds(value: Any, name: str = "time") -> float:
-    """Of a time in a request; one without a zone is UTC, as botocore takes it."""
+    """The timestamp of a request; without a time zone it is UTC, as in botocore."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
         message = f"Value ({value}) for parameter {name} is invalid. Expecting a time in ISO 8601."
         raise AwsError("InvalidParameterValue", message) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def new_resource_id(context: AccountContext, prefix: str) -> str:
-    """As `i-0…`; the same seed gives the same ids in the same order."""
+    """A new id such as `i-0…`; the same seed gives the same ids in the same order."""
     return f"{prefix}-0{context.random.getrandbits(64):016x}"
 
 
@@ -51,31 +51,31 @@ def aws_partition(region: str) -> str:
 
 
 def make_arn(
-    service: str, region: str, account: str, resource: str, *, everywhere: bool = False
+    service: str, region: str, account: str, resource: str, *, global_service: bool = False
 ) -> str:
-    """`everywhere` for services that are the same in all regions and whose ARNs name none."""
-    place = "" if everywhere else region
-    return f"arn:{aws_partition(region)}:{service}:{place}:{account}:{resource}"
+    """`global_service`: of a service without regions, whose ARNs name none."""
+    arn_region = "" if global_service else region
+    return f"arn:{aws_partition(region)}:{service}:{arn_region}:{account}:{resource}"
 
 
-def require_text(params: Mapping[str, Any], name: str, *, refused: str) -> str:
-    """A text that must be there; `refused` is the code by which the service says that it is not."""
+def require_text(params: Mapping[str, Any], name: str, *, error_code: str) -> str:
+    """A required string parameter; AwsError with `error_code` where it is missing or empty."""
     value = params.get(name)
     if not isinstance(value, str) or not value:
-        raise AwsError(refused, f"The request must contain the parameter {name}.")
+        raise AwsError(error_code, f"The request must contain the parameter {name}.")
     return value
 
 
-def parse_int(params: Mapping[str, Any], name: str, *, otherwise: int, refused: str) -> int:
-    """A whole number, or `otherwise` where there is none; some clients send it as text."""
+def parse_int(params: Mapping[str, Any], name: str, *, default: int, error_code: str) -> int:
+    """An integer parameter, or `default` where it is absent; some clients send it as a string."""
     value = params.get(name)
     if value is None or value == "":
-        return otherwise
+        return default
     try:
         return int(value)
     except (TypeError, ValueError):
         raise AwsError(
-            refused, f"Value {value!r} for parameter {name} is not a whole number."
+            error_code, f"Value {value!r} for parameter {name} is not a whole number."
         ) from None
 
 
@@ -87,97 +87,110 @@ Row = TypeVar("Row")
 
 
 class ResourceType(msgspec.Struct, frozen=True, kw_only=True):
-    """What EC2 calls a kind of thing, and how it says that there is none of that id."""
+    """A resource type of EC2, and the error for an id that does not exist."""
 
     prefix: str
     resource: str
-    """In tag specifications and DescribeTags."""
-    words: str
-    """In messages."""
-    missing: str
-    """The code."""
+    """The name in tag specifications and DescribeTags."""
+    display_name: str
+    """The name in error messages."""
+    not_found_code: str
+    """The error code for an unknown id."""
 
-    def lost(self, ids: Iterable[str]) -> AwsError:
-        found = list(ids)
-        if len(found) == 1:
-            return AwsError(self.missing, f"The {self.words} ID '{found[0]}' does not exist")
-        return AwsError(self.missing, f"The {self.words} IDs '{', '.join(found)}' do not exist")
+    def not_found_error(self, ids: Iterable[str]) -> AwsError:
+        id_list = list(ids)
+        if len(id_list) == 1:
+            return AwsError(
+                self.not_found_code, f"The {self.display_name} ID '{id_list[0]}' does not exist"
+            )
+        return AwsError(
+            self.not_found_code, f"The {self.display_name} IDs '{', '.join(id_list)}' do not exist"
+        )
 
     def arn(self, region: str, account: str, identity: str) -> str:
         return f"arn:aws:ec2:{region}:{account}:{self.resource}/{identity}"
 
 
 VPC: Final = ResourceType(
-    prefix="vpc", resource="vpc", words="vpc", missing="InvalidVpcID.NotFound"
+    prefix="vpc", resource="vpc", display_name="vpc", not_found_code="InvalidVpcID.NotFound"
 )
 SUBNET: Final = ResourceType(
-    prefix="subnet", resource="subnet", words="subnet", missing="InvalidSubnetID.NotFound"
+    prefix="subnet",
+    resource="subnet",
+    display_name="subnet",
+    not_found_code="InvalidSubnetID.NotFound",
 )
 SECURITY_GROUP: Final = ResourceType(
-    prefix="sg", resource="security-group", words="security group", missing="InvalidGroup.NotFound"
+    prefix="sg",
+    resource="security-group",
+    display_name="security group",
+    not_found_code="InvalidGroup.NotFound",
 )
 SECURITY_GROUP_RULE: Final = ResourceType(
     prefix="sgr",
     resource="security-group-rule",
-    words="security group rule",
-    missing="InvalidSecurityGroupRuleId.NotFound",
+    display_name="security group rule",
+    not_found_code="InvalidSecurityGroupRuleId.NotFound",
 )
 IMAGE: Final = ResourceType(
-    prefix="ami", resource="image", words="image", missing="InvalidAMIID.NotFound"
+    prefix="ami", resource="image", display_name="image", not_found_code="InvalidAMIID.NotFound"
 )
 LAUNCH_TEMPLATE: Final = ResourceType(
     prefix="lt",
     resource="launch-template",
-    words="launch template",
-    missing="InvalidLaunchTemplateId.NotFound",
+    display_name="launch template",
+    not_found_code="InvalidLaunchTemplateId.NotFound",
 )
 PLACEMENT_GROUP: Final = ResourceType(
     prefix="pg",
     resource="placement-group",
-    words="placement group",
-    missing="InvalidPlacementGroupId.NotFound",
+    display_name="placement group",
+    not_found_code="InvalidPlacementGroupId.NotFound",
 )
 INSTANCE: Final = ResourceType(
-    prefix="i", resource="instance", words="instance", missing="InvalidInstanceID.NotFound"
+    prefix="i",
+    resource="instance",
+    display_name="instance",
+    not_found_code="InvalidInstanceID.NotFound",
 )
 FLEET: Final = ResourceType(
-    prefix="fleet", resource="fleet", words="fleet", missing="InvalidFleetId.NotFound"
+    prefix="fleet", resource="fleet", display_name="fleet", not_found_code="InvalidFleetId.NotFound"
 )
 SPOT_INSTANCE_REQUEST: Final = ResourceType(
     prefix="sir",
     resource="spot-instances-request",
-    words="spot instance request",
-    missing="InvalidSpotInstanceRequestID.NotFound",
+    display_name="spot instance request",
+    not_found_code="InvalidSpotInstanceRequestID.NotFound",
 )
 CAPACITY_RESERVATION: Final = ResourceType(
     prefix="cr",
     resource="capacity-reservation",
-    words="capacity reservation",
-    missing="InvalidCapacityReservationId.NotFound",
+    display_name="capacity reservation",
+    not_found_code="InvalidCapacityReservationId.NotFound",
 )
 
 
 def find_by_ids(
     rows: Mapping[str, Row], ids: Iterable[str] | None, kind: ResourceType
 ) -> list[Row]:
-    """The rows with these ids, each once, in the order in which they were made; all without ids."""
+    """The rows with these ids, each once, in order of creation; all rows where no ids are given."""
     if not ids:
         return list(rows.values())
-    wanted = dict.fromkeys(ids)
-    lost = [each for each in wanted if each not in rows]
-    if lost:
-        raise kind.lost(lost)
-    return [row for identity, row in rows.items() if identity in wanted]
+    requested = dict.fromkeys(ids)
+    missing_ids = [each for each in requested if each not in rows]
+    if missing_ids:
+        raise kind.not_found_error(missing_ids)
+    return [row for identity, row in rows.items() if identity in requested]
 
 
 def get_by_id(rows: Mapping[str, Row], identity: str | None, kind: ResourceType) -> Row:
-    """The row of that id."""
+    """The row with that id; an AwsError where there is none."""
     if not identity:
-        raise AwsError("MissingParameter", f"The request must contain a {kind.words} id")
-    found = rows.get(identity)
-    if found is None:
-        raise kind.lost([identity])
-    return found
+        raise AwsError("MissingParameter", f"The request must contain a {kind.display_name} id")
+    row = rows.get(identity)
+    if row is None:
+        raise kind.not_found_error([identity])
+    return row
 
 
 TOKEN_LIFETIME_SECONDS: Final = 24 * 3600.0
@@ -185,55 +198,55 @@ MAX_TOKEN_LENGTH: Final = 64
 
 
 class IdempotentResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked with a token, and what came of it."""
+    """The request that first used a client token, and its response."""
 
-    asked: str
+    params_digest: str = msgspec.field(name="asked")
     """A digest of the parameters."""
-    answer: str
-    """JSON, so that every repetition gets a copy of its own."""
+    response_json: str = msgspec.field(name="answer")
+    """JSON, so that every repetition gets its own copy."""
     at: float
 
 
 class ClientTokens:
-    """The tokens of one operation; `kept` is part of the state of whoever asks."""
+    """The client tokens of one operation; `responses` belongs to the state of its service."""
 
-    def __init__(self, context: AccountContext, kept: dict[str, IdempotentResponse]) -> None:
+    def __init__(self, context: AccountContext, responses: dict[str, IdempotentResponse]) -> None:
         self._context = context
-        self._kept = kept
+        self._responses = responses
 
-    def once(self, params: Params, act: Callable[[], Any]) -> Any:
-        """What `act` gives, or gave when the token came first; it must be JSON.
+    def run_once(self, params: Params, operation: Callable[[], Any]) -> Any:
+        """The result of `operation`, or of its first call with the token; it must be JSON.
 
-        What went wrong is not remembered: it may be tried again with the same token.
+        An error is not stored: the request may be repeated with the same token.
         """
         token = params.get("ClientToken")
         if not token:
-            return act()
-        self._forget()
-        asked, before = _params_digest(params), self._kept.get(token)
-        if before is None:
-            answer = act()
-            written = msgspec.json.encode(answer).decode()
-            self._kept[token] = IdempotentResponse(
-                asked=asked, answer=written, at=self._context.now()
+            return operation()
+        self._drop_expired()
+        digest, previous = _params_digest(params), self._responses.get(token)
+        if previous is None:
+            response = operation()
+            encoded = msgspec.json.encode(response).decode()
+            self._responses[token] = IdempotentResponse(
+                params_digest=digest, response_json=encoded, at=self._context.now()
             )
-            return answer
-        if before.asked != asked:
+            return response
+        if previous.params_digest != digest:
             raise _token_mismatch()
-        return msgspec.json.decode(before.answer)
+        return msgspec.json.decode(previous.response_json)
 
-    def _forget(self) -> None:
-        """The oldest come first."""
+    def _drop_expired(self) -> None:
+        """Entries are in order of age, so the first one that is young enough ends the scan."""
         limit = self._context.now() - TOKEN_LIFETIME_SECONDS
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if self._kept[oldest].at > limit:
+        while self._responses:
+            oldest = next(iter(self._responses))
+            if self._responses[oldest].at > limit:
                 return
-            del self._kept[oldest]
+            del self._responses[oldest]
 
 
 def check_client_token(params: Params) -> None:
-    """Refuses a token that is too long."""
+    """Raises where the token is too long."""
     if len(params.get("ClientToken") or "") > MAX_TOKEN_LENGTH:
         raise AwsError(
             "InvalidParameterValue",
@@ -242,8 +255,8 @@ def check_client_token(params: Params) -> None:
 
 
 def _params_digest(params: Params) -> str:
-    written = msgspec.json.encode(params, order="deterministic")
-    return blake2b(written, digest_size=16).hexdigest()
+    encoded = msgspec.json.encode(params, order="deterministic")
+    return blake2b(encoded, digest_size=16).hexdigest()
 
 
 def _token_mismatch() -> AwsError:

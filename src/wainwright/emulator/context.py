@@ -1,8 +1,8 @@
 """What the services of one emulated account share: time, randomness, and a queue of timed events.
 
-Nothing here waits. Time is read from outside; what is due by then happens, in order, before the
-next request is handled. Everything that must survive being saved is data: timed events by kind,
-services by their `state`.
+Nothing here waits. Time is read from the clock; events that are due by then are handled, in order,
+before the next request. Everything that must survive a save is data: timed events by kind, services
+by their `state`.
 """
 
 import heapq
@@ -14,7 +14,7 @@ import msgspec
 
 
 class EmptyState(msgspec.Struct):
-    """Of a part that remembers nothing."""
+    """The state of a service that keeps none."""
 
 
 Params: TypeAlias = Mapping[str, Any]
@@ -29,20 +29,22 @@ class AwsService(Protocol):
     """A service, or one subject of a large one."""
 
     name: str
-    """What boto calls the service."""
+    """The service name in boto3."""
     state: msgspec.Struct
-    """All that it remembers; becomes JSON when the account is saved, and comes back from it."""
+    """Everything that the service keeps; saved with the account as JSON."""
 
     def operations(self) -> Mapping[str, OperationHandler]:
-        """By the name in the API; each takes and gives the shapes of boto3."""
+        """Handlers by operation name; each takes and returns the shapes of boto3."""
         ...
 
 
 class TimedEvent(msgspec.Struct, order=True):
+    """Compared field by field: by time, and within one moment in the order of scheduling."""
+
     due: float
     number: int
     kind: str
-    about: dict[str, Any]
+    payload: dict[str, Any] = msgspec.field(name="about")
 
 
 class AccountContext:
@@ -55,43 +57,43 @@ class AccountContext:
         self.account = account
         self.random = Random(seed)
         self._now = now
-        self._moment: float | None = None
-        self._appointments: list[TimedEvent] = []
-        self._number = 0
-        self._due: dict[str, EventHandler] = {}
+        self._event_time: float | None = None
+        self._events: list[TimedEvent] = []
+        self._last_number = 0
+        self._handlers: dict[str, EventHandler] = {}
 
     def now(self) -> float:
-        """Seconds since 1970; during an appointment the moment for which it was made."""
-        return self._now() if self._moment is None else self._moment
+        """Seconds since 1970; while a timed event is handled, its scheduled time."""
+        return self._now() if self._event_time is None else self._event_time
 
-    def on(self, kind: str, happens: EventHandler) -> None:
-        """Says what happens at appointments of that kind."""
-        self._due[kind] = happens
+    def register_handler(self, kind: str, handler: EventHandler) -> None:
+        """Sets the handler of timed events of that kind."""
+        self._handlers[kind] = handler
 
-    def at(self, due: float, kind: str, **about: Any) -> None:
-        """Makes an appointment; what it is about must be JSON."""
-        self._number += 1
-        heapq.heappush(self._appointments, TimedEvent(due, self._number, kind, about))
+    def schedule_event(self, due: float, kind: str, **payload: Any) -> None:
+        """Schedules a timed event; its payload must be JSON, as it is saved with the account."""
+        self._last_number += 1
+        heapq.heappush(self._events, TimedEvent(due, self._last_number, kind, payload))
 
     def next_due(self) -> float | None:
-        return self._appointments[0].due if self._appointments else None
+        return self._events[0].due if self._events else None
 
     def run_due_events(self) -> None:
-        """Lets everything happen that is due by now, each at its own moment."""
+        """Handles all events that are due by now, in order, each at its own time."""
         now = self._now()
-        while self._appointments and self._appointments[0].due <= now:
-            appointment = heapq.heappop(self._appointments)
-            self._moment = appointment.due
+        while self._events and self._events[0].due <= now:
+            event = heapq.heappop(self._events)
+            self._event_time = event.due
             try:
-                self._due[appointment.kind](appointment.about)
+                self._handlers[event.kind](event.payload)
             finally:
-                self._moment = None
+                self._event_time = None
 
     @property
-    def appointments(self) -> list[TimedEvent]:
-        """Those still to come, to be saved."""
-        return sorted(self._appointments)
+    def pending_events(self) -> list[TimedEvent]:
+        """Events that are not due yet, for the saved state."""
+        return sorted(self._events)
 
-    def restore(self, appointments: list[TimedEvent]) -> None:
-        self._appointments = sorted(appointments)
-        self._number = max((each.number for each in appointments), default=0)
+    def restore_events(self, events: list[TimedEvent]) -> None:
+        self._events = sorted(events)
+        self._last_number = max((each.number for each in events), default=0)

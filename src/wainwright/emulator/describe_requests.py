@@ -1,8 +1,8 @@
 """Filters and pages of Describe and List requests.
 
-Filter names are joined by AND, values by OR, with wildcards and tags. A name that an operation does
-not know is an error, never ignored: a client that asked for less would otherwise act on everything.
-A page token is good for the request that it was given for only.
+Filter names are joined by AND, values by OR, with wildcards and tags. An unknown filter name is an
+error and never ignored: a client that filters would otherwise act on every resource. A page token
+is valid only for the request that returned it.
 """
 
 import binascii
@@ -43,6 +43,7 @@ def apply_filters(
     if not filters:
         return list(rows)
     tests = [_row_predicate(each, fields, tags) for each in filters]
+    # One filter is the usual case: it saves a generator per row of large listings.
     if len(tests) == 1:
         only = tests[0]
         return [row for row in rows if only(row)]
@@ -50,7 +51,7 @@ def apply_filters(
 
 
 def bool_value(flag: bool) -> tuple[str]:
-    """A flag as filters spell it."""
+    """A boolean as filters spell it."""
     return ("true",) if flag else ("false",)
 
 
@@ -60,15 +61,15 @@ def optional_value(value: str | None) -> tuple[str, ...]:
 
 
 def matches_pattern(pattern: str, text: str) -> bool:
-    """Whether the text is meant by a pattern of `*`, `?` and backslashes before either."""
+    """Whether the text matches a pattern of `*` and `?`, either of which a backslash escapes."""
     return _compile_pattern(pattern).fullmatch(text) is not None
 
 
 def _row_predicate(
-    asked: Mapping[str, Any], fields: FilterFields[Row], tags: TagsGetter[Row] | None
+    requested_filter: Mapping[str, Any], fields: FilterFields[Row], tags: TagsGetter[Row] | None
 ) -> RowPredicate[Row]:
-    name = asked.get("Name")
-    accepts = _values_predicate(asked.get("Values"))
+    name = requested_filter.get("Name")
+    accepts = _values_predicate(requested_filter.get("Values"))
     if isinstance(name, str):
         if name in fields:
             return _field_predicate(fields[name], accepts)
@@ -87,21 +88,24 @@ def _field_predicate(
 
 def _tag_predicate(tags: TagsGetter[Row], key: str, accepts: ValuesPredicate) -> RowPredicate[Row]:
     def test(row: Row) -> bool:
-        found = tags(row).get(key)
-        return found is not None and accepts((found,))
+        value = tags(row).get(key)
+        return value is not None and accepts((value,))
 
     return test
 
 
 def _values_predicate(values: Any) -> ValuesPredicate:
-    """Whether one of the given texts is one of the wanted: most are plain and looked up."""
-    wanted = _filter_values(values)
-    plain = frozenset(each for each in wanted if not _has_wildcard(each))
-    patterns = [_compile_pattern(each) for each in wanted if _has_wildcard(each)]
+    """Whether a row has one of the filter's values.
+
+    Values without wildcards are one set lookup; only patterns are tried one by one.
+    """
+    accepted = _filter_values(values)
+    plain = frozenset(each for each in accepted if not _has_wildcard(each))
+    patterns = [_compile_pattern(each) for each in accepted if _has_wildcard(each)]
     if not patterns:
-        return lambda found: not plain.isdisjoint(found)
-    return lambda found: any(
-        each in plain or any(pattern.fullmatch(each) for pattern in patterns) for each in found
+        return lambda row_values: not plain.isdisjoint(row_values)
+    return lambda row_values: any(
+        each in plain or any(pattern.fullmatch(each) for pattern in patterns) for each in row_values
     )
 
 
@@ -136,9 +140,9 @@ def _pattern_piece(token: str) -> str:
 
 
 class PageToken(msgspec.Struct, frozen=True, array_like=True):
-    """Where the next page begins, and for which question."""
+    """Where the next page begins, and of which request."""
 
-    question: int
+    request_hash: int
     offset: int
     after: str | None
 
@@ -149,66 +153,66 @@ def paginate(
     *,
     maximum: int,
     minimum: int = 5,
-    whole: bool = True,
+    all_by_default: bool = True,
     key: Callable[[Row], str] | None = None,
 ) -> tuple[list[Row], dict[str, str]]:
-    """The rows of the page that is asked for, and `NextToken` where more follow.
+    """The requested page, and `NextToken` where more rows follow.
 
-    Without MaxResults everything comes at once where `whole`, else as much as the call gives at
-    most. With `key` the rows are in its order, and what comes or goes between two pages moves no
-    other row from one page to the next.
+    Without MaxResults the page has all rows where `all_by_default`, else `maximum` rows. With `key`
+    the rows are in its order, and rows that appear or vanish between two pages move no other row
+    from one page to the next.
     """
     size = _page_size(params.get("MaxResults"), minimum, maximum)
     if size is None:
-        size = max(len(rows), 1) if whole else maximum
-    question = _request_hash(params)
-    start = _page_start(params.get("NextToken"), question, rows, key)
+        size = max(len(rows), 1) if all_by_default else maximum
+    request_hash = _request_hash(params)
+    start = _page_start(params.get("NextToken"), request_hash, rows, key)
     end = start + size
-    found = list(rows[start:end])
+    page = list(rows[start:end])
     if end >= len(rows):
-        return found, {}
-    after = key(found[-1]) if key is not None else None
-    return found, {"NextToken": _encode_page_token(PageToken(question, end, after))}
+        return page, {}
+    after = key(page[-1]) if key is not None else None
+    return page, {"NextToken": _encode_page_token(PageToken(request_hash, end, after))}
 
 
-def _page_size(asked: Any, minimum: int, maximum: int) -> int | None:
-    if asked is None:
+def _page_size(requested: Any, minimum: int, maximum: int) -> int | None:
+    if requested is None:
         return None
-    if asked < minimum:
-        raise _page_size_out_of_range(asked, f"greater than or equal to {minimum}")
-    if asked > maximum:
-        raise _page_size_out_of_range(asked, f"less than or equal to {maximum}")
-    return int(asked)
+    if requested < minimum:
+        raise _page_size_out_of_range(requested, f"greater than or equal to {minimum}")
+    if requested > maximum:
+        raise _page_size_out_of_range(requested, f"less than or equal to {maximum}")
+    return int(requested)
 
 
-def _page_size_out_of_range(asked: int, expected: str) -> AwsError:
+def _page_size_out_of_range(requested: int, expected: str) -> AwsError:
     return AwsError(
         "InvalidParameterValue",
-        f"Value ( {asked} ) for parameter maxResults is invalid. Expecting a value {expected}.",
+        f"Value ( {requested} ) for parameter maxResults is invalid. Expecting a value {expected}.",
     )
 
 
 def _request_hash(params: Mapping[str, Any]) -> int:
-    """A token belongs to the question that it was given for."""
-    asked = {name: params[name] for name in params if name not in ("NextToken", "MaxResults")}
-    return zlib.crc32(msgspec.json.encode(asked, order="deterministic"))
+    """A page token is valid only for the request with this hash."""
+    relevant = {name: params[name] for name in params if name not in ("NextToken", "MaxResults")}
+    return zlib.crc32(msgspec.json.encode(relevant, order="deterministic"))
 
 
 def _page_start(
-    token: Any, question: int, rows: Sequence[Row], key: Callable[[Row], str] | None
+    token: Any, request_hash: int, rows: Sequence[Row], key: Callable[[Row], str] | None
 ) -> int:
     if not token:
         return 0
-    place = _decode_page_token(token)
-    if place is None or place.question != question or place.offset < 1:
+    page_token = _decode_page_token(token)
+    if page_token is None or page_token.request_hash != request_hash or page_token.offset < 1:
         raise AwsError("InvalidNextToken", f"The token '{token}' is invalid")
-    if key is not None and place.after is not None:
-        return bisect_right(rows, place.after, key=key)
-    return place.offset
+    if key is not None and page_token.after is not None:
+        return bisect_right(rows, page_token.after, key=key)
+    return page_token.offset
 
 
-def _encode_page_token(place: PageToken) -> str:
-    return urlsafe_b64encode(msgspec.json.encode(place)).decode()
+def _encode_page_token(page_token: PageToken) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(page_token)).decode()
 
 
 def _decode_page_token(token: Any) -> PageToken | None:
@@ -219,37 +223,46 @@ def _decode_page_token(token: Any) -> PageToken | None:
 
 
 class ServicePagination(msgspec.Struct, frozen=True, kw_only=True):
-    """How one service speaks of pages."""
+    """Parameter names, limits and error codes of one service's pagination."""
 
-    size: str
-    """The parameter that says how many rows."""
-    token: str
-    """The parameter that says from where, and the field of the answer that says it."""
-    maximum: int
-    otherwise: int
-    """Rows of a page when nobody says how many."""
-    bad_size: str
-    bad_token: str
-    """Codes of refusal."""
+    size_param: str
+    """The parameter with the page size."""
+    token_param: str
+    """The parameter with the page token, and the response field that returns it."""
+    max_size: int
+    default_size: int
+    """The page size where the request has none."""
+    invalid_size_code: str
+    invalid_token_code: str
+    """Error codes."""
 
-    def cut(self, rows: Sequence[Row], params: Mapping[str, Any]) -> tuple[list[Row], str | None]:
-        """The rows of the page that is asked for, and the token of the next if there is one."""
-        size = parse_int(params, self.size, otherwise=self.otherwise, refused=self.bad_size)
-        if not 1 <= size <= self.maximum:
-            raise AwsError(self.bad_size, f"{self.size} must be between 1 and {self.maximum}.")
-        start = self._start(params.get(self.token))
+    def paginate(
+        self, rows: Sequence[Row], params: Mapping[str, Any]
+    ) -> tuple[list[Row], str | None]:
+        """The rows of the requested page, and the token of the next page if there is one."""
+        size = parse_int(
+            params, self.size_param, default=self.default_size, error_code=self.invalid_size_code
+        )
+        if not 1 <= size <= self.max_size:
+            raise AwsError(
+                self.invalid_size_code, f"{self.size_param} must be between 1 and {self.max_size}."
+            )
+        start = self._start(params.get(self.token_param))
         end = start + size
         return list(rows[start:end]), _encode_offset(end) if end < len(rows) else None
 
     def _start(self, token: Any) -> int:
         start = _decode_offset(token) if token else 0
         if start is None:
-            raise AwsError(self.bad_token, f"{self.token} {token!r} is not one that was given out.")
+            raise AwsError(
+                self.invalid_token_code,
+                f"{self.token_param} {token!r} is not one that was given out.",
+            )
         return start
 
 
-def _encode_offset(place: int) -> str:
-    return urlsafe_b64encode(f"from {place}".encode()).decode()
+def _encode_offset(offset: int) -> str:
+    return urlsafe_b64encode(f"from {offset}".encode()).decode()
 
 
 def _decode_offset(token: Any) -> int | None:

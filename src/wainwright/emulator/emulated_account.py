@@ -1,7 +1,7 @@
-"""The emulated AWS account: the one entrance to an account in memory, on any clock.
+"""The emulated AWS account: all calls to an account in memory come through here, on any clock.
 
-`answer` is for callers that do not wait; `call` is the entrance of asynchronous clients, and does
-what needs waiting around it.
+`answer` is for synchronous callers; `call` is for asynchronous ones, and adds latency and long
+polling.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +31,7 @@ LONG_POLL_OPERATION: Final = ("sqs", "ReceiveMessage")
 
 
 class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One question and how it ended, for those who keep a log."""
+    """One API call and its outcome, for call logs."""
 
     at: float
     service: str
@@ -41,7 +41,7 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmulatedAwsAccount:
-    """An account. Without a Cloud it is in us-east-1, with all that the built-in catalogue has."""
+    """An account. Without a Cloud it is in us-east-1, with everything in the built-in catalogue."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class EmulatedAwsAccount:
         self.services = AccountServices(
             self.context, self._region_offerings, settings, DEFAULT_NAME
         )
-        self._faults = FaultInjector(self.context, settings.faults)
-        self._buckets = Throttler(self.context, settings.throttling)
+        self._fault_injector = FaultInjector(self.context, settings.faults)
+        self._throttler = Throttler(self.context, settings.throttling)
         self._handlers = _collect_handlers(self.services)
         self._dry_runs = self.services.dry_runs()
-        self.account = self._begin() if saved is None else self._resume(saved)
+        self.account = self._create_resources() if saved is None else self._restore(saved)
 
-    def _begin(self) -> AccountResources:
+    def _create_resources(self) -> AccountResources:
         spec = None if self._cloud is None else self._cloud.spec
         account = create_default_resources(
             self.services, self._region_offerings.zones, self._settings
@@ -78,48 +78,48 @@ class EmulatedAwsAccount:
             self.services.reservations.seed(spec.capacityReservations or ())
         return account
 
-    def _resume(self, saved: saved_state.SavedAccount) -> AccountResources:
-        saved_state.restore_account(saved, self.context, self._keepers())
+    def _restore(self, saved: saved_state.SavedAccount) -> AccountResources:
+        saved_state.restore_account(saved, self.context, self._stateful_services())
         return saved.account
 
     @property
     def remarks(self) -> tuple[ObjectDiagnostic, ...]:
-        """What whoever wrote the Cloud should know; nothing of it stands in the way."""
+        """Warnings about the Cloud; none of them prevents its use."""
         return self._region_offerings.remarks
 
     def answer(self, service: str, operation: str, params: Params) -> Response:
-        """What the operation gives, at once; AwsError where it does not."""
-        with self._logged(service, operation, params):
-            handler = self._admitted(service, operation, params)
-            refused, answer = None, Response()
+        """The response of the operation, without waiting; its AwsError where it fails."""
+        with self._log_call(service, operation, params):
+            handler = self._admit(service, operation, params)
+            failure, response = None, Response()
             try:
-                answer = handler(params)
+                response = handler(params)
             except AwsError as error:
-                refused = error
-            self._deliver(service, operation, params, refused)
-            return answer
+                failure = error
+            self._finish_call(service, operation, params, failure)
+            return response
 
     async def call(self, service: str, operation: str, params: Params) -> Response:
-        """The same with all the waiting that belongs to it."""
+        """Like `answer`, with latency and long polling on the clock."""
         if self._settings.latency:
             await self.clock.sleep(self._settings.latency)
         if (service, operation) != LONG_POLL_OPERATION:
             return self.answer(service, operation, params)
-        with self._logged(service, operation, params):
-            self._admitted(service, operation, params)
-            answer = await self.services.sqs.receive(params, self.clock)
-            self._deliver(service, operation, params)
-            return answer
+        with self._log_call(service, operation, params):
+            self._admit(service, operation, params)
+            response = await self.services.sqs.receive(params, self.clock)
+            self._finish_call(service, operation, params)
+            return response
 
     def change(self, patch: Mapping[str, Any]) -> None:
-        """Changes the world under the feet of its users; see `changes` for what can be changed."""
+        """Changes the running account; see `account_patch` for the fields."""
         self.context.run_due_events()
-        read = account_patch.parse_patch(patch, self._region_offerings.region)
-        account_patch.apply_patch(read, self.services, self._faults, self._buckets)
+        parsed = account_patch.parse_patch(patch, self._region_offerings.region)
+        account_patch.apply_patch(parsed, self.services, self._fault_injector, self._throttler)
         self.services.sqs.wake_waiters()
 
     def save(self) -> bytes:
-        """Everything, as JSON."""
+        """The whole account as JSON."""
         self.context.run_due_events()
         return msgspec.json.encode(
             saved_state.SavedAccount(
@@ -127,48 +127,48 @@ class EmulatedAwsAccount:
                 cloud=self._cloud,
                 settings=self._settings,
                 account=self.account,
-                chance=saved_state.random_state(self.context),
-                appointments=self.context.appointments,
-                states=saved_state.encode_states(self._keepers()),
+                random_state=saved_state.get_random_state(self.context),
+                timed_events=self.context.pending_events,
+                states=saved_state.encode_states(self._stateful_services()),
             )
         )
 
     @classmethod
     def load(cls, data: bytes, *, clock: Clock) -> "EmulatedAwsAccount":
-        """Goes on where `save` was called; what was due since then happens at the first call."""
+        """The saved account; events that were due since then are handled at the first call."""
         saved = saved_state.decode_saved_account(data)
         return cls(saved.cloud, clock=clock, settings=saved.settings, saved=saved)
 
-    def _keepers(self) -> tuple[saved_state.StatefulService, ...]:
-        return (*self.services.all(), self._faults, self._buckets)
+    def _stateful_services(self) -> tuple[saved_state.StatefulService, ...]:
+        return (*self.services.all(), self._fault_injector, self._throttler)
 
-    def _admitted(self, service: str, operation: str, params: Params) -> OperationHandler:
-        """The handler, unless something stands in the way before it."""
+    def _admit(self, service: str, operation: str, params: Params) -> OperationHandler:
+        """The handler; raises throttling errors, faults before the handler, and dry runs."""
         self.context.run_due_events()
-        found = self._handlers.get((service, operation))
-        if found is None:
+        handler = self._handlers.get((service, operation))
+        if handler is None:
             message = f"The action {operation} is not valid for this web service."
             raise AwsError("InvalidAction", message)
-        error = self._buckets.admit(operation, service)
-        error = error or self._faults.strike(service, operation, params)
+        error = self._throttler.admit(operation, service)
+        error = error or self._fault_injector.injected_error(service, operation, params)
         if error is not None:
             raise error
         if params.get("DryRun") and service == "ec2" and operation not in self._dry_runs:
             raise dry_run_error()
-        return found
+        return handler
 
-    def _deliver(
-        self, service: str, operation: str, params: Params, refused: AwsError | None = None
+    def _finish_call(
+        self, service: str, operation: str, params: Params, failure: AwsError | None = None
     ) -> None:
-        """The way back, on which a reply can be lost, be it an answer or a refusal."""
+        """Raises what the caller gets in place of the response: a lost response or the failure."""
         self.services.sqs.wake_waiters()
-        lost = self._faults.strike(service, operation, params, FaultTiming.AFTER)
-        error = lost or refused
+        lost = self._fault_injector.injected_error(service, operation, params, FaultTiming.AFTER)
+        error = lost or failure
         if error is not None:
             raise error
 
     @contextmanager
-    def _logged(self, service: str, operation: str, params: Params) -> Iterator[None]:
+    def _log_call(self, service: str, operation: str, params: Params) -> Iterator[None]:
         at, error = self.clock.now(), None
         try:
             yield
@@ -184,7 +184,7 @@ class EmulatedAwsAccount:
 
 def _collect_handlers(services: AccountServices) -> dict[tuple[str, str], OperationHandler]:
     return {
-        (part.name, operation): handler
-        for part in services.all()
-        for operation, handler in part.operations().items()
+        (service.name, operation): handler
+        for service in services.all()
+        for operation, handler in service.operations().items()
     }

@@ -3,11 +3,11 @@
     {"service": "ec2", "operation": "Describe*", "code": "InternalError", "status": 500,
      "probability": 0.1, "times": 3, "match": {"Filters.*.Name": "tag:team"}}
 
-The account asks twice: `strike(…)` before the handler, and `strike(…, when=FaultTiming.AFTER)` once
-it has run, whether it succeeded or failed. A fault after the handler is a lost response: what was
-asked for has happened, and the caller gets no response (status 0).
+The account calls `injected_error(…)` before the handler, and again with `FaultTiming.AFTER` once it
+has run, whether it succeeded or failed. A fault after the handler is a lost response: the operation
+has taken effect, and the caller gets no response (status 0).
 
-Throttling is a token bucket per operation, refilled at a steady rate; off unless asked for.
+Throttling is a token bucket per operation, refilled at a steady rate; off by default.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,30 +29,30 @@ CONNECTION_CLOSED: Final = "ConnectionClosed"
 
 class FaultTiming(StrEnum):
     BEFORE = "before"
-    """Nothing happens but the error."""
+    """The operation does not run."""
     AFTER = "after"
-    """It happens, and nobody hears of it."""
+    """The operation has run, and its response is lost."""
 
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of failure. Everything that is given must agree with the call."""
+    """One kind of failure. Every field that is set must match the call."""
 
     operation: NonEmptyText = "*"
-    """Name of the API, with wildcards."""
+    """Operation name, with wildcards."""
     service: NonEmptyText = "*"
     match: dict[str, Any] = {}
-    """What must be among the parameters: path to value. `*` in a path stands for every member of a
-    list or mapping, in a value for any text; a list of values means one of them."""
+    """Required parameter values by path. `*` in a path matches every member of a list or mapping,
+    in a value any text; of a list of values one must match."""
     probability: Probability = 1.0
     times: PositiveCount | None = None
-    """How often at most; None: always."""
+    """The maximum number of failures; None: no limit."""
     start: float | None = None
     end: float | None = None
-    """Seconds since 1970; from start on, and before the end."""
+    """Seconds since 1970; the start is inside the window, the end is not."""
     code: NonEmptyText = CONNECTION_CLOSED
     message: str = "This call fails because a fault rule says so."
     status: Annotated[int, Meta(ge=0, le=599)] | None = None
-    """HTTP; by itself 400, or 0 (no answer at all) for a lost reply."""
+    """HTTP status; 400 by default, or 0 (no response) for a lost response."""
     when: FaultTiming = FaultTiming.BEFORE
 
     def error(self) -> AwsError:
@@ -64,8 +64,8 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class FaultState(msgspec.Struct, kw_only=True):
     rules: list[FaultRule] = []
-    struck: list[int] = []
-    """How often each rule has struck."""
+    hits: list[int] = msgspec.field(default_factory=list, name="struck")
+    """How often each rule has applied."""
 
 
 class FaultInjector:
@@ -75,24 +75,28 @@ class FaultInjector:
         self.replace(rules)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
-        """Other rules from now on, none of which has struck yet."""
-        self.state = FaultState(rules=list(rules), struck=[0] * len(rules))
+        """Replaces the rules; all counts start at zero."""
+        self.state = FaultState(rules=list(rules), hits=[0] * len(rules))
 
-    def strike(
+    def injected_error(
         self, service: str, operation: str, params: Params, when: FaultTiming = FaultTiming.BEFORE
     ) -> AwsError | None:
-        """The error of the first rule that strikes. Chance is asked only where a rule agrees."""
+        """The error of the first rule that applies.
+
+        Randomness is drawn only where everything else matches: calls that no rule is about must not
+        change the random sequence of the account.
+        """
         for number, rule in enumerate(self.state.rules):
-            if rule.when is when and self._strikes(number, rule, service, operation, params):
-                self.state.struck[number] += 1
+            if rule.when is when and self._applies(number, rule, service, operation, params):
+                self.state.hits[number] += 1
                 return rule.error()
         return None
 
-    def _strikes(
+    def _applies(
         self, number: int, rule: FaultRule, service: str, operation: str, params: Params
     ) -> bool:
         return (
-            (rule.times is None or self.state.struck[number] < rule.times)
+            (rule.times is None or self.state.hits[number] < rule.times)
             and fnmatchcase(service, rule.service)
             and fnmatchcase(operation, rule.operation)
             and self._in_window(rule)
@@ -105,16 +109,16 @@ class FaultInjector:
         return (rule.start is None or rule.start <= now) and (rule.end is None or now < rule.end)
 
 
-def parse_fault_rules(given: Any) -> list[FaultRule]:
-    """Rules out of a list of plain objects; InvalidInputError says which one is wrong, and how."""
+def parse_fault_rules(value: Any) -> list[FaultRule]:
+    """Rules from a list of plain objects; InvalidInputError names the invalid one."""
     try:
-        return msgspec.convert(given, list[FaultRule])
+        return msgspec.convert(value, list[FaultRule])
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"faults: {error}") from None
 
 
-def _params_match(params: Any, path: str, wanted: Any) -> bool:
-    alternatives = wanted if isinstance(wanted, list) else [wanted]
+def _params_match(params: Any, path: str, expected: Any) -> bool:
+    alternatives = expected if isinstance(expected, list) else [expected]
     return any(
         fnmatchcase(_comparable_text(value), _comparable_text(each))
         for value in _values_at_path(params, path.split("."))
@@ -122,21 +126,21 @@ def _params_match(params: Any, path: str, wanted: Any) -> bool:
     )
 
 
-def _values_at_path(within: Any, steps: Sequence[str]) -> Iterator[Any]:
-    """Everything at the end of the path; lists are entered by number or by `*`."""
+def _values_at_path(container: Any, steps: Sequence[str]) -> Iterator[Any]:
+    """All values at the path; list members are addressed by index or `*`."""
     if not steps:
-        yield within
+        yield container
         return
-    for step, member in _child_values(within):
+    for step, member in _child_values(container):
         if fnmatchcase(step, steps[0]):
             yield from _values_at_path(member, steps[1:])
 
 
-def _child_values(within: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(within, Mapping):
-        yield from ((str(name), member) for name, member in within.items())
-    elif isinstance(within, (list, tuple)):
-        yield from ((str(number), member) for number, member in enumerate(within))
+def _child_values(container: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(container, Mapping):
+        yield from ((str(name), member) for name, member in container.items())
+    elif isinstance(container, (list, tuple)):
+        yield from ((str(number), member) for number, member in enumerate(container))
 
 
 def _comparable_text(value: Any) -> str:
@@ -146,19 +150,19 @@ def _comparable_text(value: Any) -> str:
 
 
 EC2_SERVICE: Final = "ec2"
-FULL_TOKEN: Final = 1 - 1e-9  # a token that took its time to come counts in spite of rounding
+FULL_TOKEN: Final = 1 - 1e-9  # a fully refilled token may be a rounding error short of 1
 
 
 class RateLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often each of some APIs may be called."""
+    """The rate limit of each operation that matches."""
 
     operation: str = "*"
-    """With wildcards; each API that fits has a bucket of its own."""
+    """With wildcards; each operation that matches has its own bucket."""
     service: str = EC2_SERVICE
     rate: Annotated[float, Meta(gt=0)]
     """Tokens per second."""
     burst: Annotated[float, Meta(ge=1)]
-    """What a bucket holds, and has at first."""
+    """The size of a bucket, which is full at first."""
 
 
 DEFAULT_RATE_LIMITS: Final = (
@@ -169,7 +173,7 @@ DEFAULT_RATE_LIMITS: Final = (
     RateLimit(operation="Get*", rate=20, burst=100),
     RateLimit(operation="*", rate=5, burst=50),
 )
-"""EC2's own, roughly; the first that fits counts."""
+"""Roughly those of EC2; the first that matches applies."""
 
 
 class TokenBucket(msgspec.Struct):
@@ -179,7 +183,7 @@ class TokenBucket(msgspec.Struct):
 
 class ThrottleState(msgspec.Struct, kw_only=True):
     limits: list[RateLimit] = []
-    """None at all: nobody is throttled."""
+    """Empty: no call is throttled."""
     buckets: dict[str, TokenBucket] = {}
 
 
@@ -190,27 +194,27 @@ class Throttler:
         self.replace(limits)
 
     def replace(self, limits: Sequence[RateLimit] | None) -> None:
-        """Other limits from now on, with full buckets; none switches throttling off."""
+        """Replaces the limits, with full buckets; None or an empty list disables throttling."""
         self.state = ThrottleState(limits=list(limits or ()))
 
     def admit(self, operation: str, service: str = EC2_SERVICE) -> AwsError | None:
-        """Takes a token for the call; the error if there is none left."""
-        limit = self._limit(service, operation)
+        """Takes a token for the call; the throttling error where the bucket is empty."""
+        limit = self._find_limit(service, operation)
         if limit is None:
             return None
-        bucket = self._filled(f"{service}:{operation}", limit)
+        bucket = self._refilled_bucket(f"{service}:{operation}", limit)
         if bucket.tokens < FULL_TOKEN:
             return throttling_error(service)
         bucket.tokens -= 1
         return None
 
-    def _limit(self, service: str, operation: str) -> RateLimit | None:
+    def _find_limit(self, service: str, operation: str) -> RateLimit | None:
         for limit in self.state.limits:
             if limit.service == service and fnmatchcase(operation, limit.operation):
                 return limit
         return None
 
-    def _filled(self, name: str, limit: RateLimit) -> TokenBucket:
+    def _refilled_bucket(self, name: str, limit: RateLimit) -> TokenBucket:
         now = self._context.now()
         bucket = self.state.buckets.get(name)
         if bucket is None:
@@ -221,19 +225,19 @@ class Throttler:
 
 
 def throttling_error(service: str) -> AwsError:
-    """EC2 has a word of its own for it."""
+    """EC2 has its own error code for throttling."""
     if service == EC2_SERVICE:
         return AwsError("RequestLimitExceeded", "Request limit exceeded.", 503)
     return AwsError("ThrottlingException", "Rate exceeded", 400)
 
 
-def parse_rate_limits(given: Any) -> list[RateLimit] | None:
-    """Limits as a Cloud or a request has them: true for EC2's own, false for none, or a list."""
-    if given is None or given is False:
+def parse_rate_limits(value: Any) -> list[RateLimit] | None:
+    """Limits from a Cloud or a request: true for those of EC2, false for none, or a list."""
+    if value is None or value is False:
         return None
-    if given is True:
+    if value is True:
         return list(DEFAULT_RATE_LIMITS)
     try:
-        return msgspec.convert(given, list[RateLimit])
+        return msgspec.convert(value, list[RateLimit])
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"throttling: {error}") from None

@@ -29,38 +29,41 @@ STATE_KEYS: Final = {
     "VcpuQuotas": "Quota",
     "VpcNetwork": "Network",
 }
-"""Classes whose state has another name in saved files: renaming a class must not lose its state."""
+"""Classes whose state has another key in saved files: renaming a class must not lose its state."""
 
 
 class StatefulService(Protocol):
-    """Whatever remembers something."""
+    """A service whose state is saved."""
 
     @property
     def state(self) -> msgspec.Struct: ...
 
 
 class SavedAccount(msgspec.Struct, kw_only=True):
-    """The file. `states` are the keepers', by the name of their class."""
+    """The file. `states` holds the state of each service by its key (see STATE_KEYS).
+
+    Python names differ from JSON names (`name=`) where the format is older than the names.
+    """
 
     version: int = STATE_VERSION
     at: float
-    """When it was saved: a virtual clock goes on from here."""
+    """When it was saved: a virtual clock continues from here."""
     cloud: Cloud | None
     settings: EmulatorSettings
     account: AccountResources
-    chance: tuple[int, list[int], float | None]
-    appointments: list[TimedEvent]
+    random_state: tuple[int, list[int], float | None] = msgspec.field(name="chance")
+    timed_events: list[TimedEvent] = msgspec.field(name="appointments")
     states: dict[str, msgspec.Raw]
 
 
-def random_state(context: AccountContext) -> tuple[int, list[int], float | None]:
+def get_random_state(context: AccountContext) -> tuple[int, list[int], float | None]:
     version, internal, spare = context.random.getstate()
     return version, list(internal), spare
 
 
-def encode_states(keepers: Iterable[StatefulService]) -> dict[str, msgspec.Raw]:
+def encode_states(services: Iterable[StatefulService]) -> dict[str, msgspec.Raw]:
     return {
-        _state_key(keeper): msgspec.Raw(msgspec.json.encode(keeper.state)) for keeper in keepers
+        _state_key(service): msgspec.Raw(msgspec.json.encode(service.state)) for service in services
     }
 
 
@@ -77,27 +80,27 @@ def decode_saved_account(data: bytes) -> SavedAccount:
 
 
 def restore_account(
-    saved: SavedAccount, context: AccountContext, keepers: Iterable[StatefulService]
+    saved: SavedAccount, context: AccountContext, services: Iterable[StatefulService]
 ) -> None:
-    """Puts everything back; one that the file does not know stays as it is."""
-    version, internal, spare = saved.chance
+    """Restores the account; a service without saved state keeps its initial state."""
+    version, internal, spare = saved.random_state
     context.random.setstate((version, tuple(internal), spare))
-    context.restore(saved.appointments)
-    for keeper in keepers:
-        raw = saved.states.get(_state_key(keeper))
+    context.restore_events(saved.timed_events)
+    for service in services:
+        raw = saved.states.get(_state_key(service))
         if raw is not None:
-            setattr(keeper, STATE_ATTRIBUTE, _decode_state(raw, keeper))
+            setattr(service, STATE_ATTRIBUTE, _decode_state(raw, service))
 
 
-def _decode_state(raw: msgspec.Raw, keeper: StatefulService) -> Any:
+def _decode_state(raw: msgspec.Raw, service: StatefulService) -> Any:
     try:
-        return msgspec.json.decode(raw, type=type(keeper.state))
+        return msgspec.json.decode(raw, type=type(service.state))
     except msgspec.MsgspecError as error:
         raise InvalidInputError(
-            f"the saved state of {_state_key(keeper)} cannot be read: {error}"
+            f"the saved state of {_state_key(service)} cannot be read: {error}"
         ) from None
 
 
-def _state_key(keeper: StatefulService) -> str:
-    name = type(keeper).__name__
+def _state_key(service: StatefulService) -> str:
+    name = type(service).__name__
     return STATE_KEYS.get(name, name)

@@ -1,4 +1,4 @@
-"""Settings of an emulated account: everything that makes it slower or less kind than at best."""
+"""Settings of an emulated account: delays, faults, limits and shortages, none by default."""
 
 from typing import Annotated
 
@@ -11,22 +11,22 @@ from wainwright.emulator.faults import FaultRule, RateLimit
 
 
 class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """As they stand, nothing fails, nobody is throttled and no pool runs dry."""
+    """By default nothing fails, no call is throttled and capacity is unlimited."""
 
     latency: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """Seconds that every call takes, on the clock."""
+    """Seconds that every call takes."""
     faults: tuple[FaultRule, ...] = ()
     throttling: tuple[RateLimit, ...] = ()
-    stock: tuple[CapacityRule, ...] = ()
+    capacity_rules: tuple[CapacityRule, ...] = msgspec.field(default=(), name="stock")
     moving_prices: bool = False
-    """Whether spot prices move."""
-    pace: InstanceTimings = InstanceTimings()
+    """Whether spot prices change over time."""
+    timings: InstanceTimings = msgspec.field(default=InstanceTimings(), name="pace")
     quota: QuotaLimits = QuotaLimits()
     spot_interruptions: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """The share of spot machines that EC2 takes back within thirty days."""
+    """The share of spot instances that EC2 reclaims within thirty days."""
     queue_base: str | None = None
-    """What addresses of queues begin with, where it is not AWS's own."""
+    """The base of queue URLs, where it is not that of AWS."""
     control_plane: tuple[str, str] | None = None
-    """Endpoint and base64 certificate of the cluster, where there is one."""
+    """Endpoint and base64 certificate authority of an existing cluster."""
     kubernetes: str | None = None
-    """Version of the cluster; the newest where none is given."""
+    """Kubernetes version of the cluster; the newest by default."""

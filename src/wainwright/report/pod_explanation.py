@@ -95,12 +95,12 @@ def _placement_lines(found: PlacementDecision, pool: Pool, snapshot: Snapshot) -
 
 
 def _joined_node_lines(found: PlacementDecision, pool: Pool) -> Iterator[str]:
-    since = "under way" if found.under_way else "planned"
+    since = "under way" if found.joined_earlier_round else "planned"
     yield (
         f"the node was {since} for {join_first(found.joined)} and has room: "
         "it is filled before another is opened"
     )
-    for word in found.earlier:
+    for word in found.earlier_pools:
         if word.reason is None and word.weight > pool.weight:
             yield (
                 f"{_pool_with_weight(word)} could have opened a node for it; "
@@ -114,9 +114,9 @@ def _new_node_lines(found: PlacementDecision, pool: Pool, pools: Sequence[Pool])
         yield f"opened for it by {pool.name}, the only pool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
-    could = " that could" if found.earlier else ""
+    could = " that could" if found.earlier_pools else ""
     yield f"opened for it by {pool.name}{weight}, the first pool by weight{could}"
-    for word in found.earlier:
+    for word in found.earlier_pools:
         said = (
             _why_not_equal_pool(found)
             if word.reason is None
@@ -150,9 +150,9 @@ def _why_not_earlier(found: PlacementDecision) -> str:
     """What may change between rounds, as far as it matters to the pod."""
     held = [
         *(["a slot of a reservation"] if found.has_reservations else []),
-        *(["room under a limit"] if found.limits else []),
+        *(["room under a limit"] if found.has_limits else []),
     ]
-    reasons = ["it was open where other pods would be"] if found.tied or not held else []
+    reasons = ["it was open where other pods would be"] if found.has_topology or not held else []
     reasons += [f"{' or '.join(held)} was held for others"] if held else []
     return ", or ".join(reasons)
 

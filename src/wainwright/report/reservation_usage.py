@@ -43,7 +43,7 @@ def _usage(one: ReservationUtilization) -> Document:
         "idle": one.idle,
         "idlePricePerHour": None if one.on_demand_price is None else one.on_demand_price * one.idle,
         "unusable": None,
-        "notUsedBy": [_unused_by(kept) for kept in one.kept],
+        "notUsedBy": [_unused_by(kept) for kept in one.obstacles],
     }
 
 

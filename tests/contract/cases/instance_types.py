@@ -8,30 +8,30 @@ from tests.contract.registry import contract_case
 
 
 @contract_case()
-def types_are_found_by_name_and_wildcard(door: AccountClient) -> None:
-    found = door.ask("ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"]
+def types_are_found_by_name_and_wildcard(client: AccountClient) -> None:
+    found = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"]
     (large,) = found
     assert large["VCpuInfo"]["DefaultVCpus"] == 2
     assert large["MemoryInfo"]["SizeInMiB"] == 8192
     assert large["NetworkInfo"]["Ipv4AddressesPerInterface"] == 10
-    wanted = [{"Name": "instance-type", "Values": ["m5.*large"]}]
-    found = door.ask("ec2", "DescribeInstanceTypes", Filters=wanted)["InstanceTypes"]
+    expected = [{"Name": "instance-type", "Values": ["m5.*large"]}]
+    found = client.call("ec2", "DescribeInstanceTypes", Filters=expected)["InstanceTypes"]
     names = {each["InstanceType"] for each in found}
     assert {"m5.large", "m5.xlarge", "m5.24xlarge"} <= names
     assert all(name.startswith("m5.") for name in names)
 
 
 @contract_case()
-def an_unknown_type_is_an_error(door: AccountClient) -> None:
-    code, status = expect_error(door, "ec2", "DescribeInstanceTypes", InstanceTypes=["m5.huge"])
+def an_unknown_type_is_an_error(client: AccountClient) -> None:
+    code, status = expect_error(client, "ec2", "DescribeInstanceTypes", InstanceTypes=["m5.huge"])
     assert (code, status) == ("InvalidInstanceType", 400)
 
 
 @contract_case(moto_wrong="it ignores MaxResults")
-def types_come_in_pages(door: AccountClient) -> None:
-    wanted = [{"Name": "instance-type", "Values": ["c5.*"]}]
+def instance_types_are_paginated(client: AccountClient) -> None:
+    expected = [{"Name": "instance-type", "Values": ["c5.*"]}]
     found = fetch_pages(
-        door, "ec2", "DescribeInstanceTypes", "InstanceTypes", Filters=wanted, MaxResults=5
+        client, "ec2", "DescribeInstanceTypes", "InstanceTypes", Filters=expected, MaxResults=5
     )
     assert [len(page) for page in found] == [5, 4]
     names = [each["InstanceType"] for page in found for each in page]
@@ -39,16 +39,16 @@ def types_come_in_pages(door: AccountClient) -> None:
 
 
 @contract_case(moto_wrong="it ignores DryRun")
-def a_dry_run_describes_nothing(door: AccountClient) -> None:
+def a_dry_run_describes_nothing(client: AccountClient) -> None:
     code, status = expect_error(
-        door, "ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"], DryRun=True
+        client, "ec2", "DescribeInstanceTypes", InstanceTypes=["m5.large"], DryRun=True
     )
     assert (code, status) == ("DryRunOperation", 412)
 
 
 @contract_case()
-def offerings_say_which_zone_has_a_type(door: AccountClient) -> None:
-    found = door.ask(
+def offerings_list_the_zones_of_a_type(client: AccountClient) -> None:
+    found = client.call(
         "ec2",
         "DescribeInstanceTypeOfferings",
         LocationType="availability-zone",
@@ -60,8 +60,8 @@ def offerings_say_which_zone_has_a_type(door: AccountClient) -> None:
 
 
 @contract_case(moto_wrong="every price is 0.00001, and of 2006")
-def spot_prices_are_below_on_demand(door: AccountClient) -> None:
-    found = door.ask(
+def spot_prices_are_below_on_demand(client: AccountClient) -> None:
+    found = client.call(
         "ec2",
         "DescribeSpotPriceHistory",
         InstanceTypes=["m5.large"],
@@ -74,8 +74,8 @@ def spot_prices_are_below_on_demand(door: AccountClient) -> None:
 
 
 @contract_case(moto_wrong="there is no price list")
-def the_price_list_knows_what_a_machine_costs(door: AccountClient) -> None:
-    wanted = {
+def the_price_list_has_on_demand_prices(client: AccountClient) -> None:
+    expected = {
         "regionCode": "us-east-1",
         "serviceCode": "AmazonEC2",
         "instanceType": "m5.large",
@@ -85,8 +85,10 @@ def the_price_list_knows_what_a_machine_costs(door: AccountClient) -> None:
         "capacitystatus": "Used",
         "marketoption": "OnDemand",
     }
-    filters = [{"Type": "TERM_MATCH", "Field": key, "Value": each} for key, each in wanted.items()]
-    (text,) = door.ask("pricing", "GetProducts", ServiceCode="AmazonEC2", Filters=filters)[
+    filters = [
+        {"Type": "TERM_MATCH", "Field": key, "Value": each} for key, each in expected.items()
+    ]
+    (text,) = client.call("pricing", "GetProducts", ServiceCode="AmazonEC2", Filters=filters)[
         "PriceList"
     ]
     product = json.loads(text)
@@ -97,12 +99,12 @@ def the_price_list_knows_what_a_machine_costs(door: AccountClient) -> None:
 
 
 @contract_case()
-def images_are_found_by_id(door: AccountClient) -> None:
-    (found,) = door.ask(
+def images_are_found_by_id(client: AccountClient) -> None:
+    (found,) = client.call(
         "ec2",
         "DescribeImages",
         Filters=[
-            {"Name": "image-id", "Values": [any_image(door)]},
+            {"Name": "image-id", "Values": [any_image(client)]},
             {"Name": "state", "Values": ["available"]},
         ],
     )["Images"]

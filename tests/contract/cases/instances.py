@@ -1,4 +1,4 @@
-"""Instances: launched, described, tagged, terminated; and tags of anything else."""
+"""Instances: launched, described, tagged, terminated; and tags of other resources."""
 
 from functools import cache
 from typing import Any
@@ -11,9 +11,9 @@ NOT_FOUND = ("InvalidInstanceID.NotFound", 400)
 
 
 @cache
-def any_image(door: AccountClient) -> str:
-    """Any that the account knows."""
-    found = door.ask(
+def any_image(client: AccountClient) -> str:
+    """Any image of the account."""
+    found = client.call(
         "ec2",
         "DescribeImages",
         Owners=["amazon"],
@@ -22,102 +22,106 @@ def any_image(door: AccountClient) -> str:
     return str(min(each["ImageId"] for each in found["Images"]))
 
 
-def run_instances(door: AccountClient, number: int = 1, **tags: str) -> list[Any]:
+def run_instances(client: AccountClient, number: int = 1, **tags: str) -> list[Any]:
     pairs = [{"Key": key, "Value": value} for key, value in tags.items()]
     more = {"TagSpecifications": [{"ResourceType": "instance", "Tags": pairs}]} if tags else {}
     return list(
-        door.ask(
+        client.call(
             "ec2",
             "RunInstances",
-            ImageId=any_image(door),
+            ImageId=any_image(client),
             InstanceType="m5.large",
             MinCount=number,
             MaxCount=number,
-            SubnetId=create_subnet(door, create_vpc(door))["SubnetId"],
+            SubnetId=create_subnet(client, create_vpc(client))["SubnetId"],
             **more,
         )["Instances"]
     )
 
 
-def describe_instances(door: AccountClient, **params: Any) -> list[Any]:
-    answer = door.ask("ec2", "DescribeInstances", **params)
-    return [each for group in answer["Reservations"] for each in group["Instances"]]
+def describe_instances(client: AccountClient, **params: Any) -> list[Any]:
+    response = client.call("ec2", "DescribeInstances", **params)
+    return [each for group in response["Reservations"] for each in group["Instances"]]
 
 
-def instance_ids(machines: list[Any]) -> set[str]:
-    return {each["InstanceId"] for each in machines}
+def instance_ids(instances: list[Any]) -> set[str]:
+    return {each["InstanceId"] for each in instances}
 
 
 @contract_case()
-def a_machine_is_what_was_asked_for(door: AccountClient) -> None:
-    (made,) = run_instances(door, name="one")
-    (found,) = describe_instances(door, InstanceIds=[made["InstanceId"]])
+def an_instance_matches_its_request(client: AccountClient) -> None:
+    (created,) = run_instances(client, name="one")
+    (found,) = describe_instances(client, InstanceIds=[created["InstanceId"]])
     assert found["InstanceType"] == "m5.large"
-    assert found["SubnetId"] == made["SubnetId"]
+    assert found["SubnetId"] == created["SubnetId"]
     assert found["Placement"]["AvailabilityZone"] == "us-east-1a"
     assert found["State"]["Name"] in ("pending", "running")
-    assert found["ImageId"] == any_image(door)
+    assert found["ImageId"] == any_image(client)
     assert found["Tags"] == [{"Key": "name", "Value": "one"}]
     assert found["LaunchTime"].tzinfo is not None
 
 
 @contract_case()
-def filters_of_one_name_are_joined_by_and(door: AccountClient) -> None:
+def filters_of_one_name_are_joined_by_and(client: AccountClient) -> None:
     mark = fresh_name("mark")
-    both = instance_ids(run_instances(door, pool=mark, nodeclass=""))
-    only = instance_ids(run_instances(door, pool=mark))
+    both = instance_ids(run_instances(client, pool=mark, nodeclass=""))
+    only = instance_ids(run_instances(client, pool=mark))
     mine = {"Name": "tag:pool", "Values": [mark]}
     keys = [{"Name": "tag-key", "Values": [key]} for key in ("pool", "nodeclass")]
-    assert instance_ids(describe_instances(door, Filters=[mine])) == both | only
-    assert instance_ids(describe_instances(door, Filters=[mine, *keys])) == both
+    assert instance_ids(describe_instances(client, Filters=[mine])) == both | only
+    assert instance_ids(describe_instances(client, Filters=[mine, *keys])) == both
     assert (
         instance_ids(
-            describe_instances(door, Filters=[mine, {"Name": "tag-key", "Values": ["p*"]}])
+            describe_instances(client, Filters=[mine, {"Name": "tag-key", "Values": ["p*"]}])
         )
         == both | only
     )
 
 
 @contract_case()
-def ids_and_filters_go_together(door: AccountClient) -> None:
-    made = sorted(instance_ids(run_instances(door, 2)))
+def ids_and_filters_combine(client: AccountClient) -> None:
+    created = sorted(instance_ids(run_instances(client, 2)))
     alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
-    assert instance_ids(describe_instances(door, InstanceIds=made, Filters=[alive])) == set(made)
+    assert instance_ids(describe_instances(client, InstanceIds=created, Filters=[alive])) == set(
+        created
+    )
     stopped = {"Name": "instance-state-name", "Values": ["stopped"]}
-    assert describe_instances(door, InstanceIds=made, Filters=[stopped]) == []
+    assert describe_instances(client, InstanceIds=created, Filters=[stopped]) == []
 
 
 @contract_case(moto_wrong="an id that is named twice ends in a page of HTML")
-def an_id_may_be_named_twice(door: AccountClient) -> None:
-    (made,) = instance_ids(run_instances(door))
-    assert instance_ids(describe_instances(door, InstanceIds=[made, made])) == {made}
+def a_repeated_id_is_returned_once(client: AccountClient) -> None:
+    (created,) = instance_ids(run_instances(client))
+    assert instance_ids(describe_instances(client, InstanceIds=[created, created])) == {created}
 
 
 @contract_case()
-def a_machine_that_does_not_exist_is_an_error(door: AccountClient) -> None:
+def an_unknown_instance_is_an_error(client: AccountClient) -> None:
     wrong = ["i-0123456789abcdef0"]
-    assert expect_error(door, "ec2", "DescribeInstances", InstanceIds=wrong) == NOT_FOUND
-    assert expect_error(door, "ec2", "TerminateInstances", InstanceIds=wrong) == NOT_FOUND
+    assert expect_error(client, "ec2", "DescribeInstances", InstanceIds=wrong) == NOT_FOUND
+    assert expect_error(client, "ec2", "TerminateInstances", InstanceIds=wrong) == NOT_FOUND
 
 
 @contract_case()
-def a_terminated_machine_is_shutting_down_first(door: AccountClient) -> None:
-    (made,) = instance_ids(run_instances(door))
-    (ended,) = door.ask("ec2", "TerminateInstances", InstanceIds=[made])["TerminatingInstances"]
-    assert ended["InstanceId"] == made
+def a_terminated_instance_is_shutting_down_first(client: AccountClient) -> None:
+    (created,) = instance_ids(run_instances(client))
+    (ended,) = client.call("ec2", "TerminateInstances", InstanceIds=[created])[
+        "TerminatingInstances"
+    ]
+    assert ended["InstanceId"] == created
     assert ended["CurrentState"] == {"Code": 32, "Name": "shutting-down"}
     alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
-    assert describe_instances(door, InstanceIds=[made], Filters=[alive]) == []
+    assert describe_instances(client, InstanceIds=[created], Filters=[alive]) == []
 
 
 @contract_case()
-def machines_come_in_pages(door: AccountClient) -> None:
+def instances_are_paginated(client: AccountClient) -> None:
     mark = fresh_name("mark")
-    made = instance_ids(run_instances(door, 7, page=mark))
+    created = instance_ids(run_instances(client, 7, page=mark))
     found: list[Any] = [
         each
         for page in fetch_pages(
-            door,
+            client,
             "ec2",
             "DescribeInstances",
             "Reservations",
@@ -127,44 +131,44 @@ def machines_come_in_pages(door: AccountClient) -> None:
         for group in page
         for each in group["Instances"]
     ]
-    assert instance_ids(found) == made
+    assert instance_ids(found) == created
     assert len(found) == 7
 
 
 @contract_case(moto_wrong="addresses that a machine gives back stay taken")
-def a_machine_takes_an_address_and_gives_it_back(door: AccountClient) -> None:
-    (made,) = run_instances(door)
+def an_instance_takes_and_releases_an_address(client: AccountClient) -> None:
+    (created,) = run_instances(client)
 
     def free() -> int:
-        (home,) = door.ask("ec2", "DescribeSubnets", SubnetIds=[made["SubnetId"]])["Subnets"]
+        (home,) = client.call("ec2", "DescribeSubnets", SubnetIds=[created["SubnetId"]])["Subnets"]
         return int(home["AvailableIpAddressCount"])
 
     assert free() == 250
-    door.ask("ec2", "TerminateInstances", InstanceIds=[made["InstanceId"]])
-    wait_until_gone(door, made["InstanceId"])
+    client.call("ec2", "TerminateInstances", InstanceIds=[created["InstanceId"]])
+    wait_until_gone(client, created["InstanceId"])
     assert free() == 251
 
 
-def wait_until_gone(door: AccountClient, identity: str) -> None:
-    """By a long poll of an empty queue: time passes on every clock, the virtual one as well."""
-    where = door.ask("sqs", "CreateQueue", QueueName=fresh_name("wait"))["QueueUrl"]
+def wait_until_gone(client: AccountClient, identity: str) -> None:
+    """Waits by long polling an empty queue: that advances a virtual clock too."""
+    where = client.call("sqs", "CreateQueue", QueueName=fresh_name("wait"))["QueueUrl"]
     for _ in range(5):
-        (found,) = describe_instances(door, InstanceIds=[identity])
+        (found,) = describe_instances(client, InstanceIds=[identity])
         if found["State"]["Name"] == "terminated":
             return
-        door.ask("sqs", "ReceiveMessage", QueueUrl=where, WaitTimeSeconds=1)
+        client.call("sqs", "ReceiveMessage", QueueUrl=where, WaitTimeSeconds=1)
     raise AssertionError(f"{identity} does not end")
 
 
 @contract_case()
-def a_dry_run_says_that_it_would_have_worked(door: AccountClient) -> None:
-    where = create_subnet(door, create_vpc(door))["SubnetId"]
+def a_dry_run_reports_that_it_would_have_succeeded(client: AccountClient) -> None:
+    where = create_subnet(client, create_vpc(client))["SubnetId"]
     code, status = expect_error(
-        door,
+        client,
         "ec2",
         "RunInstances",
         DryRun=True,
-        ImageId=any_image(door),
+        ImageId=any_image(client),
         InstanceType="m5.large",
         MinCount=1,
         MaxCount=1,
@@ -174,13 +178,15 @@ def a_dry_run_says_that_it_would_have_worked(door: AccountClient) -> None:
 
 
 @contract_case(moto_wrong="it knows no failing checks, and ignores the filters for them")
-def the_status_of_machines_can_be_asked_by_what_is_wrong(door: AccountClient) -> None:
-    run_instances(door)
+def instance_status_is_filtered_by_failing_check(client: AccountClient) -> None:
+    run_instances(client)
     for name in ("instance-status.status", "system-status.status"):
-        wanted = [{"Name": name, "Values": ["impaired"]}]
-        assert door.ask("ec2", "DescribeInstanceStatus", Filters=wanted)["InstanceStatuses"] == []
-    wanted = [{"Name": "event.code", "Values": ["instance-retirement"]}]
-    assert door.ask("ec2", "DescribeInstanceStatus", Filters=wanted)["InstanceStatuses"] == []
+        expected = [{"Name": name, "Values": ["impaired"]}]
+        assert (
+            client.call("ec2", "DescribeInstanceStatus", Filters=expected)["InstanceStatuses"] == []
+        )
+    expected = [{"Name": "event.code", "Values": ["instance-retirement"]}]
+    assert client.call("ec2", "DescribeInstanceStatus", Filters=expected)["InstanceStatuses"] == []
 
 
 AWKWARD = {
@@ -194,48 +200,50 @@ AWKWARD = {
 }
 
 
-def tags_of(door: AccountClient, identity: str) -> dict[str, str]:
-    (found,) = door.ask("ec2", "DescribeSubnets", SubnetIds=[identity])["Subnets"]
+def tags_of(client: AccountClient, identity: str) -> dict[str, str]:
+    (found,) = client.call("ec2", "DescribeSubnets", SubnetIds=[identity])["Subnets"]
     return {pair["Key"]: pair["Value"] for pair in found.get("Tags", [])}
 
 
 @contract_case()
-def awkward_tags_come_back_as_they_were(door: AccountClient) -> None:
-    made = create_subnet(door, create_vpc(door))["SubnetId"]
+def unusual_tags_round_trip(client: AccountClient) -> None:
+    created = create_subnet(client, create_vpc(client))["SubnetId"]
     pairs = [{"Key": key, "Value": value} for key, value in AWKWARD.items()]
-    door.ask("ec2", "CreateTags", Resources=[made], Tags=pairs)
-    assert tags_of(door, made) == AWKWARD
+    client.call("ec2", "CreateTags", Resources=[created], Tags=pairs)
+    assert tags_of(client, created) == AWKWARD
 
 
 @contract_case()
-def a_tag_set_again_has_the_new_value(door: AccountClient) -> None:
-    made = create_subnet(door, create_vpc(door), team="old", other="kept")["SubnetId"]
-    door.ask("ec2", "CreateTags", Resources=[made], Tags=[{"Key": "team", "Value": "new"}])
-    assert tags_of(door, made) == {"team": "new", "other": "kept"}
+def a_tag_set_again_has_the_new_value(client: AccountClient) -> None:
+    created = create_subnet(client, create_vpc(client), team="old", other="kept")["SubnetId"]
+    client.call("ec2", "CreateTags", Resources=[created], Tags=[{"Key": "team", "Value": "new"}])
+    assert tags_of(client, created) == {"team": "new", "other": "kept"}
 
 
 @contract_case()
-def a_tag_can_be_taken_away(door: AccountClient) -> None:
-    made = create_subnet(door, create_vpc(door), team="web", other="kept")["SubnetId"]
-    door.ask("ec2", "DeleteTags", Resources=[made], Tags=[{"Key": "team"}])
-    assert tags_of(door, made) == {"other": "kept"}
+def a_tag_can_be_deleted(client: AccountClient) -> None:
+    created = create_subnet(client, create_vpc(client), team="web", other="kept")["SubnetId"]
+    client.call("ec2", "DeleteTags", Resources=[created], Tags=[{"Key": "team"}])
+    assert tags_of(client, created) == {"other": "kept"}
 
 
 @contract_case()
-def several_resources_are_tagged_at_once(door: AccountClient) -> None:
-    home = create_vpc(door)
-    both = [create_subnet(door, home, third)["SubnetId"] for third in (1, 2)]
+def several_resources_are_tagged_at_once(client: AccountClient) -> None:
+    home = create_vpc(client)
+    both = [create_subnet(client, home, third)["SubnetId"] for third in (1, 2)]
     mark = fresh_name("mark")
-    door.ask("ec2", "CreateTags", Resources=both, Tags=[{"Key": "mark", "Value": mark}])
-    found = door.ask("ec2", "DescribeTags", Filters=[{"Name": "value", "Values": [mark]}])["Tags"]
+    client.call("ec2", "CreateTags", Resources=both, Tags=[{"Key": "mark", "Value": mark}])
+    found = client.call("ec2", "DescribeTags", Filters=[{"Name": "value", "Values": [mark]}])[
+        "Tags"
+    ]
     assert sorted(each["ResourceId"] for each in found) == sorted(both)
     assert {each["ResourceType"] for each in found} == {"subnet"}
 
 
 @contract_case(moto_wrong="it accepts tags for machines that do not exist")
-def a_machine_that_does_not_exist_cannot_be_tagged(door: AccountClient) -> None:
+def an_unknown_instance_cannot_be_tagged(client: AccountClient) -> None:
     code, status = expect_error(
-        door,
+        client,
         "ec2",
         "CreateTags",
         Resources=["i-0123456789abcdef0"],

@@ -1,4 +1,4 @@
-"""The lines, by subject."""
+"""The client checks, by subject."""
 
 from tests.contract.client_checks import instance_types, instances, launches, node_class, startup
 

@@ -1,4 +1,4 @@
-"""What can be bought: instance types, offerings, prices, images."""
+"""Instance types, offerings, prices, images."""
 
 import json
 from datetime import UTC, datetime
@@ -24,23 +24,23 @@ SHARED = {"tenancy": "Shared", "productFamily": "Compute Instance"}
 METAL = {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"}
 
 
-def all_types(door: HttpClient) -> list[list[Any]]:
+def all_types(client: HttpClient) -> list[list[Any]]:
     return fetch_pages(
-        door, "ec2", "DescribeInstanceTypes", "InstanceTypes", Filters=HVM, MaxResults=100
+        client, "ec2", "DescribeInstanceTypes", "InstanceTypes", Filters=HVM, MaxResults=100
     )
 
 
 @client_check("calls DescribeInstanceTypes")
-def the_dry_run_at_the_start(door: HttpClient) -> None:
-    assert expect_error(door, "ec2", "DescribeInstanceTypes", DryRun=True) == (
+def the_dry_run_at_the_start(client: HttpClient) -> None:
+    assert expect_error(client, "ec2", "DescribeInstanceTypes", DryRun=True) == (
         "DryRunOperation",
         412,
     )
 
 
 @client_check("calls DescribeInstanceTypes", "needs 5")
-def every_type_has_the_fields_without_which_the_client_falls_over(door: HttpClient) -> None:
-    found = all_types(door)
+def every_type_has_the_fields_without_which_the_client_falls_over(client: HttpClient) -> None:
+    found = all_types(client)
     assert len(found) >= 13
     assert {len(page) for page in found[:-1]} == {100}
     for each in (each for page in found for each in page):
@@ -59,9 +59,9 @@ def every_type_has_the_fields_without_which_the_client_falls_over(door: HttpClie
 
 
 @client_check("calls DescribeInstanceTypes")
-def the_fields_that_become_labels(door: HttpClient) -> None:
+def the_fields_that_become_labels(client: HttpClient) -> None:
     names = ["m5d.large", "g5.xlarge", "inf2.xlarge", "m7g.metal", "p5.48xlarge"]
-    found = door.ask("ec2", "DescribeInstanceTypes", InstanceTypes=names)["InstanceTypes"]
+    found = client.call("ec2", "DescribeInstanceTypes", InstanceTypes=names)["InstanceTypes"]
     types = {each["InstanceType"]: each for each in found}
     assert types["m5d.large"]["InstanceStorageInfo"]["TotalSizeInGB"] == 75
     assert types["m5d.large"]["InstanceStorageInfo"]["NvmeSupport"] == "required"
@@ -79,9 +79,9 @@ def the_fields_that_become_labels(door: HttpClient) -> None:
 
 
 @client_check("calls DescribeInstanceTypeOfferings")
-def offerings_by_zone_in_pages_of_a_thousand(door: HttpClient) -> None:
+def offerings_by_zone_in_pages_of_a_thousand(client: HttpClient) -> None:
     found = fetch_pages(
-        door,
+        client,
         "ec2",
         "DescribeInstanceTypeOfferings",
         "InstanceTypeOfferings",
@@ -90,16 +90,16 @@ def offerings_by_zone_in_pages_of_a_thousand(door: HttpClient) -> None:
     )
     assert len(found) >= 5
     assert {len(page) for page in found[:-1]} == {1000}
-    pools = {(each["InstanceType"], each["Location"]) for page in found for each in page}
-    assert ("m5.large", "us-east-1a") in pools
-    assert {zone for _, zone in pools} == {f"us-east-1{letter}" for letter in "abcdef"}
+    capacity_pools = {(each["InstanceType"], each["Location"]) for page in found for each in page}
+    assert ("m5.large", "us-east-1a") in capacity_pools
+    assert {zone for _, zone in capacity_pools} == {f"us-east-1{letter}" for letter in "abcdef"}
 
 
 @client_check("calls DescribeSpotPriceHistory", "needs 5")
-def the_current_price_of_every_pool(door: HttpClient) -> None:
+def the_current_price_of_every_pool(client: HttpClient) -> None:
     now = datetime.now(UTC)
     found = fetch_pages(
-        door,
+        client,
         "ec2",
         "DescribeSpotPriceHistory",
         "SpotPriceHistory",
@@ -117,19 +117,21 @@ def the_current_price_of_every_pool(door: HttpClient) -> None:
 
 
 @client_check("calls GetProducts", "needs 5")
-def both_streams_of_prices_have_something(door: HttpClient) -> None:
+def both_streams_of_prices_have_something(client: HttpClient) -> None:
     for stream, some, price in ((SHARED, "m5.large", 0.096), (METAL, "m5.metal", 4.608)):
-        found = products(door, {**COMMON, **stream})
+        found = products(client, {**COMMON, **stream})
         assert found[some] == price
         assert all(each >= 0 for each in found.values())
         assert len(found) > 50
 
 
-def products(door: HttpClient, wanted: dict[str, str]) -> dict[str, float]:
-    filters = [{"Type": "TERM_MATCH", "Field": key, "Value": each} for key, each in wanted.items()]
+def products(client: HttpClient, expected: dict[str, str]) -> dict[str, float]:
+    filters = [
+        {"Type": "TERM_MATCH", "Field": key, "Value": each} for key, each in expected.items()
+    ]
     found = {}
     for page in fetch_pages(
-        door,
+        client,
         "pricing",
         "GetProducts",
         "PriceList",
@@ -148,32 +150,34 @@ def products(door: HttpClient, wanted: dict[str, str]) -> dict[str, float]:
 
 
 @client_check("calls GetParameter", "needs 6")
-def the_images_of_al2023_and_a_miss(door: HttpClient) -> None:
+def the_images_of_al2023_and_a_miss(client: HttpClient) -> None:
     base = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023"
     kinds = ["x86_64/standard", "x86_64/nvidia", "x86_64/neuron", "arm64/standard", "arm64/nvidia"]
     for kind in kinds:
         name = f"{base}/{kind}/recommended/image_id"
-        assert door.ask("ssm", "GetParameter", Name=name)["Parameter"]["Value"].startswith("ami-")
+        assert client.call("ssm", "GetParameter", Name=name)["Parameter"]["Value"].startswith(
+            "ami-"
+        )
     missing = f"{base}/arm64/neuron/recommended/image_id"
-    assert expect_error(door, "ssm", "GetParameter", Name=missing) == ("ParameterNotFound", 400)
+    assert expect_error(client, "ssm", "GetParameter", Name=missing) == ("ParameterNotFound", 400)
 
 
 @client_check("calls DescribeImages", "needs 6")
-def images_by_id_with_what_the_client_needs(door: HttpClient) -> None:
-    wanted = [image_id(door), image_id(door, "arm64")]
-    found = door.ask(
+def images_by_id_with_what_the_client_needs(client: HttpClient) -> None:
+    expected = [image_id(client), image_id(client, "arm64")]
+    found = client.call(
         "ec2",
         "DescribeImages",
         Filters=[
-            {"Name": "image-id", "Values": wanted},
+            {"Name": "image-id", "Values": expected},
             {"Name": "state", "Values": ["available"]},
         ],
         IncludeDeprecated=True,
         MaxResults=1000,
     )["Images"]
     assert {each["ImageId"]: each["Architecture"] for each in found} == {
-        wanted[0]: "x86_64",
-        wanted[1]: "arm64",
+        expected[0]: "x86_64",
+        expected[1]: "arm64",
     }
     for each in found:
         assert each["Name"]
@@ -182,9 +186,9 @@ def images_by_id_with_what_the_client_needs(door: HttpClient) -> None:
 
 
 @client_check("calls DescribeImages")
-def images_by_name_and_by_tag_of_given_owners(door: HttpClient) -> None:
+def images_by_name_and_by_tag_of_given_owners(client: HttpClient) -> None:
     name = unique_name("my-image")
-    made = door.ask(
+    created = client.call(
         "ec2",
         "RegisterImage",
         Name=name,
@@ -192,17 +196,17 @@ def images_by_name_and_by_tag_of_given_owners(door: HttpClient) -> None:
         RootDeviceName="/dev/xvda",
         BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20}}],
     )["ImageId"]
-    door.ask("ec2", "CreateTags", Resources=[made], Tags=[{"Key": "image", "Value": name}])
-    for wanted in (
+    client.call("ec2", "CreateTags", Resources=[created], Tags=[{"Key": "image", "Value": name}])
+    for expected in (
         {"Name": "name", "Values": [f"{name}*"]},
         {"Name": "tag:image", "Values": [name]},
     ):
-        (found,) = door.ask(
-            "ec2", "DescribeImages", Owners=["self", "amazon"], Filters=[wanted], MaxResults=1000
+        (found,) = client.call(
+            "ec2", "DescribeImages", Owners=["self", "amazon"], Filters=[expected], MaxResults=1000
         )["Images"]
-        assert (found["ImageId"], found["Architecture"]) == (made, "arm64")
+        assert (found["ImageId"], found["Architecture"]) == (created, "arm64")
     by_key = [{"Name": "tag-key", "Values": ["image"]}]
-    found = door.ask("ec2", "DescribeImages", Owners=["self"], Filters=by_key)["Images"]
-    assert made in {each["ImageId"] for each in found}
+    found = client.call("ec2", "DescribeImages", Owners=["self"], Filters=by_key)["Images"]
+    assert created in {each["ImageId"] for each in found}
     public = [{"Name": "name", "Values": [f"{name}*"]}]
-    assert door.ask("ec2", "DescribeImages", Owners=["amazon"], Filters=public)["Images"] == []
+    assert client.call("ec2", "DescribeImages", Owners=["amazon"], Filters=public)["Images"] == []

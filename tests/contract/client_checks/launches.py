@@ -1,4 +1,4 @@
-"""Launch templates, fleets and dry runs, and the errors within the answer of a fleet."""
+"""Launch templates, fleets and dry runs, and the errors in the response of a fleet."""
 
 from base64 import b64encode
 from typing import Any
@@ -28,10 +28,10 @@ DRY = ("DryRunOperation", 412)
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 
-def sixty_types(door: HttpClient) -> list[str]:
-    """That all three zones have and the image fits."""
+def sixty_types(client: HttpClient) -> list[str]:
+    """Types that all three zones offer and that fit the image."""
     found = fetch_pages(
-        door,
+        client,
         "ec2",
         "DescribeInstanceTypeOfferings",
         "InstanceTypeOfferings",
@@ -50,18 +50,18 @@ def sixty_types(door: HttpClient) -> list[str]:
 
 
 @client_check("calls DescribeLaunchTemplates", "needs 7")
-def templates_by_name_and_by_tag(door: HttpClient) -> None:
+def templates_by_name_and_by_tag(client: HttpClient) -> None:
     missing = expect_error(
-        door, "ec2", "DescribeLaunchTemplates", LaunchTemplateNames=["karpenter.k8s.aws/none"]
+        client, "ec2", "DescribeLaunchTemplates", LaunchTemplateNames=["karpenter.k8s.aws/none"]
     )
     assert missing == NOT_FOUND
-    name = create_template(door)
-    (found,) = door.ask("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
+    name = create_template(client)
+    (found,) = client.call("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
         "LaunchTemplates"
     ]
     assert found["LaunchTemplateName"] == name
     by_tag = fetch_pages(
-        door,
+        client,
         "ec2",
         "DescribeLaunchTemplates",
         "LaunchTemplates",
@@ -75,28 +75,30 @@ def templates_by_name_and_by_tag(door: HttpClient) -> None:
 
 
 @client_check("big launch template")
-def everything_that_a_template_says_is_kept(door: HttpClient) -> None:
-    name = create_template(door, "cr-0123456789abcdef0")
-    (version,) = door.ask("ec2", "DescribeLaunchTemplateVersions", LaunchTemplateName=name)[
+def everything_that_a_template_says_is_kept(client: HttpClient) -> None:
+    name = create_template(client, "cr-0123456789abcdef0")
+    (version,) = client.call("ec2", "DescribeLaunchTemplateVersions", LaunchTemplateName=name)[
         "LaunchTemplateVersions"
     ]
-    said = version["LaunchTemplateData"]
-    assert said["UserData"] == b64encode(USER_DATA.encode()).decode()
-    assert said["ImageId"] == image_id(door)
-    assert said["IamInstanceProfile"]["Name"].startswith("wain_profile")
-    assert said["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 20
-    assert said["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
-    assert said["MetadataOptions"]["HttpTokens"] == "required"
-    assert said["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
-    assert said["Monitoring"] == {"Enabled": False}
-    assert said["EnclaveOptions"] == {"Enabled": False}
-    assert said["NetworkInterfaces"] == [{"DeviceIndex": 0, "Groups": security_group_ids(door)}]
-    assert said["TagSpecifications"] == [tag_specification("network-interface", team="web")]
-    assert said["CapacityReservationSpecification"] == {
+    content = version["LaunchTemplateData"]
+    assert content["UserData"] == b64encode(USER_DATA.encode()).decode()
+    assert content["ImageId"] == image_id(client)
+    assert content["IamInstanceProfile"]["Name"].startswith("wain_profile")
+    assert content["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 20
+    assert content["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
+    assert content["MetadataOptions"]["HttpTokens"] == "required"
+    assert content["MetadataOptions"]["HttpPutResponseHopLimit"] == 1
+    assert content["Monitoring"] == {"Enabled": False}
+    assert content["EnclaveOptions"] == {"Enabled": False}
+    assert content["NetworkInterfaces"] == [
+        {"DeviceIndex": 0, "Groups": security_group_ids(client)}
+    ]
+    assert content["TagSpecifications"] == [tag_specification("network-interface", team="web")]
+    assert content["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": "capacity-reservations-only",
         "CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"},
     }
-    (shown,) = door.ask("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
+    (shown,) = client.call("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
         "LaunchTemplates"
     ]
     tags = {pair["Key"]: pair["Value"] for pair in shown["Tags"]}
@@ -104,92 +106,99 @@ def everything_that_a_template_says_is_kept(door: HttpClient) -> None:
     assert tags["markup"] == '<a> & "b"'
 
 
-@client_check("calls CreateLaunchTemplate", alone=True)
-def why_a_template_is_refused(door: HttpClient) -> None:
+@client_check("calls CreateLaunchTemplate", own_account=True)
+def why_a_template_is_refused(client: HttpClient) -> None:
     large = b64encode(b"x" * 16_385).decode()
-    message = error_text(lambda: create_template(door, UserData=large))
+    message = error_text(lambda: create_template(client, UserData=large))
     assert message.startswith("InvalidUserData.Malformed: User data is limited to ")
     for code, status in (("UnauthorizedOperation", 403), ("RequestLimitExceeded", 503)):
         rule = {"operation": "CreateLaunchTemplate", "code": code, "status": status, "times": 1}
-        change_emulator(door, faults=[rule])
-        assert error_of(lambda: create_template(door)) == (code, status)
-    assert create_template(door)
+        change_emulator(client, faults=[rule])
+        assert error_of(lambda: create_template(client)) == (code, status)
+    assert create_template(client)
 
 
 @client_check("calls DeleteLaunchTemplate", "needs 7")
-def templates_go_by_id_and_by_name_and_come_again(door: HttpClient) -> None:
-    name = create_template(door)
-    (found,) = door.ask("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
+def templates_go_by_id_and_by_name_and_come_again(client: HttpClient) -> None:
+    name = create_template(client)
+    (found,) = client.call("ec2", "DescribeLaunchTemplates", LaunchTemplateNames=[name])[
         "LaunchTemplates"
     ]
     identity = found["LaunchTemplateId"]
-    door.ask("ec2", "DeleteLaunchTemplate", LaunchTemplateId=identity)
-    code, _ = expect_error(door, "ec2", "DeleteLaunchTemplate", LaunchTemplateId=identity)
+    client.call("ec2", "DeleteLaunchTemplate", LaunchTemplateId=identity)
+    code, _ = expect_error(client, "ec2", "DeleteLaunchTemplate", LaunchTemplateId=identity)
     assert code == "InvalidLaunchTemplateId.NotFound"
     for _ in range(2):
-        door.ask(
+        client.call(
             "ec2",
             "CreateLaunchTemplate",
             LaunchTemplateName=name,
-            LaunchTemplateData={"ImageId": image_id(door)},
+            LaunchTemplateData={"ImageId": image_id(client)},
         )
-        door.ask("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
-    assert expect_error(door, "ec2", "DeleteLaunchTemplate", LaunchTemplateName=name) == NOT_FOUND
+        client.call("ec2", "DeleteLaunchTemplate", LaunchTemplateName=name)
+    assert expect_error(client, "ec2", "DeleteLaunchTemplate", LaunchTemplateName=name) == NOT_FOUND
 
 
 @client_check("calls CreateFleet", "needs 2")
-def the_dry_run_of_a_fleet(door: HttpClient) -> None:
-    bare = {"InstanceType": "m5.large", "SubnetId": subnets_by_zone(door)["us-east-1a"]}
-    request = fleet_request(template_config(create_template(door), [bare]), DryRun=True)
-    assert expect_error(door, "ec2", "CreateFleet", **request) == DRY
+def the_dry_run_of_a_fleet(client: HttpClient) -> None:
+    bare = {"InstanceType": "m5.large", "SubnetId": subnets_by_zone(client)["us-east-1a"]}
+    request = fleet_request(template_config(create_template(client), [bare]), DryRun=True)
+    assert expect_error(client, "ec2", "CreateFleet", **request) == DRY
     request = fleet_request(template_config("karpenter.k8s.aws/none", [bare]), DryRun=True)
-    assert expect_error(door, "ec2", "CreateFleet", **request) == NOT_FOUND
+    assert expect_error(client, "ec2", "CreateFleet", **request) == NOT_FOUND
 
 
 @client_check("calls CreateFleet")
-def merged_launches_give_several_ids(door: HttpClient) -> None:
+def merged_launches_give_several_ids(client: HttpClient) -> None:
     request = fleet_request(
-        template_config(create_template(door), [fleet_override(door, "m5.large", "us-east-1b")]),
+        template_config(
+            create_template(client), [fleet_override(client, "m5.large", "us-east-1b")]
+        ),
         number=2,
     )
-    answer = door.ask("ec2", "CreateFleet", **request)
-    (made,) = answer["Instances"]
-    assert len(set(made["InstanceIds"])) == 2
-    assert made["InstanceType"] == "m5.large"
-    overrides = made["LaunchTemplateAndOverrides"]["Overrides"]
+    response = client.call("ec2", "CreateFleet", **request)
+    (created,) = response["Instances"]
+    assert len(set(created["InstanceIds"])) == 2
+    assert created["InstanceType"] == "m5.large"
+    overrides = created["LaunchTemplateAndOverrides"]["Overrides"]
     assert overrides["AvailabilityZone"] == "us-east-1b"
-    assert overrides["SubnetId"] == subnets_by_zone(door)["us-east-1b"]
-    assert answer["FleetId"].startswith("fleet-")
-    assert not answer.get("Errors")
+    assert overrides["SubnetId"] == subnets_by_zone(client)["us-east-1b"]
+    assert response["FleetId"].startswith("fleet-")
+    assert not response.get("Errors")
 
 
 @client_check("calls CreateFleet")
-def a_template_that_was_deleted_meanwhile(door: HttpClient) -> None:
+def a_template_that_was_deleted_meanwhile(client: HttpClient) -> None:
     request = fleet_request(
-        template_config("karpenter.k8s.aws/none", [fleet_override(door, "m5.large", "us-east-1a")])
+        template_config(
+            "karpenter.k8s.aws/none", [fleet_override(client, "m5.large", "us-east-1a")]
+        )
     )
-    assert expect_error(door, "ec2", "CreateFleet", **request) == NOT_FOUND
+    assert expect_error(client, "ec2", "CreateFleet", **request) == NOT_FOUND
 
 
-@client_check("calls CreateFleet", alone=True)
-def a_fleet_that_the_client_may_not_launch(door: HttpClient) -> None:
+@client_check("calls CreateFleet", own_account=True)
+def a_fleet_that_the_client_may_not_launch(client: HttpClient) -> None:
     rule = {"operation": "CreateFleet", "code": "UnauthorizedOperation", "status": 403}
-    change_emulator(door, faults=[rule])
+    change_emulator(client, faults=[rule])
     request = fleet_request(
-        template_config(create_template(door), [fleet_override(door, "m5.large", "us-east-1a")]),
+        template_config(
+            create_template(client), [fleet_override(client, "m5.large", "us-east-1a")]
+        ),
         DryRun=True,
     )
-    assert expect_error(door, "ec2", "CreateFleet", **request) == ("UnauthorizedOperation", 403)
+    assert expect_error(client, "ec2", "CreateFleet", **request) == ("UnauthorizedOperation", 403)
 
 
 @client_check("calls RunInstances", "needs 2")
-def the_dry_run_of_a_machine(door: HttpClient) -> None:
+def the_dry_run_of_a_machine(client: HttpClient) -> None:
     assert (
-        expect_error(door, "ec2", "RunInstances", **run_request(door, create_template(door))) == DRY
+        expect_error(client, "ec2", "RunInstances", **run_request(client, create_template(client)))
+        == DRY
     )
 
 
-def run_request(door: HttpClient, name: str) -> dict[str, Any]:
+def run_request(client: HttpClient, name: str) -> dict[str, Any]:
     kinds = ("instance", "volume", "network-interface")
     return {
         "DryRun": True,
@@ -197,7 +206,9 @@ def run_request(door: HttpClient, name: str) -> dict[str, Any]:
         "MaxCount": 1,
         "LaunchTemplate": {"LaunchTemplateName": name, "Version": "$Latest"},
         "InstanceType": "m5.large",
-        "NetworkInterfaces": [{"DeviceIndex": 0, "SubnetId": subnets_by_zone(door)["us-east-1a"]}],
+        "NetworkInterfaces": [
+            {"DeviceIndex": 0, "SubnetId": subnets_by_zone(client)["us-east-1a"]}
+        ],
         "TagSpecifications": [
             tag_specification(kind, **{"karpenter.sh/nodepool": ""}) for kind in kinds
         ],
@@ -205,210 +216,212 @@ def run_request(door: HttpClient, name: str) -> dict[str, Any]:
 
 
 @client_check("calls RunInstances")
-def a_profile_that_is_not_there_yet(door: HttpClient) -> None:
-    name = profile_name(door)
-    made = create_template(door, IamInstanceProfile={"Name": name})
+def a_profile_that_is_not_there_yet(client: HttpClient) -> None:
+    name = profile_name(client)
+    created = create_template(client, IamInstanceProfile={"Name": name})
     role = "KarpenterNodeRole-wain"
-    door.ask("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role)
-    door.ask("iam", "DeleteInstanceProfile", InstanceProfileName=name)
-    message = error_text(lambda: door.ask("ec2", "RunInstances", **run_request(door, made)))
+    client.call("iam", "RemoveRoleFromInstanceProfile", InstanceProfileName=name, RoleName=role)
+    client.call("iam", "DeleteInstanceProfile", InstanceProfileName=name)
+    message = error_text(lambda: client.call("ec2", "RunInstances", **run_request(client, created)))
     assert message.startswith("InvalidParameterValue: ")
     assert "Invalid IAM Instance Profile name" in message
 
 
 @client_check("big fleet")
-def a_fleet_of_180_overrides_in_three_configs(door: HttpClient) -> None:
-    names, places = sixty_types(door), subnets_by_zone(door)
+def a_fleet_of_180_overrides_in_three_configs(client: HttpClient) -> None:
+    names, places = sixty_types(client), subnets_by_zone(client)
     assert len(names) == 60
     overrides: list[dict[str, Any]] = [
         {
             "InstanceType": name,
             "SubnetId": places[zone],
             "AvailabilityZone": zone,
-            "ImageId": image_id(door),
+            "ImageId": image_id(client),
             "Priority": 0.01 * number + 0.001,
         }
         for number, name in enumerate(names)
         for zone in ZONES
     ]
     configs = [
-        template_config(create_template(door), part)
+        template_config(create_template(client), part)
         for part in (overrides[:57], overrides[57:69], overrides[69:])
     ]
-    answer = door.ask("ec2", "CreateFleet", **fleet_request(*configs))
-    (made,) = answer["Instances"]
-    assert made["InstanceType"] in names
-    assert made["LaunchTemplateAndOverrides"]["Overrides"]["ImageId"] == image_id(door)
-    (machine,) = describe_instances(door, InstanceIds=made["InstanceIds"])
-    assert machine["InstanceType"] == made["InstanceType"]
+    response = client.call("ec2", "CreateFleet", **fleet_request(*configs))
+    (created,) = response["Instances"]
+    assert created["InstanceType"] in names
+    assert created["LaunchTemplateAndOverrides"]["Overrides"]["ImageId"] == image_id(client)
+    (instance,) = describe_instances(client, InstanceIds=created["InstanceIds"])
+    assert instance["InstanceType"] == created["InstanceType"]
 
 
 @client_check("big reserved fleet")
-def a_reserved_fleet_is_on_demand_with_a_target(door: HttpClient) -> None:
-    identity = create_reservation(door, 1)
+def a_reserved_fleet_is_on_demand_with_a_target(client: HttpClient) -> None:
+    identity = create_reservation(client, 1)
     price = 0.00000007808000000000001
-    overrides = [fleet_override(door, "m5.large", "us-east-1a", Priority=price)]
-    answer = door.ask(
+    overrides = [fleet_override(client, "m5.large", "us-east-1a", Priority=price)]
+    response = client.call(
         "ec2",
         "CreateFleet",
-        **fleet_request(template_config(create_template(door, identity), overrides)),
+        **fleet_request(template_config(create_template(client, identity), overrides)),
     )
-    (made,) = answer["Instances"]
-    assert made["Lifecycle"] == "on-demand"
-    assert made["LaunchTemplateAndOverrides"]["Overrides"]["Priority"] == price
-    (machine,) = describe_instances(door, InstanceIds=made["InstanceIds"])
-    assert machine["CapacityReservationId"] == identity
-    specification = machine["CapacityReservationSpecification"]
+    (created,) = response["Instances"]
+    assert created["Lifecycle"] == "on-demand"
+    assert created["LaunchTemplateAndOverrides"]["Overrides"]["Priority"] == price
+    (instance,) = describe_instances(client, InstanceIds=created["InstanceIds"])
+    assert instance["CapacityReservationId"] == identity
+    specification = instance["CapacityReservationSpecification"]
     assert specification["CapacityReservationPreference"] == "capacity-reservations-only"
 
 
 @client_check("needs 8")
-def a_machine_is_made_of_template_and_override(door: HttpClient) -> None:
-    (identity,) = launch_instances(door, zone="us-east-1c")
-    (machine,) = describe_instances(door, InstanceIds=[identity])
-    assert [each["GroupId"] for each in machine["SecurityGroups"]] == security_group_ids(door)
-    assert ":instance-profile/karpenter/test/wain_profile" in machine["IamInstanceProfile"]["Arn"]
-    assert machine["MetadataOptions"]["HttpTokens"] == "required"
-    assert machine["SubnetId"] == subnets_by_zone(door)["us-east-1c"]
-    assert machine["Placement"]["AvailabilityZone"] == "us-east-1c"
-    assert machine["Placement"]["AvailabilityZoneId"].startswith("use1-az")
-    assert "SpotInstanceRequestId" not in machine
-    tags = {pair["Key"]: pair["Value"] for pair in machine["Tags"]}
+def a_machine_is_made_of_template_and_override(client: HttpClient) -> None:
+    (identity,) = launch_instances(client, zone="us-east-1c")
+    (instance,) = describe_instances(client, InstanceIds=[identity])
+    assert [each["GroupId"] for each in instance["SecurityGroups"]] == security_group_ids(client)
+    assert ":instance-profile/karpenter/test/wain_profile" in instance["IamInstanceProfile"]["Arn"]
+    assert instance["MetadataOptions"]["HttpTokens"] == "required"
+    assert instance["SubnetId"] == subnets_by_zone(client)["us-east-1c"]
+    assert instance["Placement"]["AvailabilityZone"] == "us-east-1c"
+    assert instance["Placement"]["AvailabilityZoneId"].startswith("use1-az")
+    assert "SpotInstanceRequestId" not in instance
+    tags = {pair["Key"]: pair["Value"] for pair in instance["Tags"]}
     assert tags["karpenter.sh/nodepool"] == "default"
-    attribute = door.ask(
+    attribute = client.call(
         "ec2", "DescribeInstanceAttribute", InstanceId=identity, Attribute="userData"
     )
     assert attribute["UserData"]["Value"] == b64encode(USER_DATA.encode()).decode()
 
 
 @client_check("needs 8")
-def a_spot_machine_has_a_request(door: HttpClient) -> None:
-    (machine,) = describe_instances(door, InstanceIds=launch_instances(door, spot=True))
-    assert machine["SpotInstanceRequestId"].startswith("sir-")
-    assert machine["InstanceLifecycle"] == "spot"
+def a_spot_machine_has_a_request(client: HttpClient) -> None:
+    (instance,) = describe_instances(client, InstanceIds=launch_instances(client, spot=True))
+    assert instance["SpotInstanceRequestId"].startswith("sir-")
+    assert instance["InstanceLifecycle"] == "spot"
 
 
 @client_check("needs 8")
-def preference_none_does_not_join_an_open_reservation(door: HttpClient) -> None:
-    identity = create_reservation(door, 1, "r5.large", InstanceMatchCriteria="open")
-    (machine,) = describe_instances(door, InstanceIds=launch_instances(door, "r5.large"))
-    assert "CapacityReservationId" not in machine
-    (shown,) = door.ask("ec2", "DescribeCapacityReservations", CapacityReservationIds=[identity])[
-        "CapacityReservations"
-    ]
+def preference_none_does_not_join_an_open_reservation(client: HttpClient) -> None:
+    identity = create_reservation(client, 1, "r5.large", InstanceMatchCriteria="open")
+    (instance,) = describe_instances(client, InstanceIds=launch_instances(client, "r5.large"))
+    assert "CapacityReservationId" not in instance
+    (shown,) = client.call(
+        "ec2", "DescribeCapacityReservations", CapacityReservationIds=[identity]
+    )["CapacityReservations"]
     assert shown["AvailableInstanceCount"] == 1
 
 
 @client_check("needs 8")
-def a_token_that_is_sent_again_launches_nothing_new(door: HttpClient) -> None:
-    overrides = [fleet_override(door, "m5.large", "us-east-1a")]
+def a_token_that_is_sent_again_launches_nothing_new(client: HttpClient) -> None:
+    overrides = [fleet_override(client, "m5.large", "us-east-1a")]
     request = fleet_request(
-        template_config(create_template(door), overrides), ClientToken=unique_name("token")
+        template_config(create_template(client), overrides), ClientToken=unique_name("token")
     )
-    first, second = (door.ask("ec2", "CreateFleet", **request) for _ in range(2))
+    first, second = (client.call("ec2", "CreateFleet", **request) for _ in range(2))
     assert first["Instances"] == second["Instances"]
 
 
-def failed(door: HttpClient, *pools: dict[str, Any], **how: Any) -> list[Any]:
-    """The errors of a fleet that launches nothing; each says which pool it was."""
-    answer = door.ask(
+def failed(client: HttpClient, *capacity_pools: dict[str, Any], **how: Any) -> list[Any]:
+    """The errors of a fleet that launches nothing; each names its capacity pool."""
+    response = client.call(
         "ec2",
         "CreateFleet",
-        **fleet_request(template_config(create_template(door), list(pools)), **how),
+        **fleet_request(template_config(create_template(client), list(capacity_pools)), **how),
     )
-    assert not answer.get("Instances")
-    for error in answer["Errors"]:
+    assert not response.get("Instances")
+    for error in response["Errors"]:
         overrides = error["LaunchTemplateAndOverrides"]["Overrides"]
         assert overrides["InstanceType"]
         assert overrides["AvailabilityZone"]
         assert overrides["SubnetId"]
         assert error["ErrorMessage"]
-    return list(answer["Errors"])
+    return list(response["Errors"])
 
 
 def codes(errors: list[Any]) -> list[str]:
     return [each["ErrorCode"] for each in errors]
 
 
-@client_check("errors InsufficientInstanceCapacity", alone=True)
-def a_pool_without_stock(door: HttpClient) -> None:
-    change_emulator(door, unavailable=[{"instanceType": "m5.large", "zone": "us-east-1a"}])
-    empty = fleet_override(door, "m5.large", "us-east-1a")
-    (error,) = failed(door, empty)
+@client_check("errors InsufficientInstanceCapacity", own_account=True)
+def a_pool_without_stock(client: HttpClient) -> None:
+    change_emulator(client, unavailable=[{"instanceType": "m5.large", "zone": "us-east-1a"}])
+    empty = fleet_override(client, "m5.large", "us-east-1a")
+    (error,) = failed(client, empty)
     assert error["ErrorCode"] == "InsufficientInstanceCapacity"
     assert error["Lifecycle"] == "on-demand"
     assert "us-east-1a" in error["ErrorMessage"]
-    (error,) = failed(door, empty, spot=True)
+    (error,) = failed(client, empty, spot=True)
     assert (error["ErrorCode"], error["Lifecycle"]) == ("InsufficientInstanceCapacity", "spot")
 
 
-@client_check("errors instances and errors", alone=True)
-def the_next_pool_is_taken_and_the_failed_one_told(door: HttpClient) -> None:
-    change_emulator(door, stock=[{"instanceType": "m5.large", "free": 1}])
+@client_check("errors instances and errors", own_account=True)
+def the_next_pool_is_taken_and_the_failed_one_told(client: HttpClient) -> None:
+    change_emulator(client, stock=[{"instanceType": "m5.large", "free": 1}])
     first, second = (
-        fleet_override(door, "m5.large", "us-east-1a"),
-        fleet_override(door, "m5.xlarge", "us-east-1b"),
+        fleet_override(client, "m5.large", "us-east-1a"),
+        fleet_override(client, "m5.xlarge", "us-east-1b"),
     )
-    answer = door.ask(
+    response = client.call(
         "ec2",
         "CreateFleet",
-        **fleet_request(template_config(create_template(door), [second, first]), number=3),
+        **fleet_request(template_config(create_template(client), [second, first]), number=3),
     )
-    got = {each["InstanceType"]: len(each["InstanceIds"]) for each in answer["Instances"]}
+    got = {each["InstanceType"]: len(each["InstanceIds"]) for each in response["Instances"]}
     assert got == {"m5.large": 1, "m5.xlarge": 2}
-    assert codes(answer["Errors"]) == ["InsufficientInstanceCapacity"]
+    assert codes(response["Errors"]) == ["InsufficientInstanceCapacity"]
 
 
-@client_check("errors VcpuLimitExceeded", alone=True)
-def more_vcpus_than_the_account_may_have(door: HttpClient) -> None:
-    change_emulator(door, quota={"onDemand": {"standard": 1}})
-    assert codes(failed(door, fleet_override(door, "m5.large", "us-east-1a"))) == [
+@client_check("errors VcpuLimitExceeded", own_account=True)
+def more_vcpus_than_the_account_may_have(client: HttpClient) -> None:
+    change_emulator(client, quota={"onDemand": {"standard": 1}})
+    assert codes(failed(client, fleet_override(client, "m5.large", "us-east-1a"))) == [
         "VcpuLimitExceeded"
     ]
 
 
-@client_check("errors MaxFleetCountExceeded", alone=True)
-def more_fleets_than_the_account_may_have(door: HttpClient) -> None:
-    change_emulator(door, quota={"fleets": 1})
-    one = fleet_override(door, "m5.large", "us-east-1a")
-    answer = door.ask(
-        "ec2", "CreateFleet", **fleet_request(template_config(create_template(door), [one]))
+@client_check("errors MaxFleetCountExceeded", own_account=True)
+def more_fleets_than_the_account_may_have(client: HttpClient) -> None:
+    change_emulator(client, quota={"fleets": 1})
+    service = fleet_override(client, "m5.large", "us-east-1a")
+    response = client.call(
+        "ec2", "CreateFleet", **fleet_request(template_config(create_template(client), [service]))
     )
-    assert answer["Instances"]
-    assert codes(failed(door, one)) == ["MaxFleetCountExceeded"]
+    assert response["Instances"]
+    assert codes(failed(client, service)) == ["MaxFleetCountExceeded"]
 
 
-@client_check("errors MaxSpotInstanceCountExceeded", alone=True)
-def more_spot_vcpus_than_the_account_may_have(door: HttpClient) -> None:
-    change_emulator(door, quota={"spot": {"standard": 1}})
-    errors = failed(door, fleet_override(door, "m5.large", "us-east-1a"), spot=True)
+@client_check("errors MaxSpotInstanceCountExceeded", own_account=True)
+def more_spot_vcpus_than_the_account_may_have(client: HttpClient) -> None:
+    change_emulator(client, quota={"spot": {"standard": 1}})
+    errors = failed(client, fleet_override(client, "m5.large", "us-east-1a"), spot=True)
     assert codes(errors) == ["MaxSpotInstanceCountExceeded"]
 
 
-@client_check("errors AuthFailure.ServiceLinkedRoleCreationNotPermitted", alone=True)
-def spot_without_the_role_for_it(door: HttpClient) -> None:
-    door.ask("iam", "DeleteServiceLinkedRole", RoleName="AWSServiceRoleForEC2Spot")
-    change_emulator(door, quota={"spotRole": False})
-    errors = failed(door, fleet_override(door, "m5.large", "us-east-1a"), spot=True)
+@client_check("errors AuthFailure.ServiceLinkedRoleCreationNotPermitted", own_account=True)
+def spot_without_the_role_for_it(client: HttpClient) -> None:
+    client.call("iam", "DeleteServiceLinkedRole", RoleName="AWSServiceRoleForEC2Spot")
+    change_emulator(client, quota={"spotRole": False})
+    errors = failed(client, fleet_override(client, "m5.large", "us-east-1a"), spot=True)
     assert codes(errors) == ["AuthFailure.ServiceLinkedRoleCreationNotPermitted"]
 
 
 @client_check("errors Unsupported")
-def a_zone_that_does_not_have_the_type(door: HttpClient) -> None:
-    offered = door.ask(
+def a_zone_that_does_not_have_the_type(client: HttpClient) -> None:
+    offered = client.call(
         "ec2",
         "DescribeInstanceTypeOfferings",
         LocationType="availability-zone",
         Filters=[{"Name": "location", "Values": ["us-east-1e"]}],
     )["InstanceTypeOfferings"]
     assert "m7i.large" not in {each["InstanceType"] for each in offered}
-    assert codes(failed(door, fleet_override(door, "m7i.large", "us-east-1e"))) == ["Unsupported"]
+    assert codes(failed(client, fleet_override(client, "m7i.large", "us-east-1e"))) == [
+        "Unsupported"
+    ]
 
 
 @client_check("errors InsufficientFreeAddressesInSubnet", "needs 10")
-def a_subnet_without_addresses(door: HttpClient) -> None:
-    home = door.ask("ec2", "CreateVpc", CidrBlock="10.77.0.0/24")["Vpc"]["VpcId"]
-    small = door.ask(
+def a_subnet_without_addresses(client: HttpClient) -> None:
+    home = client.call("ec2", "CreateVpc", CidrBlock="10.77.0.0/24")["Vpc"]["VpcId"]
+    small = client.call(
         "ec2",
         "CreateSubnet",
         VpcId=home,
@@ -416,67 +429,69 @@ def a_subnet_without_addresses(door: HttpClient) -> None:
         AvailabilityZone="us-east-1a",
     )["Subnet"]
     assert small["AvailableIpAddressCount"] == 11
-    group = door.ask(
+    group = client.call(
         "ec2", "CreateSecurityGroup", GroupName="small", Description="small", VpcId=home
     )["GroupId"]
-    name = create_template(door, NetworkInterfaces=[{"DeviceIndex": 0, "Groups": [group]}])
+    name = create_template(client, NetworkInterfaces=[{"DeviceIndex": 0, "Groups": [group]}])
     only = {"InstanceType": "m5.large", "SubnetId": small["SubnetId"]}
 
     def free() -> int:
-        (found,) = door.ask("ec2", "DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
+        (found,) = client.call("ec2", "DescribeSubnets", SubnetIds=[small["SubnetId"]])["Subnets"]
         return int(found["AvailableIpAddressCount"])
 
-    answer = door.ask(
+    response = client.call(
         "ec2", "CreateFleet", **fleet_request(template_config(name, [only]), number=11)
     )
-    assert len(answer["Instances"][0]["InstanceIds"]) == 11
+    assert len(response["Instances"][0]["InstanceIds"]) == 11
     assert free() == 0
-    answer = door.ask("ec2", "CreateFleet", **fleet_request(template_config(name, [only])))
-    assert codes(answer["Errors"]) == ["InsufficientFreeAddressesInSubnet"]
-    overrides = answer["Errors"][0]["LaunchTemplateAndOverrides"]["Overrides"]
+    response = client.call("ec2", "CreateFleet", **fleet_request(template_config(name, [only])))
+    assert codes(response["Errors"]) == ["InsufficientFreeAddressesInSubnet"]
+    overrides = response["Errors"][0]["LaunchTemplateAndOverrides"]["Overrides"]
     assert overrides["SubnetId"] == small["SubnetId"]
 
 
 @client_check("errors ReservationCapacityExceeded", "needs 8")
-def a_full_reservation_is_no_reason_to_launch_on_demand(door: HttpClient) -> None:
-    identity = create_reservation(door, 1)
+def a_full_reservation_is_no_reason_to_launch_on_demand(client: HttpClient) -> None:
+    identity = create_reservation(client, 1)
     request = fleet_request(
         template_config(
-            create_template(door, identity), [fleet_override(door, "m5.large", "us-east-1a")]
+            create_template(client, identity), [fleet_override(client, "m5.large", "us-east-1a")]
         )
     )
-    assert door.ask("ec2", "CreateFleet", **request)["Instances"]
-    answer = door.ask("ec2", "CreateFleet", **request)
-    assert not answer.get("Instances")
-    (error,) = answer["Errors"]
+    assert client.call("ec2", "CreateFleet", **request)["Instances"]
+    response = client.call("ec2", "CreateFleet", **request)
+    assert not response.get("Instances")
+    (error,) = response["Errors"]
     assert error["ErrorCode"] == "ReservationCapacityExceeded"
     overrides = error["LaunchTemplateAndOverrides"]["Overrides"]
     assert (overrides["InstanceType"], overrides["AvailabilityZone"]) == ("m5.large", "us-east-1a")
 
 
 @client_check("errors UnfulfillableCapacity")
-def a_request_that_leaves_nothing_to_try(door: HttpClient) -> None:
-    """Templates with a target are not used by those who use up open reservations first."""
-    name = create_template(door, create_reservation(door, 1))
-    request = fleet_request(template_config(name, [fleet_override(door, "m5.large", "us-east-1a")]))
+def an_unfulfillable_request(client: HttpClient) -> None:
+    """Templates with a target are not used where open reservations are used first."""
+    name = create_template(client, create_reservation(client, 1))
+    request = fleet_request(
+        template_config(name, [fleet_override(client, "m5.large", "us-east-1a")])
+    )
     request["OnDemandOptions"]["CapacityReservationOptions"] = {
         "UsageStrategy": "use-capacity-reservations-first"
     }
-    answer = door.ask("ec2", "CreateFleet", **request)
-    assert codes(answer["Errors"]) == ["UnfulfillableCapacity"]
+    response = client.call("ec2", "CreateFleet", **request)
+    assert codes(response["Errors"]) == ["UnfulfillableCapacity"]
 
 
 @client_check("needs 8")
-def the_machines_of_a_partial_answer_exist(door: HttpClient) -> None:
-    identity = create_reservation(door, 1)
-    name, mark = create_template(door, identity), unique_name("mark")
+def instances_of_a_partial_response_exist(client: HttpClient) -> None:
+    identity = create_reservation(client, 1)
+    name, mark = create_template(client, identity), unique_name("mark")
     request = fleet_request(
-        template_config(name, [fleet_override(door, "m5.large", "us-east-1a")]), number=3
+        template_config(name, [fleet_override(client, "m5.large", "us-east-1a")]), number=3
     )
     request["TagSpecifications"][0]["Tags"].append({"Key": "mark", "Value": mark})
-    answer = door.ask("ec2", "CreateFleet", **request)
-    (made,) = answer["Instances"]
-    assert len(made["InstanceIds"]) == 1
-    assert codes(answer["Errors"]) == ["ReservationCapacityExceeded"]
-    found = describe_instances(door, Filters=[{"Name": "tag:mark", "Values": [mark]}])
-    assert [each["InstanceId"] for each in found] == made["InstanceIds"]
+    response = client.call("ec2", "CreateFleet", **request)
+    (created,) = response["Instances"]
+    assert len(created["InstanceIds"]) == 1
+    assert codes(response["Errors"]) == ["ReservationCapacityExceeded"]
+    found = describe_instances(client, Filters=[{"Name": "tag:mark", "Values": [mark]}])
+    assert [each["InstanceId"] for each in found] == created["InstanceIds"]

@@ -1,4 +1,4 @@
-"""The scene of a client: what it finds in the account, and what it launches with."""
+"""Resources and launch parameters of a client."""
 
 import json
 from base64 import b64encode
@@ -22,9 +22,9 @@ def unique_name(prefix: str) -> str:
     return f"{prefix}-{next(_numbers)}"
 
 
-def call_admin_api(door: HttpClient, path: str, body: Any = None) -> Any:
-    """Asks under the emulator's own path."""
-    where = urlsplit(door.endpoint)
+def call_admin_api(client: HttpClient, path: str, body: Any = None) -> Any:
+    """Calls the admin API of the emulator."""
+    where = urlsplit(client.endpoint)
     connection = HTTPConnection(where.hostname or "", where.port)
     try:
         connection.request(
@@ -33,40 +33,40 @@ def call_admin_api(door: HttpClient, path: str, body: Any = None) -> Any:
             None if body is None else json.dumps(body),
             {"Content-Type": "application/json"},
         )
-        answer = connection.getresponse()
-        said = json.loads(answer.read())
-        assert answer.status == 200, said
-        return said
+        response = connection.getresponse()
+        content = json.loads(response.read())
+        assert response.status == 200, content
+        return content
     finally:
         connection.close()
 
 
-def change_emulator(door: HttpClient, **patch: Any) -> None:
-    call_admin_api(door, "change", patch)
+def change_emulator(client: HttpClient, **patch: Any) -> None:
+    call_admin_api(client, "change", patch)
 
 
-def subnets_by_zone(door: HttpClient) -> dict[str, str]:
-    found = door.ask("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
+def subnets_by_zone(client: HttpClient) -> dict[str, str]:
+    found = client.call("ec2", "DescribeSubnets", Filters=[DISCOVERY], MaxResults=500)["Subnets"]
     return {each["AvailabilityZone"]: each["SubnetId"] for each in found}
 
 
-def security_group_ids(door: HttpClient) -> list[str]:
-    found = door.ask("ec2", "DescribeSecurityGroups", Filters=[DISCOVERY], MaxResults=500)
+def security_group_ids(client: HttpClient) -> list[str]:
+    found = client.call("ec2", "DescribeSecurityGroups", Filters=[DISCOVERY], MaxResults=500)
     return [each["GroupId"] for each in found["SecurityGroups"]]
 
 
-def image_id(door: HttpClient, architecture: str = "x86_64") -> str:
+def image_id(client: HttpClient, architecture: str = "x86_64") -> str:
     path = (
         f"/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/{architecture}/standard/"
         "recommended/image_id"
     )
-    return str(door.ask("ssm", "GetParameter", Name=path)["Parameter"]["Value"])
+    return str(client.call("ssm", "GetParameter", Name=path)["Parameter"]["Value"])
 
 
-def profile_name(door: HttpClient) -> str:
+def profile_name(client: HttpClient) -> str:
     name = unique_name("wain_profile")
-    door.ask("iam", "CreateInstanceProfile", InstanceProfileName=name, Path="/karpenter/test/")
-    door.ask(
+    client.call("iam", "CreateInstanceProfile", InstanceProfileName=name, Path="/karpenter/test/")
+    client.call(
         "iam",
         "AddRoleToInstanceProfile",
         InstanceProfileName=name,
@@ -80,8 +80,8 @@ def tag_specification(kind: str, **tags: str) -> dict[str, Any]:
     return {"ResourceType": kind, "Tags": pairs}
 
 
-def create_template(door: HttpClient, reservation: str | None = None, **more: Any) -> str:
-    """A launch template as the client makes it; gives its name."""
+def create_template(client: HttpClient, reservation: str | None = None, **more: Any) -> str:
+    """Creates a launch template as the client does; returns its name."""
     name = unique_name("karpenter.k8s.aws/hash")
     specification: dict[str, Any] = {"CapacityReservationPreference": "none"}
     if reservation is not None:
@@ -90,9 +90,9 @@ def create_template(door: HttpClient, reservation: str | None = None, **more: An
             "CapacityReservationTarget": {"CapacityReservationId": reservation},
         }
     data = {
-        "ImageId": image_id(door),
+        "ImageId": image_id(client),
         "UserData": b64encode(USER_DATA.encode()).decode(),
-        "IamInstanceProfile": {"Name": profile_name(door)},
+        "IamInstanceProfile": {"Name": profile_name(client)},
         "BlockDeviceMappings": [
             {
                 "DeviceName": "/dev/xvda",
@@ -109,12 +109,12 @@ def create_template(door: HttpClient, reservation: str | None = None, **more: An
         "Monitoring": {"Enabled": False},
         "EnclaveOptions": {"Enabled": False},
         "Placement": {"Tenancy": "default"},
-        "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": security_group_ids(door)}],
+        "NetworkInterfaces": [{"DeviceIndex": 0, "Groups": security_group_ids(client)}],
         "TagSpecifications": [tag_specification("network-interface", team="web")],
         "CapacityReservationSpecification": specification,
         **more,
     }
-    door.ask(
+    client.call(
         "ec2",
         "CreateLaunchTemplate",
         LaunchTemplateName=name,
@@ -143,7 +143,7 @@ def fleet_request(
     *configs: dict[str, Any], spot: bool = False, number: int = 1, **more: Any
 ) -> dict[str, Any]:
     """A CreateFleet request as the client sends it."""
-    market = "spot" if spot else "on-demand"
+    capacity_type = "spot" if spot else "on-demand"
     options: dict[str, Any] = {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
     if spot:
         options = {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
@@ -156,7 +156,7 @@ def fleet_request(
         "Type": "instant",
         "LaunchTemplateConfigs": list(configs),
         "TargetCapacitySpecification": {
-            "DefaultTargetCapacityType": market,
+            "DefaultTargetCapacityType": capacity_type,
             "TotalTargetCapacity": number,
         },
         "TagSpecifications": [
@@ -167,35 +167,38 @@ def fleet_request(
     }
 
 
-def fleet_override(door: HttpClient, instance_type: str, zone: str, **more: Any) -> dict[str, Any]:
+def fleet_override(
+    client: HttpClient, instance_type: str, zone: str, **more: Any
+) -> dict[str, Any]:
     return {
         "InstanceType": instance_type,
-        "SubnetId": subnets_by_zone(door)[zone],
+        "SubnetId": subnets_by_zone(client)[zone],
         "AvailabilityZone": zone,
         **more,
     }
 
 
 def launch_instances(
-    door: HttpClient, instance_type: str = "m5.large", zone: str = "us-east-1a", **how: Any
+    client: HttpClient, instance_type: str = "m5.large", zone: str = "us-east-1a", **how: Any
 ) -> list[str]:
-    """Machines of one pool."""
+    """Instances of one capacity pool."""
     request = fleet_request(
-        template_config(create_template(door), [fleet_override(door, instance_type, zone)]), **how
+        template_config(create_template(client), [fleet_override(client, instance_type, zone)]),
+        **how,
     )
-    (made,) = door.ask("ec2", "CreateFleet", **request)["Instances"]
-    return list(made["InstanceIds"])
+    (created,) = client.call("ec2", "CreateFleet", **request)["Instances"]
+    return list(created["InstanceIds"])
 
 
-def describe_instances(door: HttpClient, **params: Any) -> list[Any]:
-    answer = door.ask("ec2", "DescribeInstances", **params)
-    return [each for group in answer["Reservations"] for each in group["Instances"]]
+def describe_instances(client: HttpClient, **params: Any) -> list[Any]:
+    response = client.call("ec2", "DescribeInstances", **params)
+    return [each for group in response["Reservations"] for each in group["Instances"]]
 
 
 def create_reservation(
-    door: HttpClient, number: int, instance_type: str = "m5.large", **more: Any
+    client: HttpClient, number: int, instance_type: str = "m5.large", **more: Any
 ) -> str:
-    made = door.ask(
+    created = client.call(
         "ec2",
         "CreateCapacityReservation",
         InstanceType=instance_type,
@@ -204,4 +207,4 @@ def create_reservation(
         InstanceCount=number,
         **{"InstanceMatchCriteria": "targeted", **more},
     )
-    return str(made["CapacityReservation"]["CapacityReservationId"])
+    return str(created["CapacityReservation"]["CapacityReservationId"])

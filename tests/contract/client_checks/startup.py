@@ -1,4 +1,4 @@
-"""The whole of it: start-up, an idle minute, protocols, pages, speed."""
+"""Complete sequences: start-up, an idle minute, protocols, pagination, speed."""
 
 from concurrent.futures import ThreadPoolExecutor
 from time import process_time
@@ -13,25 +13,25 @@ from tests.contract.registry import client_check
 OFFERINGS = {"LocationType": "availability-zone", "MaxResults": 1000}
 
 
-def offerings(door: HttpClient) -> list[list[Any]]:
+def offerings(client: HttpClient) -> list[list[Any]]:
     return fetch_pages(
-        door, "ec2", "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **OFFERINGS
+        client, "ec2", "DescribeInstanceTypeOfferings", "InstanceTypeOfferings", **OFFERINGS
     )
 
 
-@client_check("counts start-up", "needs 13", alone=True)
-def the_pages_of_a_start_up_are_quick(door: HttpClient) -> None:
+@client_check("counts start-up", "needs 13", own_account=True)
+def the_pages_of_a_start_up_are_quick(client: HttpClient) -> None:
     begin = process_time()
-    assert expect_error(door, "ec2", "DescribeInstanceTypes", DryRun=True)[0] == "DryRunOperation"
-    types, zones = all_types(door), offerings(door)
+    assert expect_error(client, "ec2", "DescribeInstanceTypes", DryRun=True)[0] == "DryRunOperation"
+    types, zones = all_types(client), offerings(client)
     with ThreadPoolExecutor(5) as threads:
-        again = [threads.submit(each, door) for each in (all_types, offerings)]
+        again = [threads.submit(each, client) for each in (all_types, offerings)]
         streams = [
-            threads.submit(products, door, {**COMMON, **stream}) for stream in (SHARED, METAL)
+            threads.submit(products, client, {**COMMON, **stream}) for stream in (SHARED, METAL)
         ]
         spot = threads.submit(
             fetch_pages,
-            door,
+            client,
             "ec2",
             "DescribeSpotPriceHistory",
             "SpotPriceHistory",
@@ -40,10 +40,10 @@ def the_pages_of_a_start_up_are_quick(door: HttpClient) -> None:
         assert [len(each.result()) for each in again] == [len(types), len(zones)]
         assert all(each.result() for each in streams)
         assert spot.result()
-    assert process_time() - begin < 15  # of client and server together; it took 4
-    asked = call_admin_api(door, "log")
+    assert process_time() - begin < 15  # of client and server together; usually 4
+    request = call_admin_api(client, "log")
     counts: dict[str, int] = {}
-    for each in asked:
+    for each in request:
         counts[each["operation"]] = counts.get(each["operation"], 0) + 1
     assert counts["DescribeInstanceTypes"] == 2 * len(types) + 1
     assert counts["DescribeInstanceTypeOfferings"] == 2 * len(zones)
@@ -52,8 +52,8 @@ def the_pages_of_a_start_up_are_quick(door: HttpClient) -> None:
 
 
 @client_check("counts idle")
-def an_idle_minute(door: HttpClient) -> None:
-    """Eighteen calls, and nothing comes of them."""
+def an_idle_minute(client: HttpClient) -> None:
+    """Eighteen calls that return nothing new."""
     calls: list[tuple[str, str, dict[str, Any]]] = [
         *[("ec2", "DescribeInstances", {"Filters": OURS, "MaxResults": 1000})] * 5,
         *[
@@ -75,11 +75,11 @@ def an_idle_minute(door: HttpClient) -> None:
         ),
     ]
     for service, operation, params in calls:
-        door.ask(service, operation, **params)
+        client.call(service, operation, **params)
 
 
 @client_check("needs 1")
-def a_dozen_calls_of_all_services_at_once(door: HttpClient) -> None:
+def a_dozen_calls_of_all_services_at_once(client: HttpClient) -> None:
     calls: list[tuple[str, str, dict[str, Any]]] = [
         ("ec2", "DescribeAvailabilityZones", {}),
         ("iam", "ListInstanceProfiles", {"PathPrefix": "/none/"}),
@@ -89,14 +89,14 @@ def a_dozen_calls_of_all_services_at_once(door: HttpClient) -> None:
         ("sqs", "ListQueues", {}),
     ]
     for service, _, _ in calls:
-        door.client(service)  # a session is not for several threads at once
+        client.boto_client(service)  # sessions are not thread-safe
     with ThreadPoolExecutor(12) as threads:
-        asked = [threads.submit(door.ask, one, two, **more) for one, two, more in calls * 4]
-        assert all(isinstance(each.result(), dict) for each in asked)
+        request = [threads.submit(client.call, one, two, **more) for one, two, more in calls * 4]
+        assert all(isinstance(each.result(), dict) for each in request)
 
 
 @client_check("needs 1")
-def an_action_that_is_not_there_is_refused_in_the_shape_of_its_protocol(door: HttpClient) -> None:
+def an_unknown_action_has_the_error_of_its_protocol(client: HttpClient) -> None:
     for service, operation, params in (
         ("ec2", "DescribeVolumes", {}),
         ("iam", "ListUsers", {}),
@@ -106,11 +106,11 @@ def an_action_that_is_not_there_is_refused_in_the_shape_of_its_protocol(door: Ht
         ("sqs", "ListDeadLetterSourceQueues", {"QueueUrl": "http://x/1/wain"}),
         ("sts", "GetCallerIdentity", {}),
     ):
-        assert expect_error(door, service, operation, **params) == ("InvalidAction", 400)
+        assert expect_error(client, service, operation, **params) == ("InvalidAction", 400)
 
 
 @client_check("needs 3")
-def pages_of_every_size_that_the_client_asks_for(door: HttpClient) -> None:
+def pages_of_every_size_that_the_client_uses(client: HttpClient) -> None:
     for operation, key, size in (
         ("DescribeInstanceTypes", "InstanceTypes", 100),
         ("DescribeInstanceTypeOfferings", "InstanceTypeOfferings", 1000),
@@ -122,10 +122,10 @@ def pages_of_every_size_that_the_client_asks_for(door: HttpClient) -> None:
         ("DescribeInstances", "Reservations", 1000),
         ("DescribeCapacityReservations", "CapacityReservations", 1000),
     ):
-        answer = door.ask("ec2", operation, MaxResults=size)
-        assert len(answer[key]) <= size
-        if len(answer[key]) < size:
-            assert not answer.get("NextToken")
+        response = client.call("ec2", operation, MaxResults=size)
+        assert len(response[key]) <= size
+        if len(response[key]) < size:
+            assert not response.get("NextToken")
     token = {"MaxResults": 100, "NextToken": "no-such-token"}
-    code, status = expect_error(door, "ec2", "DescribeInstanceTypes", **token)
+    code, status = expect_error(client, "ec2", "DescribeInstanceTypes", **token)
     assert (code, status) == ("InvalidNextToken", 400)

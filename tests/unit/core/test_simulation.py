@@ -1,4 +1,4 @@
-"""The view: what would become of the pods of some nodes if these were not there."""
+"""Simulation: what would happen to the pods of some nodes if these were removed."""
 
 import msgspec
 import pytest
@@ -20,101 +20,103 @@ from wainwright.model.pod import Pod, PodConstraints, VolumeProblem
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
 
-def view(*nodes: Node, pools: tuple[Pool, ...] = ()) -> ClusterSimulator:
+def simulator(*nodes: Node, pools: tuple[Pool, ...] = ()) -> ClusterSimulator:
     index = InstanceTypeIndex([zonal_instance_type(cpu=2000)])
     snapshot = Snapshot(nodes=nodes, pools=pools)
     return ClusterSimulator(snapshot, {pool.name: index for pool in pools})
 
 
-def homes(found: Simulation) -> dict[str, tuple[str, ...]]:
-    return {place.node: place.pods for place in found.placements}
+def pods_by_node(result: Simulation) -> dict[str, tuple[str, ...]]:
+    return {place.node: place.pods for place in result.placements}
 
 
 GENERAL = (Pool(name="general"),)
 
 
-def test_pods_go_where_there_is_room() -> None:
-    here = view(
+def test_pods_go_to_existing_nodes_with_room() -> None:
+    cluster = simulator(
         existing_node("a", "zone-a", *labelled_pods(2, cpu=400)),
         existing_node("b", "zone-a"),
         existing_node("c", "zone-a"),
     )
-    found = here.without(["a"])
-    assert found.is_possible
-    assert homes(found) == {"b": ("shop/web-0", "shop/web-1")}
-    assert found.claim is None
+    result = cluster.remove_nodes(["a"])
+    assert result.is_possible
+    assert pods_by_node(result) == {"b": ("shop/web-0", "shop/web-1")}
+    assert result.claim is None
 
 
-def test_one_new_node_may_be_launched_and_no_second() -> None:
-    here = view(
+def test_one_new_node_may_be_launched_but_no_second() -> None:
+    cluster = simulator(
         existing_node("a", "zone-a", *labelled_pods(1, cpu=1500), cpu=2000),
         existing_node("b", "zone-a", *labelled_pods(1, "db", cpu=1500), cpu=2000),
         pools=GENERAL,
     )
-    found = here.without(["a"])
-    assert found.claim is not None
-    assert (found.claim.name, found.claim.pods) == ("general-1", ("shop/web-0",))
-    assert not here.without(["a", "b"]).is_possible
+    result = cluster.remove_nodes(["a"])
+    assert result.claim is not None
+    assert (result.claim.name, result.claim.pods) == ("general-1", ("shop/web-0",))
+    assert not cluster.remove_nodes(["a", "b"]).is_possible
 
 
-def test_nodes_that_go_take_nobody() -> None:
-    here = view(
+def test_removed_nodes_take_no_pods() -> None:
+    cluster = simulator(
         existing_node("a", "zone-a", *labelled_pods(1)), existing_node("b", "zone-a"), pools=()
     )
-    assert here.without(["a"]).is_possible
-    assert here.without(["a", "b"]).unplaced == ("shop/web-0",)
+    assert cluster.remove_nodes(["a"]).is_possible
+    assert cluster.remove_nodes(["a", "b"]).unplaced == ("shop/web-0",)
 
 
-def test_nothing_is_left_behind_by_a_question() -> None:
-    here = view(
+def test_a_simulation_does_not_change_the_cluster() -> None:
+    cluster = simulator(
         existing_node("a", "zone-a", *labelled_pods(1, cpu=900)), existing_node("b", "zone-a")
     )
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
-    assert here.without(["b"]) == Simulation()
+    assert pods_by_node(cluster.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
+    assert pods_by_node(cluster.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
+    assert cluster.remove_nodes(["b"]) == Simulation()
 
 
-def test_pods_that_go_are_no_longer_counted_where_they_were() -> None:
-    """Two that keep apart: one goes, and its place is free for nobody but itself elsewhere."""
+def test_pods_of_removed_nodes_are_no_longer_counted_there() -> None:
+    """Two pods with anti-affinity: the one of the removed node needs a further node."""
     apart = PodConstraints(anti_affinity=(affinity_term(HOSTNAME),))
     first, second = labelled_pods(2, constraints=apart)
-    here = view(
+    cluster = simulator(
         existing_node("a", "zone-a", first),
         existing_node("b", "zone-a", second),
         existing_node("c", "zone-a"),
     )
-    assert homes(here.without(["a"])) == {"c": ("shop/web-0",)}
-    assert here.without(["a", "c"]).unplaced == ("shop/web-0",)
+    assert pods_by_node(cluster.remove_nodes(["a"])) == {"c": ("shop/web-0",)}
+    assert cluster.remove_nodes(["a", "c"]).unplaced == ("shop/web-0",)
 
 
-def test_the_first_of_its_kind_again_when_the_only_one_goes() -> None:
+def test_the_only_pod_of_its_affinity_group_may_go_anywhere_again() -> None:
     near = PodConstraints(affinity=(affinity_term(),))
-    here = view(
+    cluster = simulator(
         existing_node("a", "zone-a", *labelled_pods(1, constraints=near)),
         existing_node("b", "zone-b"),
     )
-    assert homes(here.without(["a"])) == {"b": ("shop/web-0",)}
+    assert pods_by_node(cluster.remove_nodes(["a"])) == {"b": ("shop/web-0",)}
 
 
-def test_a_zone_goes_with_its_last_node() -> None:
-    """With a and b one each is even; without b, and nothing to be launched there, a is enough."""
+def test_a_zone_is_no_domain_after_its_last_node_is_removed() -> None:
+    """One pod in each zone; with zone-b removed and nothing to launch there, zone-a takes both."""
     first, second = labelled_pods(2, constraints=spread_constraint())
-    here = view(
+    cluster = simulator(
         existing_node("a", "zone-a", first),
         existing_node("b", "zone-b", second),
         existing_node("c", "zone-a"),
     )
-    assert homes(here.without(["b"])) == {"a": ("shop/web-1",)}
+    assert pods_by_node(cluster.remove_nodes(["b"])) == {"a": ("shop/web-1",)}
 
 
-def test_pods_that_nobody_makes_anew_are_left_out_of_account() -> None:
+def test_daemonset_and_terminating_pods_are_ignored() -> None:
     agent, leaving = (
         msgspec.structs.replace(labelled_pods(1, "agent")[0], daemonset=True),
         msgspec.structs.replace(labelled_pods(1, "leaving")[0], terminating=True),
     )
     assert not is_reschedulable(agent)
     assert not is_reschedulable(leaving)
-    assert view(existing_node("a", "zone-a", agent, leaving)).without(["a"]) == Simulation()
+    assert (
+        simulator(existing_node("a", "zone-a", agent, leaving)).remove_nodes(["a"]) == Simulation()
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,37 +127,43 @@ def test_pods_that_nobody_makes_anew_are_left_out_of_account() -> None:
         {"alternatives": (label_requirement(ZONE, "In", "nowhere"),)},
     ],
 )
-def test_a_pod_that_fits_nowhere_keeps_its_node(stuck: dict[str, object]) -> None:
+def test_a_pod_that_fits_nowhere_else_is_unplaced(stuck: dict[str, object]) -> None:
     (pod,) = labelled_pods(1)
-    odd: Pod = msgspec.structs.replace(pod, **stuck)
-    here = view(existing_node("a", "zone-a", odd), existing_node("b", "zone-a"), pools=GENERAL)
-    assert here.without(["a"]).unplaced == here.rebuilt(["a"]).unplaced == ("shop/web-0",)
+    unplaceable: Pod = msgspec.structs.replace(pod, **stuck)
+    cluster = simulator(
+        existing_node("a", "zone-a", unplaceable), existing_node("b", "zone-a"), pools=GENERAL
+    )
+    assert (
+        cluster.remove_nodes(["a"]).unplaced
+        == cluster.replan_without(["a"]).unplaced
+        == ("shop/web-0",)
+    )
 
 
 def test_an_unknown_node_is_an_error() -> None:
     with pytest.raises(KeyError, match="ghost"):
-        view(existing_node("a", "zone-a")).without(["ghost"])
+        simulator(existing_node("a", "zone-a")).remove_nodes(["ghost"])
 
 
-def test_without_a_slot_other_capacity_is_used() -> None:
-    slot = offering(capacity_type=RESERVED, price=1e-7, available=1, reservation_id="cr-1")
-    sold_out = msgspec.structs.replace(slot, available=0)
+def test_on_demand_is_used_if_no_reserved_instance_is_available() -> None:
+    reserved = offering(capacity_type=RESERVED, price=1e-7, available=1, reservation_id="cr-1")
+    unavailable = msgspec.structs.replace(reserved, available=0)
     node = existing_node("a", "zone-a", *labelled_pods(1))
-    for offered, bought in ((slot, "cr-1"), (sold_out, None)):
+    for offered, expected in ((reserved, "cr-1"), (unavailable, None)):
         index = InstanceTypeIndex([instance_type(offerings=(offered, offering()))])
-        here = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
-        found = here.without(["a"])
-        assert found.claim is not None
-        assert found.claim.launch.reservation_id == bought
+        cluster = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
+        result = cluster.remove_nodes(["a"])
+        assert result.claim is not None
+        assert result.claim.launch.reservation_id == expected
 
 
-def test_a_slot_that_a_node_was_promised_is_free_without_it() -> None:
-    slot = offering(capacity_type=RESERVED, reservation_id="cr-1", available=1)
-    index = InstanceTypeIndex([instance_type(name="only", offerings=(slot,))])
+def test_the_reserved_instance_of_a_removed_in_flight_node_is_available() -> None:
+    reserved = offering(capacity_type=RESERVED, reservation_id="cr-1", available=1)
+    index = InstanceTypeIndex([instance_type(name="only", offerings=(reserved,))])
     [pod] = labelled_pods(1)
     node = Node(name="a", launched=False, reservation_id="cr-1", pods=(pod,), pool="general")
-    here = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
-    found = here.without(["a"])
-    assert found == here.rebuilt(["a"])
-    assert found.claim is not None
-    assert found.claim.launch.reservation_id == "cr-1"
+    cluster = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
+    result = cluster.remove_nodes(["a"])
+    assert result == cluster.replan_without(["a"])
+    assert result.claim is not None
+    assert result.claim.launch.reservation_id == "cr-1"

@@ -1,4 +1,4 @@
-"""Changes while it runs: all of a patch or nothing of it, in the words of the Cloud kind."""
+"""Patches of a running account, in the fields of the Cloud kind: applied completely or not."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def account() -> CheckedAccount:
     return CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.*"]))
 
 
-def test_prices_replace_those_before(account: CheckedAccount) -> None:
+def test_patched_prices_replace_previous_ones(account: CheckedAccount) -> None:
     capacity_market = account.cloud.services.capacity_market
     listed = capacity_market.price(*POOL)
     account.cloud.change({"prices": [PRICE]})
@@ -32,7 +32,7 @@ def test_prices_replace_those_before(account: CheckedAccount) -> None:
     assert capacity_market.price(*POOL) == listed != 0.5
 
 
-def test_stock_and_shortage(account: CheckedAccount) -> None:
+def test_capacity_rules_and_unavailability_are_patched(account: CheckedAccount) -> None:
     capacity_market = account.cloud.services.capacity_market
     account.cloud.change({"stock": [{"instanceType": "m5.*", "capacityType": "spot", "free": 3}]})
     assert capacity_market.free(*POOL) == 3
@@ -44,11 +44,11 @@ def test_stock_and_shortage(account: CheckedAccount) -> None:
 
 
 def free(account: CheckedAccount) -> dict[str, int]:
-    rows = account.ask("DescribeCapacityReservations")["CapacityReservations"]
+    rows = account.call("DescribeCapacityReservations")["CapacityReservations"]
     return {row["CapacityReservationId"]: row["AvailableInstanceCount"] for row in rows}
 
 
-def test_reservations_are_added_and_changed(account: CheckedAccount) -> None:
+def test_patched_reservations_are_added_and_changed(account: CheckedAccount) -> None:
     account.cloud.change({"capacityReservations": [RESERVATION]})
     account.cloud.change({"capacityReservations": [{**RESERVATION, "id": "cr-0b", "total": 1}]})
     assert free(account) == {"cr-0a": 4, "cr-0b": 1}
@@ -56,29 +56,29 @@ def test_reservations_are_added_and_changed(account: CheckedAccount) -> None:
     assert free(account) == {"cr-0a": 2, "cr-0b": 1}
 
 
-def test_faults_and_throttling(account: CheckedAccount) -> None:
+def test_faults_and_throttling_are_patched(account: CheckedAccount) -> None:
     account.cloud.change({"faults": [{"operation": "DescribeVpcs", "code": "InternalError"}]})
     assert account.refused("DescribeVpcs") == ("InternalError", 400)
     limit = {"operation": "DescribeVpcs", "rate": 1, "burst": 1}
     account.cloud.change({"faults": [], "throttling": [limit]})
-    account.ask("DescribeVpcs")
+    account.call("DescribeVpcs")
     assert account.refused("DescribeVpcs") == ("RequestLimitExceeded", 503)
     account.cloud.change({"throttling": False})
-    account.ask("DescribeVpcs")
+    account.call("DescribeVpcs")
 
 
-def test_quota_and_pace(account: CheckedAccount) -> None:
+def test_quota_and_timings_are_patched(account: CheckedAccount) -> None:
     account.cloud.change(
         {"quota": {"onDemand": {"standard": 8}}, "pace": {"boot": {"median": 30.0}}}
     )
     assert account.cloud.services.quota.state.limits.onDemand == {"standard": 8}
-    assert account.cloud.services.instances.state.pace.boot.median == 30
+    assert account.cloud.services.instances.state.timings.boot.median == 30
 
 
-def machine(account: CheckedAccount) -> str:
-    image = account.ask("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
-    asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
-    identity = str(account.ask("RunInstances", **asked)["Instances"][0]["InstanceId"])
+def instance(account: CheckedAccount) -> str:
+    image = account.call("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
+    request = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
+    identity = str(account.call("RunInstances", **request)["Instances"][0]["InstanceId"])
     account.clock.time += 60
     return identity
 
@@ -92,38 +92,40 @@ def machine(account: CheckedAccount) -> str:
         ("system-reboot", "event.code", "system-reboot"),
     ],
 )
-def test_machines_come_to_harm(
+def test_interruptions_are_carried_out_at_once(
     account: CheckedAccount, kind: str, field: str, expected: str
 ) -> None:
-    identity = machine(account)
+    identity = instance(account)
     filters = [{"Name": field, "Values": [expected]}]
-    assert account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+    assert account.call("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
     harm = {"instance": identity, "kind": kind, "seconds": 3600}
     account.cloud.change({"interruptions": [harm]})
-    (row,) = account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"]
+    (row,) = account.call("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"]
     assert row["InstanceId"] == identity
 
 
-def test_what_failed_can_be_mended(account: CheckedAccount) -> None:
-    identity = machine(account)
+def test_failing_checks_can_recover(account: CheckedAccount) -> None:
+    identity = instance(account)
     account.cloud.change({"interruptions": [{"instance": identity, "kind": "system-check"}]})
     account.cloud.change({"interruptions": [{"instance": identity, "kind": "mended"}]})
     filters = [{"Name": "system-status.status", "Values": ["impaired"]}]
-    assert account.ask("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
+    assert account.call("DescribeInstanceStatus", Filters=filters)["InstanceStatuses"] == []
 
 
 @pytest.mark.parametrize("kind", ["rebalance", "reservation", "instance-stop"])
-def test_other_news_come_by_the_queue(account: CheckedAccount, kind: str) -> None:
-    identity = machine(account)
+def test_other_interruptions_arrive_in_the_queue(account: CheckedAccount, kind: str) -> None:
+    identity = instance(account)
     account.cloud.change({"interruptions": [{"instance": identity, "kind": kind}]})
-    asked = {"QueueUrl": account.cloud.account.queue_url, "MaxNumberOfMessages": 10}
-    bodies = [each["Body"] for each in account.ask_of("sqs", "ReceiveMessage", asked)["Messages"]]
-    told = {
+    request = {"QueueUrl": account.cloud.account.queue_url, "MaxNumberOfMessages": 10}
+    bodies = [
+        each["Body"] for each in account.call_service("sqs", "ReceiveMessage", request)["Messages"]
+    ]
+    messages = {
         "rebalance": "EC2 Instance Rebalance Recommendation",
         "reservation": "EC2 Capacity Reservation Instance Interruption Warning",
         "instance-stop": "AWS Health Event",
     }[kind]
-    assert any(told in body and identity in body for body in bodies)
+    assert any(messages in body and identity in body for body in bodies)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,7 @@ def test_other_news_come_by_the_queue(account: CheckedAccount, kind: str) -> Non
         ({"interruptions": [{"instance": "i-1", "kind": "spot"}]}, "no machine i-1"),
     ],
 )
-def test_a_bad_patch_changes_nothing(
+def test_an_invalid_patch_changes_nothing(
     account: CheckedAccount, patch: dict[str, Any], says: str
 ) -> None:
     before = account.cloud.save()

@@ -1,4 +1,4 @@
-"""Ids, timestamps, filters and pages, as EC2 has them."""
+"""Ids, timestamps, filters and pagination."""
 
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -24,9 +24,9 @@ def context(seed: int) -> AccountContext:
     return AccountContext(lambda: 0.0, region="us-east-1", seed=seed)
 
 
-def test_ids_hang_on_the_seed_alone() -> None:
-    one, same, other = context(1), context(1), context(2)
-    first = [api_conventions.new_resource_id(one, "i") for _ in range(100)]
+def test_ids_depend_on_the_seed_only() -> None:
+    service, same, other = context(1), context(1), context(2)
+    first = [api_conventions.new_resource_id(service, "i") for _ in range(100)]
     assert first == [api_conventions.new_resource_id(same, "i") for _ in range(100)]
     assert len(set(first) | {api_conventions.new_resource_id(other, "i")}) == 101
 
@@ -46,23 +46,23 @@ AT = 1_767_225_600.0
         AT,
         int(AT),
         datetime(2026, 1, 1, tzinfo=UTC),
-        datetime(2026, 1, 1),  # noqa: DTZ001  as botocore lets people write it
+        datetime(2026, 1, 1),  # noqa: DTZ001  botocore accepts it
         "2026-01-01T00:00:00Z",
         "2026-01-01T01:00:00.000+01:00",
         "2026-01-01T00:00:00",
     ],
 )
-def test_moments_of_requests(written: object) -> None:
+def test_timestamps_of_requests(written: object) -> None:
     assert to_epoch_seconds(written) == AT
 
 
-def test_moments_of_answers() -> None:
+def test_timestamps_of_responses() -> None:
     assert to_datetime(AT) == datetime(2026, 1, 1, tzinfo=UTC)
     assert iso_timestamp(AT) == "2026-01-01T00:00:00.000Z"
 
 
 @pytest.mark.parametrize("written", ["yesterday", None, True, [1]])
-def test_what_is_no_moment_is_refused(written: object) -> None:
+def test_invalid_timestamps_are_rejected(written: object) -> None:
     assert expect_error(lambda: to_epoch_seconds(written, "startTime")) == (
         "InvalidParameterValue",
         400,
@@ -133,11 +133,11 @@ def test_rows_pass_every_filter_by_any_of_its_values(
         (f("zone", *map(str, range(201))), "FilterLimitExceeded"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], code: str) -> None:
+def test_invalid_filters_are_rejected(wrong: dict[str, Any], code: str) -> None:
     assert expect_error(lambda: found(wrong)) == (code, 400)
 
 
-def test_tags_are_no_filters_where_nothing_has_tags() -> None:
+def test_tag_filters_are_unknown_for_resources_without_tags() -> None:
     for name in ("tag:team", "tag-key"):
         refused = expect_error(lambda name=name: apply_filters(ROWS, [f(name, "x")], FIELDS))  # type: ignore[misc]
         assert refused == ("InvalidParameterValue", 400)
@@ -147,14 +147,14 @@ texts = st.text("ab.*?[]\\", max_size=8)
 
 
 @given(texts, texts)
-def test_a_text_with_every_wildcard_escaped_means_itself_only(text: str, other: str) -> None:
+def test_a_fully_escaped_pattern_matches_only_itself(text: str, other: str) -> None:
     escaped = "".join(f"\\{sign}" if sign in "*?\\" else sign for sign in text)
     assert matches_pattern(escaped, text)
     assert matches_pattern(escaped, other) == (text == other)
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab.\n", max_size=8))
-def test_wildcards_mean_what_they_mean_to_a_shell(pattern: str, text: str) -> None:
+def test_wildcards_match_like_fnmatch(pattern: str, text: str) -> None:
     assert matches_pattern(pattern, text) == fnmatchcase(text, pattern)
 
 
@@ -173,7 +173,7 @@ def walk(rows: list[str], size: int, **rules: Any) -> list[list[str]]:
 
 
 @given(st.lists(st.text(max_size=3), unique=True, max_size=40).map(sorted), st.integers(1, 50))
-def test_pages_are_the_whole_in_order(rows: list[str], size: int) -> None:
+def test_pages_together_are_all_rows_in_order(rows: list[str], size: int) -> None:
     for rules in ({}, {"key": name}):
         pages = walk(rows, size, **rules)
         assert [row for each in pages for row in each] == rows
@@ -181,7 +181,7 @@ def test_pages_are_the_whole_in_order(rows: list[str], size: int) -> None:
         assert pages == [[]] or pages[-1]
 
 
-def test_what_comes_and_goes_between_two_pages_moves_no_other_row() -> None:
+def test_rows_added_or_removed_between_pages_move_no_other_row() -> None:
     first, token = paginate(list("bdfh"), {"MaxResults": 2}, maximum=9, minimum=1, key=name)
     second, rest = paginate(
         list("acefgh"), {"MaxResults": 2, **token}, maximum=9, minimum=1, key=name
@@ -190,25 +190,25 @@ def test_what_comes_and_goes_between_two_pages_moves_no_other_row() -> None:
     assert (first, second, third, end) == (["b", "d"], ["e", "f"], ["g", "h"], {})
 
 
-def test_without_a_size_all_comes_at_once_or_as_much_as_there_ever_is() -> None:
+def test_without_max_results_a_page_has_all_rows_or_the_maximum() -> None:
     rows = list(range(25))
     assert paginate(rows, {}, maximum=10) == (rows, {})
-    found, token = paginate(rows, {}, maximum=10, whole=False)
+    found, token = paginate(rows, {}, maximum=10, all_by_default=False)
     assert found == rows[:10]
-    assert paginate(rows, token, maximum=10, whole=False)[0] == rows[10:20]
+    assert paginate(rows, token, maximum=10, all_by_default=False)[0] == rows[10:20]
 
 
-def test_an_empty_token_is_none() -> None:
+def test_an_empty_page_token_is_ignored() -> None:
     assert paginate([1, 2], {"NextToken": ""}, maximum=10) == ([1, 2], {})
 
 
 @pytest.mark.parametrize("token", ["x", "W10=", "WzEsMiwz", "äöü", "WzAsIDAsIG51bGxd"])
-def test_a_token_that_nobody_gave_is_refused(token: str) -> None:
-    asked = {"NextToken": token}
-    assert expect_error(lambda: paginate([1, 2], asked, maximum=10)) == ("InvalidNextToken", 400)
+def test_an_unknown_page_token_is_rejected(token: str) -> None:
+    request = {"NextToken": token}
+    assert expect_error(lambda: paginate([1, 2], request, maximum=10)) == ("InvalidNextToken", 400)
 
 
-def test_a_token_is_good_for_its_own_question_only() -> None:
+def test_a_page_token_is_valid_only_for_its_own_request() -> None:
     _, token = paginate(list(range(9)), {"MaxResults": 5, "Filters": ["a"]}, maximum=10)
     other = {"MaxResults": 5, "Filters": ["b"], **token}
     assert expect_error(lambda: paginate(list(range(9)), other, maximum=10)) == (
@@ -218,6 +218,9 @@ def test_a_token_is_good_for_its_own_question_only() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4, 11])
-def test_a_size_out_of_range_is_refused(size: int) -> None:
-    asked = {"MaxResults": size}
-    assert expect_error(lambda: paginate([1], asked, maximum=10)) == ("InvalidParameterValue", 400)
+def test_a_page_size_out_of_range_is_rejected(size: int) -> None:
+    request = {"MaxResults": size}
+    assert expect_error(lambda: paginate([1], request, maximum=10)) == (
+        "InvalidParameterValue",
+        400,
+    )

@@ -27,7 +27,7 @@ def account_with(**settings: Any) -> CheckedAccount:
     ("service", "operation"),
     [("ec2", "MakeTea"), ("ec2", "GetParameter"), ("teahouse", "MakeTea"), ("iam", "")],
 )
-def test_what_nobody_knows_is_an_invalid_action(service: str, operation: str) -> None:
+def test_an_unknown_operation_is_an_invalid_action(service: str, operation: str) -> None:
     cloud = account_with().cloud
     assert expect_error(lambda: cloud.answer(service, operation, {})) == ("InvalidAction", 400)
 
@@ -51,7 +51,7 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("service", OPERATIONS)
-def test_what_clients_need_is_there(service: str) -> None:
+def test_the_operations_that_clients_use_exist(service: str) -> None:
     cloud = account_with().cloud
     known = {
         operation
@@ -62,7 +62,7 @@ def test_what_clients_need_is_there(service: str) -> None:
     assert set(OPERATIONS[service].split()) <= known
 
 
-def test_no_two_parts_answer_the_same_operation() -> None:
+def test_each_operation_has_one_handler() -> None:
     named = [
         (part.name, operation)
         for part in account_with().cloud.services.all()
@@ -87,44 +87,44 @@ def test_a_dry_run_changes_nothing(operation: str, params: dict[str, Any]) -> No
     assert context.cloud.save() == before
 
 
-def test_nobody_is_throttled_unless_asked() -> None:
+def test_calls_are_not_throttled_by_default() -> None:
     context = account_with()
     for _ in range(500):
         context.cloud.answer("ec2", "DescribeVpcs", {})
 
 
-def test_throttling_is_by_operation_and_time() -> None:
+def test_throttling_is_per_operation_and_recovers_over_time() -> None:
     context = account_with(throttling=(RateLimit(operation="Describe*", rate=1, burst=2),))
     for operation in ("DescribeVpcs", "DescribeSubnets"):
-        context.ask(operation)
-        context.ask(operation)
+        context.call(operation)
+        context.call(operation)
         assert context.refused(operation) == ("RequestLimitExceeded", 503)
     context.clock.time += 1
-    context.ask("DescribeVpcs")
+    context.call("DescribeVpcs")
     assert context.refused("DescribeVpcs") == ("RequestLimitExceeded", 503)
-    context.ask("CreateVpc", CidrBlock="10.0.0.0/16")
+    context.call("CreateVpc", CidrBlock="10.0.0.0/16")
 
 
-def test_a_fault_before_the_handler_lets_nothing_happen() -> None:
+def test_a_fault_before_the_handler_has_no_effect() -> None:
     fault = FaultRule(operation="CreateVpc", code="InternalError", status=500, times=1)
     context = account_with(faults=(fault,))
     assert context.refused("CreateVpc", CidrBlock="10.0.0.0/16") == ("InternalError", 500)
-    assert len(context.ask("DescribeVpcs")["Vpcs"]) == 1
-    context.ask("CreateVpc", CidrBlock="10.0.0.0/16")
+    assert len(context.call("DescribeVpcs")["Vpcs"]) == 1
+    context.call("CreateVpc", CidrBlock="10.0.0.0/16")
 
 
-def test_a_lost_reply_is_of_something_that_has_happened() -> None:
+def test_an_operation_with_a_lost_response_has_taken_effect() -> None:
     context = account_with(
         faults=(FaultRule(operation="CreateVpc", when=FaultTiming.AFTER, times=1),)
     )
     assert context.refused("CreateVpc", CidrBlock="10.0.0.0/16")[1] == 0
-    assert len(context.ask("DescribeVpcs")["Vpcs"]) == 2
+    assert len(context.call("DescribeVpcs")["Vpcs"]) == 2
 
 
-def test_the_log_has_every_call_and_how_it_ended() -> None:
+def test_the_call_log_has_every_call_with_its_outcome() -> None:
     context, seen = account_with(), list[ApiCall]()
     context.cloud.on_call = seen.append
-    context.ask("DescribeVpcs", MaxResults=5)
+    context.call("DescribeVpcs", MaxResults=5)
     context.refused("DescribeVpcs", VpcIds=["vpc-1"])
     assert [(call.operation, call.params) for call in seen] == [
         ("DescribeVpcs", {"MaxResults": 5}),
@@ -137,16 +137,16 @@ def test_the_log_has_every_call_and_how_it_ended() -> None:
 
 @pytest.fixture
 def clock() -> Iterator[VirtualClock]:
-    made = VirtualClock()
-    yield made
-    made.close()
+    created = VirtualClock()
+    yield created
+    created.close()
 
 
 def emulated(clock: VirtualClock, **settings: Any) -> EmulatedAwsAccount:
     return EmulatedAwsAccount(Cloud(spec=SPEC), clock=clock, settings=EmulatorSettings(**settings))
 
 
-def test_the_seam_answers_as_the_entrance_does(clock: VirtualClock) -> None:
+def test_call_and_answer_return_the_same(clock: VirtualClock) -> None:
     cloud = emulated(clock)
     assert clock.run(cloud.call("ec2", "DescribeVpcs", {})) == cloud.answer(
         "ec2", "DescribeVpcs", {}
@@ -160,11 +160,11 @@ def test_latency_passes_on_the_clock(clock: VirtualClock) -> None:
 
 
 def receive(cloud: EmulatedAwsAccount, seconds: int) -> Any:
-    asked = {"QueueUrl": cloud.account.queue_url, "WaitTimeSeconds": seconds}
-    return cloud.call("sqs", "ReceiveMessage", asked)
+    request = {"QueueUrl": cloud.account.queue_url, "WaitTimeSeconds": seconds}
+    return cloud.call("sqs", "ReceiveMessage", request)
 
 
-def test_a_long_poll_waits_its_time(clock: VirtualClock) -> None:
+def test_a_long_poll_waits_for_its_wait_time(clock: VirtualClock) -> None:
     cloud, before = emulated(clock), clock.now()
     assert clock.run(receive(cloud, 20)) == {}
     assert clock.now() - before == pytest.approx(20)
@@ -185,7 +185,7 @@ def test_a_long_poll_wakes_up_for_a_message(clock: VirtualClock) -> None:
     assert clock.now() - before == pytest.approx(3)
 
 
-def test_a_long_poll_is_logged_throttled_and_refused_as_any_call(clock: VirtualClock) -> None:
+def test_a_long_poll_is_logged_throttled_and_rejected_like_any_call(clock: VirtualClock) -> None:
     limits = (RateLimit(service="sqs", rate=0.001, burst=1),)
     cloud, seen = emulated(clock, throttling=limits), list[ApiCall]()
     cloud.on_call = seen.append
@@ -195,7 +195,7 @@ def test_a_long_poll_is_logged_throttled_and_refused_as_any_call(clock: VirtualC
     assert [call.error and call.error.code for call in seen] == [None, "ThrottlingException"]
 
 
-def test_the_same_seed_gives_the_same_world() -> None:
+def test_the_same_seed_gives_the_same_account() -> None:
     worlds = [CheckedAccount(SPEC, seed=seed).cloud.save() for seed in (1, 1, 2)]
     assert worlds[0] == worlds[1] != worlds[2]
 
@@ -216,40 +216,42 @@ def account() -> CheckedAccount:
 
 def test_the_network_is_found_by_its_tag(account: CheckedAccount) -> None:
     found = account.cloud.account
-    subnets = account.ask("DescribeSubnets", Filters=DISCOVERY)["Subnets"]
+    subnets = account.call("DescribeSubnets", Filters=DISCOVERY)["Subnets"]
     assert {each["AvailabilityZone"]: each["SubnetId"] for each in subnets} == found.subnets
     assert set(found.subnets) == {"us-west-2a", "us-west-2c"}
     assert all(each["AvailableIpAddressCount"] == 2**13 - 5 for each in subnets)
     assert not any(each["MapPublicIpOnLaunch"] for each in subnets)
-    (group,) = account.ask("DescribeSecurityGroups", Filters=DISCOVERY)["SecurityGroups"]
+    (group,) = account.call("DescribeSecurityGroups", Filters=DISCOVERY)["SecurityGroups"]
     assert (group["GroupId"], group["VpcId"]) == (found.security_group, found.vpc)
 
 
-def test_the_cluster_is_where_it_was_said_to_be(account: CheckedAccount) -> None:
-    cluster = account.ask_of("eks", "DescribeCluster", {"name": "wain"})["cluster"]
+def test_the_cluster_has_the_configured_endpoint(account: CheckedAccount) -> None:
+    cluster = account.call_service("eks", "DescribeCluster", {"name": "wain"})["cluster"]
     assert (cluster["version"], cluster["endpoint"]) == ("1.34", "https://127.0.0.1:6443")
     assert cluster["certificateAuthority"] == {"data": "Q0E="}
     assert cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"]
     assert cluster["resourcesVpcConfig"]["vpcId"] == account.cloud.account.vpc
 
 
-def test_role_and_queue_are_there(account: CheckedAccount) -> None:
-    role = account.ask_of("iam", "GetRole", {"RoleName": "KarpenterNodeRole-wain"})["Role"]
+def test_role_and_queue_exist(account: CheckedAccount) -> None:
+    role = account.call_service("iam", "GetRole", {"RoleName": "KarpenterNodeRole-wain"})["Role"]
     assert role["RoleName"] == account.cloud.account.role
-    url = account.ask_of("sqs", "GetQueueUrl", {"QueueName": "wain"})["QueueUrl"]
+    url = account.call_service("sqs", "GetQueueUrl", {"QueueName": "wain"})["QueueUrl"]
     assert url == account.cloud.account.queue_url
 
 
 @pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
 def test_the_recommended_images_exist(account: CheckedAccount, architecture: str) -> None:
-    asked = {"Name": IMAGE.format(architecture)}
-    identity = account.ask_of("ssm", "GetParameter", asked)["Parameter"]["Value"]
+    request = {"Name": IMAGE.format(architecture)}
+    identity = account.call_service("ssm", "GetParameter", request)["Parameter"]["Value"]
     filters = [
         {"Name": "image-id", "Values": [identity]},
         {"Name": "state", "Values": ["available"]},
     ]
-    answer = account.ask("DescribeImages", Filters=filters, IncludeDeprecated=True, MaxResults=1000)
-    assert [each["Architecture"] for each in answer["Images"]] == [architecture]
+    response = account.call(
+        "DescribeImages", Filters=filters, IncludeDeprecated=True, MaxResults=1000
+    )
+    assert [each["Architecture"] for each in response["Images"]] == [architecture]
 
 
 def test_every_image_behind_a_parameter_exists(account: CheckedAccount) -> None:
@@ -258,13 +260,15 @@ def test_every_image_behind_a_parameter_exists(account: CheckedAccount) -> None:
 
 
 def launch(account: CheckedAccount, capacity_type: str = "on-demand") -> dict[str, Any]:
-    """As a provider does: profile, template, fleet."""
+    """Launches as a provider does: instance profile, launch template, fleet."""
     profile = {"InstanceProfileName": "wain_1"}
-    account.ask_of("iam", "CreateInstanceProfile", profile)
+    account.call_service("iam", "CreateInstanceProfile", profile)
     role = {**profile, "RoleName": account.cloud.account.role}
-    account.ask_of("iam", "AddRoleToInstanceProfile", role)
-    parameter = account.ask_of("ssm", "GetParameter", {"Name": IMAGE.format("x86_64")})["Parameter"]
-    account.ask(
+    account.call_service("iam", "AddRoleToInstanceProfile", role)
+    parameter = account.call_service("ssm", "GetParameter", {"Name": IMAGE.format("x86_64")})[
+        "Parameter"
+    ]
+    account.call(
         "CreateLaunchTemplate",
         LaunchTemplateName="karpenter.k8s.aws/1",
         LaunchTemplateData={
@@ -275,7 +279,7 @@ def launch(account: CheckedAccount, capacity_type: str = "on-demand") -> dict[st
             ],
         },
     )
-    answer: dict[str, Any] = account.ask(
+    response: dict[str, Any] = account.call(
         "CreateFleet",
         Type="instant",
         TargetCapacitySpecification={
@@ -299,29 +303,31 @@ def launch(account: CheckedAccount, capacity_type: str = "on-demand") -> dict[st
             {"ResourceType": "instance", "Tags": [{"Key": "karpenter.sh/nodepool", "Value": ""}]}
         ],
     )
-    return answer
+    return response
 
 
-def test_a_machine_can_be_launched_tagged_and_terminated(account: CheckedAccount) -> None:
-    answer = launch(account)
-    (fleet,) = answer["Instances"]
+def test_an_instance_can_be_launched_tagged_and_terminated(account: CheckedAccount) -> None:
+    response = launch(account)
+    (fleet,) = response["Instances"]
     assert fleet["InstanceType"] == "m5.large"
     (identity,) = fleet["InstanceIds"]
-    account.ask("CreateTags", Resources=[identity], Tags=[{"Key": "Name", "Value": "node"}])
+    account.call("CreateTags", Resources=[identity], Tags=[{"Key": "Name", "Value": "node"}])
     filters = [{"Name": "tag:Name", "Values": ["node"]}]
-    (reservation,) = account.ask("DescribeInstances", Filters=filters)["Reservations"]
+    (reservation,) = account.call("DescribeInstances", Filters=filters)["Reservations"]
     (instance,) = reservation["Instances"]
     assert instance["InstanceId"] == identity
-    account.ask("TerminateInstances", InstanceIds=[identity])
-    (reservation,) = account.ask("DescribeInstances", InstanceIds=[identity])["Reservations"]
+    account.call("TerminateInstances", InstanceIds=[identity])
+    (reservation,) = account.call("DescribeInstances", InstanceIds=[identity])["Reservations"]
     assert reservation["Instances"][0]["State"]["Name"] == "shutting-down"
 
 
-def test_addresses_and_stock_come_and_go_with_machines(account: CheckedAccount) -> None:
+def test_addresses_and_capacity_are_taken_and_released_with_instances(
+    account: CheckedAccount,
+) -> None:
     account.cloud.change({"stock": [{"instanceType": "m5.*", "free": 1}]})
 
     def free() -> int:
-        rows = account.ask("DescribeSubnets")["Subnets"]
+        rows = account.call("DescribeSubnets")["Subnets"]
         return sum(row["AvailableIpAddressCount"] for row in rows)
 
     before = free()
@@ -329,40 +335,42 @@ def test_addresses_and_stock_come_and_go_with_machines(account: CheckedAccount) 
     zone = fleet["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"]
     assert free() == before - 1
     assert account.cloud.services.capacity_market.free("m5.large", zone, "on-demand") == 0
-    account.ask("TerminateInstances", InstanceIds=fleet["InstanceIds"])
+    account.call("TerminateInstances", InstanceIds=fleet["InstanceIds"])
     account.clock.time += 600
     assert free() == before
     assert account.cloud.services.capacity_market.free("m5.large", zone, "on-demand") == 1
 
 
-def test_what_happens_to_machines_is_told_in_the_queue(account: CheckedAccount) -> None:
+def test_instance_events_arrive_in_the_queue(account: CheckedAccount) -> None:
     (fleet,) = launch(account, "spot")["Instances"]
     (identity,) = fleet["InstanceIds"]
     account.clock.time += 60
     account.cloud.change({"interruptions": [{"instance": identity, "kind": "spot"}]})
     url = account.cloud.account.queue_url
-    asked = {"QueueUrl": url, "MaxNumberOfMessages": 10}
-    bodies = [each["Body"] for each in account.ask_of("sqs", "ReceiveMessage", asked)["Messages"]]
+    request = {"QueueUrl": url, "MaxNumberOfMessages": 10}
+    bodies = [
+        each["Body"] for each in account.call_service("sqs", "ReceiveMessage", request)["Messages"]
+    ]
     warnings = [body for body in bodies if "EC2 Spot Instance Interruption Warning" in body]
     assert len(warnings) == 1
     assert identity in warnings[0]
     account.clock.time += 130
     filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    assert account.ask("DescribeInstances", Filters=filters)["Reservations"] == []
+    assert account.call("DescribeInstances", Filters=filters)["Reservations"] == []
 
 
-def test_reservations_of_the_cloud_are_there() -> None:
+def test_reservations_of_the_cloud_exist() -> None:
     entry = CloudReservation(
         id="cr-0a", instanceType="m5.large", availabilityZone="us-west-2a", total=5, available=2
     )
     account = CheckedAccount(
         CloudSpec(region="us-west-2", instanceTypes=["m5.*"], capacityReservations=[entry])
     )
-    (row,) = account.ask("DescribeCapacityReservations")["CapacityReservations"]
+    (row,) = account.call("DescribeCapacityReservations")["CapacityReservations"]
     assert (row["CapacityReservationId"], row["AvailableInstanceCount"]) == ("cr-0a", 2)
 
 
-def lying_in(zone: str, *zones: str) -> CloudSpec:
+def reservation_in(zone: str, *zones: str) -> CloudSpec:
     entry = CloudReservation(id="cr-0a", instanceType="m5.large", availabilityZone=zone, total=5)
     return CloudSpec(
         region="us-west-2",
@@ -372,30 +380,30 @@ def lying_in(zone: str, *zones: str) -> CloudSpec:
     )
 
 
-def test_a_reservation_in_a_zone_that_the_region_lacks_is_refused() -> None:
+def test_a_reservation_in_an_unknown_zone_is_rejected() -> None:
     with pytest.raises(InvalidCatalogInput, match="cr-0a lies in us-west-2z") as raised:
-        CheckedAccount(lying_in("us-west-2z"))
+        CheckedAccount(reservation_in("us-west-2z"))
     (remark,) = raised.value.diagnostics
     assert remark.field_error.path == ("spec", "capacityReservations", 0, "availabilityZone")
 
 
-def test_a_reservation_in_a_zone_that_the_cloud_leaves_out_is_left_out_too() -> None:
-    account = CheckedAccount(lying_in("us-west-2b", "us-west-2a"))
-    assert account.ask("DescribeCapacityReservations")["CapacityReservations"] == []
+def test_a_reservation_in_an_excluded_zone_is_skipped_with_a_warning() -> None:
+    account = CheckedAccount(reservation_in("us-west-2b", "us-west-2a"))
+    assert account.call("DescribeCapacityReservations")["CapacityReservations"] == []
     assert ["cr-0a lies in us-west-2b" in str(each) for each in account.cloud.remarks] == [True]
-    assert CheckedAccount(lying_in("us-west-2a", "us-west-2a")).cloud.remarks == ()
+    assert CheckedAccount(reservation_in("us-west-2a", "us-west-2a")).cloud.remarks == ()
 
 
-def test_on_demand_prices_are_the_shops() -> None:
+def test_the_price_list_has_the_prices_of_the_capacity_market() -> None:
     account = CheckedAccount(CloudSpec(region="us-west-2", instanceTypes=["m5.large"]))
     price = [{"instanceType": "m5.large", "capacityType": "on-demand", "price": 7.5}]
     account.cloud.change({"prices": price})
-    asked = {
+    request = {
         "ServiceCode": "AmazonEC2",
         "Filters": [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-west-2"}],
     }
-    (entry,) = account.ask_of("pricing", "GetProducts", asked)["PriceList"]
+    (entry,) = account.call_service("pricing", "GetProducts", request)["PriceList"]
     assert '"7.5000000000"' in entry
     elsewhere = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "eu-west-1"}]
-    answer = account.ask_of("pricing", "GetProducts", {**asked, "Filters": elsewhere})
-    assert len(answer["PriceList"]) == 100
+    response = account.call_service("pricing", "GetProducts", {**request, "Filters": elsewhere})
+    assert len(response["PriceList"]) == 100

@@ -32,21 +32,26 @@ FLEET = {
 }
 
 
-def faults(*given: dict[str, Any], seed: int = 1, clock: ManualTime | None = None) -> FaultInjector:
+def faults(
+    *values: dict[str, Any], seed: int = 1, clock: ManualTime | None = None
+) -> FaultInjector:
     moments = clock or ManualTime()
     return FaultInjector(
-        AccountContext(moments.now, region="us-east-1", seed=seed), parse_fault_rules(list(given))
+        AccountContext(moments.now, region="us-east-1", seed=seed), parse_fault_rules(list(values))
     )
 
 
-def strikes(
-    made: FaultInjector, operation: str = "CreateFleet", params: Any = FLEET, service: str = "ec2"
+def count_hits(
+    created: FaultInjector,
+    operation: str = "CreateFleet",
+    params: Any = FLEET,
+    service: str = "ec2",
 ) -> bool:
-    return made.strike(service, operation, params) is not None
+    return created.injected_error(service, operation, params) is not None
 
 
 @pytest.mark.parametrize(
-    ("rule", "struck"),
+    ("rule", "hits"),
     [
         ({}, True),
         ({"operation": "CreateFleet"}, True),
@@ -72,36 +77,36 @@ def strikes(
         ({"when": "after"}, False),
     ],
 )
-def test_everything_that_a_rule_says_must_agree(rule: dict[str, Any], struck: bool) -> None:
-    assert strikes(faults(rule)) is struck
+def test_every_field_of_a_fault_rule_must_match(rule: dict[str, Any], hits: bool) -> None:
+    assert count_hits(faults(rule)) is hits
 
 
-def test_a_rule_strikes_so_many_times_and_never_again() -> None:
-    made = faults({"times": 2})
-    assert [strikes(made) for _ in range(4)] == [True, True, False, False]
+def test_a_fault_rule_applies_at_most_its_number_of_times() -> None:
+    created = faults({"times": 2})
+    assert [count_hits(created) for _ in range(4)] == [True, True, False, False]
 
 
-def test_only_what_struck_is_counted() -> None:
-    made = faults({"times": 1, "operation": "RunInstances"})
-    assert not strikes(made)
-    assert strikes(made, "RunInstances")
-    assert made.state.struck == [1]
+def test_only_applied_rules_are_counted() -> None:
+    created = faults({"times": 1, "operation": "RunInstances"})
+    assert not count_hits(created)
+    assert count_hits(created, "RunInstances")
+    assert created.state.hits == [1]
 
 
-def test_a_window_opens_at_its_start_and_is_closed_at_its_end() -> None:
+def test_a_window_includes_its_start_and_excludes_its_end() -> None:
     clock = ManualTime()
-    made = faults({"start": EPOCH + 10, "end": EPOCH + 20}, clock=clock)
+    created = faults({"start": EPOCH + 10, "end": EPOCH + 20}, clock=clock)
     outcome = []
     for seconds in (0, 9.9, 10, 19.9, 20):
         clock.time = EPOCH + seconds
-        outcome.append(strikes(made))
+        outcome.append(count_hits(created))
     assert outcome == [False, False, True, True, False]
 
 
-def test_a_reply_is_lost_only_after_the_deed() -> None:
-    made = faults({"when": "after"})
-    assert made.strike("ec2", "CreateFleet", {}) is None
-    error = made.strike("ec2", "CreateFleet", {}, FaultTiming.AFTER)
+def test_a_response_is_lost_only_after_the_handler() -> None:
+    created = faults({"when": "after"})
+    assert created.injected_error("ec2", "CreateFleet", {}) is None
+    error = created.injected_error("ec2", "CreateFleet", {}, FaultTiming.AFTER)
     assert error is not None
     assert error.status == 0
 
@@ -115,43 +120,41 @@ def test_a_reply_is_lost_only_after_the_deed() -> None:
         ({}, "ConnectionClosed", 0),
     ],
 )
-def test_the_error_is_the_one_that_the_rule_says(
-    rule: dict[str, Any], code: str, status: int
-) -> None:
-    error = faults(rule | {"message": "as told"}).strike("ec2", "CreateFleet", {})
+def test_the_error_is_that_of_the_rule(rule: dict[str, Any], code: str, status: int) -> None:
+    error = faults(rule | {"message": "as told"}).injected_error("ec2", "CreateFleet", {})
     assert error is not None
     assert (error.code, error.status, error.text) == (code, status, "as told")
 
 
-def test_the_first_rule_that_strikes_counts() -> None:
-    made = faults({"code": "A", "times": 1}, {"code": "B"})
-    codes = [made.strike("ec2", "X", {}) for _ in range(2)]
+def test_the_first_matching_rule_applies() -> None:
+    created = faults({"code": "A", "times": 1}, {"code": "B"})
+    codes = [created.injected_error("ec2", "X", {}) for _ in range(2)]
     assert [each and each.code for each in codes] == ["A", "B"]
 
 
 @given(st.integers(0, 10_000))
-def test_chance_is_the_worlds_and_falls_as_often_as_said(seed: int) -> None:
-    made, same = (faults({"probability": 0.3}, seed=seed) for _ in range(2))
-    outcome = [strikes(made) for _ in range(300)]
-    assert outcome == [strikes(same) for _ in range(300)]
+def test_probability_uses_the_random_sequence_of_the_account(seed: int) -> None:
+    created, same = (faults({"probability": 0.3}, seed=seed) for _ in range(2))
+    outcome = [count_hits(created) for _ in range(300)]
+    assert outcome == [count_hits(same) for _ in range(300)]
     assert 40 < sum(outcome) < 140
 
 
-def test_calls_that_no_rule_is_about_leave_chance_alone() -> None:
+def test_calls_that_match_no_rule_draw_no_random_numbers() -> None:
     context = AccountContext(ManualTime().now, region="us-east-1")
-    made = FaultInjector(context, [FaultRule(operation="RunInstances", probability=0.5)])
+    created = FaultInjector(context, [FaultRule(operation="RunInstances", probability=0.5)])
     before = context.random.getstate()
-    assert not strikes(made)
+    assert not count_hits(created)
     assert context.random.getstate() == before
 
 
 def test_rules_can_be_replaced() -> None:
-    made = faults({"times": 1})
-    assert strikes(made)
-    made.replace([FaultRule(times=1)])
-    assert strikes(made)
-    made.replace([])
-    assert not strikes(made)
+    created = faults({"times": 1})
+    assert count_hits(created)
+    created.replace([FaultRule(times=1)])
+    assert count_hits(created)
+    created.replace([])
+    assert not count_hits(created)
 
 
 @pytest.mark.parametrize(
@@ -166,22 +169,22 @@ def test_rules_can_be_replaced() -> None:
         "CreateFleet",
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(wrong: Any) -> None:
+def test_an_invalid_fault_rule_is_rejected(wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match="faults"):
         parse_fault_rules([wrong])
 
 
-def buckets(clock: ManualTime, *given: RateLimit) -> Throttler:
-    return Throttler(AccountContext(clock.now, region="us-east-1"), given)
+def buckets(clock: ManualTime, *values: RateLimit) -> Throttler:
+    return Throttler(AccountContext(clock.now, region="us-east-1"), values)
 
 
-def admitted(made: Throttler, operation: str, times: int, service: str = "ec2") -> int:
-    return sum(made.admit(operation, service) is None for _ in range(times))
+def admitted(created: Throttler, operation: str, times: int, service: str = "ec2") -> int:
+    return sum(created.admit(operation, service) is None for _ in range(times))
 
 
-def test_nobody_is_throttled_unless_asked_for() -> None:
-    made = Throttler(AccountContext(ManualTime().now, region="us-east-1"))
-    assert admitted(made, "RunInstances", 10_000) == 10_000
+def test_there_is_no_throttling_by_default() -> None:
+    created = Throttler(AccountContext(ManualTime().now, region="us-east-1"))
+    assert admitted(created, "RunInstances", 10_000) == 10_000
 
 
 @pytest.mark.parametrize(
@@ -196,48 +199,46 @@ def test_nobody_is_throttled_unless_asked_for() -> None:
         ("CreateTags", 100, 10),
     ],
 )
-def test_the_limits_of_ec2(operation: str, burst: int, rate: int) -> None:
+def test_the_rate_limits_of_ec2(operation: str, burst: int, rate: int) -> None:
     clock = ManualTime()
-    made = buckets(clock, *DEFAULT_RATE_LIMITS)
-    assert admitted(made, operation, 1000) == burst
+    created = buckets(clock, *DEFAULT_RATE_LIMITS)
+    assert admitted(created, operation, 1000) == burst
     clock.time += 2
-    assert admitted(made, operation, 1000) == 2 * rate
+    assert admitted(created, operation, 1000) == 2 * rate
     clock.time += 10_000
-    assert admitted(made, operation, 1000) == burst
+    assert admitted(created, operation, 1000) == burst
 
 
 def test_the_error_is_the_one_that_clients_retry() -> None:
-    made = buckets(
+    created = buckets(
         ManualTime(), RateLimit(rate=1, burst=1), RateLimit(service="ssm", rate=1, burst=1)
     )
-    errors = [[made.admit("X", service) for _ in range(2)][1] for service in ("ec2", "ssm")]
+    errors = [[created.admit("X", service) for _ in range(2)][1] for service in ("ec2", "ssm")]
     assert [(error.code, error.status) for error in errors if error is not None] == [
         ("RequestLimitExceeded", 503),
         ("ThrottlingException", 400),
     ]
 
 
-def test_each_api_has_a_bucket_of_its_own_and_other_services_have_none() -> None:
-    made = buckets(ManualTime(), *DEFAULT_RATE_LIMITS)
-    assert admitted(made, "DescribeSubnets", 1000) == 100
-    assert admitted(made, "DescribeImages", 1000) == 100
-    assert admitted(made, "GetParameter", 1000, "ssm") == 1000
+def test_each_operation_has_its_own_bucket_and_other_services_have_none() -> None:
+    created = buckets(ManualTime(), *DEFAULT_RATE_LIMITS)
+    assert admitted(created, "DescribeSubnets", 1000) == 100
+    assert admitted(created, "DescribeImages", 1000) == 100
+    assert admitted(created, "GetParameter", 1000, "ssm") == 1000
 
 
 @given(st.lists(st.floats(0, 3), max_size=50), st.integers(1, 9), st.integers(1, 9))
-def test_never_more_than_a_burst_and_what_came_since(
-    pauses: list[float], rate: int, burst: int
-) -> None:
+def test_calls_never_exceed_burst_plus_refill(pauses: list[float], rate: int, burst: int) -> None:
     clock = ManualTime()
-    made = buckets(clock, RateLimit(rate=rate, burst=burst))
+    created = buckets(clock, RateLimit(rate=rate, burst=burst))
     start, through = clock.time, 0
     for pause in pauses:
         clock.time += pause
-        through += admitted(made, "X", 5)
+        through += admitted(created, "X", 5)
         assert through <= burst + rate * (clock.time - start) + 1e-3
 
 
-def test_limits_as_somebody_writes_them() -> None:
+def test_rate_limits_are_parsed() -> None:
     assert parse_rate_limits(None) is None
     assert parse_rate_limits(False) is None
     assert parse_rate_limits(True) == list(DEFAULT_RATE_LIMITS)

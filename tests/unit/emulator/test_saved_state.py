@@ -1,4 +1,4 @@
-"""Saved and loaded, an account goes on as if nothing had been."""
+"""An account that was saved and loaded behaves like the original."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ RESERVATION = CloudReservation(
 )
 
 
-def lively() -> CheckedAccount:
-    """An account in which a little of everything has happened, and more is to come."""
+def busy_account() -> CheckedAccount:
+    """An account with resources of every service, and with pending events."""
     account = CheckedAccount(
         CloudSpec(region="us-west-2", instanceTypes=["m5.*"], capacityReservations=[RESERVATION]),
         seed=7,
@@ -41,23 +41,23 @@ def lively() -> CheckedAccount:
         }
     )
     account.refused("CreateVpc", CidrBlock="10.0.0.0/16")
-    account.ask("DescribeVpcs")
-    image = account.ask("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
-    account.ask(
+    account.call("DescribeVpcs")
+    image = account.call("RegisterImage", Name="mine", Architecture="x86_64")["ImageId"]
+    account.call(
         "CreateLaunchTemplate",
         LaunchTemplateName="one",
         LaunchTemplateData={"ImageId": image},
         ClientToken="token",
     )
     zone = account.cloud.account.subnets["us-west-2a"]
-    asked = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 2}
-    account.ask("RunInstances", SubnetId=zone, **asked)
-    account.ask_of(
+    request = {"ImageId": image, "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 2}
+    account.call("RunInstances", SubnetId=zone, **request)
+    account.call_service(
         "sqs",
         "SendMessage",
         {"QueueUrl": account.cloud.account.queue_url, "MessageBody": "hello"},
     )
-    account.ask_of("ssm", "PutParameter", {"Name": "/x", "Value": "1", "Type": "String"})
+    account.call_service("ssm", "PutParameter", {"Name": "/x", "Value": "1", "Type": "String"})
     return account
 
 
@@ -80,8 +80,8 @@ QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("later", [0.0, 30.0, 900.0])
-def test_both_live_on_in_the_same_way(later: float) -> None:
-    account = lively()
+def test_a_loaded_account_behaves_like_the_original(later: float) -> None:
+    account = busy_account()
     clock = ManualClock(account.clock.time)
     loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
     account.clock.time += later
@@ -93,42 +93,42 @@ def test_both_live_on_in_the_same_way(later: float) -> None:
     assert decode(loaded.save()) == decode(account.cloud.save())
 
 
-def test_what_was_due_meanwhile_has_happened() -> None:
-    account = lively()
+def test_events_due_since_saving_are_handled_after_loading() -> None:
+    account = busy_account()
     clock = ManualClock(account.clock.time + 3600)
     loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=clock)
     (row,) = loaded.answer("ec2", "DescribeCapacityReservations", {})["CapacityReservations"]
     assert row["State"] == "expired"
 
 
-def test_client_tokens_are_remembered() -> None:
-    account = lively()
+def test_client_tokens_survive_saving() -> None:
+    account = busy_account()
     loaded = EmulatedAwsAccount.load(account.cloud.save(), clock=ManualClock())
     template = account.cloud.services.templates.template({"LaunchTemplateName": "one"})
-    asked = {
+    request = {
         "LaunchTemplateName": "one",
         "LaunchTemplateData": {"ImageId": template.versions[0].data["ImageId"]},
         "ClientToken": "token",
     }
-    again = loaded.answer("ec2", "CreateLaunchTemplate", asked)["LaunchTemplate"]
+    again = loaded.answer("ec2", "CreateLaunchTemplate", request)["LaunchTemplate"]
     assert again["LaunchTemplateId"] == template.id
 
 
-def test_the_file_says_when_it_was_saved_and_of_what_account() -> None:
-    account = lively()
+def test_the_saved_file_has_time_and_account() -> None:
+    account = busy_account()
     saved = decode_saved_account(account.cloud.save())
     assert saved.at == account.clock.time
     assert saved.account == account.cloud.account
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"nonsense"])
-def test_what_is_no_saved_account_is_refused(data: bytes) -> None:
+def test_an_invalid_saved_account_is_rejected(data: bytes) -> None:
     with pytest.raises(InvalidInputError, match="no saved emulator"):
         EmulatedAwsAccount.load(data, clock=ManualClock())
 
 
-def test_another_version_is_refused() -> None:
-    written = msgspec.json.decode(lively().cloud.save())
+def test_another_version_is_rejected() -> None:
+    written = msgspec.json.decode(busy_account().cloud.save())
     with pytest.raises(InvalidInputError, match="version 99"):
         EmulatedAwsAccount.load(
             msgspec.json.encode({**written, "version": 99}), clock=ManualClock()

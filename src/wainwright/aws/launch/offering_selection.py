@@ -94,7 +94,9 @@ def select_launch(
     """InsufficientCapacityError where nothing is left of what the claim may buy."""
     tenancy = _choose_tenancy(claim)
     everything = _launchable(claim, built.index, free if tenancy == DEFAULT else lambda _: 0)
-    if not everything.rows & built.index.available_in(everything.offering_groups | everything.held):
+    if not everything.types & built.index.available_in(
+        everything.offering_groups | everything.held
+    ):
         raise _no_capacity_error(claim, built.index, everything)
     left = launch_candidates(everything)
     kinds = _truncate_types(claim, left)
@@ -136,11 +138,11 @@ def _launchable(claim: NodeClaim, index: InstanceTypeIndex, free: AvailableCount
             held |= 1 << number
     return LaunchOptions(
         index=index,
-        rows=rows,
+        types=rows,
         offering_groups=open_to,
         held=_single_reservation_type(index, rows, held),
         requirements=wanted,
-        minimums=min_values_of(wanted),
+        min_values=min_values_of(wanted),
     )
 
 
@@ -170,9 +172,11 @@ def _reservation_type(market: OfferingGroup) -> tuple[str, bool]:
 
 def _truncate_types(claim: NodeClaim, left: LaunchOptions) -> tuple[InstanceType, ...]:
     """The cheapest types, few enough for one request, and diverse enough for the claim."""
-    rows, offering_groups = left.rows, left.offering_groups | left.held
+    rows, offering_groups = left.types, left.offering_groups | left.held
     kinds = (
-        truncate_types(left, MAX_TYPES_PER_LAUNCH) if left.meets(rows, offering_groups) else None
+        truncate_types(left, MAX_TYPES_PER_LAUNCH)
+        if left.meets_min_values(rows, offering_groups)
+        else None
     )
     if not kinds:
         message = f"{claim.name}: what is left to buy does not keep the minValues of its pool"
@@ -200,7 +204,7 @@ def _launch_offerings(
 ) -> Iterator[LaunchOffering]:
     chosen = {kind.name for kind in kinds}
     for row, _, offering in left.index.available_offerings(
-        left.rows, left.offering_groups | left.held
+        left.types, left.offering_groups | left.held
     ):
         name = left.index.types[row].name
         if name in chosen:
@@ -258,7 +262,7 @@ def _no_capacity_error(
     admitted = index.compatible_types(claim.requirements)
     if not admitted:
         why = "no instance type of its class has the labels that it asks for"
-    elif not left.rows:
+    elif not left.types:
         why = "no instance type with the labels that it asks for has room for its pods"
     else:
         why = "every offering that it may buy is out of stock or, if reserved, in use"

@@ -1,7 +1,7 @@
 """Why no existing node takes a pod: one reason for each node, nodes with equal reasons together.
 
-A pod is asked about as it was tried: with the preferences it had not given up by then, and
-with the domains that other pods left to it.
+The pod is checked as it was tried: with the preferences that were not relaxed by then, and with
+the topology domains that other pods leave to it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,153 +36,163 @@ from wainwright.model.taints import find_untolerated_taint
 
 
 class PlacementAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What nodes and pools are asked for."""
+    """The requirements by which a pod is tried on nodes and pools."""
 
-    stage: RelaxationLevel
-    wishes: tuple[PodRequirements, ...]
-    """The alternatives in question, of those that the stage has."""
-    limits: AllowedDomains | None = None
-    """What others leave it; None where it minds nobody, or where they leave it nothing."""
+    level: RelaxationLevel
+    alternatives: tuple[PodRequirements, ...]
+    """Those of the level that are tried."""
+    domains: AllowedDomains | None = None
+    """The topology domains that are left; None without topology constraints, or if none is left."""
 
     @property
     def nodes(self) -> BitSet:
-        """The nodes where others let it be."""
-        if self.stage.bound is None:
+        """The existing nodes that topology constraints allow."""
+        if self.level.topology_constraints is None:
             return -1
-        return 0 if self.limits is None else self.limits.nodes
+        return 0 if self.domains is None else self.domains.nodes
 
     @property
-    def new_node_will_do(self) -> bool:
-        return self.stage.bound is None or bool(self._options)
+    def can_use_new_node(self) -> bool:
+        return self.level.topology_constraints is None or bool(self._domain_options)
 
     @property
-    def later(self) -> tuple[PodRequirements, ...]:
-        """The alternatives of the stage that are tried only after these."""
-        return self.stage.wishes[self.stage.wishes.index(self.wishes[-1]) + 1 :]
+    def later_alternatives(self) -> tuple[PodRequirements, ...]:
+        """The alternatives of the level that are tried only after these."""
+        return self.level.alternatives[self.level.alternatives.index(self.alternatives[-1]) + 1 :]
 
     def narrow_pod(self, pod: Pod) -> Pod:
-        """The pod as if it required all of that, as pools are asked."""
-        places = tuple(wish.ask.requirements for wish in self.wishes)
-        narrowed = tuple(dict.fromkeys(p.narrow(o) for p in places for o in self._options))
-        tolerations = self.wishes[0].ask.tolerations
+        """The pod with all these requirements as its own, as pools are checked."""
+        own = tuple(pod_reqs.scheduling.requirements for pod_reqs in self.alternatives)
+        narrowed = (each.narrow(option) for each in own for option in self._domain_options)
+        tolerations = self.alternatives[0].scheduling.tolerations
         return msgspec.structs.replace(
-            pod, alternatives=narrowed or places, tolerations=tolerations
+            pod, alternatives=tuple(dict.fromkeys(narrowed)) or own, tolerations=tolerations
         )
 
     @property
-    def _options(self) -> list[Requirements]:
-        """What is required of a new node besides, in one way or another."""
-        limits = self.limits
-        return [] if limits is None or limits.near_a_node else limits.options
+    def _domain_options(self) -> list[Requirements]:
+        """What topology constraints require of a new node: any one of these."""
+        domains = self.domains
+        return [] if domains is None or domains.existing_only else domains.options
 
 
 UntriedAttempt: TypeAlias = tuple[PlacementAttempt, tuple[RelaxedPreference, ...]]
-"""What is asked for after something else, and what is given up for it."""
+"""An attempt that comes later, and the preferences that are relaxed for it."""
 
 
 def existing_node_verdicts(
     nodes: ExistingNodes,
-    group: PodClass,
+    pod_class: PodClass,
     attempt: PlacementAttempt,
     resources: list[str],
-    instead: Iterable[UntriedAttempt] = (),
+    untried: Iterable[UntriedAttempt] = (),
 ) -> tuple[NodeVerdict, ...]:
-    """For each node the first reason, by the first of the alternatives in question.
+    """For each node its first reason against the first alternative of the attempt.
 
-    `instead` has what would have been asked for next, and what that would have come to.
+    Nodes that one of the `untried` attempts would have been placed on get that as their reason.
     """
-    found = _NodeFilter(nodes, group, attempt.wishes[0], resources)
+    node_filter = _NodeFilter(nodes, pod_class, attempt.alternatives[0], resources)
     verdicts: list[NodeVerdict] = []
-    for then, untried in instead:
-        verdicts += found.would_accept(then, untried)
-    verdicts += found.verdicts(attempt.nodes)
-    return tuple(sorted(verdicts, key=lambda one: -one.nodes))
+    for later, given_up in untried:
+        verdicts += node_filter.would_accept(later, given_up)
+    verdicts += node_filter.verdicts(attempt.nodes)
+    return tuple(sorted(verdicts, key=lambda verdict: -verdict.nodes))
 
 
 def deleting_node_verdicts(nodes: Iterable[Node]) -> tuple[NodeVerdict, ...]:
-    """Those that are being deleted, of which no plan knows anything."""
+    """The nodes that are being deleted, which plans leave out."""
     count = sum(node.deleting for node in nodes)
     return (NodeVerdict(nodes=count, reason=NodeTerminating()),) if count else ()
 
 
 def untried_attempts(
-    group: PodClass, attempt: PlacementAttempt, topology: Topology | None
+    pod_class: PodClass, attempt: PlacementAttempt, topology: Topology | None
 ) -> Iterator[UntriedAttempt]:
-    """What a pod that found a place would have asked for next, had it found none.
+    """The attempts that would have followed this one, had the pod found no place.
 
-    Whatever it gives up, it minds nobody whom it did not mind before: where these are is known, so
-    that nothing has to settle for the sake of the question.
+    Relaxing adds no topology constraint, so that the domains of every pod that matters are known
+    and no draft has to be settled for this, which would change the plan that is observed.
     """
-    if attempt.later:
-        yield msgspec.structs.replace(attempt, wishes=attempt.later), ()
-    for stage in group.stages[group.stages.index(attempt.stage) + 1 :]:
-        limits = None
-        if stage.bound is not None and topology is not None:
-            limits = allowed_domains(stage.bound, topology.domains)
-        given_up = stage.given_up[len(attempt.stage.given_up) :]
-        yield PlacementAttempt(stage=stage, wishes=stage.wishes, limits=limits), given_up
+    if attempt.later_alternatives:
+        yield msgspec.structs.replace(attempt, alternatives=attempt.later_alternatives), ()
+    for level in pod_class.levels[pod_class.levels.index(attempt.level) + 1 :]:
+        domains = None
+        if level.topology_constraints is not None and topology is not None:
+            domains = allowed_domains(level.topology_constraints, topology.domains)
+        given_up = level.given_up[len(attempt.level.given_up) :]
+        yield (
+            PlacementAttempt(level=level, alternatives=level.alternatives, domains=domains),
+            given_up,
+        )
 
 
 class _NodeFilter:
     """One alternative of a pod against all existing nodes."""
 
     def __init__(
-        self, nodes: ExistingNodes, group: PodClass, wish: PodRequirements, resources: list[str]
+        self,
+        nodes: ExistingNodes,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        resources: list[str],
     ) -> None:
         self.nodes = nodes
-        self.group = group
-        self.wish = wish
+        self.pod_class = pod_class
+        self.pod_reqs = pod_reqs
         self.resources = resources
-        self.left: BitSet = nodes.everything
+        self.remaining: BitSet = nodes.everything
+        """The nodes without a reason so far: each node has one, and later checks skip it."""
 
     def would_accept(
-        self, then: PlacementAttempt, given_up: tuple[RelaxedPreference, ...]
+        self, attempt: PlacementAttempt, given_up: tuple[RelaxedPreference, ...]
     ) -> Iterator[NodeVerdict]:
-        """The nodes that would have taken it."""
-        for wish in then.wishes:
-            other = _NodeFilter(self.nodes, self.group, wish, self.resources)
-            other.left = self.left
-            list(other.verdicts(then.nodes))
-            for row in islice(iter_bits(other.left), 1):
-                name = self.nodes.nodes[row].name
+        """The nodes that would have taken the pod in this attempt."""
+        for pod_reqs in attempt.alternatives:
+            other = _NodeFilter(self.nodes, self.pod_class, pod_reqs, self.resources)
+            other.remaining = self.remaining
+            list(other.verdicts(attempt.nodes))
+            for number in islice(iter_bits(other.remaining), 1):
+                name = self.nodes.nodes[number].name
                 reason = (
                     PreferencesNotRelaxed(node=name, preferences=given_up)
                     if given_up
                     else LaterAlternative(node=name)
                 )
-                yield from self._verdict(other.left, reason)
+                yield from self._verdict(other.remaining, reason)
 
-    def verdicts(self, open_to: BitSet) -> Iterator[NodeVerdict]:
-        """`open_to` are those where others let it be."""
-        yield from self._tainted()
-        yield from self._labelled(self.wish.ask.requirements)
-        yield from self._short()
-        yield from self._ports()
-        yield from self._volumes()
-        yield from self._verdict(self.left ^ (self.left & open_to), NodeViolatesTopology())
+    def verdicts(self, allowed: BitSet) -> Iterator[NodeVerdict]:
+        """`allowed` are the nodes that topology constraints allow."""
+        yield from self._untolerated_taints()
+        yield from self._mismatched_labels(self.pod_reqs.scheduling.requirements)
+        yield from self._insufficient_resources()
+        yield from self._taken_ports()
+        yield from self._exceeded_volume_limits()
+        violating = self.remaining ^ (self.remaining & allowed)
+        yield from self._verdict(violating, NodeViolatesTopology())
 
     def _verdict(self, refused: BitSet, reason: NodeReason) -> Iterator[NodeVerdict]:
-        refused &= self.left
-        self.left ^= refused
+        refused &= self.remaining
+        self.remaining ^= refused
         if refused:
             yield NodeVerdict(nodes=refused.bit_count(), reason=reason)
 
-    def _tainted(self) -> Iterator[NodeVerdict]:
-        for taints, rows in self.nodes.by_taints.items():
-            taint = find_untolerated_taint(taints, self.wish.ask.tolerations)
+    def _untolerated_taints(self) -> Iterator[NodeVerdict]:
+        for taints, nodes in self.nodes.by_taints.items():
+            taint = find_untolerated_taint(taints, self.pod_reqs.scheduling.tolerations)
             if taint is not None:
-                yield from self._verdict(rows, UntoleratedTaint(taint=taint))
+                yield from self._verdict(nodes, UntoleratedTaint(taint=taint))
 
-    def _labelled(self, wanted: Requirements) -> Iterator[NodeVerdict]:
+    def _mismatched_labels(self, wanted: Requirements) -> Iterator[NodeVerdict]:
         for key in wanted:
-            fine = self.nodes.labelled(wanted.without(set(wanted) - {key}))
-            yield from self._verdict(self.left ^ (self.left & fine), NodeAffinityMismatch(key=key))
+            matching = self.nodes.matching_labels(wanted.without(set(wanted) - {key}))
+            mismatched = self.remaining ^ (self.remaining & matching)
+            yield from self._verdict(mismatched, NodeAffinityMismatch(key=key))
 
-    def _short(self) -> Iterator[NodeVerdict]:
-        for column, amount in self.wish.amounts:
+    def _insufficient_resources(self) -> Iterator[NodeVerdict]:
+        for column, amount in self.pod_reqs.amounts:
             lacking = {
                 number: amount - self.nodes.free_of(number, column)
-                for number in iter_bits(self.left)
+                for number in iter_bits(self.remaining)
                 if self.nodes.free_of(number, column) < amount
             }
             if lacking:
@@ -194,17 +204,19 @@ class _NodeFilter:
                 )
                 yield from self._verdict(sum(1 << number for number in lacking), reason)
 
-    def _ports(self) -> Iterator[NodeVerdict]:
-        ports = self.wish.ask.ports
+    def _taken_ports(self) -> Iterator[NodeVerdict]:
+        ports = self.pod_reqs.scheduling.ports
         numbers = tuple(sorted({port.port for port in ports}))
-        yield from self._verdict(self.nodes.clashing(ports), NodeHostPortsTaken(ports=numbers))
+        yield from self._verdict(
+            self.nodes.with_port_conflict(ports), NodeHostPortsTaken(ports=numbers)
+        )
 
-    def _volumes(self) -> Iterator[NodeVerdict]:
-        for driver in sorted({each.driver for each in self.group.attachments}):
-            own = tuple(each for each in self.group.attachments if each.driver == driver)
+    def _exceeded_volume_limits(self) -> Iterator[NodeVerdict]:
+        for driver in sorted({each.driver for each in self.pod_class.attachments}):
+            own = tuple(each for each in self.pod_class.attachments if each.driver == driver)
             full = sum(
                 1 << number
-                for number in iter_bits(self.left)
-                if not self.nodes.attachable(number, own)
+                for number in iter_bits(self.remaining)
+                if not self.nodes.can_attach(number, own)
             )
             yield from self._verdict(full, VolumeLimitExceeded(driver=driver))

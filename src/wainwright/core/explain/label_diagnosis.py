@@ -19,24 +19,28 @@ from wainwright.model.reasons import (
 )
 from wainwright.model.requirements import Requirements, ValueSet, one_of
 
-MIN_SIMILARITY: Final = 0.9  # of the letters, in order; less is another word
+MIN_SIMILARITY: Final = 0.9  # of the letters, in order; less is another value, not a misspelling
 
 
 def suggest_correction(wanted: ValueSet, known: Iterable[str]) -> tuple[str, str] | None:
-    """The first of the values wanted that looks like a known one, with that one."""
+    """The first required value that is a misspelling of a known one, and the known one."""
     if wanted.open:
         return None
-    there = tuple(known)
+    known_values = tuple(known)
     for value in sorted(wanted.values):
-        found = None if value in there else closest_spelling(value, there)
-        if found is not None:
-            return value, found
+        correction = None if value in known_values else closest_spelling(value, known_values)
+        if correction is not None:
+            return value, correction
     return None
 
 
 @lru_cache(maxsize=1024)
 def closest_spelling(value: str, known: tuple[str, ...]) -> str | None:
-    """Whose digits, beginning or end differ is another zone or type, and no slip of the pen."""
+    """The most similar known value, if it is similar enough to be meant.
+
+    With other digits, or another first or last letter, it is another zone or type and no
+    misspelling. Cached, as every pod with the same wrong value is compared with every known one.
+    """
     ranked = sorted(
         (-_similarity(value, other), other) for other in known if _may_be_misspelling(value, other)
     )
@@ -50,7 +54,7 @@ def _may_be_misspelling(value: str, other: str) -> bool:
 
 
 def _similarity(value: str, other: str) -> float:
-    """Letters that only changed places are all there."""
+    """1.0 where letters only changed places: a ratio by their order would rate that too low."""
     one, two = _alphanumerics(value), _alphanumerics(other)
     if sorted(one) == sorted(two):
         return 1.0
@@ -66,129 +70,123 @@ def _digits(value: str) -> str:
 
 
 class LabelDiagnosis:
-    """What one alternative of a pod and one pool ask of labels, together and each for itself."""
+    """The label requirements of one alternative of a pod and of one pool, separate and combined."""
 
     def __init__(
-        self, template: NodeClaimTemplate, wanted: Requirements, both: Requirements
+        self, template: NodeClaimTemplate, pod: Requirements, combined: Requirements
     ) -> None:
         self.index = template.index
-        self.wanted = wanted
+        self.pod = pod
         self.pool = template.base.requirements
-        self.both = both
+        self.combined = combined
 
-    def unmatched(self) -> NoMatchingInstanceType:
-        """The label that ruled out the last type."""
-        rows, key = self.index.all_types, ""
+    def no_matching_type(self) -> NoMatchingInstanceType:
+        """The label that rules out the last type."""
+        types, key = self.index.all_types, ""
         for key in self._keys():
-            kept = rows & self.index.compatible_types(_only_key(self.both, key))
+            kept = types & self.index.compatible_types(_only_key(self.combined, key))
             if not kept:
                 break
-            rows = kept
-        asker = self._asker(key, self.index.compatible_types)
-        wanted = self._asked(key, asker)
-        everywhere = (1 << len(self.index.offering_groups)) - 1
-        known = self.index.remaining_values(key, self.index.all_types, everywhere)
-        meant = suggest_correction(wanted, known)
+            types = kept
+        required_by = self._required_by(key, self.index.compatible_types)
+        wanted = self._allowed_values(key, required_by)
+        all_groups = (1 << len(self.index.offering_groups)) - 1
+        known = self.index.remaining_values(key, self.index.all_types, all_groups)
+        correction = suggest_correction(wanted, known)
         return NoMatchingInstanceType(
-            key=key, wanted=wanted, required_by=asker, meant=meant and meant[1]
+            key=key, wanted=wanted, required_by=required_by, meant=correction and correction[1]
         )
 
-    def unsold(
-        self, rows: BitSet, *, reservations: bool
+    def no_offering(
+        self, types: BitSet, *, reservations: bool
     ) -> NoMatchingOffering | OfferingsUnavailable:
-        """Why none of the types can be bought: not sold there or so, or sold out."""
-        listing = self._listing_groups(rows, reservations=reservations)
-        admitted = listing & self.index.compatible_groups(self.both)
-        found = None if admitted else self._excluding_label(listing)
-        if found is None:
-            return self._sold_out(rows, admitted)
-        key, before = found
-        asker = self._asker(key, lambda asked: listing & self.index.compatible_groups(asked))
-        wanted, offered = self._asked(key, asker), self._values(key, before, rows)
-        meant = suggest_correction(wanted, offered)
+        """Why none of the types can be launched: no offering matches, or none is available."""
+        offering = self._groups_offering(types, reservations=reservations)
+        compatible = offering & self.index.compatible_groups(self.combined)
+        excluded = None if compatible else self._excluding_label(offering)
+        if excluded is None:
+            return self._unavailable(types, compatible)
+        key, before = excluded
+        required_by = self._required_by(
+            key, lambda requirements: offering & self.index.compatible_groups(requirements)
+        )
+        wanted = self._allowed_values(key, required_by)
+        offered = self._offered_values(key, before, types)
+        correction = suggest_correction(wanted, offered)
         return NoMatchingOffering(
             key=key,
             wanted=wanted,
             offered=one_of(offered),
-            instance_type=next(self.index.iter_types(rows)).name,
-            required_by=asker,
-            meant=meant and meant[1],
+            instance_type=next(self.index.iter_types(types)).name,
+            required_by=required_by,
+            meant=correction and correction[1],
         )
 
-    def _listing_groups(self, rows: BitSet, *, reservations: bool) -> OfferingGroupSet:
-        """The offering groups that have any of the types, in stock or not."""
+    def _groups_offering(self, types: BitSet, *, reservations: bool) -> OfferingGroupSet:
+        """The offering groups that have any of the types, available or not."""
         return union(
             1 << number
-            for number, offering_group in enumerate(self.index.offering_groups)
-            if offering_group.offered_types & rows
-            and (reservations or offering_group.reservation_id is None)
+            for number, group in enumerate(self.index.offering_groups)
+            if group.offered_types & types and (reservations or group.reservation_id is None)
         )
 
-    def _excluding_label(self, listing: OfferingGroupSet) -> tuple[str, OfferingGroupSet] | None:
-        """The label that rules out the last offering group, and the offering groups left before it.
+    def _excluding_label(self, groups: OfferingGroupSet) -> tuple[str, OfferingGroupSet] | None:
+        """The label that rules out the last offering group, and the groups left before it.
 
-        Preferably one that does so whatever else is asked.
+        Preferably one that rules out all of them by itself.
         """
         keys = [key for key in self._keys() if self.index.varies_by_offering(key)]
         for key in keys:
-            if not listing & self._admitting(key):
-                return key, listing
+            if not groups & self._compatible_groups(key):
+                return key, groups
         for key in keys:
-            kept = listing & self._admitting(key)
+            kept = groups & self._compatible_groups(key)
             if not kept:
-                return key, listing
-            listing = kept
+                return key, groups
+            groups = kept
         return None
 
-    def _admitting(self, key: str) -> OfferingGroupSet:
-        return self.index.compatible_groups(_only_key(self.both, key))
+    def _compatible_groups(self, key: str) -> OfferingGroupSet:
+        return self.index.compatible_groups(_only_key(self.combined, key))
 
     def _keys(self) -> list[str]:
-        """The pool's labels before those of the pod."""
-        return [*(key for key in self.both if key not in self.wanted), *self.wanted]
+        """The labels that only the pool requires, before those of the pod."""
+        return [*(key for key in self.combined if key not in self.pod), *self.pod]
 
-    def _asker(self, key: str, left: Callable[[Requirements], BitSet]) -> RequiredBy:
-        """Whose requirement leaves nothing, be it alone."""
-        if key not in self.wanted or (key in self.pool and not left(_only_key(self.pool, key))):
+    def _required_by(self, key: str, matching: Callable[[Requirements], BitSet]) -> RequiredBy:
+        """Which requirement of the label leaves nothing by itself, or that only both do."""
+        if key not in self.pod or (key in self.pool and not matching(_only_key(self.pool, key))):
             return RequiredBy.POOL
-        if key not in self.pool or not left(_only_key(self.wanted, key)):
+        if key not in self.pool or not matching(_only_key(self.pod, key)):
             return RequiredBy.POD
         return RequiredBy.BOTH
 
-    def _asked(self, key: str, asker: RequiredBy) -> ValueSet:
-        asked = {
+    def _allowed_values(self, key: str, required_by: RequiredBy) -> ValueSet:
+        requirements = {
             RequiredBy.POOL: self.pool,
-            RequiredBy.POD: self.wanted,
-            RequiredBy.BOTH: self.both,
+            RequiredBy.POD: self.pod,
+            RequiredBy.BOTH: self.combined,
         }
-        return asked[asker].allowed(key)
+        return requirements[required_by].allowed(key)
 
-    def _values(self, key: str, offering_groups: OfferingGroupSet, rows: BitSet) -> list[str]:
-        """The values with which the types are offered there, available or, if none is, at all."""
-        there = list(self._markets(offering_groups))
-        selling = [
-            offering_group for offering_group in there if offering_group.available_types & rows
-        ]
-        return _label_values(key, selling or there)
+    def _offered_values(self, key: str, groups: OfferingGroupSet, types: BitSet) -> list[str]:
+        """The values with which the types are available there or, if none is, offered."""
+        offering = list(self._iter_groups(groups))
+        available = [group for group in offering if group.available_types & types]
+        return _label_values(key, available or offering)
 
-    def _markets(self, offering_groups: OfferingGroupSet) -> Iterator[OfferingGroup]:
-        return (self.index.offering_groups[number] for number in iter_bits(offering_groups))
+    def _iter_groups(self, groups: OfferingGroupSet) -> Iterator[OfferingGroup]:
+        return (self.index.offering_groups[number] for number in iter_bits(groups))
 
-    def _sold_out(self, rows: BitSet, admitted: OfferingGroupSet) -> OfferingsUnavailable:
-        there = list(self._markets(admitted))
-        usual = [
-            offering_group for offering_group in there if offering_group.reservation_id is None
-        ]
-        reserved = {
-            offering_group.reservation_id
-            for offering_group in there
-            if offering_group.reservation_id is not None
-        }
-        listed = rows & union(offering_group.offered_types for offering_group in there)
+    def _unavailable(self, types: BitSet, compatible: OfferingGroupSet) -> OfferingsUnavailable:
+        groups = list(self._iter_groups(compatible))
+        unreserved = [group for group in groups if group.reservation_id is None]
+        reserved = {group.reservation_id for group in groups if group.reservation_id is not None}
+        offered = types & union(group.offered_types for group in groups)
         return OfferingsUnavailable(
-            instance_type=next(self.index.iter_types(listed or rows)).name,
-            zones=tuple(_label_values(ZONE, usual)),
-            capacity_types=tuple(_label_values(CAPACITY_TYPE, usual)),
+            instance_type=next(self.index.iter_types(offered or types)).name,
+            zones=tuple(_label_values(ZONE, unreserved)),
+            capacity_types=tuple(_label_values(CAPACITY_TYPE, unreserved)),
             reservations=tuple(sorted(reserved)),
         )
 
@@ -198,5 +196,5 @@ def _only_key(requirements: Requirements, key: str) -> Requirements:
 
 
 def _label_values(key: str, offering_groups: list[OfferingGroup]) -> list[str]:
-    allowed = [offering_group.requirements.allowed(key) for offering_group in offering_groups]
+    allowed = [group.requirements.allowed(key) for group in offering_groups]
     return sorted({value for each in allowed if not each.open for value in each.values})

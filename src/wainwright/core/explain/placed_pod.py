@@ -1,8 +1,8 @@
 """Why a placed pod is where it is: what decided on its node, and what else could have been
 launched for the NodeClaim.
 
-The plan is made once more and observed at that pod's turn: only then do limits, reservations
-and nodes look as they did for it.
+The plan is made once more and observed when that pod is placed: only then are limits,
+reservations and nodes in the state that decided on it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ from wainwright.model.snapshot import Pool, Snapshot
 
 
 class EarlierPool(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool that comes earlier had to say; None where it would have opened a node."""
+    """A pool that comes before the chosen one, and why it did not open a node; None if it could."""
 
     pool: str
     weight: int
@@ -59,26 +59,27 @@ class EarlierPool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacementDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """How a pod came to its new node."""
+    """What decided on the new node of a pod."""
 
     round: int
     """In which it was placed."""
     joined: tuple[str, ...]
     """The pods that the node was planned for already; none where it was opened for this one."""
-    under_way: bool
-    """Whether that was in an earlier round."""
+    joined_earlier_round: bool
+    """Whether the node was opened in an earlier round."""
     for_reservation: bool
     """Whether it was opened because a reservation had available capacity."""
-    earlier: tuple[EarlierPool, ...]
-    """The pools that are asked before the one of the node, in that order."""
+    earlier_pools: tuple[EarlierPool, ...]
+    """The pools that come before the one of the node, in order."""
     nodes: tuple[NodeVerdict, ...]
-    """Why no node of the cluster took it, or would have only later."""
-    tied: bool
-    """Whether it minds where other pods are."""
+    """Why no existing node took it, or would have only in a later attempt."""
+    has_topology: bool
+    """Whether it has topology constraints."""
     has_reservations: bool
     """Whether there are reservations that it could use, so that it may have waited for one."""
-    limits: bool
-    """Whether a pool that would take it has limits, which count drafts at their worst at first."""
+    has_limits: bool
+    """Whether a pool that would take it has limits: these count drafts of the same round as their
+    largest type."""
 
 
 def explain_placement(
@@ -88,21 +89,24 @@ def explain_placement(
     claim: PlannedNodeClaim,
     pod: str,
 ) -> PlacementDecision | None:
-    """None where pods are packed by cost, and the claim is none that first-fit comes to."""
-    for manner in (FIRST_FIT, *FALLBACK_STRATEGIES):
+    """None where pods are packed by cost, and first-fit has no such claim."""
+    for strategy in (FIRST_FIT, *FALLBACK_STRATEGIES):
         observer = _PlacementObserver(snapshot, options, pod)
         solution = solve_snapshot(
-            snapshot, catalogs, options, Strategy(observer.placing, manner.patient)
+            snapshot,
+            catalogs,
+            options,
+            Strategy(observer.create_placement, strategy.deferred_kinds),
         )
         if any(_is_claim_of_draft(claim, draft) for draft in solution.rounds.table.drafts):
-            assert observer.decision is not None, "whoever is put on a draft is seen"
+            assert observer.decision is not None, "every pod on a draft was observed"
             return observer.decision
-    assert options.packing is PackingPolicy.COST, "made once more, a plan is the same"
+    assert options.packing is PackingPolicy.COST, "the same input gives the same plan"
     return None
 
 
 def _is_claim_of_draft(claim: PlannedNodeClaim, draft: Draft) -> bool:
-    """Whether the claim came of the draft."""
+    """Whether the claim is that of the draft."""
     pool, pods = draft.template.pool.name, sorted(pod.key for pod in draft.pods)
     return pool == claim.pool and pods == list(claim.pods)
 
@@ -118,139 +122,157 @@ class _PlacementObserver:
             for pool in snapshot.pools
             if pool.unusable is not None
         ]
-        self.leaving = deleting_node_verdicts(snapshot.nodes)
+        self.deleting_nodes = deleting_node_verdicts(snapshot.nodes)
         self.decision: PlacementDecision | None = None
 
-    def placing(
+    def create_placement(
         self,
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         topology: Topology | None,
     ) -> PodPlacement:
-        made = _ObservedPlacement(templates, nodes, table, ladder, classes, topology)
-        made.observer = self
-        return made
+        placement = _ObservedPlacement(templates, nodes, table, pool_selector, classes, topology)
+        placement.observer = self
+        return placement
 
 
 class _ObservedPlacement(PodPlacement):
-    """Places pods as ever, and writes down what it was like for one of them."""
+    """Places pods by first-fit, and records the decision on one of them."""
 
     observer: _PlacementObserver
-    _tried: tuple[RelaxationLevel, AllowedDomains | None] | None = None
+    _last_tried: tuple[RelaxationLevel, AllowedDomains | None] | None = None
 
-    def _untied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
-        self._tried = stage, None
-        return super()._untied(pod, group, stage)
-
-    def _within_limits(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+    def _place_without_topology(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
     ) -> PlacementResult | None:
-        self._tried = stage, limits
-        return super()._within_limits(pod, group, stage, limits)
+        self._last_tried = level, None
+        return super()._place_without_topology(pod, pod_class, level)
 
-    def _joins_any(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+    def _place_within(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
+    ) -> PlacementResult | None:
+        self._last_tried = level, allowed
+        return super()._place_within(pod, pod_class, level, allowed)
+
+    def _join_existing(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> bool:
-        self._tried = stage, limits
-        return super()._joins_any(pod, group, stage, limits)
+        self._last_tried = level, allowed
+        return super()._join_existing(pod, pod_class, level, allowed)
 
-    def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
+    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
         if pod.key == self.observer.pod:
-            attempt, reserved = (
-                self._attempt(self._leading()),
-                step.answer.kind is OptionKind.RESERVED,
-            )
-            self._record(pod, group, step.template, attempt, reserved=reserved)
-        super()._open(pod, group, step)
+            attempt = self._attempt(self._opening_alternative())
+            is_reserved = candidate.option.kind is OptionKind.RESERVED
+            self._record(pod, pod_class, candidate.template, attempt, is_reserved=is_reserved)
+        super()._open(pod, pod_class, candidate)
 
-    def _apply(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, change: DraftChange
+    def _apply_and_add(
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        change: DraftChange,
     ) -> None:
         if pod.key == self.observer.pod:
-            attempt = self._attempt(self._as_written(wish))
-            self._record(pod, group, draft.template, attempt, draft=draft)
-        super()._apply(pod, group, wish, draft, change)
+            attempt = self._attempt(self._alternative_number(pod_reqs))
+            self._record(pod, pod_class, draft.template, attempt, draft=draft)
+        super()._apply_and_add(pod, pod_class, pod_reqs, draft, change)
 
     @property
-    def _now(self) -> tuple[RelaxationLevel, AllowedDomains | None]:
-        assert self._tried is not None, "a pod is tried stage by stage"
-        return self._tried
+    def _current(self) -> tuple[RelaxationLevel, AllowedDomains | None]:
+        assert self._last_tried is not None, "a pod is tried level by level"
+        return self._last_tried
 
     def _attempt(self, number: int) -> PlacementAttempt:
-        stage, limits = self._now
-        return PlacementAttempt(stage=stage, wishes=(stage.wishes[number],), limits=limits)
+        level, domains = self._current
+        return PlacementAttempt(
+            level=level, alternatives=(level.alternatives[number],), domains=domains
+        )
 
-    def _leading(self) -> int:
-        """The alternative by which a node is opened: the first that any pool says yes to.
+    def _opening_alternative(self) -> int:
+        """The alternative by which a node is opened: the first that any pool takes.
 
-        Nodes are not asked for those that come later, though it may be opened for one of them
+        Existing nodes are not tried for later ones, though the node may be opened for one of these
         that has a reservation.
         """
-        stage, limits = self._now
-        numbers = range(len(stage.wishes))
-        if limits is None:
-            step = self.ladder.step
-            able = (number for number in numbers if step(stage, stage.wishes[number]))
+        level, domains = self._current
+        numbers = range(len(level.alternatives))
+        if domains is None:
+            select = self.pool_selector.select
+            taken = (number for number in numbers if select(level, level.alternatives[number]))
         else:
-            able = (number for number in numbers if self._best(stage, limits, number))
-        return next(able, len(numbers))
+            taken = (number for number in numbers if self._best_candidate(level, domains, number))
+        return next(taken, len(numbers))
 
-    def _as_written(self, wish: PodRequirements) -> int:
-        """Which alternative it is, be it on nodes of which others have more required."""
-        stage, _ = self._now
-        stages = (stage, *stage.within.values())
-        return next(each.wishes.index(wish) for each in stages if wish in each.wishes)
+    def _alternative_number(self, pod_reqs: PodRequirements) -> int:
+        """Which alternative of the level it is, with or without requirements of topology."""
+        level, _ = self._current
+        levels = (level, *level.narrowed_levels.values())
+        return next(
+            each.alternatives.index(pod_reqs) for each in levels if pod_reqs in each.alternatives
+        )
 
     def _record(
         self,
         pod: Pod,
-        group: PodClass,
+        pod_class: PodClass,
         template: NodeClaimTemplate,
         attempt: PlacementAttempt,
         *,
         draft: Draft | None = None,
-        reserved: bool = False,
+        is_reserved: bool = False,
     ) -> None:
         self.observer.decision = PlacementDecision(
             round=self.round,
             joined=() if draft is None else tuple(sorted(each.key for each in draft.pods)),
-            under_way=draft is not None and bool(draft.pinned),
-            for_reservation=reserved,
-            earlier=self._earlier(pod, attempt, template),
-            nodes=self._refusals(group, attempt) + self.observer.leaving,
-            tied=group.is_tied,
-            has_reservations=any(terms.narrowing.reserved for _, terms in self._terms()),
-            limits=any(template.pool.limits for template, _ in self._terms()),
+            joined_earlier_round=draft is not None and bool(draft.pinned_type),
+            for_reservation=is_reserved,
+            earlier_pools=self._earlier_pools(pod, attempt, template),
+            nodes=self._node_verdicts(pod_class, attempt) + self.observer.deleting_nodes,
+            has_topology=pod_class.has_topology,
+            has_reservations=any(each.compiled.reserved for _, each in self._compatible_pools()),
+            has_limits=any(template.pool.limits for template, _ in self._compatible_pools()),
         )
 
-    def _refusals(self, group: PodClass, attempt: PlacementAttempt) -> tuple[NodeVerdict, ...]:
-        last = min(self._leading(), attempt.stage.wishes.index(attempt.wishes[0]))
+    def _node_verdicts(
+        self, pod_class: PodClass, attempt: PlacementAttempt
+    ) -> tuple[NodeVerdict, ...]:
+        chosen = attempt.level.alternatives.index(attempt.alternatives[0])
+        last = min(self._opening_alternative(), chosen)
         tried, resources = self._attempt(last), self._classes.resources
         return existing_node_verdicts(
-            self.nodes, group, tried, resources, untried_attempts(group, tried, self.topology)
+            self.nodes,
+            pod_class,
+            tried,
+            resources,
+            untried_attempts(pod_class, tried, self.topology),
         )
 
-    def _terms(self) -> Iterator[tuple[NodeClaimTemplate, PoolCompatibility]]:
-        """The pools that would take such a pod, and how."""
-        stage, _ = self._now
-        for wish in stage.wishes:
-            for template, terms in zip(self.templates, wish.ask.terms, strict=True):
-                if terms is not None:
-                    yield template, terms
+    def _compatible_pools(self) -> Iterator[tuple[NodeClaimTemplate, PoolCompatibility]]:
+        """The pools that would take such a pod, for each of its alternatives."""
+        level, _ = self._current
+        for pod_reqs in level.alternatives:
+            for template, compatibility in zip(
+                self.templates, pod_reqs.scheduling.compatibility, strict=True
+            ):
+                if compatibility is not None:
+                    yield template, compatibility
 
-    def _earlier(
+    def _earlier_pools(
         self, pod: Pod, attempt: PlacementAttempt, chosen: NodeClaimTemplate
     ) -> tuple[EarlierPool, ...]:
-        """What the pools said, or would have said, that are asked before the chosen one."""
-        state, narrowed_pod = self._state(), attempt.narrow_pod(pod)
-        refused = None if attempt.new_node_will_do else NewNodeViolatesTopology()
+        """The pools before the chosen one, with their reasons at this moment."""
+        context, narrowed_pod = self._funnel_context(), attempt.narrow_pod(pod)
+        topology = None if attempt.can_use_new_node else NewNodeViolatesTopology()
         verdicts: list[tuple[Pool, PoolReason | None]] = [
             (
                 each.pool,
-                run_funnel(_with_drafts_in_use(each), narrowed_pod, state).reason or refused,
+                run_funnel(_with_drafts_in_use(each), narrowed_pod, context).reason or topology,
             )
             for each in self.templates[: chosen.number]
         ]
@@ -262,89 +284,90 @@ class _ObservedPlacement(PodPlacement):
             for pool, reason in sorted(verdicts, key=lambda verdict: pool_order(verdict[0]))
         )
 
-    def _state(self) -> FunnelContext:
-        stock, options = self.stock, self.observer.options
+    def _funnel_context(self) -> FunnelContext:
+        manager, options = self.reservation_manager, self.observer.options
         return FunnelContext(
-            free={
-                name: stock.free(name) if stock.holdable >> number & 1 else 0
-                for name, number in stock.numbers.items()
+            available_counts={
+                name: manager.available_count(name) if manager.unheld >> number & 1 else 0
+                for name, number in manager.numbers.items()
             },
-            strict=options.min_values_policy is MinValuesPolicy.STRICT,
+            strict_min_values=options.min_values_policy is MinValuesPolicy.STRICT,
             reservations=options.capacity_reservations,
         )
 
 
 def _with_drafts_in_use(template: NodeClaimTemplate) -> NodeClaimTemplate:
-    """The pool with its drafts counted as in use, each at its worst."""
-    limits, left = template.pool.limits, template.limits.left
+    """The pool with its drafts counted as in use, each as its largest type."""
+    limits, remaining = template.pool.limits, template.limits.remaining
     if not limits:
         return template
-    twin = template.twin()
-    in_use = {name: limits[name] - left[name] for name in limits}
-    twin.pool = msgspec.structs.replace(template.pool, in_use=in_use)
-    return twin
+    copy = template.copy()
+    in_use = {name: limits[name] - remaining[name] for name in limits}
+    copy.pool = msgspec.structs.replace(template.pool, in_use=in_use)
+    return copy
 
 
 CAPACITY_TYPE_ORDER: Final = (RESERVED, SPOT, ON_DEMAND)
-"""Capacity types as they are taken, as long as spot is not the dearer one."""
+"""Capacity types in the order of preference, unless spot costs more than on-demand."""
 
 
 class LaunchAlternatives(msgspec.Struct, frozen=True, kw_only=True):
-    """What was on offer to a claim."""
+    """What could have been launched for a claim."""
 
     by_pool: tuple[str, ...]
     """Capacity types that the pool allows."""
     allowed: tuple[str, ...]
-    """Those among them that its pods allow as well."""
+    """Those of them that its pods allow as well."""
     types: int
-    """Instance types that it could be launched as."""
+    """Number of instance types that it could be launched as."""
     exotic_types: int
-    """Types of bare metal or with accelerators besides these, which nobody asked for."""
+    """Number of types besides these: bare metal or accelerators that no pod requires."""
     reservations: tuple[str, ...]
-    """Those that it might have used, had they had available capacity."""
+    """Those that match it, with or without available capacity."""
     spot: float | None
-    """USD per hour with fees of the cheapest; None where there is none."""
+    """USD per hour with fees of the cheapest offering; None where there is none."""
     on_demand: float | None
 
 
 def launch_alternatives(
     claim: PlannedNodeClaim, pool: Pool, index: InstanceTypeIndex
 ) -> LaunchAlternatives:
-    left = options_of_claim(claim, index)
-    types = without_exotic_types(left)
-    kinds = claim.requirements.allowed(CAPACITY_TYPE)
+    options = options_of_claim(claim, index)
+    types = without_exotic_types(options)
+    by_claim = claim.requirements.allowed(CAPACITY_TYPE)
     by_pool = pool.requirements.allowed(CAPACITY_TYPE)
     return LaunchAlternatives(
         by_pool=tuple(filter(by_pool.admits, CAPACITY_TYPE_ORDER)),
         allowed=tuple(
-            kind for kind in CAPACITY_TYPE_ORDER if by_pool.admits(kind) and kinds.admits(kind)
+            each for each in CAPACITY_TYPE_ORDER if by_pool.admits(each) and by_claim.admits(each)
         ),
         types=types.bit_count(),
-        exotic_types=_types_holding_pods(left).bit_count() - types.bit_count(),
-        reservations=_matching_reservations(claim, left),
-        spot=_cheapest_price(left, types, left.spot),
-        on_demand=_cheapest_price(left, types, left.offering_groups ^ left.spot),
+        exotic_types=_types_holding_pods(options).bit_count() - types.bit_count(),
+        reservations=_matching_reservations(claim, options),
+        spot=_cheapest_price(options, types, options.spot),
+        on_demand=_cheapest_price(options, types, options.offering_groups ^ options.spot),
     )
 
 
-def _types_holding_pods(left: LaunchOptions) -> BitSet:
-    """The types that hold all its pods: with a reservation only those that have one."""
-    return left.rows & left.index.available_in(left.held) if left.held else left.rows
+def _types_holding_pods(options: LaunchOptions) -> BitSet:
+    """The types that hold all pods; of a claim with reservations only types that have one."""
+    if not options.held:
+        return options.types
+    return options.types & options.index.available_in(options.held)
 
 
-def _matching_reservations(claim: PlannedNodeClaim, left: LaunchOptions) -> tuple[str, ...]:
-    offering_groups = left.index.offering_groups
-    admitted = left.index.compatible_groups(claim.requirements)
-    found = {
+def _matching_reservations(claim: PlannedNodeClaim, options: LaunchOptions) -> tuple[str, ...]:
+    offering_groups = options.index.offering_groups
+    reservation_ids = {
         offering_groups[number].reservation_id
-        for number in iter_bits(admitted)
-        if offering_groups[number].offered_types & left.rows
+        for number in iter_bits(options.index.compatible_groups(claim.requirements))
+        if offering_groups[number].offered_types & options.types
     }
-    return tuple(sorted(name for name in found if name is not None))
+    return tuple(sorted(name for name in reservation_ids if name is not None))
 
 
 def _cheapest_price(
-    left: LaunchOptions, types: BitSet, offering_groups: OfferingGroupSet
+    options: LaunchOptions, types: BitSet, offering_groups: OfferingGroupSet
 ) -> float | None:
-    best = left.index.find_cheapest(types, offering_groups)
-    return None if best is None else hourly_cost(left.index, best[0], best[2])
+    best = options.index.find_cheapest(types, offering_groups)
+    return None if best is None else hourly_cost(options.index, best[0], best[2])

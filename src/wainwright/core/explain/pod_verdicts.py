@@ -1,5 +1,5 @@
-"""Verdicts on pods without a place: the reason of the pod itself, of other pods (topology), of
-every NodePool with its funnel and nearest miss, and of the existing nodes.
+"""Verdicts on pods without a place: a reason of the pod itself or of topology constraints, one for
+every NodePool with its funnel and nearest miss, and those of existing nodes.
 
 Made once per class of pods that failed, after the solver is done.
 """
@@ -71,17 +71,17 @@ from wainwright.model.snapshot import Pool, Snapshot
 
 
 def topology_reasons(bound: TopologyConstraints) -> tuple[TopologyReason, ...]:
-    """Every constraint that rules out some place."""
+    """Every topology constraint that rules out some domain."""
     return tuple(_iter_topology_reasons(bound))
 
 
 def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReason]:
-    for group, itself in bound.spreads:
-        found = _spread_reason(group, itself=itself)
-        if len(found.allowed_domains) < len(found.counts) or not found.counts:
-            yield found
-    for groups, itself in bound.near:
-        if not itself or any(map(_occupied_domains, groups)):
+    for group, counts_itself in bound.spreads:
+        reason = _spread_reason(group, counts_itself=counts_itself)
+        if len(reason.allowed_domains) < len(reason.counts) or not reason.counts:
+            yield reason
+    for groups, counts_itself in bound.affinity:
+        if not counts_itself or any(map(_occupied_domains, groups)):
             yield from (
                 PodAffinityUnsatisfied(
                     key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g)
@@ -89,42 +89,42 @@ def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReaso
                 for g in groups
             )
     yield from sorted(
-        _anti_affinity_reasons(bound), key=lambda found: (found.key, found.pods, found.theirs)
+        _anti_affinity_reasons(bound), key=lambda each: (each.key, each.pods, each.theirs)
     )
 
 
 def _anti_affinity_reasons(bound: TopologyConstraints) -> Iterator[PodAntiAffinityUnsatisfied]:
-    shunning: tuple[AnyGroup, ...] = (*bound.away, *bound.full)
-    for group in shunning:
-        taken = _occupied_domains(group)
-        if taken:
-            theirs = group.kind is ConstraintKind.SHUNNED
+    groups: tuple[AnyGroup, ...] = (*bound.anti_affinity, *bound.host_groups)
+    for group in groups:
+        occupied = _occupied_domains(group)
+        if occupied:
+            theirs = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
             yield PodAntiAffinityUnsatisfied(
-                key=group.key, pods=_selectors_of(group), taken=taken, theirs=theirs
+                key=group.key, pods=_selectors_of(group), taken=occupied, theirs=theirs
             )
 
 
-def _spread_reason(group: LabelGroup, *, itself: bool) -> TopologySpreadUnsatisfied:
+def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadUnsatisfied:
     assert group.spread is not None
     counts = counts_by_domain(group)
     return TopologySpreadUnsatisfied(
         key=group.key,
         max_skew=group.spread.max_skew,
         counts=tuple(DomainCount(domain=place, pods=counts[place]) for place in sorted(counts)),
-        allowed_domains=tuple(sorted(domains_within_skew(group, itself=itself))),
+        allowed_domains=tuple(sorted(domains_within_skew(group, itself=counts_itself))),
         min_domains=group.spread.min_domains,
         by_default=group.spread.by_default,
     )
 
 
 def _selectors_of(group: AnyGroup) -> str:
-    return ",".join(str(term.selector) for term in group.meaning)
+    return ",".join(str(term.selector) for term in group.terms)
 
 
 def _occupied_domains(group: AnyGroup) -> tuple[str, ...]:
-    """The values with any of the pods; of nodes only how many there are."""
+    """The domains with any of the pods; for nodes only how many there are."""
     if isinstance(group, HostGroup):
-        count = group.full.bit_count() + group.full_nodes.bit_count()
+        count = group.full_drafts.bit_count() + group.full_nodes.bit_count()
         return (f"{count:,} {'node' if count == 1 else 'nodes'}",) if count else ()
     return tuple(sorted(value for value, count in group.counts.items() if count))
 
@@ -132,92 +132,102 @@ def _occupied_domains(group: AnyGroup) -> tuple[str, ...]:
 EMPTY_FUNNEL = Funnel(types=0, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
 
 PoolRejection: TypeAlias = tuple[NodeClaimTemplate, PoolReason]
-"""A pool, and why it does not take the pod."""
+"""A pool, and the reason why it does not take the pod."""
 
 
 class PodVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that cannot be told apart, and why they have no place."""
+    """Equal pods, and why they have no place."""
 
     pods: tuple[Pod, ...]
     verdict: UnschedulableGroup
     narrowed_pod: Pod
-    """One of them, as if it asked for the places that others leave it."""
-    refused: tuple[PoolRejection, ...] = ()
-    """By the order of pools; none where a change of pod or pool would not help."""
+    """One of them, with the requirements of the attempt that failed last as its own."""
+    rejections: tuple[PoolRejection, ...] = ()
+    """In the order of pools; empty where no change of pod or pool would help."""
 
 
 class VerdictBuilder:
-    """The pools, asked once more by those who found no place."""
+    """Makes the verdicts, with the pools as the plan leaves them."""
 
     def __init__(
         self,
         snapshot: Snapshot,
         catalogs: Mapping[str, InstanceTypeIndex],
-        state: FunnelContext,
+        context: FunnelContext,
         solution: Solution,
     ) -> None:
-        self.state = state
+        self.context = context
         self.solution = solution
         self.pools = sorted(snapshot.pools, key=pool_order)
-        self._leaving = deleting_node_verdicts(snapshot.nodes)
-        gate = state.reservations
+        self._deleting_nodes = deleting_node_verdicts(snapshot.nodes)
+        gate = context.reservations
         usable = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
         self.templates = {template.pool.name: template for template in usable}
 
-    def evaluate(self, pods: Sequence[Pod], group: PodClass | None) -> PodVerdict:
+    def evaluate(self, pods: Sequence[Pod], pod_class: PodClass | None) -> PodVerdict:
+        """The verdict on equal pods; `pod_class` is None where they were not tried."""
         pod, keys = pods[0], tuple(sorted(each.key for each in pods))
-        reason = self._outright(pod)
-        if reason is None and group is not None and not group.stages:
+        reason = self._pod_reason(pod)
+        if reason is None and pod_class is not None and not pod_class.levels:
             reason = VolumeTopologyConflict()
         if reason is not None:
             verdict = UnschedulableGroup(pods=keys, reason=reason)
             return PodVerdict(pods=tuple(pods), verdict=verdict, narrowed_pod=pod)
-        kept = self._kept(group) if group is not None else ()
-        attempt = self._attempt(group) if group is not None else None
-        narrowed_pod = attempt.narrow_pod(pod) if attempt is not None else pod
-        verdicts = [self._verdict(pool, narrowed_pod, tied=bool(kept)) for pool in self.pools]
+        topology: tuple[TopologyReason, ...] = ()
+        nodes: tuple[NodeVerdict, ...] = ()
+        narrowed_pod = pod
+        if pod_class is not None:
+            topology = self._topology_reasons(pod_class)
+            attempt = self._last_attempt(pod_class)
+            nodes = self._node_verdicts(pod_class, attempt)
+            narrowed_pod = attempt.narrow_pod(pod)
+        verdicts = [
+            self._pool_verdict(pool, narrowed_pod, has_topology=bool(topology))
+            for pool in self.pools
+        ]
         verdict = UnschedulableGroup(
             pods=keys,
-            reason=TopologyUnsatisfied(by=kept)
-            if kept
+            reason=TopologyUnsatisfied(by=topology)
+            if topology
             else NoCompatiblePool()
             if self.pools
             else NoNodePools(),
-            pools=tuple(sorted(verdicts, key=lambda one: one.pool)),
-            nodes=self._nodes(group, attempt) if group is not None and attempt is not None else (),
+            pools=tuple(sorted(verdicts, key=lambda each: each.pool)),
+            nodes=nodes,
         )
-        refused = () if kept else tuple(self._refused(verdicts))
+        rejections = () if topology else tuple(self._rejections(verdicts))
         return PodVerdict(
-            pods=tuple(pods), verdict=verdict, narrowed_pod=narrowed_pod, refused=refused
+            pods=tuple(pods), verdict=verdict, narrowed_pod=narrowed_pod, rejections=rejections
         )
 
-    def _refused(self, verdicts: Sequence[PoolVerdict]) -> Iterator[PoolRejection]:
-        for one in verdicts:
-            if one.pool in self.templates:
-                yield self.templates[one.pool], one.reason
+    def _rejections(self, verdicts: Sequence[PoolVerdict]) -> Iterator[PoolRejection]:
+        for verdict in verdicts:
+            if verdict.pool in self.templates:
+                yield self.templates[verdict.pool], verdict.reason
 
-    def _nodes(self, group: PodClass, attempt: PlacementAttempt) -> tuple[NodeVerdict, ...]:
+    def _node_verdicts(
+        self, pod_class: PodClass, attempt: PlacementAttempt
+    ) -> tuple[NodeVerdict, ...]:
         resources = self.solution.classes.resources
-        return (
-            existing_node_verdicts(self.solution.placing.nodes, group, attempt, resources)
-            + self._leaving
-        )
+        nodes = self.solution.placement.nodes
+        return existing_node_verdicts(nodes, pod_class, attempt, resources) + self._deleting_nodes
 
-    def _kept(self, group: PodClass) -> tuple[TopologyReason, ...]:
-        stage = group.stages[-1] if group.stages else None
-        return (
-            topology_reasons(stage.bound) if stage is not None and stage.bound is not None else ()
-        )
+    def _topology_reasons(self, pod_class: PodClass) -> tuple[TopologyReason, ...]:
+        level = pod_class.levels[-1] if pod_class.levels else None
+        if level is None or level.topology_constraints is None:
+            return ()
+        return topology_reasons(level.topology_constraints)
 
-    def _attempt(self, group: PodClass) -> PlacementAttempt:
-        """What its pods ask for at last, in any way: nothing came of it."""
-        stage, topology = group.stages[-1], self.solution.placing.topology
-        limits = None
-        if stage.bound is not None and topology is not None:
-            limits = topology.restriction(stage.bound)
-        return PlacementAttempt(stage=stage, wishes=stage.wishes, limits=limits)
+    def _last_attempt(self, pod_class: PodClass) -> PlacementAttempt:
+        """The last attempt, with every preference relaxed that may be; it failed as well."""
+        level, topology = pod_class.levels[-1], self.solution.placement.topology
+        domains = None
+        if level.topology_constraints is not None and topology is not None:
+            domains = topology.allowed_domains(level.topology_constraints)
+        return PlacementAttempt(level=level, alternatives=level.alternatives, domains=domains)
 
-    def _outright(self, pod: Pod) -> PodReason | None:
+    def _pod_reason(self, pod: Pod) -> PodReason | None:
+        """Why the pod cannot be scheduled whatever the pools and nodes."""
         if pod.unsupported:
             return UnsupportedFeatures(features=pod.unsupported)
         if pod.volume_problem is not None:
@@ -226,28 +236,29 @@ class VerdictBuilder:
             return ContradictoryRequirements(keys=pod.contradictory)
         return None
 
-    def _verdict(self, pool: Pool, pod: Pod, *, tied: bool) -> PoolVerdict:
+    def _pool_verdict(self, pool: Pool, pod: Pod, *, has_topology: bool) -> PoolVerdict:
         template = self.templates.get(pool.name)
         if template is None:
             why = pool.unusable
-            none = NoInstanceTypes() if why is None else PoolUnusable(why=why)
-            return PoolVerdict(pool=pool.name, reason=none, funnel=EMPTY_FUNNEL)
-        found = run_funnel(template, pod, self.state)
-        reason = found.reason or (NewNodeViolatesTopology() if tied else LaunchesTakenByOtherPods())
+            unusable = NoInstanceTypes() if why is None else PoolUnusable(why=why)
+            return PoolVerdict(pool=pool.name, reason=unusable, funnel=EMPTY_FUNNEL)
+        result = run_funnel(template, pod, self.context)
+        by_other_pods = NewNodeViolatesTopology() if has_topology else LaunchesTakenByOtherPods()
+        reason = result.reason or by_other_pods
         return PoolVerdict(
-            pool=pool.name, reason=reason, funnel=found.funnel, nearest_miss=_nearest_miss(reason)
+            pool=pool.name, reason=reason, funnel=result.funnel, nearest_miss=_nearest_miss(reason)
         )
 
 
 def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
-    """What was needed, and the best that there is."""
+    """What is needed, and the most that there is."""
     match reason:
         case (
             InstanceTypesTooSmall(resource=what, needed=needed, best=best)
             | DaemonSetsExceedCapacity(resource=what, needed=needed, best=best)
         ):
-            kind = reason.instance_type
-            return NearestMiss(what=what, needed=needed, best=best, instance_type=kind)
+            name = reason.instance_type
+            return NearestMiss(what=what, needed=needed, best=best, instance_type=name)
         case MinValuesUnsatisfied(key=key, needed=needed, found=found):
             return NearestMiss(what=f"minValues of {key}", needed=str(needed), best=str(found))
         case LimitExceeded(resource=what, limit=limit, in_use=used, needed=more):
@@ -256,13 +267,13 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
             )
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
-        case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=kind):
-            there = _format_offered(None if offered.is_empty else offered)
-            return NearestMiss(what=key, needed=str(wanted), best=there, instance_type=kind)
+        case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=name):
+            values = _format_offered(None if offered.is_empty else offered)
+            return NearestMiss(what=key, needed=str(wanted), best=values, instance_type=name)
         case NoMatchingInstanceType(key=key, wanted=wanted):
             return NearestMiss(what=key, needed=str(wanted), best="no type")
-        case OfferingsUnavailable(instance_type=kind):
-            return NearestMiss(what="offering", needed="1", best="0", instance_type=kind)
+        case OfferingsUnavailable(instance_type=name):
+            return NearestMiss(what="offering", needed="1", best="0", instance_type=name)
         case _:
             return None
 

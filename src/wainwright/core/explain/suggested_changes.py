@@ -1,9 +1,9 @@
 """Suggested changes: the fewest changes of a pod and a NodePool after which the pool would take
 the pod, and pods, pools and templates with such changes made.
 
-A change comes from the reason why the pool refuses; where another reason is found behind it,
-the search goes on from there, up to a few changes at once. What a change does to other pods
-is not looked at here: only a trial plan shows that.
+A change comes from the reason why the pool rejects the pod; where the changed pool has another
+reason, the search goes on from there, up to a few changes at once. The effect of a change on
+other pods is not considered here: only a trial plan shows that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,32 +53,32 @@ from wainwright.model.taints import Toleration
 
 
 def container_requests(pod: Pod, resource: str) -> int:
-    """What its containers ask for: the requests without what the runtime adds."""
+    """The requests of its containers, without the overhead of the runtime class."""
     return pod.requests.get(resource, 0) - (pod.overhead or {}).get(resource, 0)
 
 
 def generalize_changes(changes: tuple[AnyFix, ...], pods: Sequence[Pod]) -> tuple[AnyFix, ...]:
-    """Changes made for the first of the pods, put so that the others can make them as well."""
+    """Changes found for the first of the pods, worded so that they apply to the others as well."""
     return tuple(_generalize_change(change, pods) for change in changes)
 
 
 def _generalize_change(change: AnyFix, pods: Sequence[Pod]) -> AnyFix:
     if not isinstance(change, LowerRequest):
         return change
-    alike = all(container_requests(pod, change.resource) == change.now for pod in pods)
-    return change if alike else msgspec.structs.replace(change, now=None)
+    is_same = all(container_requests(pod, change.resource) == change.now for pod in pods)
+    return change if is_same else msgspec.structs.replace(change, now=None)
 
 
 def apply_to_pod(change: AnyFix, pod: Pod) -> Pod:
-    """The pod after the change; itself where the change is none of its own."""
+    """The pod after the change; the same pod where the change does not concern it."""
     match change:
         case LowerRequest(resource=resource, now=now, to=to):
-            asked = container_requests(pod, resource)
-            lower = asked > to if now is None else asked == now
-            amount = pod.requests.get(resource, 0) - (asked - to)
-            return (
-                _replace_in_pod(pod, requests={**pod.requests, resource: amount}) if lower else pod
-            )
+            requested = container_requests(pod, resource)
+            is_lowered = requested > to if now is None else requested == now
+            if not is_lowered:
+                return pod
+            amount = pod.requests.get(resource, 0) - (requested - to)
+            return _replace_in_pod(pod, requests={**pod.requests, resource: amount})
         case AddToleration(toleration=toleration):
             return _replace_in_pod(pod, tolerations=(*pod.tolerations, toleration))
         case DropPodRequirement(key=key, meant=meant):
@@ -111,10 +111,9 @@ def _rename_key(wanted: Requirements, key: str, meant: str | None) -> Requiremen
 def _replace_value(wanted: Requirements, key: str, now: str, to: str) -> Requirements:
     if key not in wanted:
         return wanted
-    asked = wanted[key]
-    changed = Requirement(
-        key=key, allowed=_swap_value(asked.allowed, now, to), min_values=asked.min_values
-    )
+    requirement = wanted[key]
+    allowed = _swap_value(requirement.allowed, now, to)
+    changed = Requirement(key=key, allowed=allowed, min_values=requirement.min_values)
     return wanted.without({key}).narrow(Requirements([changed]))
 
 
@@ -125,7 +124,7 @@ def _swap_value(values: ValueSet, now: str, to: str) -> ValueSet:
 
 
 def apply_to_pool(change: AnyFix, pool: Pool) -> Pool:
-    """The pool after the change; itself where the change is not about it."""
+    """The pool after the change; the same pool where the change does not concern it."""
     if not isinstance(change, PoolFix) or change.pool != pool.name:
         return pool
     match change:
@@ -153,16 +152,20 @@ def _with_requirements(pool: Pool, requirements: Requirements, labels: Mapping[s
 
 
 def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimTemplate:
-    """The same for the pool as it is compiled; what the change leaves alone is not done anew."""
+    """The compiled pool after the change.
+
+    A copy shares all that the change does not concern, above all the daemonset overhead and the
+    room of each type: compiling the pool for each change would take most of the time of advice.
+    """
     match change:
         case LowerMinValues(key=key, to=to):
-            twin = template.twin()
-            twin.minimums = tuple((k, to if k == key else n) for k, n in template.minimums)
-            return twin
+            copy = template.copy()
+            copy.min_values = tuple((k, to if k == key else n) for k, n in template.min_values)
+            return copy
         case RaiseLimit(resource=resource, now=now, to=to):
-            twin = template.twin()
-            twin.limits.raised(resource, to - now)
-            return twin
+            copy = template.copy()
+            copy.limits.raise_limit(resource, to - now)
+            return copy
         case DropPoolRequirement() | ChangePoolRequirement():
             return _recompile_template(template, apply_to_pool(change, template.pool))
         case _:
@@ -170,65 +173,70 @@ def apply_to_template(change: AnyFix, template: NodeClaimTemplate) -> NodeClaimT
 
 
 def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTemplate:
-    index, twin = template.index, template.twin()
-    ground = CompilationContext(
-        index, template.room.non_negative, reserved_offerings(index), template.well_known
+    index, copy = template.index, template.copy()
+    context = CompilationContext(
+        index, template.allocatable.non_negative, reserved_offerings(index), template.well_known
     )
-    twin.pool, twin.base = pool, compile_requirements(ground, pool.node_requirements)
-    twin.minimums = min_values_of(twin.base.requirements)
-    return twin
+    copy.pool, copy.base = pool, compile_requirements(context, pool.node_requirements)
+    copy.min_values = min_values_of(copy.base.requirements)
+    return copy
 
 
-MAX_CHANGES: Final = 3  # changes at once; who needs more has to think again
-BEAM_WIDTH: Final = 8  # that are followed further, of all that one change more opens
+MAX_CHANGES: Final = 3  # at once; more than that is no useful advice
+BEAM_WIDTH: Final = (
+    8  # partial fixes followed further: their number would multiply with every change
+)
 
 ChangeSet: TypeAlias = tuple[AnyFix, ...]
 
 
 class PartialFix(NamedTuple):
-    """A pool and a pod, changed so far, and what still stands between them."""
+    """A pool and a pod after some changes, and why the pool still rejects the pod."""
 
     template: NodeClaimTemplate
     pod: Pod
     reason: PoolReason
-    made: ChangeSet = ()
+    changes: ChangeSet = ()
 
 
 def find_fixes(
-    pod: Pod, refusals: Sequence[PoolRejection], state: FunnelContext
+    pod: Pod, rejections: Sequence[PoolRejection], context: FunnelContext
 ) -> Iterator[ChangeSet]:
-    """Those after which a pool would take the pod; fewer changes first, then the order of pools."""
-    partial_fixes = [PartialFix(template, pod, reason) for template, reason in refusals]
+    """Changes after which a pool takes the pod; the fewest first, then in the order of pools.
+
+    A beam search, and lazy: the caller stops at the first fixes that work.
+    """
+    partial_fixes = [PartialFix(template, pod, reason) for template, reason in rejections]
     for _ in range(MAX_CHANGES):
         extended: list[PartialFix] = []
         for partial_fix in partial_fixes:
-            yield from _extend_fix(partial_fix, state, extended)
+            yield from _extend_fix(partial_fix, context, extended)
         partial_fixes = extended[:BEAM_WIDTH]
 
 
 def _extend_fix(
-    partial_fix: PartialFix, state: FunnelContext, extended: list[PartialFix]
+    partial_fix: PartialFix, context: FunnelContext, extended: list[PartialFix]
 ) -> Iterator[ChangeSet]:
+    """The fixes that one more change completes; the others are added to `extended`."""
     for change in _changes_for_reason(partial_fix.template, partial_fix.reason, partial_fix.pod):
-        if any(_change_same_thing(change, other) for other in partial_fix.made):
+        if any(_have_same_target(change, other) for other in partial_fix.changes):
             continue
-        template, pod = (
-            apply_to_template(change, partial_fix.template),
-            apply_to_pod(change, partial_fix.pod),
-        )
-        made, reason = (*partial_fix.made, change), run_funnel(template, pod, state).reason
+        template = apply_to_template(change, partial_fix.template)
+        pod = apply_to_pod(change, partial_fix.pod)
+        changes = (*partial_fix.changes, change)
+        reason = run_funnel(template, pod, context).reason
         if reason is None:
-            yield made
+            yield changes
         else:
-            extended.append(PartialFix(template, pod, reason, made))
+            extended.append(PartialFix(template, pod, reason, changes))
 
 
-def _change_same_thing(one: AnyFix, other: AnyFix) -> bool:
-    """Whether both change the same thing: then the first change did not settle it."""
-    return type(one) is type(other) and _changed_thing(one) == _changed_thing(other)
+def _have_same_target(one: AnyFix, other: AnyFix) -> bool:
+    """Whether both change the same field: then the first change was not enough."""
+    return type(one) is type(other) and _target(one) == _target(other)
 
 
-def _changed_thing(change: AnyFix) -> object:
+def _target(change: AnyFix) -> object:
     match change:
         case AddToleration(toleration=toleration):
             return toleration
@@ -257,10 +265,10 @@ def _changes_for_reason(
 
 
 def _lower_request(reason: InstanceTypesTooSmall, pod: Pod, pool: str) -> Iterator[LowerRequest]:
-    asked = container_requests(pod, reason.resource)
-    lower = asked - (reason.needed - reason.best)
-    if 0 < lower < asked:
-        yield LowerRequest(resource=reason.resource, now=asked, to=lower, pool=pool)
+    requested = container_requests(pod, reason.resource)
+    lower = requested - (reason.needed - reason.best)
+    if 0 < lower < requested:
+        yield LowerRequest(resource=reason.resource, now=requested, to=lower, pool=pool)
 
 
 def _label_changes(template: NodeClaimTemplate, reason: PoolReason, pod: Pod) -> Iterator[AnyFix]:
@@ -285,16 +293,18 @@ def _label_changes(template: NodeClaimTemplate, reason: PoolReason, pod: Pod) ->
 def _value_changes(
     reason: NoMatchingInstanceType | NoMatchingOffering, pod: Pod, pool: Pool
 ) -> Iterator[AnyFix]:
-    """The value that was meant, or none at all, by whoever asks for what is not there."""
-    meant = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
+    """The correct value, or no requirement at all, for the pool or the pod that requires it."""
+    correction = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
     if reason.required_by is not RequiredBy.POD:
-        if meant is not None:
-            yield ChangePoolRequirement(key=reason.key, now=meant[0], to=meant[1], pool=pool.name)
+        if correction is not None:
+            now, to = correction
+            yield ChangePoolRequirement(key=reason.key, now=now, to=to, pool=pool.name)
         if reason.key in pool.requirements or reason.key in pool.labels:
             yield DropPoolRequirement(key=reason.key, pool=pool.name)
     if reason.required_by is not RequiredBy.POOL:
-        if meant is not None:
-            yield ChangePodRequirement(key=reason.key, now=meant[0], to=meant[1], pool=pool.name)
+        if correction is not None:
+            now, to = correction
+            yield ChangePodRequirement(key=reason.key, now=now, to=to, pool=pool.name)
         yield from _drop_label(reason.key, pod, pool.name)
 
 

@@ -1,11 +1,11 @@
 """Trials of suggestions: everything is planned again with the changes, and a suggestion is given
-only if some of the pods gain by it and none loses its place.
+only if it places some of the pods and no other pod loses its place.
 
 Only a plan of the whole input proves that changes work, and that takes time: with many pods,
-many pools, or many kinds of failure there are only so many trials.
+many pools, or many different failures the number of trials is limited.
 
 Packing by cost takes far longer than first-fit, but never leaves out more pods. So first-fit is
-tried first, and where it leaves out only pods that nothing could place that is proof enough.
+tried first; where it leaves out only pods that no plan could place, that is proof enough.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -30,13 +30,13 @@ from wainwright.model.suggestions import (
     VerifiedSuggestion,
 )
 
-TRIAL_BUDGET: Final = 10_000  # pods that are planned anew in all trials of one plan
-MIN_TRIALS: Final = 2  # trials that there are however many pods
-MIN_COST_TRIALS: Final = 1  # by cost if the plan itself was: each takes as long
-COST_PER_TYPE: Final = 4  # what a type of a pool takes to pack by cost, counted in pods
-PLANS_PER_COST_TRIAL: Final = 5  # plans that are made to find the cheapest
-COST_PER_PLAN: Final = 100  # what a plan takes before its first pod, counted in pods
-COST_PER_POOL: Final = 5  # what a pool takes to compile, counted in pods
+TRIAL_BUDGET: Final = 10_000  # pods that are planned again in all trials of one plan
+MIN_TRIALS: Final = 2  # however many pods there are
+MIN_COST_TRIALS: Final = 1  # by cost, if the plan itself was: each takes as long as the plan
+COST_PER_TYPE: Final = 4  # time for one type of a pool when packing by cost, counted in pods
+PLANS_PER_COST_TRIAL: Final = 5  # first-fit and the cost policies
+COST_PER_PLAN: Final = 100  # time for a plan without pods, counted in pods
+COST_PER_POOL: Final = 5  # time for compiling a pool, counted in pods
 PODS_PER_POOL_CHECK: Final = 50  # checked against one pool in the time to place one
 
 SolveSnapshot: TypeAlias = Callable[[Snapshot], Solution]
@@ -46,98 +46,114 @@ class Replanner(NamedTuple):
     """How to plan a changed snapshot again."""
 
     first_fit: SolveSnapshot
-    packed: SolveSnapshot | None = None
-    """As the plan itself was made, where that is not the quick way."""
+    by_cost: SolveSnapshot | None = None
+    """As the plan itself was made; None where that was first-fit."""
 
 
 class TrialResult:
-    """What came of a plan that was made to see just that."""
+    """The part of a trial plan that decides on a suggestion."""
 
     def __init__(self, solution: Solution) -> None:
-        self.without_place = {pod.key for run in solution.rounds.failed for pod in run.pods}
-        self.leaves_only_hopeless = solution.leaves_only_hopeless
+        self.unschedulable = {pod.key for each in solution.rounds.failed for pod in each.pods}
+        self.all_unplaced_impossible = solution.all_unplaced_impossible
         self._drafts = solution.rounds.table.drafts
 
     def launched_capacity(self, pool: str) -> Resources:
-        """The capacity of all that one pool would launch."""
+        """The capacity of all nodes that one pool would launch, counted as limits do."""
         total: Resources = {}
         for draft in self._drafts:
-            if draft.template.pool.name == pool and draft.buy is not None:
-                capacity = draft.template.index.types[draft.buy.row].capacity
+            if draft.template.pool.name == pool and draft.launch_choice is not None:
+                capacity = draft.template.index.types[draft.launch_choice.type_number].capacity
                 total = add_resources(total, {**capacity, NODES_LIMIT: 1})
         return total
 
 
 class TrialRunner:
-    """Plans of one input with changes, while there is effort left."""
+    """Plans of one input with changes, within a budget of time that is counted in pods.
+
+    A count and not a clock: the same input gets the same suggestions on every computer.
+    """
 
     def __init__(
-        self, snapshot: Snapshot, filled: Snapshot, before: Solution, replanner: Replanner
+        self, snapshot: Snapshot, after_plan: Snapshot, before: Solution, replanner: Replanner
     ) -> None:
         self._snapshot = snapshot
-        self._filled = filled
-        """With the nodes of the plan as in use."""
+        self._after_plan = after_plan
+        """The snapshot with the nodes of the plan counted as in use."""
         self.before = TrialResult(before)
         self._replanner = replanner
-        self._effort = max(TRIAL_BUDGET, MIN_TRIALS * self._price(len(snapshot.pods)))
-        self._packed_left = max(
-            _min_cost_trials(before), TRIAL_BUDGET // self._packed_price(before)
+        self._remaining_budget = max(TRIAL_BUDGET, MIN_TRIALS * self._plan_time(len(snapshot.pods)))
+        self._remaining_cost_trials = max(
+            _min_cost_trials(before), TRIAL_BUDGET // self._cost_plan_time(before)
         )
-        self._known: dict[Hashable, TrialResult] = {}
-        self._proofs: dict[Hashable, TrialResult | None] = {}
+        self._first_fit_results: dict[Hashable, TrialResult] = {}
+        """Plans that were made: several fixes have the same plan without limits."""
+        self._results: dict[Hashable, TrialResult | None] = {}
 
     def run_trial(self, changes: ChangeSet, pods: Sequence[Pod]) -> TrialResult | None:
-        """The plan of everything with the changes made to these pods; None without effort left."""
+        """The plan of everything with the changes made to these pods; None without budget left."""
         keys = _changed_pod_keys(changes, pods)
-        if (changes, keys) not in self._proofs:
-            self._proofs[changes, keys] = self._proof(changes, keys)
-        return self._proofs[changes, keys]
+        if (changes, keys) not in self._results:
+            self._results[changes, keys] = self._run(changes, keys)
+        return self._results[changes, keys]
 
-    def _proof(self, changes: ChangeSet, keys: frozenset[str]) -> TrialResult | None:
-        quick = self._quick(changes, keys, "")
-        if quick is None or self._replanner.packed is None or quick.leaves_only_hopeless:
-            return quick
-        if not self._packed_left:
+    def _run(self, changes: ChangeSet, keys: frozenset[str]) -> TrialResult | None:
+        first_fit = self._first_fit_trial(changes, keys, "")
+        by_cost = self._replanner.by_cost
+        if first_fit is None or by_cost is None or first_fit.all_unplaced_impossible:
+            return first_fit
+        if not self._remaining_cost_trials:
             return None
-        self._packed_left -= 1
-        return TrialResult(self._replanner.packed(self._changed(changes, keys, "")))
+        self._remaining_cost_trials -= 1
+        return TrialResult(by_cost(self._changed_snapshot(changes, keys, "")))
 
-    def _quick(self, changes: ChangeSet, keys: frozenset[str], lifted: str) -> TrialResult | None:
-        """A pool that is lifted has no limits."""
-        make = partial(self._changed, changes, keys, lifted)
-        return self._made((changes, keys, lifted), len(self._snapshot.pods), make)
+    def _first_fit_trial(
+        self, changes: ChangeSet, keys: frozenset[str], unlimited_pool: str
+    ) -> TrialResult | None:
+        create = partial(self._changed_snapshot, changes, keys, unlimited_pool)
+        return self._first_fit((changes, keys, unlimited_pool), len(self._snapshot.pods), create)
 
     def with_sized_limits(self, changes: ChangeSet, pods: Sequence[Pod]) -> Iterator[ChangeSet]:
-        """The changes, with limits raised by what the pods need, then by what everybody needs."""
+        """The changes, with limits raised by what the pods need, then by what all pods need."""
         raised = {change.pool for change in changes if isinstance(change, RaiseLimit)}
         if not raised:
             yield changes
             return
         pool = raised.pop()
-        yield (self._for_these(changes, pods, pool) or changes) if len(pods) > 1 else changes
-        everybody = self._quick(
+        yield (self._sized_for_pods(changes, pods, pool) or changes) if len(pods) > 1 else changes
+        for_all_pods = self._first_fit_trial(
             _without_raised_limits(changes), _changed_pod_keys(changes, pods), pool
         )
-        if everybody is not None:
-            yield _with_raised_limits(changes, _pool_by_name(self._snapshot, pool), everybody)
+        if for_all_pods is not None:
+            yield _with_raised_limits(changes, _pool_by_name(self._snapshot, pool), for_all_pods)
 
-    def _for_these(self, changes: ChangeSet, pods: Sequence[Pod], pool: str) -> ChangeSet | None:
-        """By what the pods need on nodes of their own, beside all that the plan launches."""
+    def _sized_for_pods(
+        self, changes: ChangeSet, pods: Sequence[Pod], pool: str
+    ) -> ChangeSet | None:
+        """With limits raised by what the pods need on their own nodes, in addition to the plan."""
         key = (changes, frozenset(pod.key for pod in pods), None)
-        found = self._made(key, len(pods), partial(self._alone, changes, pods, pool))
-        return (
-            _with_raised_limits(changes, _pool_by_name(self._filled, pool), found)
-            if found is not None
-            else None
+        create = partial(self._snapshot_of_pods, changes, pods, pool)
+        trial = self._first_fit(key, len(pods), create)
+        if trial is None:
+            return None
+        return _with_raised_limits(changes, _pool_by_name(self._after_plan, pool), trial)
+
+    def _snapshot_of_pods(
+        self, changes: ChangeSet, pods: Sequence[Pod], unlimited_pool: str
+    ) -> Snapshot:
+        """These pods alone, without existing nodes."""
+        changed = tuple(_apply_all_to_pod(pod, changes) for pod in pods)
+        pools = tuple(
+            _apply_all_to_pool(each, changes, unlimited_pool) for each in self._after_plan.pools
         )
+        return msgspec.structs.replace(self._after_plan, pods=changed, pools=pools, nodes=())
 
-    def _alone(self, changes: ChangeSet, pods: Sequence[Pod], lifted: str) -> Snapshot:
-        own = tuple(_apply_all_to_pod(pod, changes) for pod in pods)
-        pools = tuple(_apply_all_to_pool(each, changes, lifted) for each in self._filled.pools)
-        return msgspec.structs.replace(self._filled, pods=own, pools=pools, nodes=())
-
-    def _changed(self, changes: ChangeSet, keys: frozenset[str], lifted: str) -> Snapshot:
-        pools = tuple(_apply_all_to_pool(each, changes, lifted) for each in self._snapshot.pools)
+    def _changed_snapshot(
+        self, changes: ChangeSet, keys: frozenset[str], unlimited_pool: str
+    ) -> Snapshot:
+        pools = tuple(
+            _apply_all_to_pool(each, changes, unlimited_pool) for each in self._snapshot.pools
+        )
         pods = self._snapshot.pods
         if keys:
             pods = tuple(
@@ -145,35 +161,41 @@ class TrialRunner:
             )
         return msgspec.structs.replace(self._snapshot, pods=pods, pools=pools)
 
-    def _made(self, key: Hashable, pods: int, make: Callable[[], Snapshot]) -> TrialResult | None:
-        if key not in self._known:
-            if self._price(pods) > self._effort:
+    def _first_fit(
+        self, key: Hashable, pods: int, create: Callable[[], Snapshot]
+    ) -> TrialResult | None:
+        """The plan of the snapshot, cached by the key; None where the budget is too small."""
+        if key not in self._first_fit_results:
+            if self._plan_time(pods) > self._remaining_budget:
                 return None
-            self._effort -= self._price(pods)
-            self._known[key] = TrialResult(self._replanner.first_fit(make()))
-        return self._known[key]
+            self._remaining_budget -= self._plan_time(pods)
+            self._first_fit_results[key] = TrialResult(self._replanner.first_fit(create()))
+        return self._first_fit_results[key]
 
-    def _price(self, pods: int) -> int:
+    def _plan_time(self, pods: int) -> int:
+        """Of first-fit, counted in pods."""
         return (
             COST_PER_PLAN
             + pods
             + len(self._snapshot.pools) * (COST_PER_POOL + pods // PODS_PER_POOL_CHECK)
         )
 
-    def _packed_price(self, before: Solution) -> int:
-        types = sum(len(template.index.types) for template in before.placing.templates)
-        return PLANS_PER_COST_TRIAL * self._price(len(self._snapshot.pods)) + COST_PER_TYPE * types
+    def _cost_plan_time(self, before: Solution) -> int:
+        """Of packing by cost, counted in pods."""
+        types = sum(len(template.index.types) for template in before.placement.templates)
+        plans = PLANS_PER_COST_TRIAL * self._plan_time(len(self._snapshot.pods))
+        return plans + COST_PER_TYPE * types
 
 
 def _min_cost_trials(before: Solution) -> int:
-    """Where nothing was launched nothing was packed, and a trial might take far longer."""
+    """None where the plan launched, and so packed, nothing: a trial could take far longer."""
     return MIN_COST_TRIALS if before.rounds.table.drafts else 0
 
 
 def _changed_pod_keys(changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:
     """The pods that the changes are made to; none where only pools are changed."""
-    own = any(isinstance(change, PodFix) for change in changes)
-    return frozenset(pod.key for pod in pods) if own else frozenset()
+    changes_pods = any(isinstance(change, PodFix) for change in changes)
+    return frozenset(pod.key for pod in pods) if changes_pods else frozenset()
 
 
 def _apply_all_to_pod(pod: Pod, changes: ChangeSet) -> Pod:
@@ -182,10 +204,10 @@ def _apply_all_to_pod(pod: Pod, changes: ChangeSet) -> Pod:
     return pod
 
 
-def _apply_all_to_pool(pool: Pool, changes: ChangeSet, lifted: str) -> Pool:
+def _apply_all_to_pool(pool: Pool, changes: ChangeSet, unlimited_pool: str) -> Pool:
     for change in changes:
         pool = apply_to_pool(change, pool)
-    return msgspec.structs.replace(pool, limits={}) if pool.name == lifted else pool
+    return msgspec.structs.replace(pool, limits={}) if pool.name == unlimited_pool else pool
 
 
 def _without_raised_limits(changes: ChangeSet) -> ChangeSet:
@@ -193,7 +215,7 @@ def _without_raised_limits(changes: ChangeSet) -> ChangeSet:
 
 
 def _with_raised_limits(changes: ChangeSet, pool: Pool, trial: TrialResult) -> ChangeSet:
-    """The changes with every limit of the pool raised to what it would have in the trial."""
+    """The changes with every limit of the pool raised to its usage in the trial."""
     needed = add_resources(pool.in_use, trial.launched_capacity(pool.name))
     raised = [
         RaiseLimit(resource=name, now=limit, to=needed[name], pool=pool.name)
@@ -207,51 +229,51 @@ def _pool_by_name(snapshot: Snapshot, name: str) -> Pool:
     return next(pool for pool in snapshot.pools if pool.name == name)
 
 
-MAX_TRIED_FIXES: Final = 3  # fixes for pods that fail alike
+MAX_TRIED_FIXES: Final = 3  # for pods with equal verdicts
 
 
-def choose_advice(
+def choose_suggestion(
     pods: Sequence[Pod], narrowed_pod: Pod, fixes: Iterator[ChangeSet], trials: TrialRunner
 ) -> VerifiedSuggestion | None:
-    """A fix that some of the pods gain by and nobody loses by; None where none was found.
+    """The fix that places most of the pods, and leaves out no other; None where there is none.
 
-    The fixes were made for `bounded`: the first of the pods, as if it asked for all that its
-    volumes and other pods ask of its place.
+    The fixes were found for `narrowed_pod`: the first of the pods, with what its volumes and
+    topology constraints require as requirements of its own.
     """
     best: VerifiedSuggestion | None = None
     tried = False
-    few = islice(fixes, MAX_TRIED_FIXES)
-    for fix in few:
+    first_fixes = islice(fixes, MAX_TRIED_FIXES)
+    for fix in first_fixes:
         for changes in trials.with_sized_limits(fix, pods):
             trial = trials.run_trial(changes, pods)
             if trial is None:
-                return best if tried else _untried_advice(pods, narrowed_pod, chain([fix], few))
+                untried = chain([fix], first_fixes)
+                return best if tried else _untried_suggestion(pods, narrowed_pod, untried)
             tried = True
-            best = max(
-                best, _advice_from_trial(changes, pods, trial, trials.before), key=_served_pods
-            )
+            suggestion = _suggestion_from_trial(changes, pods, trial, trials.before)
+            best = max(best, suggestion, key=_served_pods)
             if _served_pods(best) == len(pods):
                 return best
     return best
 
 
-def _advice_from_trial(
+def _suggestion_from_trial(
     changes: ChangeSet, pods: Sequence[Pod], trial: TrialResult, before: TrialResult
 ) -> VerifiedSuggestion | None:
-    if not trial.without_place <= before.without_place:
+    if not trial.unschedulable <= before.unschedulable:
         return None
-    served = sum(pod.key not in trial.without_place for pod in pods)
+    served = sum(pod.key not in trial.unschedulable for pod in pods)
     return VerifiedSuggestion(changes=changes, serves=served, of=len(pods)) if served else None
 
 
-def _served_pods(found: VerifiedSuggestion | None) -> int:
-    return 0 if found is None else found.serves
+def _served_pods(suggestion: VerifiedSuggestion | None) -> int:
+    return 0 if suggestion is None else suggestion.serves
 
 
-def _untried_advice(
+def _untried_suggestion(
     pods: Sequence[Pod], narrowed_pod: Pod, fixes: Iterable[ChangeSet]
 ) -> VerifiedSuggestion | None:
-    """The first that can be made to the pod as it is written: no plan of everything proves it."""
+    """The first fix that can be applied to the pod's own spec; no plan of everything proves it."""
     for fix in fixes:
         if _is_applicable_to_pod(fix, pods[0], narrowed_pod):
             return VerifiedSuggestion(changes=fix, serves=1, of=len(pods), alone=True)
@@ -259,7 +281,7 @@ def _untried_advice(
 
 
 def _is_applicable_to_pod(fix: ChangeSet, pod: Pod, narrowed_pod: Pod) -> bool:
-    """Whether each change alters the pod, and what it no longer asks for nobody else asks of it."""
+    """Whether each change alters the pod, and nothing else requires what it drops."""
     return all(
         apply_to_pod(change, pod) != pod and not _is_required_elsewhere(change, pod, narrowed_pod)
         for change in fix
@@ -268,6 +290,7 @@ def _is_applicable_to_pod(fix: ChangeSet, pod: Pod, narrowed_pod: Pod) -> bool:
 
 
 def _is_required_elsewhere(change: AnyFix, pod: Pod, narrowed_pod: Pod) -> bool:
+    """Whether volumes or topology constraints narrow the label that the change is about."""
     if not isinstance(change, DropPodRequirement | ChangePodRequirement):
         return False
     return _requirements_by_key(pod, change.key) != _requirements_by_key(narrowed_pod, change.key)

@@ -1,5 +1,5 @@
-"""Unschedulable pods of a plan: equal ones together, with every NodePool's verdict and a
-suggestion that was tried. Nodes of the plan count against the limits of their pools.
+"""Unschedulable pods of a plan: equal ones together, with the verdict of every NodePool and a
+verified suggestion. Nodes of the plan count against the limits of their pools.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ import msgspec
 from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
 from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
-from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_advice
+from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_suggestion
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -28,18 +28,18 @@ def snapshot_after_plan(
     """The snapshot with the nodes of the plan counted as in use."""
     in_use: dict[str, Resources] = {pool.name: pool.in_use for pool in snapshot.pools}
     capacities = {
-        name: {kind.name: kind.capacity for kind in catalogs[name].types}
+        name: {each.name: each.capacity for each in catalogs[name].types}
         for name in {claim.pool for claim in claims}
     }
     for claim in claims:
-        taken = {**capacities[claim.pool][claim.launch.instance_type], NODES_LIMIT: 1}
-        in_use[claim.pool] = add_resources(in_use[claim.pool], taken)
+        usage = {**capacities[claim.pool][claim.launch.instance_type], NODES_LIMIT: 1}
+        in_use[claim.pool] = add_resources(in_use[claim.pool], usage)
     pools = [msgspec.structs.replace(pool, in_use=in_use[pool.name]) for pool in snapshot.pools]
     return msgspec.structs.replace(snapshot, pools=tuple(pools))
 
 
 class UnschedulableExplainer:
-    """What is to be told of the pods that a solution left without a place."""
+    """Explains the pods that a solution left without a place."""
 
     def __init__(
         self,
@@ -50,78 +50,83 @@ class UnschedulableExplainer:
         claims: Sequence[PlannedNodeClaim],
     ) -> None:
         self._snapshot, self._solution = snapshot, solution
-        self._filled = snapshot_after_plan(snapshot, catalogs, claims)
-        self._state = _funnel_context(claims, solution.free, options)
-        self._verdict_builder = VerdictBuilder(self._filled, catalogs, self._state, solution)
+        self._after_plan = snapshot_after_plan(snapshot, catalogs, claims)
+        self._context = _funnel_context(claims, solution.free_counts, options)
+        self._verdict_builder = VerdictBuilder(self._after_plan, catalogs, self._context, solution)
 
     def verdicts(
         self, pods: Iterable[Pod], replanner: Replanner | None
     ) -> tuple[UnschedulableGroup, ...]:
-        """Why each has no place, once for all that are alike; fixes are tried with `again`."""
-        found = [self._verdict_builder.evaluate(*each) for each in self._alike(pods)]
-        advised = self._advised(found, replanner) if replanner is not None else {}
-        verdicts = [
-            msgspec.structs.replace(each.verdict, suggestion=advised.get(id(each)))
-            for each in found
+        """Why each has no place, once for equal pods; suggestions are tried with the replanner."""
+        verdicts = [self._verdict_builder.evaluate(*each) for each in self._group_equal_pods(pods)]
+        suggestions = self._suggestions(verdicts, replanner) if replanner is not None else {}
+        groups = [
+            msgspec.structs.replace(each.verdict, suggestion=suggestions.get(id(each)))
+            for each in verdicts
         ]
-        return tuple(sorted(verdicts, key=lambda one: one.pods))
+        return tuple(sorted(groups, key=lambda group: group.pods))
 
-    def _alike(self, pods: Iterable[Pod]) -> Iterator[tuple[list[Pod], PodClass | None]]:
-        classes = {id(pod): run.group for run in self._solution.rounds.failed for pod in run.pods}
+    def _group_equal_pods(self, pods: Iterable[Pod]) -> Iterator[tuple[list[Pod], PodClass | None]]:
+        failed = self._solution.rounds.failed
+        classes = {id(pod): batch.pod_class for batch in failed for pod in batch.pods}
         groups: dict[object, list[Pod]] = {}
-        for pod in sorted(pods, key=lambda pod: pod.key):  # so that their order does not matter
+        for pod in sorted(pods, key=lambda pod: pod.key):  # the order of the input does not matter
             groups.setdefault(_pod_identity(pod, classes.get(id(pod))), []).append(pod)
         for group in groups.values():
             yield group, classes.get(id(group[0]))
 
-    def _advised(
-        self, found: Sequence[PodVerdict], replanner: Replanner
+    def _suggestions(
+        self, verdicts: Sequence[PodVerdict], replanner: Replanner
     ) -> dict[int, VerifiedSuggestion | None]:
-        """One advice for all that are told the same, those first of which there are most."""
-        trials = TrialRunner(self._snapshot, self._filled, self._solution, replanner)
-        advised: dict[int, VerifiedSuggestion | None] = {}
-        for block in _group_equal_verdicts(found):
-            pods = [pod for each in block for pod in each.pods]
-            ways = find_fixes(block[0].narrowed_pod, block[0].refused, self._state)
-            general = (generalize_changes(changes, pods) for changes in ways)
-            given = choose_advice(pods, block[0].narrowed_pod, general, trials)
-            advised.update((id(each), given) for each in block)
-        return advised
+        """By id of the verdict: one suggestion for all equal verdicts.
+
+        Those with the most pods come first, as trials are limited.
+        """
+        trials = TrialRunner(self._snapshot, self._after_plan, self._solution, replanner)
+        suggestions: dict[int, VerifiedSuggestion | None] = {}
+        for equal in _group_equal_verdicts(verdicts):
+            pods = [pod for each in equal for pod in each.pods]
+            narrowed_pod = equal[0].narrowed_pod
+            fixes = find_fixes(narrowed_pod, equal[0].rejections, self._context)
+            general = (generalize_changes(changes, pods) for changes in fixes)
+            suggestion = choose_suggestion(pods, narrowed_pod, general, trials)
+            suggestions.update((id(each), suggestion) for each in equal)
+        return suggestions
 
 
-def _group_equal_verdicts(found: Iterable[PodVerdict]) -> list[list[PodVerdict]]:
-    blocks: dict[object, list[PodVerdict]] = {}
-    for each in found:
-        if each.refused:
-            verdicts = msgspec.structs.replace(each.verdict, pods=())
-            blocks.setdefault(verdicts, []).append(each)
-    return sorted(blocks.values(), key=_most_pods_first)
+def _group_equal_verdicts(verdicts: Iterable[PodVerdict]) -> list[list[PodVerdict]]:
+    groups: dict[object, list[PodVerdict]] = {}
+    for each in verdicts:
+        if each.rejections:
+            without_pods = msgspec.structs.replace(each.verdict, pods=())
+            groups.setdefault(without_pods, []).append(each)
+    return sorted(groups.values(), key=_most_pods_first)
 
 
-def _most_pods_first(block: Sequence[PodVerdict]) -> tuple[int, tuple[str, ...]]:
-    return -sum(len(each.pods) for each in block), min(each.verdict.pods for each in block)
+def _most_pods_first(verdicts: Sequence[PodVerdict]) -> tuple[int, tuple[str, ...]]:
+    return -sum(len(each.pods) for each in verdicts), min(each.verdict.pods for each in verdicts)
 
 
-def _pod_identity(pod: Pod, group: PodClass | None) -> object:
-    if group is not None:
-        return group.number
-    asked = (pod.alternatives, pod.tolerations, pod.unsupported, pod.contradictory)
-    return (resources_key(pod.requests), *asked, pod.volume_problem)
+def _pod_identity(pod: Pod, pod_class: PodClass | None) -> object:
+    if pod_class is not None:
+        return pod_class.number
+    requirements = (pod.alternatives, pod.tolerations, pod.unsupported, pod.contradictory)
+    return (resources_key(pod.requests), *requirements, pod.volume_problem)
 
 
 def _funnel_context(
-    claims: Sequence[PlannedNodeClaim], free: Mapping[str, int], options: PlanOptions
+    claims: Sequence[PlannedNodeClaim], available_counts: Mapping[str, int], options: PlanOptions
 ) -> FunnelContext:
-    left = dict(free)
+    remaining_counts = dict(available_counts)
     users: dict[str, tuple[str, ...]] = {}
     for claim in claims:
         name = claim.launch.reservation_id
         if name is not None:
-            left[name] -= 1
+            remaining_counts[name] -= 1
             users[name] = (*users.get(name, ()), claim.name)
     return FunnelContext(
-        free=left,
+        available_counts=remaining_counts,
         users=users,
-        strict=options.min_values_policy is MinValuesPolicy.STRICT,
+        strict_min_values=options.min_values_policy is MinValuesPolicy.STRICT,
         reservations=options.capacity_reservations,
     )

@@ -1,4 +1,4 @@
-"""Instance type truncation: the types that a NodeClaim (600) or a launch request (60) names,
+"""Instance type truncation: the types that a NodeClaim (600) or a launch request (60) lists,
 cheapest first, few but diverse enough for minValues.
 """
 
@@ -11,103 +11,110 @@ from wainwright.model.bitset import union
 from wainwright.model.instance_type import InstanceType
 
 MAX_TYPES_PER_LAUNCH: Final = 60  # instance types in one launch request
-MAX_TYPES_PER_CLAIM: Final = 600  # instance types written down in a claim
+MAX_TYPES_PER_CLAIM: Final = 600  # instance types listed in a NodeClaim
 
 ValuesByKey: TypeAlias = Mapping[str, frozenset[str]]
-"""By key: the values that one type has of it."""
+"""By key: the values that one type has."""
 
 
-def truncate_types(left: LaunchOptions, most: int) -> tuple[InstanceType, ...] | None:
-    """At most so many types, cheapest first; None where minValues cannot be kept with so few."""
-    ordered = _cheapest_first(left)
+def truncate_types(options: LaunchOptions, most: int) -> tuple[InstanceType, ...] | None:
+    """At most `most` types, cheapest first; None if minValues cannot be met with so few."""
+    ordered = _cheapest_first(options)
     chosen = ordered[:most]
-    if len(ordered) > most and not _meets_min_values(left, chosen):
-        chosen = _keeping_min_values(left, ordered, most)
-    return tuple(left.index.types[row] for row in chosen) or None
+    if len(ordered) > most and not _meets_min_values(options, chosen):
+        chosen = _keeping_min_values(options, ordered, most)
+    return tuple(options.index.types[type_number] for type_number in chosen) or None
 
 
-def _meets_min_values(left: LaunchOptions, chosen: Sequence[int]) -> bool:
-    return left.meets(union(1 << row for row in chosen), left.offering_groups | left.held)
+def _meets_min_values(options: LaunchOptions, chosen: Sequence[int]) -> bool:
+    return options.meets_min_values(
+        union(1 << type_number for type_number in chosen), options.offering_groups | options.held
+    )
 
 
-def _cheapest_first(left: LaunchOptions) -> list[int]:
+def _cheapest_first(options: LaunchOptions) -> list[int]:
     costs: dict[int, float] = {}
-    for row, _, offering in left.index.available_offerings(
-        left.rows, left.offering_groups | left.held
+    for type_number, _, offering in options.index.available_offerings(
+        options.types, options.offering_groups | options.held
     ):
-        one = hourly_cost(left.index, row, offering)
-        costs[row] = min(one, costs.get(row, one))
-    return sorted(costs, key=lambda row: (costs[row], left.index.types[row].name))
+        cost = hourly_cost(options.index, type_number, offering)
+        costs[type_number] = min(cost, costs.get(type_number, cost))
+    return sorted(
+        costs, key=lambda type_number: (costs[type_number], options.index.types[type_number].name)
+    )
 
 
-def _keeping_min_values(left: LaunchOptions, ordered: Sequence[int], most: int) -> list[int]:
-    """Types that keep the minValues between them, filled up with the cheapest."""
-    values = {row: _values(left, row) for row in ordered}
-    needed = _cheapest_for_each(left.minimums, values)
+def _keeping_min_values(options: LaunchOptions, ordered: Sequence[int], most: int) -> list[int]:
+    """Types that together meet minValues, filled up with the cheapest."""
+    values = {type_number: _values(options, type_number) for type_number in ordered}
+    needed = _cheapest_for_each(options.min_values, values)
     if len(needed) > most:
-        needed = _fewest(left.minimums, values, most)
+        needed = _fewest(options.min_values, values, most)
     if len(needed) > most:
         return []
-    rest = [row for row in ordered if row not in needed]
+    rest = [type_number for type_number in ordered if type_number not in needed]
     kept = needed.union(rest[: most - len(needed)])
-    chosen = [row for row in ordered if row in kept]
-    return chosen if _meets_min_values(left, chosen) else []
+    chosen = [type_number for type_number in ordered if type_number in kept]
+    return chosen if _meets_min_values(options, chosen) else []
 
 
-def _values(left: LaunchOptions, row: int) -> ValuesByKey:
-    offering_groups = left.offering_groups | left.held
+def _values(options: LaunchOptions, type_number: int) -> ValuesByKey:
+    offering_groups = options.offering_groups | options.held
     return {
         key: frozenset(
-            left.index.remaining_values(
-                key, 1 << row, offering_groups, left.requirements.allowed(key)
+            options.index.remaining_values(
+                key, 1 << type_number, offering_groups, options.requirements.allowed(key)
             )
         )
-        for key, _ in left.minimums
+        for key, _ in options.min_values
     }
 
 
-def _cheapest_for_each(wanted: MinValues, values: Mapping[int, ValuesByKey]) -> set[int]:
-    """For every key the cheapest types that have enough values of it."""
+def _cheapest_for_each(min_values: MinValues, values: Mapping[int, ValuesByKey]) -> set[int]:
+    """For every key the cheapest types with enough values of it."""
     needed: set[int] = set()
-    for key, count in wanted:
+    for key, count in min_values:
         seen: set[str] = set()
-        for row, own in values.items():
+        for type_number, own in values.items():
             if len(seen) >= count:
                 break
             if own[key] - seen:
                 seen |= own[key]
-                needed.add(row)
+                needed.add(type_number)
     return needed
 
 
-def _fewest(wanted: MinValues, values: Mapping[int, ValuesByKey], most: int) -> set[int]:
-    """Types that each bring as much as any other would, until there is enough of every key."""
-    seen: dict[str, set[str]] = {key: set() for key, _ in wanted}
+def _fewest(min_values: MinValues, values: Mapping[int, ValuesByKey], most: int) -> set[int]:
+    """Greedy set cover: types with the largest gain until every key has enough values."""
+    seen: dict[str, set[str]] = {key: set() for key, _ in min_values}
     chosen: set[int] = set()
-    hoped = sum(count for _, count in wanted)
-    while len(chosen) <= most and any(len(seen[key]) < count for key, count in wanted):
-        hoped, row = _most_useful(wanted, values, seen, hoped)
-        if not hoped:
-            return set(values)  # not even all of them are enough
-        chosen.add(row)
-        for key, own in values[row].items():
+    upper_bound = sum(count for _, count in min_values)
+    while len(chosen) <= most and any(len(seen[key]) < count for key, count in min_values):
+        upper_bound, type_number = _most_useful(min_values, values, seen, upper_bound)
+        if not upper_bound:
+            return set(values)  # even all of them are not enough
+        chosen.add(type_number)
+        for key, own in values[type_number].items():
             seen[key] |= own
     return chosen
 
 
 def _most_useful(
-    wanted: MinValues, values: Mapping[int, ValuesByKey], seen: Mapping[str, set[str]], hoped: int
+    min_values: MinValues,
+    values: Mapping[int, ValuesByKey],
+    seen: Mapping[str, set[str]],
+    upper_bound: int,
 ) -> tuple[int, int]:
-    """The cheapest of the types that bring the most; no type can bring more than is hoped for."""
+    """The cheapest of the types with the largest gain, which is at most `upper_bound`."""
     best, chosen = 0, -1
-    for row, own in values.items():
-        brought = sum(
+    for type_number, own in values.items():
+        gain = sum(
             min(count - len(seen[key]), len(own[key] - seen[key]))
-            for key, count in wanted
+            for key, count in min_values
             if len(seen[key]) < count
         )
-        if brought > best:
-            best, chosen = brought, row
-            if brought >= hoped:
+        if gain > best:
+            best, chosen = gain, type_number
+            if gain >= upper_bound:
                 break
     return best, chosen

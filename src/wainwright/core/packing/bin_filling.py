@@ -4,7 +4,7 @@ A bin is filled by going through the item types in some order and taking what fi
 orders are tried on every bin type of the shortlist; the best has the most value for its price.
 
 Values are shadow prices. These are zero for a resource that is not scarce, which would let it
-be wasted until it is: so a small part of a value counts all demands alike.
+be wasted until it is: so a small part of a value counts the demand for every resource.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,11 @@ MASK_64: Final = (1 << 64) - 1
 
 
 class LinearCongruentialGenerator:
-    """A linear congruential generator, of which the upper bits are used."""
+    """A linear congruential generator, of which the upper bits are used.
+
+    `random` is not used, as its sequences are not promised to stay the same between versions of
+    Python: plans would change.
+    """
 
     __slots__ = ("_state",)
 
@@ -41,35 +45,39 @@ class LinearCongruentialGenerator:
 
 
 DEMAND_SHARE: Final = 0.05  # part of a price that counts demand, not scarcity
-SHORTLIST_TOLERANCE: Final = 0.1  # above its value a bin type may cost so much
-SHORTLIST_SIZE: Final = 60  # so many bin types are tried
-NODE_PENALTY: Final = 0.003  # what one node more is taken to cost, as a part of a bin type's price
+SHORTLIST_TOLERANCE: Final = 0.1  # by how much a bin type may cost more than its value
+SHORTLIST_SIZE: Final = 60  # more bin types would hardly make bins cheaper, and take as much longer
+NODE_PENALTY: Final = 0.003  # of one more node, as a part of the median price
 
 
 class Valuation:
-    """What everything is worth when so much of each item type is left to be packed."""
+    """The values of items and bin types while so many items of each type remain to be packed."""
 
-    def __init__(self, problem: PackingProblem, left: Sequence[int]) -> None:
+    def __init__(self, problem: PackingProblem, remaining: Sequence[int]) -> None:
         self._problem = problem
         groups, items = problem.groups, problem.items
-        demands = groups.demands_for(left)
+        demands = groups.demands_for(remaining)
         prices = shadow_prices(demands, problem.supplies)
         blended = _blend_with_demand(prices, demands)
         own = [
             (item.amounts, group) for item, group in zip(items, groups.group_of_item, strict=True)
         ]
         self.floors = [value_of(amounts, prices[group]) for amounts, group in own]
-        """What each pod costs at least."""
+        """By item type: the least that an item costs, at shadow prices."""
         self.values = [value_of(amounts, blended[group]) for amounts, group in own]
-        """What it is taken to be worth."""
-        self.main = _main_resources(demands, blended)
-        """The two resources that most of the money goes to."""
-        self.shares = [_main_values(amounts, blended[group], self.main) for amounts, group in own]
-        """For each item type what these two of its amounts are worth."""
-        self.balance = [self._balance(number, blended) for number in range(len(problem.bin_types))]
-        """Which part of each bin type's worth the first of them is."""
-        self.shortlist = self._shortlist(prices, [item for item, count in enumerate(left) if count])
-        """Bin types that are worth a look."""
+        """By item type: the value of an item, with the share that counts demand."""
+        self.main_resources = _main_resources(demands, blended)
+        """The two resources with the highest value of all demands."""
+        self.main_values = [
+            _main_values(amounts, blended[group], self.main_resources) for amounts, group in own
+        ]
+        """By item type: the values of its amounts of the main resources."""
+        self.balances = [self._balance(number, blended) for number in range(len(problem.bin_types))]
+        """By bin type: the part of the first in the value of both main resources."""
+        self.shortlist = self._shortlist(
+            prices, [item for item, count in enumerate(remaining) if count]
+        )
+        """The bin types that are tried."""
         costs = [problem.bin_types[number].price for number in self.shortlist]
         self.node_penalty = NODE_PENALTY * median_low(costs)
 
@@ -78,11 +86,17 @@ class Valuation:
         if not usable_by:
             return 0.0
         prices = highest_prices(blended, usable_by)
-        first, second = _main_values(self._problem.bin_types[number].room, prices, self.main)
+        first, second = _main_values(
+            self._problem.bin_types[number].room, prices, self.main_resources
+        )
         return first / (first + second) if first + second else 0.0
 
     def _shortlist(self, prices: Prices, items: Iterable[int]) -> list[int]:
-        """The bin types that cost little more than their value, and one that fits each item."""
+        """The bin types that cost little more than their value, and one that fits each item.
+
+        Filling all bin types would make each step many times slower; without one for each item
+        some items could not be packed at all.
+        """
         problem, rated = self._problem, []
         for number, bin_type in enumerate(problem.bin_types):
             usable_by = problem.groups.usable_by[number]
@@ -95,17 +109,17 @@ class Valuation:
         }
         order = [number for _, number in rated] + list(range(len(problem.bin_types)))
         for item in items:
-            if not any(problem.takes(number, item) for number in chosen):
-                chosen.add(next(number for number in order if problem.takes(number, item)))
+            if not any(problem.fits(number, item) for number in chosen):
+                chosen.add(next(number for number in order if problem.fits(number, item)))
         return sorted(chosen)
 
 
 def _blend_with_demand(prices: Prices, demands: Sequence[Sequence[int]]) -> Prices:
     totals = [sum(column) for column in zip(*demands, strict=True)]
-    asked = [total for total in totals if total]
+    demanded = [total for total in totals if total]
     value = sum(value_of(own, price) for own, price in zip(demands, prices, strict=True))
-    value = value or 1.0  # where all that is needed is free, only the demands tell item types apart
-    fair = [value / len(asked) / total if total else 0.0 for total in totals]
+    value = value or 1.0  # where all bins are free of charge, only demands distinguish items
+    fair = [value / len(demanded) / total if total else 0.0 for total in totals]
     return [
         [
             (1 - DEMAND_SHARE) * price + DEMAND_SHARE * other
@@ -125,16 +139,18 @@ def _main_resources(demands: Sequence[Sequence[int]], prices: Prices) -> tuple[i
 
 
 def _main_values(
-    amounts: Sequence[int], prices: Sequence[float], main: tuple[int, int]
+    amounts: Sequence[int], prices: Sequence[float], main_resources: tuple[int, int]
 ) -> tuple[float, float]:
-    first, second = main
+    first, second = main_resources
     return amounts[first] * prices[first], amounts[second] * prices[second]
 
 
-NOISE: Final = 0.3  # how much a size may be overrated, to try other orders
-REVALUATION_THRESHOLD: Final = 0.9  # values are worked out anew when so much is left
+NOISE: Final = 0.3  # part by which a size is overrated at random, to try other orders
+REVALUATION_THRESHOLD: Final = (
+    0.9  # of the value: with less than this left, values are worked out again
+)
 ORDER_COUNT: Final = 4  # by value, by either main resource, by the larger part of the value
-WORK_PER_BIN: Final = 20  # what filling a bin costs besides, in items looked at
+WORK_PER_BIN: Final = 20  # fixed cost of filling a bin, counted in items looked at
 
 ItemOrder: TypeAlias = list[int]
 """Numbers of item types."""
@@ -147,206 +163,236 @@ class CandidateFill(NamedTuple):
     """How one bin type could be filled."""
 
     score: float
+    """Price by value: lower is better."""
     bin_type: int
-    taken: BinContents
+    contents: BinContents
     used: int
+    """The encoded sum of the items."""
 
 
 class BinFiller:
-    """Fills bins of one problem, and counts the items looked at."""
+    """Fills bins of one problem, and counts the items looked at as its measure of time."""
 
     def __init__(self, problem: PackingProblem) -> None:
         self.problem = problem
-        self._least = 0
-        """No item type in question asks for less than this."""
+        self._smallest = 0
+        """Encoded: for each resource the smallest request of the items being packed."""
         self.work = 0
-        """How many items were looked at: what stands for time."""
-        self.value(Valuation(problem, [item.pods for item in problem.items]))
+        """How many items were looked at: deterministic, unlike a clock."""
+        self.set_valuation(Valuation(problem, [item.pods for item in problem.items]))
 
-    def value(self, valuation: Valuation) -> None:
-        """From now on things are worth this."""
+    def set_valuation(self, valuation: Valuation) -> None:
+        """Fills bins by these values from now on."""
         self.valuation = valuation
-        first, second = valuation.main
+        first, second = valuation.main_resources
         self._sizes: list[list[float]] = [
             valuation.values,
             [float(item.amounts[first]) for item in self.problem.items],
             [float(item.amounts[second]) for item in self.problem.items],
-            [max(parts) for parts in valuation.shares],
+            [max(parts) for parts in valuation.main_values],
         ]
 
-    def filled_bins(self, left: list[int], numbers: Sequence[int]) -> list[FilledBin]:
-        """Bins for all that is left of these items; what is scarce changes on the way."""
-        found: list[FilledBin] = []
-        before, orders = self.valuation, self._orders(numbers, None)
-        fewer = total = self._worth_of(left, numbers)
+    def fill(self, remaining: list[int], items: Sequence[int]) -> list[FilledBin]:
+        """Packs all that remains of these item types, and leaves `remaining` at zero.
+
+        Which resource is scarce changes on the way, so that values are worked out again after
+        each tenth of the value; after every bin the linear program would take most of the time.
+        """
+        filled_bins: list[FilledBin] = []
+        before, orders = self.valuation, self._orders(items, None)
+        value = value_at_revaluation = self._total_value(remaining, items)
         while orders[0]:
-            if fewer < total * REVALUATION_THRESHOLD:
-                self.value(Valuation(self.problem, left))
-                total = fewer = self._worth_of(left, orders[0])
+            if value < value_at_revaluation * REVALUATION_THRESHOLD:
+                self.set_valuation(Valuation(self.problem, remaining))
+                value_at_revaluation = value = self._total_value(remaining, orders[0])
                 orders = self._orders(orders[0], None)
-            best = self._best(orders, left, self.valuation.shortlist)
+            best = self._best_fill(orders, remaining, self.valuation.shortlist)
             assert best is not None, "every item type has a bin type on the shortlist"
-            times = self._times(best.taken, left)
-            found += [self._create_bin(best)] * times
-            fewer -= self._taken(best, left, times)
-            orders = [[item for item in order if left[item]] for order in orders]
-        self.value(before)
-        return [self._weighed(filled_bin) for filled_bin in found]
+            copies = self._copies(best.contents, remaining)
+            filled_bins += [self._create_bin(best)] * copies
+            value -= self._remove_items(best, remaining, copies)
+            orders = [[item for item in order if remaining[item]] for order in orders]
+        self.set_valuation(before)
+        return [self._with_floor(filled_bin) for filled_bin in filled_bins]
 
     def refill_cheaper(
         self,
-        left: list[int],
-        numbers: Sequence[int],
+        remaining: list[int],
+        items: Sequence[int],
         bin_types: Sequence[int],
-        most: float,
+        max_cost: float,
         rng: LinearCongruentialGenerator,
     ) -> list[FilledBin] | None:
-        """The same with these bin types only; None where it would cost so much or more."""
-        floors, node_penalty, found = self.valuation.floors, self.valuation.node_penalty, []
-        floor, orders = (
-            sum(floors[item] * left[item] for item in numbers),
-            self._orders(numbers, rng),
-        )
-        while orders[0] and floor < most:
-            best = self._best(orders, left, bin_types)
+        """As `fill` with these bin types only, in random order; None where it costs `max_cost`.
+
+        The bound is the price of the bins so far plus the least cost of the items that remain:
+        most attempts are given up at a few bins, before all items are packed.
+        """
+        floors, node_penalty = self.valuation.floors, self.valuation.node_penalty
+        filled_bins: list[FilledBin] = []
+        orders = self._orders(items, rng)
+        bound = sum(floors[item] * remaining[item] for item in items)
+        while orders[0] and bound < max_cost:
+            best = self._best_fill(orders, remaining, bin_types)
             if best is None:
                 return None
-            filled_bin, times = self._create_bin(best), self._times(best.taken, left)
-            found += [filled_bin] * times
-            floor += (filled_bin.price + node_penalty - filled_bin.floor) * times
-            self._taken(best, left, times)
-            orders = [[item for item in order if left[item]] for order in orders]
-        return None if orders[0] or floor >= most else found
+            filled_bin, copies = self._create_bin(best), self._copies(best.contents, remaining)
+            filled_bins += [filled_bin] * copies
+            bound += (filled_bin.price + node_penalty - filled_bin.floor) * copies
+            self._remove_items(best, remaining, copies)
+            orders = [[item for item in order if remaining[item]] for order in orders]
+        return None if orders[0] or bound >= max_cost else filled_bins
 
-    def _worth_of(self, left: Sequence[int], numbers: Sequence[int]) -> float:
-        return sum(self.valuation.values[item] * left[item] for item in numbers)
+    def _total_value(self, remaining: Sequence[int], items: Sequence[int]) -> float:
+        return sum(self.valuation.values[item] * remaining[item] for item in items)
 
-    def _taken(self, fill: CandidateFill, left: list[int], times: int) -> float:
-        """Takes it away; says what it was worth."""
+    def _remove_items(self, fill: CandidateFill, remaining: list[int], copies: int) -> float:
+        """Subtracts the items of so many bins from `remaining`, and returns their value."""
         value = 0.0
-        for item, count in fill.taken:
-            left[item] -= count * times
-            value += self.valuation.values[item] * count * times
+        for item, count in fill.contents:
+            remaining[item] -= count * copies
+            value += self.valuation.values[item] * count * copies
         return value
 
-    def _weighed(self, filled_bin: FilledBin) -> FilledBin:
+    def _with_floor(self, filled_bin: FilledBin) -> FilledBin:
         floors = self.valuation.floors
         return filled_bin._replace(
-            floor=sum(floors[item] * count for item, count in filled_bin.taken)
+            floor=sum(floors[item] * count for item, count in filled_bin.contents)
         )
 
-    def _times(self, taken: BinContents, left: Sequence[int]) -> int:
-        """How many such bins at once: not so many that no small items are left for others."""
-        return max(1, min(left[item] // count for item, count in taken) // 2)
+    def _copies(self, contents: BinContents, remaining: Sequence[int]) -> int:
+        """How many bins with these contents are made at once.
+
+        Half of what is possible: a thousand equal pods take ten steps instead of hundreds, and
+        small items that other bins need to be full are not used up in one step.
+        """
+        return max(1, min(remaining[item] // count for item, count in contents) // 2)
 
     def _create_bin(self, fill: CandidateFill) -> FilledBin:
         problem = self.problem
         item_classes = 0
-        for item, _ in fill.taken:
-            item_classes |= problem.bits[item]
-        bin_type = problem.cheapest(fill.used, item_classes)
-        taken, price = tuple(fill.taken), problem.bin_types[bin_type].price
-        return self._weighed(FilledBin(bin_type, taken, price, 0.0, item_classes))
+        for item, _ in fill.contents:
+            item_classes |= problem.class_bits[item]
+        bin_type = problem.cheapest_holding(fill.used, item_classes)
+        contents, price = tuple(fill.contents), problem.bin_types[bin_type].price
+        return self._with_floor(FilledBin(bin_type, contents, price, 0.0, item_classes))
 
-    def _best(
-        self, orders: Sequence[ItemOrder], left: list[int], bin_types: Sequence[int]
+    def _best_fill(
+        self, orders: Sequence[ItemOrder], remaining: list[int], bin_types: Sequence[int]
     ) -> CandidateFill | None:
         best: CandidateFill | None = None
-        tried = _OrderCache(self, orders, left)
+        cached_orders = _OrderCache(self, orders, remaining)
         for number in bin_types:
-            for order in tried.orders_for(number):
-                fill = self._fill(number, order, left)
+            for order in cached_orders.orders_for(number):
+                fill = self._fill_one(number, order, remaining)
                 if fill is not None and (best is None or fill.score < best.score):
                     best = fill
         return best
 
-    def _fill(self, number: int, order: ItemOrder, left: list[int]) -> CandidateFill | None:
+    def _fill_one(
+        self, number: int, order: ItemOrder, remaining: list[int]
+    ) -> CandidateFill | None:
+        """Fills one bin in this order; None where nothing of value fits.
+
+        Nearly all the time of packing is spent here, so that attributes are read into locals, and
+        whether an item fits is one subtraction of encoded vectors.
+        """
         problem = self.problem
-        room, encoded, guard = problem.rooms[number], problem.encoded, problem.encoder.guard
-        taken: BinContents = []
-        free, value, values, least = room, 0.0, self.valuation.values, self._least
+        room, encoded = problem.encoded_rooms[number], problem.encoded_items
+        guard, fields = problem.encoder.guard, problem.item_fields
+        contents: BinContents = []
+        free, value, values, smallest = room, 0.0, self.valuation.values, self._smallest
         self.work += len(order) + WORK_PER_BIN
         for item in order:
             rest = free - encoded[item]
             if rest & guard:
                 continue
-            count = left[item]
+            count = remaining[item]
             if count > 1:
-                count = count_copies(free, problem.parts[item], count)
+                count = count_copies(free, fields[item], count)
                 rest = free - encoded[item] * count
-            taken.append((item, count))
+            contents.append((item, count))
             value += values[item] * count
             free = rest
-            if free - least & guard:
+            if free - smallest & guard:  # not even the smallest item fits: skips the long tail
                 break
         if not value:
             return None
         score = (problem.bin_types[number].price + self.valuation.node_penalty) / value
-        return CandidateFill(score, number, taken, room - free)
+        return CandidateFill(score, number, contents, room - free)
 
     def _orders(
-        self, numbers: Sequence[int], rng: LinearCongruentialGenerator | None
+        self, items: Sequence[int], rng: LinearCongruentialGenerator | None
     ) -> list[ItemOrder]:
-        amounts = (self.problem.items[item].amounts for item in numbers)
-        self._least = self.problem.encoder.encoded(
+        """The item types by decreasing size: by every measure, or with noise by one at random."""
+        amounts = (self.problem.items[item].amounts for item in items)
+        self._smallest = self.problem.encoder.encode(
             [min(each) for each in zip(*amounts, strict=True)]
         )
         if rng is None:
-            return [_largest_first(numbers, sizes) for sizes in self._sizes]
+            return [_largest_first(items, sizes) for sizes in self._sizes]
         sizes = self._sizes[rng.below(ORDER_COUNT)]
-        noisy = {item: sizes[item] * (1 + NOISE * rng.unit()) for item in numbers}
-        return [sorted(numbers, key=lambda item: -noisy[item])]
+        noisy = {item: sizes[item] * (1 + NOISE * rng.unit()) for item in items}
+        return [sorted(items, key=lambda item: -noisy[item])]
 
-    def matched(self, order: ItemOrder, left: Sequence[int], balance: float) -> ItemOrder:
-        """An order in which what is heavy in one main resource goes with what is in the other."""
-        shares = self.valuation.shares
+    def balanced_order(
+        self, order: ItemOrder, remaining: Sequence[int], balance: float
+    ) -> ItemOrder:
+        """Alternates items heavy in either main resource, so that a bin of this balance is full."""
+        main_values = self.valuation.main_values
         heavy: ItemOrder = []
         light: ItemOrder = []
         for item in order:
-            first, second = shares[item]
+            first, second = main_values[item]
             (heavy if first > balance * (first + second) else light).append(item)
-        found: ItemOrder = []
+        balanced: ItemOrder = []
         firsts = seconds = 0.0
         over, under = iter(heavy), iter(light)
         while True:
             source = over if firsts <= balance * (firsts + seconds) else under
             item = next(source, -1)
             if item < 0:
-                return [*found, *chain(over, under)]
-            found.append(item)
-            firsts += shares[item][0] * left[item]
-            seconds += shares[item][1] * left[item]
+                return [*balanced, *chain(over, under)]
+            balanced.append(item)
+            firsts += main_values[item][0] * remaining[item]
+            seconds += main_values[item][1] * remaining[item]
 
 
 class _OrderCache:
-    """The orders in which bins are filled, worked out once for equal bin types."""
+    """The orders in which bins are filled, worked out once for similar bin types.
 
-    def __init__(self, filler: BinFiller, orders: Sequence[ItemOrder], left: Sequence[int]) -> None:
+    Similar are those with the same item classes and about the same balance: an order takes as long
+    to make as a bin takes to fill, and the shortlist has many bin types of a few balances.
+    """
+
+    def __init__(
+        self, filler: BinFiller, orders: Sequence[ItemOrder], remaining: Sequence[int]
+    ) -> None:
         self._filler = filler
         self._orders = orders
-        self._left = left
-        self._everybody = 0
+        self._remaining = remaining
+        self._all_classes = 0
         for item in orders[0]:
-            self._everybody |= filler.problem.bits[item]
-        self._known: dict[tuple[int, int], list[ItemOrder]] = {}
+            self._all_classes |= filler.problem.class_bits[item]
+        self._cache: dict[tuple[int, int], list[ItemOrder]] = {}
 
     def orders_for(self, number: int) -> list[ItemOrder]:
-        usable_by = self._filler.problem.bin_types[number].usable_by & self._everybody
-        balance = self._filler.valuation.balance[number]
+        usable_by = self._filler.problem.bin_types[number].usable_by & self._all_classes
+        balance = self._filler.valuation.balances[number]
         key = usable_by, round(balance * 10)
-        found = self._known.get(key)
-        if found is None:
-            own = self._of(usable_by)
-            matched = self._filler.matched(own[0], self._left, balance)
-            found = self._known[key] = [*own, matched]
-        return found
+        orders = self._cache.get(key)
+        if orders is None:
+            own = self._orders_of_classes(usable_by)
+            balanced = self._filler.balanced_order(own[0], self._remaining, balance)
+            orders = self._cache[key] = [*own, balanced]
+        return orders
 
-    def _of(self, usable_by: int) -> list[ItemOrder]:
-        if usable_by == self._everybody:
+    def _orders_of_classes(self, usable_by: int) -> list[ItemOrder]:
+        if usable_by == self._all_classes:
             return list(self._orders)
-        bits = self._filler.problem.bits
+        bits = self._filler.problem.class_bits
         return [[item for item in order if bits[item] & usable_by] for order in self._orders]
 
 
-def _largest_first(numbers: Sequence[int], sizes: Sequence[float]) -> ItemOrder:
-    return sorted(numbers, key=lambda item: -sizes[item])
+def _largest_first(items: Sequence[int], sizes: Sequence[float]) -> ItemOrder:
+    return sorted(items, key=lambda item: -sizes[item])

@@ -2,7 +2,7 @@
 
 An item class stands for pods that may be on the same nodes. A bin type that has no more
 capacity than another, is not cheaper and serves no other class is dominated and left out: of a
-thousand instance types about one in ten is worth a look.
+thousand instance types about one in ten is kept, and everything later takes as much less time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,21 +25,21 @@ NO_CONFLICTS: Final[Mapping[int, Sequence[ItemClassSet]]] = {}
 class AllowedOfferings(NamedTuple):
     """What an item class may launch of each template: which types, and which offering groups."""
 
-    rows: tuple[BitSet, ...]
+    types: tuple[BitSet, ...]
     offering_groups: tuple[OfferingGroupSet, ...]
 
     def merged_with(self, other: "AllowedOfferings") -> "AllowedOfferings":
-        """All that either may buy."""
+        """All that either may launch."""
         return AllowedOfferings(
-            tuple(a | b for a, b in zip(self.rows, other.rows, strict=True)),
+            tuple(a | b for a, b in zip(self.types, other.types, strict=True)),
             tuple(a | b for a, b in zip(self.offering_groups, other.offering_groups, strict=True)),
         )
 
     def differing_templates(self, other: "AllowedOfferings") -> BitSet:
-        """The templates of which both may buy, but not the same."""
-        mine = zip(self.rows, self.offering_groups, strict=True)
-        others = zip(other.rows, other.offering_groups, strict=True)
-        pairs = enumerate(zip(mine, others, strict=True))
+        """The templates of which both may launch something, but not the same."""
+        ours = zip(self.types, self.offering_groups, strict=True)
+        others = zip(other.types, other.offering_groups, strict=True)
+        pairs = enumerate(zip(ours, others, strict=True))
         return union(1 << n for n, (a, b) in pairs if a != b and any(a) and any(b))
 
 
@@ -47,11 +47,12 @@ class BinType(NamedTuple):
     """An instance type as it would be launched for these item classes."""
 
     template: NodeClaimTemplate
-    row: int
+    type_number: int
+    """In the instance type index of the template."""
     price: float
     """USD per hour with fees."""
     room: ResourceVector
-    """What is left once daemonsets have their share."""
+    """Allocatable resources without the daemonset overhead."""
     usable_by: ItemClassSet
 
 
@@ -63,43 +64,50 @@ def enumerate_bin_types(
     *,
     exotic: bool = False,
 ) -> list[BinType]:
-    """Every bin type that some item class may buy.
+    """Every bin type that some item class may launch.
 
     `conflicts` are, by template, the item classes that cannot share a node, for each class.
     Bare metal and types with accelerators are left out where they would never be launched, as
-    there is an ordinary type with as much room; unless nobody is sure of that (`exotic`).
+    there is an ordinary type with as much room. With `exotic` they are kept, for callers that
+    cannot be sure that the ordinary type is available.
     """
-    found: list[BinType] = []
+    all_bin_types: list[BinType] = []
     for template in templates:
         rooms, template_conflicts = (
             CapacityForPods(template, resources),
             conflicts.get(template.number, ()),
         )
-        for usable_by, rows, offering_groups in _segments_by_class(
+        for usable_by, types, offering_groups in _segments_by_class(
             template.number, allowed_offerings
         ):
-            bin_types = list(_cheapest_bin_types(template, rooms, rows, offering_groups))
+            bin_types = list(_cheapest_bin_types(template, rooms, types, offering_groups))
             bin_types = bin_types if exotic else _without_unlikely_exotic(bin_types)
             for compatible in conflict_free_sets(usable_by, template_conflicts):
-                found += [bin_type._replace(usable_by=compatible) for bin_type in bin_types]
-    return found
+                all_bin_types += [bin_type._replace(usable_by=compatible) for bin_type in bin_types]
+    return all_bin_types
 
 
 def _segments_by_class(
     template: int, allowed_offerings: Sequence[AllowedOfferings]
 ) -> Iterator[tuple[ItemClassSet, BitSet, OfferingGroupSet]]:
-    """Types and markets of a template that are open to the same item classes."""
-    types = partition_by_membership([offerings.rows[template] for offerings in allowed_offerings])
-    for buying, offering_groups in partition_by_membership(
+    """Types and offering groups of a template that the same item classes may launch.
+
+    Prices are worked out for such segments, not for every class: there are far fewer of them.
+    """
+    types_by_classes = partition_by_membership([o.types[template] for o in allowed_offerings])
+    for allowing_groups, offering_groups in partition_by_membership(
         [offerings.offering_groups[template] for offerings in allowed_offerings]
     ):
-        for taking, rows in types:
-            if buying & taking:
-                yield buying & taking, rows, offering_groups
+        for allowing_types, types in types_by_classes:
+            if allowing_groups & allowing_types:
+                yield allowing_groups & allowing_types, types, offering_groups
 
 
 def _without_unlikely_exotic(bin_types: Sequence[BinType]) -> list[BinType]:
-    """Without what an ordinary type would be launched instead of."""
+    """Without exotic types for which an ordinary type would be launched instead.
+
+    Only the largest ordinary rooms are compared with: a room that another covers decides nothing.
+    """
     ordinary = [bin_type.room for bin_type in bin_types if not _is_exotic(bin_type)]
     largest: list[ResourceVector] = []
     for room in sorted(ordinary, reverse=True):
@@ -114,31 +122,35 @@ def _without_unlikely_exotic(bin_types: Sequence[BinType]) -> list[BinType]:
 
 def _is_exotic(bin_type: BinType) -> bool:
     index = bin_type.template.index
-    return bool((index.metal | index.accelerated) >> bin_type.row & 1)
+    return bool((index.metal | index.accelerated) >> bin_type.type_number & 1)
 
 
 def _covers(room: ResourceVector, other: ResourceVector) -> bool:
-    return all(mine >= its for mine, its in zip(room, other, strict=True))
+    return all(ours >= theirs for ours, theirs in zip(room, other, strict=True))
 
 
 def remove_dominated(bin_types: Iterable[BinType], encoder: VectorEncoder) -> list[BinType]:
     """The cheapest first, without those that another is at least as good as."""
     kept = _DominanceFilter(encoder)
-    return [bin_type for bin_type in sorted(bin_types, key=_bin_type_order) if kept.adds(bin_type)]
+    ordered = sorted(bin_types, key=_bin_type_order)
+    return [bin_type for bin_type in ordered if kept.add_if_undominated(bin_type)]
 
 
 class _DominanceFilter:
-    """The rooms that are kept, by who may use them."""
+    """The encoded rooms of the bin types kept so far, by the item classes that may use them."""
 
     def __init__(self, encoder: VectorEncoder) -> None:
         self._encoder = encoder
         self._rooms: dict[ItemClassSet, list[int]] = {}
-        self._open_to: dict[ItemClassSet, list[list[int]]] = {}
-        """For each set of item classes the rooms that all of them may use."""
+        self._usable_rooms: dict[ItemClassSet, list[list[int]]] = {}
+        """For each set of item classes the lists of rooms that all of them may use.
 
-    def adds(self, bin_type: BinType) -> bool:
-        """Whether it is better than all before, which were not dearer."""
-        room, guard = self._encoder.encoded(bin_type.room), self._encoder.guard
+        The lists are those of `_rooms`, shared: a room that is added is in all of them at once.
+        """
+
+    def add_if_undominated(self, bin_type: BinType) -> bool:
+        """Adds it unless one added before has as much room; by their order none costs more."""
+        room, guard = self._encoder.encode(bin_type.room), self._encoder.guard
         for rooms in self._rooms_for(bin_type.usable_by):
             for other in rooms:
                 if not other - room & guard:
@@ -149,84 +161,101 @@ class _DominanceFilter:
     def _rooms_for(self, usable_by: ItemClassSet) -> list[list[int]]:
         if usable_by not in self._rooms:
             self._rooms[usable_by] = []
-            for known, lists in self._open_to.items():
+            for known, lists in self._usable_rooms.items():
                 if not known & ~usable_by:
                     lists.append(self._rooms[usable_by])
-            self._open_to[usable_by] = [
+            self._usable_rooms[usable_by] = [
                 rooms for others, rooms in self._rooms.items() if not usable_by & ~others
             ]
-        return self._open_to[usable_by]
+        return self._usable_rooms[usable_by]
 
 
 def partition_by_membership(sets: Sequence[BitSet]) -> list[tuple[ItemClassSet, BitSet]]:
-    """The members of any of the sets, by which of the sets they are in."""
+    """The members of any of the sets, by which of the sets they are in.
+
+    Splitting bit sets takes one step for each set and part, not one for each member.
+    """
     parts = {0: union(sets)}
-    for number, rows in enumerate(sets):
+    for number, members in enumerate(sets):
         split: dict[ItemClassSet, BitSet] = {}
-        for who, having in parts.items():
-            inside = having & rows
+        for containing, part in parts.items():
+            inside = part & members
             if inside:
-                split[who | 1 << number] = inside
-            if inside != having:
-                split[who] = having ^ inside
+                split[containing | 1 << number] = inside
+            if inside != part:
+                split[containing] = part ^ inside
         parts = split
-    return [(who, rows) for who, rows in parts.items() if who]
+    return [(containing, part) for containing, part in parts.items() if containing]
 
 
 def conflict_free_sets(
     usable_by: ItemClassSet, conflicts: Sequence[ItemClassSet]
 ) -> list[ItemClassSet]:
-    """The item classes in sets, none of which has two that are in conflict."""
-    found: list[ItemClassSet] = []
+    """The item classes in sets, none of which has two that are in conflict.
+
+    The number of sets doubles with each conflict, so that it is capped: sets beyond the cap keep
+    their conflicts, and the pods that do not fit the draft are placed by the growth rule.
+    """
+    conflict_free: list[ItemClassSet] = []
     open_sets = [usable_by]
     while open_sets:
-        wanted = open_sets.pop()
-        conflict = next((n for n in iter_bits(wanted) if conflicts and wanted & conflicts[n]), None)
-        if conflict is None or len(open_sets) + len(found) >= MAX_CLASS_SETS:
-            found.append(wanted)
+        classes = open_sets.pop()
+        conflicting = (n for n in iter_bits(classes) if conflicts and classes & conflicts[n])
+        first = next(conflicting, None)
+        if first is None or len(open_sets) + len(conflict_free) >= MAX_CLASS_SETS:
+            conflict_free.append(classes)
         else:
-            open_sets += [wanted ^ 1 << conflict, wanted ^ (wanted & conflicts[conflict])]
-    return list(dict.fromkeys(found))
+            open_sets += [classes ^ 1 << first, classes ^ (classes & conflicts[first])]
+    return list(dict.fromkeys(conflict_free))
 
 
 class CapacityForPods:
-    """What pods can have of each resource on the types of one pool."""
+    """The room for pods on each type of one pool, worked out when it is first needed."""
 
     def __init__(self, template: NodeClaimTemplate, resources: Sequence[str]) -> None:
         self._types = template.index.types
-        self._taken = template.overhead.by_row(len(self._types))
+        self._overhead = template.overhead.by_type(len(self._types))
         self._resources = resources
-        self._known: dict[int, ResourceVector] = {}
+        self._cache: dict[int, ResourceVector] = {}
 
-    def of(self, row: int) -> ResourceVector:
-        found = self._known.get(row)
-        if found is None:
-            has, taken = self._types[row].allocatable, self._taken[row]
-            amounts = [has.get(name, 0) - taken.get(name, 0) for name in self._resources]
-            found = self._known[row] = tuple(max(0, amount) for amount in amounts)
-        return found
+    def room_of(self, type_number: int) -> ResourceVector:
+        room = self._cache.get(type_number)
+        if room is None:
+            allocatable, overhead = (
+                self._types[type_number].allocatable,
+                self._overhead[type_number],
+            )
+            amounts = [allocatable.get(name, 0) - overhead.get(name, 0) for name in self._resources]
+            room = self._cache[type_number] = tuple(max(0, amount) for amount in amounts)
+        return room
 
 
 def _cheapest_bin_types(
     template: NodeClaimTemplate,
     rooms: CapacityForPods,
-    rows: BitSet,
+    types: BitSet,
     offering_groups: OfferingGroupSet,
 ) -> Iterator[BinType]:
     index = template.index
-    for row in iter_bits(rows & index.available_in(offering_groups)):
-        bought = index.find_cheapest(1 << row, offering_groups)
-        if bought is not None:
-            yield BinType(template, row, hourly_cost(index, row, bought[2]), rooms.of(row), 0)
+    for type_number in iter_bits(types & index.available_in(offering_groups)):
+        cheapest = index.find_cheapest(1 << type_number, offering_groups)
+        if cheapest is not None:
+            yield BinType(
+                template,
+                type_number,
+                hourly_cost(index, type_number, cheapest[2]),
+                rooms.room_of(type_number),
+                0,
+            )
 
 
 def _bin_type_order(bin_type: BinType) -> tuple[float, tuple[int, ...], int, int, int]:
-    """The cheapest first, among equals the roomiest."""
-    roomiest = tuple(-amount for amount in bin_type.room)
+    """The cheapest first, then the one with most room, so that a dominated one comes later."""
+    most_room = tuple(-amount for amount in bin_type.room)
     return (
         bin_type.price,
-        roomiest,
+        most_room,
         -bin_type.usable_by.bit_count(),
         bin_type.template.number,
-        bin_type.row,
+        bin_type.type_number,
     )

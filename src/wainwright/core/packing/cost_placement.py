@@ -1,11 +1,11 @@
-"""Placement by cost: the growth rule for all pods, bins packed beforehand for unconstrained ones,
+"""Placement by cost: the growth rule for all pods, nodes packed in advance for unconstrained ones,
 and the cheapest of several plans.
 
-Unconstrained pods go on existing nodes first, as always. The others are packed; each bin opens
-a draft as its first pod would have and lets the rest join, so that whatever holds for first-fit
-holds here. A pod that is in no bin goes where the growth rule lets it.
+Unconstrained pods go on existing nodes first, as in first-fit. The others are packed; each packed
+node opens a draft as its first pod would have and lets the rest join, so that every check of
+first-fit holds here. A pod that was not packed is placed by the growth rule.
 
-First-fit is one of the plans that are compared, so that the result is never dearer and never
+First-fit is one of the plans that are compared, so that the result never costs more and never
 has fewer pods placed.
 """
 
@@ -33,13 +33,13 @@ from wainwright.core.scheduling.pod_requirements import OptionKind, PodClass
 from wainwright.core.scheduling.queue import PodBatch, QueueSegment
 from wainwright.core.scheduling.solver import Solution, Strategy
 from wainwright.core.scheduling.topology.topology import Topology
-from wainwright.model.bitset import iter_bits, union
+from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.plan import PackingResult
 from wainwright.model.pod import Pod
 
-MAX_WORK: Final = 3_000_000  # items looked at for better bins: about a second
+MAX_WORK: Final = 3_000_000  # of the local search, in items looked at: about a second
 MAX_WORK_PER_POD: Final = 10_000  # the same where there are few pods
-MAX_PACKINGS: Final = 8  # how often in one plan pods are packed anew
+MAX_PACKINGS: Final = 8  # in one plan, as pods can be packed again in every round
 
 
 class CostPlacement(PodPlacement):
@@ -50,197 +50,221 @@ class CostPlacement(PodPlacement):
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         topology: Topology | None = None,
     ) -> None:
-        super().__init__(templates, nodes, table, ladder, classes, topology)
+        super().__init__(templates, nodes, table, pool_selector, classes, topology)
         self.growth = GrowthRule(templates, classes.all, classes.resources)
         self.prepack = True
-        """Whether nodes are packed beforehand."""
+        """Whether nodes are packed in advance."""
         self._fit = self.growth.fit
         self._packings = 0
         self._deferred_nodes: list[PackedNode] = []
         """Packed nodes that limits did not allow yet."""
         self._deferred_pods: set[int] = set()
-        """Their pods, which wait for that."""
+        """Ids of their pods, which wait for these nodes."""
 
-    def arrange(self, stretches: Sequence[QueueSegment]) -> int:
+    def place_together(self, segments: Sequence[QueueSegment]) -> int:
         self.growth.clear_refusals()
-        self._measure_pinned()
-        runs = [run for stretch in stretches for run in stretch.waiting()]
-        placed = self._on_nodes(runs) if self.round == 1 and self.nodes.nodes else set()
+        self._remeasure_pinned_drafts()
+        batches = [batch for segment in segments for batch in segment.remaining_batches()]
+        placed = self._place_on_nodes(batches) if self.round == 1 and self.nodes.nodes else set()
         if self.prepack:
-            placed |= self._place_packed_nodes(runs, placed)
-        for run in runs if placed else ():
-            run.pods = [pod for pod in run.pods if id(pod) not in placed]
+            placed |= self._place_packed_nodes(batches, placed)
+        for batch in batches if placed else ():
+            batch.pods = [pod for pod in batch.pods if id(pod) not in placed]
         return len(placed)
 
-    def place(self, pod: Pod, group: PodClass) -> PlacementResult:
+    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
         if id(pod) in self._deferred_pods:
-            return PlacementResult.NOTHING_YET
-        return super().place(pod, group)
+            return PlacementResult.NOT_YET
+        return super().place(pod, pod_class)
 
-    def _begin(self, step: NewNodeCandidate) -> Draft:
-        draft = super()._begin(step)
+    def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
+        draft = super()._create_draft(candidate)
         self.growth.update_cost_effective(draft)
         return draft
 
-    def _change(self, draft: Draft, change: DraftChange) -> bool:
-        fewer = super()._change(draft, change)
+    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
+        fewer = super()._apply_change(draft, change)
         self.growth.update_cost_effective(draft)
         return fewer
 
-    def _opened(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
-        if step.answer.kind is OptionKind.PLAIN:
-            equals = self.ladder.equals(step)
-            step = min(equals, key=lambda each: self.growth.price(each.template, each.wish))
-        return super()._opened(pod, group, step)
+    def _open_or_wait(
+        self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
+    ) -> PlacementResult:
+        if candidate.option.kind is OptionKind.UNRESERVED:
+            equals = self.pool_selector.equal_candidates(
+                candidate
+            )  # pools of the same weight: the cheapest for the pod
+            candidate = min(
+                equals, key=lambda each: self.growth.price(each.template, each.pod_reqs)
+            )
+        return super()._open_or_wait(pod, pod_class, candidate)
 
-    def _measure_pinned(self) -> None:
-        """What a draft was pinned to may have more room than its good buys, which no longer count.
+    def _remeasure_pinned_drafts(self) -> None:
+        """Indexes pinned drafts by the room of the type that they were pinned to.
 
-        Looked at anew from the beginning: a draft is taken to get fuller, never to get larger.
+        Until then the room of their cost-effective types counted, which may be less. The index
+        assumes that drafts only get fuller, so that they leave it and enter it again.
         """
         table = self.table
-        drafts = [table.drafts[number] for number in iter_bits(table.settled)]
-        mindful = [draft for draft in drafts if draft.good]
-        table.slack.leave(union(draft.bit for draft in mindful))
-        for draft in mindful:
-            draft.good, draft.levels = 0, table.slack.fresh()
-            draft.places = [-1] * len(draft.places)
-            table.measure(draft)
+        drafts = [table.drafts[number] for number in iter_bits(table.inflight)]
+        limited = [draft for draft in drafts if draft.preferred_types]
+        table.capacity_index.remove(union(draft.bit for draft in limited))
+        for draft in limited:
+            draft.preferred_types, draft.index_levels = 0, table.capacity_index.initial_levels()
+            draft.largest_positions = [-1] * len(draft.largest_positions)
+            table.update_capacity(draft)
 
-    def _on_nodes(self, runs: Sequence[PodBatch]) -> set[int]:
-        """Lets the nodes of the cluster take whom they can, in the order of the queue."""
+    def _place_on_nodes(self, batches: Sequence[PodBatch]) -> set[int]:
+        """Places pods without topology constraints on existing nodes, in the order of the queue."""
         placed: set[int] = set()
-        for run in runs:
-            stage = run.group.stages[0] if run.group.stages else None
-            if stage is not None and stage.bound is None:
-                for pod in run.pods:
-                    if not self._take(pod, run.group, stage.wishes[0], -1):
-                        break
+        for batch in batches:
+            level = batch.pod_class.levels[0] if batch.pod_class.levels else None
+            if level is not None and level.topology_constraints is None:
+                for pod in batch.pods:
+                    if not self._place_on_node(pod, batch.pod_class, level.alternatives[0], -1):
+                        break  # equal pods: none of the others fits either
                     placed.add(id(pod))
         return placed
 
-    def _place_packed_nodes(self, runs: Sequence[PodBatch], elsewhere: set[int]) -> set[int]:
-        """Opens as many nodes as limits allow; for the others their pods wait, if any was."""
+    def _place_packed_nodes(self, batches: Sequence[PodBatch], excluded: set[int]) -> set[int]:
+        """Opens as many packed nodes as limits allow, and returns the ids of the pods on them.
+
+        The pods of the other packed nodes wait for a later round, when limits count drafts at what
+        they will be launched as; but only if any node was opened, as otherwise nothing will change.
+        """
         placed, waiting = self._open_packed_nodes(self._deferred_nodes)
         if not placed:
             waiting = []
-        later = {id(pod) for packed_node in waiting for pod, _ in packed_node.members}
-        fresh, refused = self._open_packed_nodes(self._pack(runs, elsewhere | placed | later))
-        if fresh:
+        deferred = {id(pod) for packed_node in waiting for pod, _ in packed_node.members}
+        packed_nodes = self._pack(batches, excluded | placed | deferred)
+        newly_placed, refused = self._open_packed_nodes(packed_nodes)
+        if newly_placed:
             waiting += refused
         self._deferred_nodes = waiting
         self._deferred_pods = {id(pod) for packed_node in waiting for pod, _ in packed_node.members}
-        return placed | fresh
+        return placed | newly_placed
 
-    def _pack(self, runs: Sequence[PodBatch], elsewhere: set[int]) -> list[PackedNode]:
+    def _pack(self, batches: Sequence[PodBatch], excluded: set[int]) -> list[PackedNode]:
         if self._packings == MAX_PACKINGS:
             return []
-        waiting = self._waiting(runs, elsewhere)
+        waiting = self._packable_pods(batches, excluded)
         count = sum(len(each.pods) for each in waiting)
         if not count:
             return []
         self._packings += 1
-        everybody = sum(len(group.pods) for group in self._classes.all)
-        work = min(MAX_WORK * count // everybody, MAX_WORK_PER_POD * count)
+        total = sum(len(pod_class.pods) for pod_class in self._classes.all)
+        work = min(MAX_WORK * count // total, MAX_WORK_PER_POD * count)
         return pack_pods(waiting, self.templates, self._classes.resources, work)
 
-    def _waiting(self, runs: Sequence[PodBatch], elsewhere: set[int]) -> list[PackablePods]:
-        """The pods that could be packed, in the order of the queue."""
-        found: dict[PodClass, PackablePods | None] = {}
-        for run in runs:
-            if run.group not in found:
-                where = packing_target(run.group, self.ladder)
-                found[run.group] = None if where is None else PackablePods(run.group, where, [])
-            mine = found[run.group]
-            if mine is not None:
-                mine.pods.extend(pod for pod in run.pods if id(pod) not in elsewhere)
-        return [each for each in found.values() if each is not None and each.pods]
+    def _packable_pods(self, batches: Sequence[PodBatch], excluded: set[int]) -> list[PackablePods]:
+        """The pods that can be packed, in the order of the queue."""
+        by_class: dict[PodClass, PackablePods | None] = {}
+        for batch in batches:
+            pod_class = batch.pod_class
+            if pod_class not in by_class:
+                target = packing_target(pod_class, self.pool_selector)
+                by_class[pod_class] = (
+                    None if target is None else PackablePods(pod_class, target, [])
+                )
+            packable = by_class[pod_class]
+            if packable is not None:
+                packable.pods.extend(pod for pod in batch.pods if id(pod) not in excluded)
+        return [each for each in by_class.values() if each is not None and each.pods]
 
     def _open_packed_nodes(
         self, packed_nodes: Sequence[PackedNode]
     ) -> tuple[set[int], list[PackedNode]]:
-        """The pods of those that could be opened, and those that could not."""
+        """The ids of the pods on the nodes that could be opened, and the nodes that could not."""
         placed: set[int] = set()
         refused = []
         for packed_node in packed_nodes:
-            step = self._step(packed_node)
-            if step is None:
+            candidate = self._new_node_candidate(packed_node)
+            if candidate is None:
                 refused.append(packed_node)
             else:
-                placed |= self._open_packed_node(packed_node, step)
+                placed |= self._open_packed_node(packed_node, candidate)
         return placed, refused
 
-    def _step(self, packed_node: PackedNode) -> NewNodeCandidate | None:
-        """How the first pod of the packed node would open such a draft."""
+    def _new_node_candidate(self, packed_node: PackedNode) -> NewNodeCandidate | None:
+        """The draft that the first pod of the packed node opens, if it can be of that type now."""
         first = packed_node.members[0][1].target
-        step = self.ladder.step(first.stage, first.wish)
-        if step is None or step.answer.kind is not OptionKind.PLAIN:
+        candidate = self.pool_selector.select(first.level, first.pod_reqs)
+        if candidate is None or candidate.option.kind is not OptionKind.UNRESERVED:
             return None
-        for each in self.ladder.equals(step):
+        for each in self.pool_selector.equal_candidates(candidate):
             if each.template is packed_node.bin_type.template:
-                return each if each.answer.rows >> packed_node.bin_type.row & 1 else None
+                return each if each.option.types >> packed_node.bin_type.type_number & 1 else None
         return None
 
-    def _open_packed_node(self, packed_node: PackedNode, step: NewNodeCandidate) -> set[int]:
-        """Opens a draft with the pods that can be on it, and counts it as what it then is."""
-        draft = self._begin(step)
+    def _open_packed_node(self, packed_node: PackedNode, candidate: NewNodeCandidate) -> set[int]:
+        """Opens a draft with the pods that fit it, and returns their ids.
+
+        Limits are charged once, when all pods have joined: charged for the first pod alone, the
+        draft would count as the largest type that the pool has.
+        """
+        draft = self._create_draft(candidate)
         placed: set[int] = set()
-        for pod, (group, where, _) in packed_node.members:
+        for pod, (pod_class, target, _) in packed_node.members:
             if not draft.pods:
-                self._put(pod, group, where.wish, draft, narrowed=True)
-            elif not self._joins(pod, group, where, draft):
+                self._add_to_draft(pod, pod_class, target.pod_reqs, draft, narrowed=True)
+            elif not self._try_join(pod, pod_class, target, draft):
                 continue
             placed.add(id(pod))
-        draft.template.limits.charge(draft.rows)
-        self.stock.touch()
+        draft.template.limits.charge(draft.types)
+        self.reservation_manager.bump_version()
         return placed
 
-    def _joins(self, pod: Pod, group: PodClass, where: PackingTarget, draft: Draft) -> bool:
-        wish = where.wish
-        if draft.bit & (wish.rejected | wish.ask.rejected | self._barred_from(where)):
+    def _try_join(self, pod: Pod, pod_class: PodClass, target: PackingTarget, draft: Draft) -> bool:
+        pod_reqs = target.pod_reqs
+        rejected = pod_reqs.rejected_by | pod_reqs.scheduling.rejected_by
+        if draft.bit & (rejected | self._forbidden_drafts(target)):
             return False
-        change = try_fit(draft, wish)
+        change = try_fit(draft, pod_reqs)
         if change is not None:
-            self._apply(pod, group, wish, draft, change)
+            self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
         return change is not None
 
-    def _barred_from(self, where: PackingTarget) -> int:
-        step = self.ladder.step(where.stage, where.wish) if self.strict_weights else None
-        return self._forbidden((where.stage,), step)
+    def _forbidden_drafts(self, target: PackingTarget) -> BitSet:
+        """The drafts of pools that weights rule out for the pod."""
+        level = target.level
+        candidate = (
+            self.pool_selector.select(level, target.pod_reqs) if self.strict_weights else None
+        )
+        return self._forbidden((level,), candidate)
 
 
 class CostPolicy(NamedTuple):
-    """How cost decides on placement."""
+    """The parameters of one placement by cost."""
 
     price_tolerance: float
-    """How much more than the best buy a good buy may cost for what it is worth."""
+    """As of the growth rule."""
     max_price_ratio: float
-    """How many times as much it may cost because of where or how somebody wants to buy."""
+    """As of the growth rule."""
     prepack: bool
-    """Whether nodes are packed beforehand."""
+    """Whether nodes are packed in advance."""
 
-    def placing(
+    def create_placement(
         self,
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         topology: Topology | None,
     ) -> PodPlacement:
-        made = CostPlacement(templates, nodes, table, ladder, classes, topology)
-        made.growth.price_tolerance, made.growth.max_price_ratio = (
-            self.price_tolerance,
-            self.max_price_ratio,
-        )
-        made.prepack = self.prepack
-        return made
+        placement = CostPlacement(templates, nodes, table, pool_selector, classes, topology)
+        placement.growth.price_tolerance = self.price_tolerance
+        placement.growth.max_price_ratio = self.max_price_ratio
+        placement.prepack = self.prepack
+        return placement
 
 
+# Which policy is cheapest depends on the pods: each of these wins for some of them, and each
+# takes as long as a plan.
 COST_POLICIES: Final = (
     CostPolicy(price_tolerance=0.02, max_price_ratio=1.25, prepack=True),
     CostPolicy(price_tolerance=0.02, max_price_ratio=1.25, prepack=False),
@@ -249,30 +273,33 @@ COST_POLICIES: Final = (
 )
 
 SolveWith: TypeAlias = Callable[[Strategy], Solution]
-"""Plans the same from the beginning, in this manner."""
+"""Plans the same snapshot from the start with this strategy."""
 
 
 def cheapest_solution(first_fit: Solution, solve: SolveWith) -> tuple[Solution, PackingResult]:
-    """The cheapest plan that was found, and what it came to."""
+    """The cheapest of first-fit and the plans by cost, with its cost and the lower bound."""
     best, price = first_fit, solution_cost(first_fit)
     before = price
     for policy in COST_POLICIES if first_fit.rounds.table.drafts else ():
-        other = solve(Strategy(policy.placing, first_fit.placing.patient))
-        asked = solution_cost(other)
-        if asked <= before and _solution_order(other, asked) < _solution_order(best, price):
-            best, price = other, asked
+        other = solve(Strategy(policy.create_placement, first_fit.placement.deferred_kinds))
+        other_price = solution_cost(other)
+        is_better = _solution_order(other, other_price) < _solution_order(best, price)
+        if other_price <= before and is_better:
+            best, price = other, other_price
     result = PackingResult(first_fit=before, cost=price, lower_bound=lower_bound(best))
     return best, result
 
 
 def solution_cost(solution: Solution) -> float:
-    """USD per hour of all that would be launched, with fees."""
+    """USD per hour of all nodes that would be launched, with fees."""
     return fsum(
-        hourly_cost(draft.template.index, draft.buy.row, draft.buy.offering)
+        hourly_cost(
+            draft.template.index, draft.launch_choice.type_number, draft.launch_choice.offering
+        )
         for draft in solution.rounds.table.drafts
-        if draft.buy is not None
+        if draft.launch_choice is not None
     )
 
 
 def _solution_order(solution: Solution, price: float) -> tuple[int, float]:
-    return solution.left_out, price
+    return solution.unplaced_count, price

@@ -1,9 +1,9 @@
 """The growth rule: a draft grows only while one of the types left to it is cost-effective.
 
-First-fit lets drafts grow until only the largest types are left, which cost most for what they
-have. Here a pod is refused, for the time being, where it would cost a draft its last
-cost-effective type, or would make the draft or itself dearer: it opens a node of its own, and
-that one grows in turn.
+First-fit lets drafts grow until only the largest types are left, which cost most for their
+resources. Here a draft refuses a pod, for the present round, that would leave it no
+cost-effective type, or would make the draft or the pod more expensive: the pod opens a new draft,
+which grows in turn.
 """
 
 from bisect import bisect_right
@@ -30,22 +30,25 @@ from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirement
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.offering_groups import OfferingGroupSet
 
-MAX_CACHED_RATES: Final = 64  # sets of offering groups; more count as all of them
+MAX_CACHED_RATES: Final = (
+    64  # sets of offering groups whose prices are cached; others count as all groups
+)
 
 PriceRates: TypeAlias = tuple[list[float], list[int], list[BitSet]]
-"""What types cost as multiples of what they are worth, ascending; the types, and those up to it."""
+"""Prices of types as multiples of their value, ascending; the types in that order; and for each
+position the set of all types up to it, so that a price limit becomes a bit set by bisection."""
 
 
 class CostEffectiveTypes(NamedTuple):
-    """Which types are good buys under some requirements."""
+    """The types with the best price for their value under some requirements."""
 
     rate: float
-    """What the best of them costs, as a multiple of what it is worth."""
-    rows: BitSet
+    """Price of the best of them, as a multiple of its value."""
+    types: BitSet
 
 
 class GrowthRule:
-    """Refuses pods that would make drafts dearer; forgets it when drafts are pinned."""
+    """Refuses pods that would make drafts more expensive, until drafts are pinned."""
 
     def __init__(
         self,
@@ -55,91 +58,101 @@ class GrowthRule:
     ) -> None:
         """`names` are the resources by their number."""
         self.price_tolerance = 0.02
-        """How much more than the best buy a good buy may cost for what it is worth."""
+        """How much higher than the best the rate of a cost-effective type may be."""
         self.max_price_ratio = 1.25
-        """How many times as much it may cost because of where or how somebody wants to buy."""
+        """How many times as high the best rate may get by zone or capacity type of another pod."""
         self._names = names
         resources = sorted(names)
         self._pools = [
             _PoolValuation(template, list(_pool_demands(template, classes, names)), resources)
             for template in templates
         ]
-        self._known: dict[CompiledRequirements, CostEffectiveTypes] = {}
+        self._cache: dict[CompiledRequirements, CostEffectiveTypes] = {}
         self._refused: dict[PodRequirements, BitSet] = {}
+        """By pod requirements: the drafts that this rule, and nothing else, made refuse them."""
 
-    def fit(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
-        """As fit, but for drafts that would grow too dear."""
-        if draft.pinned or draft.held:
-            return try_fit(draft, wish)
-        change = try_fit(draft, wish)
-        if change is None or self._is_cost_effective(draft, wish, change):
+    def fit(self, draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+        """As `try_fit`, but None for a draft that would get too expensive.
+
+        The refusal is noted among the drafts that rejected the pod, so that equal pods skip the
+        draft without being tried.
+        """
+        change = try_fit(draft, pod_reqs)
+        if change is None or draft.pinned_type or draft.held:
             return change
-        wish.rejected |= draft.bit
-        self._refused[wish] = self._refused.get(wish, 0) | draft.bit
+        if self._is_cost_effective(draft, pod_reqs, change):
+            return change
+        pod_reqs.rejected_by |= draft.bit
+        self._refused[pod_reqs] = self._refused.get(pod_reqs, 0) | draft.bit
         return None
 
     def clear_refusals(self) -> None:
-        """Lets all ask again: drafts are pinned by now, and what fits costs nothing more."""
-        for wish, drafts in self._refused.items():
-            wish.rejected ^= wish.rejected & drafts
+        """Lets pods be tried again: drafts are pinned by now, and a pod that fits costs no more."""
+        for pod_reqs, drafts in self._refused.items():
+            pod_reqs.rejected_by ^= pod_reqs.rejected_by & drafts
         self._refused.clear()
 
     def update_cost_effective(self, draft: Draft) -> None:
-        """Lets the draft know which of its types are good buys.
+        """Sets the types of the draft that count as cost-effective.
 
-        Where none is, those count that are hardly worse than the best it has: but once only, or
-        it would get a little worse with every pod.
+        Where none of its types is, those count that are hardly worse than its best: but they are
+        kept from then on, as otherwise the draft would get a little worse with every pod.
         """
-        if not draft.pinned and not draft.held:
-            kept = draft.good & draft.rows
-            draft.good = self._of(draft.template, draft.narrowing).rows & draft.rows or kept
-            if not draft.good:
+        if not draft.pinned_type and not draft.held:
+            kept = draft.preferred_types & draft.types
+            best = self._cost_effective_types(draft.template, draft.compiled).types
+            draft.preferred_types = best & draft.types or kept
+            if not draft.preferred_types:
                 pool = self._pools[draft.template.number]
-                draft.good = pool.best(
-                    draft.rows, draft.narrowing.offering_groups, self.price_tolerance
-                ).rows
+                draft.preferred_types = pool.best(
+                    draft.types, draft.compiled.offering_groups, self.price_tolerance
+                ).types
 
-    def price(self, template: NodeClaimTemplate, wish: PodRequirements) -> float:
-        """What such a pod would cost in the pool on the best buy for it, shared with others."""
-        rate = self._rate(template, wish)
-        amounts = resource_vector(wish, self._names)
-        return inf if rate == inf else rate * self._pools[template.number].worth(amounts)
+    def price(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> float:
+        """The pod's share of the price of the best type for it in the pool."""
+        rate = self._rate(template, pod_reqs)
+        amounts = resource_vector(pod_reqs, self._names)
+        return inf if rate == inf else rate * self._pools[template.number].value_of(amounts)
 
-    def _rate(self, template: NodeClaimTemplate, wish: PodRequirements) -> float:
-        terms = wish.ask.terms[template.number]
-        return inf if terms is None else self._of(template, terms.narrowing).rate
+    def _rate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> float:
+        compatibility = pod_reqs.scheduling.compatibility[template.number]
+        if compatibility is None:
+            return inf
+        return self._cost_effective_types(template, compatibility.compiled).rate
 
-    def _is_cost_effective(self, draft: Draft, wish: PodRequirements, change: DraftChange) -> bool:
+    def _is_cost_effective(
+        self, draft: Draft, pod_reqs: PodRequirements, change: DraftChange
+    ) -> bool:
         template = draft.template
-        before, after = (self._of(template, each) for each in (draft.narrowing, change.narrowing))
-        alone = self._rate(template, wish)
+        before = self._cost_effective_types(template, draft.compiled)
+        after = self._cost_effective_types(template, change.compiled)
+        alone = self._rate(template, pod_reqs)
         if after.rate > self.max_price_ratio * min(before.rate, alone):
             return False
-        return bool(change.rows & draft.good) or not draft.good
+        return bool(change.types & draft.preferred_types) or not draft.preferred_types
 
-    def _of(
-        self, template: NodeClaimTemplate, narrowing: CompiledRequirements
+    def _cost_effective_types(
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements
     ) -> CostEffectiveTypes:
-        found = self._known.get(narrowing)
-        if found is None:
-            found = self._pools[template.number].cost_effective_types(
-                narrowing, self.price_tolerance
-            )
-            self._known[narrowing] = found
-        return found
+        """Cached: drafts have few different requirements, and are tried for thousands of pods."""
+        best = self._cache.get(compiled)
+        if best is None:
+            pool = self._pools[template.number]
+            best = self._cache[compiled] = pool.cost_effective_types(compiled, self.price_tolerance)
+        return best
 
 
 class _PoolValuation:
-    """What the types of one pool are worth to the pods that it takes."""
+    """The value of the types of one pool to the pods that it takes."""
 
     def __init__(
         self, template: NodeClaimTemplate, items: Sequence[ItemType], resources: Sequence[str]
     ) -> None:
         self._template = template
         self._rooms = CapacityForPods(template, resources)
-        self._known: dict[OfferingGroupSet, PriceRates] = {}
+        self._cache: dict[OfferingGroupSet, PriceRates] = {}
         base = template.base
-        offerings = _offerings_of_template(template, base.rows & base.offered)
+        offerings = _offerings_of_template(template, base.types & base.offered)
         bin_types = enumerate_bin_types([template], [offerings], resources)
         self._prices = [0.0] * len(resources)
         if items and bin_types:
@@ -147,70 +160,73 @@ class _PoolValuation:
                 [item.amounts for item in items], [each.room for each in bin_types]
             )
             bin_types = remove_dominated(bin_types, encoder)
-            groups = DemandGroups(items, bin_types, encoder, most=1)
+            groups = DemandGroups(items, bin_types, encoder, max_groups=1)
             self._prices = shadow_prices(groups.demands, groups.supplies(bin_types))[0]
 
-    def worth(self, amounts: ResourceVector) -> float:
+    def value_of(self, amounts: ResourceVector) -> float:
         return value_of(amounts, self._prices)
 
     def cost_effective_types(
-        self, narrowing: CompiledRequirements, price_tolerance: float
+        self, compiled: CompiledRequirements, price_tolerance: float
     ) -> CostEffectiveTypes:
-        rows = narrowing.rows & narrowing.offered
-        return self.best(rows, narrowing.offering_groups, price_tolerance)
+        types = compiled.types & compiled.offered
+        return self.best(types, compiled.offering_groups, price_tolerance)
 
     def best(
-        self, rows: BitSet, offering_groups: OfferingGroupSet, price_tolerance: float
+        self, types: BitSet, offering_groups: OfferingGroupSet, price_tolerance: float
     ) -> CostEffectiveTypes:
-        """The best buys among the types; exotic ones would not be launched beside others."""
+        """The cost-effective ones of the types; exotic ones only where there are no others."""
         index = self._template.index
-        rows = rows ^ (rows & (index.metal | index.accelerated)) or rows
-        rates, types, up_to = self._rates(offering_groups)
-        best = next((n for n, row in enumerate(types) if rows >> row & 1), None)
+        types = types ^ (types & (index.metal | index.accelerated)) or types
+        rates, ordered, up_to = self._rates(offering_groups)
+        best = next((n for n, type_number in enumerate(ordered) if types >> type_number & 1), None)
         if best is None:
             return CostEffectiveTypes(inf, 0)
         last = bisect_right(rates, (1 + price_tolerance) * rates[best])
-        return CostEffectiveTypes(rates[best], up_to[last - 1] & rows)
+        return CostEffectiveTypes(rates[best], up_to[last - 1] & types)
 
     def _rates(self, offering_groups: OfferingGroupSet) -> PriceRates:
-        """What the types cost in these markets; with many of them in question, in any market."""
-        found = self._known.get(offering_groups)
-        if found is None:
-            asked = (
-                offering_groups
-                if len(self._known) < MAX_CACHED_RATES
-                else self._template.base.offering_groups
-            )
-            found = self._known.get(asked) or self._rated(asked)
-            self._known[offering_groups] = found
-        return found
+        """The rates of all types in these offering groups.
 
-    def _rated(self, offering_groups: OfferingGroupSet) -> PriceRates:
+        Each set of groups takes a look at every type: when many sets are cached, the rates of
+        further ones are taken to be those in all groups of the pool.
+        """
+        rates = self._cache.get(offering_groups)
+        if rates is None:
+            is_exact = len(self._cache) < MAX_CACHED_RATES
+            rated_groups = offering_groups if is_exact else self._template.base.offering_groups
+            rates = self._cache.get(rated_groups) or self._compute_rates(rated_groups)
+            self._cache[offering_groups] = rates
+        return rates
+
+    def _compute_rates(self, offering_groups: OfferingGroupSet) -> PriceRates:
         index = self._template.index
         rated = []
-        for row in iter_bits(self._template.base.rows & index.available_in(offering_groups)):
-            value = value_of(self._rooms.of(row), self._prices)
-            bought = index.find_cheapest(1 << row, offering_groups)
-            if value and bought is not None:
-                rated.append((hourly_cost(index, row, bought[2]) / value, row))
+        for type_number in iter_bits(
+            self._template.base.types & index.available_in(offering_groups)
+        ):
+            value = value_of(self._rooms.room_of(type_number), self._prices)
+            cheapest = index.find_cheapest(1 << type_number, offering_groups)
+            if value and cheapest is not None:
+                rated.append((hourly_cost(index, type_number, cheapest[2]) / value, type_number))
         rated.sort()
-        up_to = accumulate((1 << row for _, row in rated), or_)
-        return [rate for rate, _ in rated], [row for _, row in rated], list(up_to)
+        up_to = accumulate((1 << type_number for _, type_number in rated), or_)
+        return [rate for rate, _ in rated], [type_number for _, type_number in rated], list(up_to)
 
 
-def _offerings_of_template(template: NodeClaimTemplate, rows: BitSet) -> AllowedOfferings:
-    """All that the pool buys, and nothing of the others."""
+def _offerings_of_template(template: NodeClaimTemplate, types: BitSet) -> AllowedOfferings:
+    """These types in all offering groups of the pool, and nothing of other pools."""
     number = template.number
     return AllowedOfferings(
-        (0,) * number + (rows,), (0,) * number + (template.base.offering_groups,)
+        (0,) * number + (types,), (0,) * number + (template.base.offering_groups,)
     )
 
 
 def _pool_demands(
     template: NodeClaimTemplate, classes: Sequence[PodClass], names: Sequence[str]
 ) -> Iterator[ItemType]:
-    """The pods that the pool takes if it is asked first."""
-    for group in classes:
-        wishes = group.wishes[:1]
-        if wishes and wishes[0].ask.terms[template.number] is not None:
-            yield ItemType(resource_vector(wishes[0], names), len(group.pods), 0)
+    """The pods whose first alternative the pool takes."""
+    for pod_class in classes:
+        for pod_reqs in pod_class.alternatives[:1]:
+            if pod_reqs.scheduling.compatibility[template.number] is not None:
+                yield ItemType(resource_vector(pod_reqs, names), len(pod_class.pods), 0)

@@ -1,8 +1,8 @@
-"""The lower bound: what no plan for the same pods can be cheaper than.
+"""The lower bound: the least that any plan for the same pods can cost.
 
-Every pod may be on any type that one of its alternatives allows, at the best price it can be
-had for, and nodes can be bought in fractions; existing nodes and reservations are used as far
-as they go. Topology, limits and minValues are left out of account.
+Every pod may be on any type that one of its alternatives allows, at the lowest price for it, and
+nodes can be launched in fractions; existing nodes and reservations are used as far as they go.
+Topology, limits and minValues are not taken into account.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from wainwright.core.packing.linear_program import (
 from wainwright.core.packing.packing_problem import DemandGroups, ItemType, resource_vector
 from wainwright.core.packing.resource_vectors import ResourceVector, encoder_for
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.pod_requirements import Amounts as AskedFor
+from wainwright.core.scheduling.pod_requirements import Amounts as RequestAmounts
 from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.bitset import BitSet, iter_bits, union
@@ -34,7 +34,9 @@ from wainwright.model.labels import INSTANCE_FAMILY, INSTANCE_SIZE, INSTANCE_TYP
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
-MAX_BOUND_CLASSES: Final = 24  # of pods; all smaller ones count as one
+MAX_BOUND_CLASSES: Final = (
+    24  # of pods; all smaller ones count as one, as the linear program grows with them
+)
 
 
 class AllowedCapacity(NamedTuple):
@@ -44,85 +46,90 @@ class AllowedCapacity(NamedTuple):
     reserved: tuple[OfferingGroupSet, ...]
     """By template: the offering groups in which they may use reservations."""
     nodes: BitSet
-    """The nodes of the cluster."""
-    least: ResourceVector = ()
-    """The smallest amount of each resource that any of them asks for."""
+    """The existing nodes."""
+    smallest_requests: ResourceVector = ()
+    """The smallest amount of each resource that any of the pods requests."""
     imprecise: BitSet = 0
-    """The templates of which not every type is for who may buy in any of the markets."""
+    """The templates for which merged pods allow different types or offering groups: then not every
+    allowed type may be launched in every allowed group."""
 
     def merged_with(self, other: "AllowedCapacity") -> "AllowedCapacity":
-        """What either may be on."""
+        """The capacity that either may use."""
         return AllowedCapacity(
             self.offerings.merged_with(other.offerings),
             _bitwise_union(self.reserved, other.reserved),
             self.nodes | other.nodes,
-            tuple(map(min, self.least, other.least)),
+            tuple(map(min, self.smallest_requests, other.smallest_requests)),
             self.imprecise | other.imprecise | self.offerings.differing_templates(other.offerings),
         )
 
     def for_size(self, amounts: ResourceVector) -> "AllowedCapacity":
-        return self._replace(least=amounts)
+        return self._replace(smallest_requests=amounts)
 
 
 def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[ItemType]]:
-    """The pods that have a place, and what they allow, by number of the item class."""
-    names, templates = solution.classes.resources, solution.placing.templates
+    """The capacity that pods with a place may use, by item class; and these pods as item types."""
+    names, templates = solution.classes.resources, solution.placement.templates
     counts = _placed_pod_counts(solution)
-    groups = sorted(counts, key=lambda group: min((pod.namespace, pod.name) for pod in group.pods))
-    weights: dict[tuple[SchedulingRequirements, ...], int] = {}
-    for group in groups:
-        weights[_requirements_of_class(group)] = (
-            weights.get(_requirements_of_class(group), 0) + counts[group]
-        )
-    heaviest = sorted(weights, key=lambda asks: -weights[asks])
-    numbers = {asks: min(n, MAX_BOUND_CLASSES - 1) for n, asks in enumerate(heaviest)}
-    found: list[AllowedCapacity] = []
-    for asks, number in numbers.items():
-        mine = _allowed_capacity(asks, templates)
-        if number == len(found):
-            found.append(mine)
+    pod_classes = sorted(
+        counts, key=lambda each: min((pod.namespace, pod.name) for pod in each.pods)
+    )
+    pods_by_requirements: dict[tuple[SchedulingRequirements, ...], int] = {}
+    for pod_class in pod_classes:
+        own = _requirements_of_class(pod_class)
+        pods_by_requirements[own] = pods_by_requirements.get(own, 0) + counts[pod_class]
+    largest_first = sorted(pods_by_requirements, key=lambda own: -pods_by_requirements[own])
+    numbers = {own: min(n, MAX_BOUND_CLASSES - 1) for n, own in enumerate(largest_first)}
+    allowed: list[AllowedCapacity] = []
+    for requirements, number in numbers.items():
+        capacity = _allowed_capacity(requirements, templates)
+        if number == len(allowed):
+            allowed.append(capacity)
         else:
-            found[number] = found[number].merged_with(mine)
+            allowed[number] = allowed[number].merged_with(capacity)
     items = [
         ItemType(
-            resource_vector(group.wishes[0], names),
-            counts[group],
-            numbers[_requirements_of_class(group)],
+            resource_vector(pod_class.alternatives[0], names),
+            counts[pod_class],
+            numbers[_requirements_of_class(pod_class)],
         )
-        for group in groups
+        for pod_class in pod_classes
     ]
-    return found, items
+    return allowed, items
 
 
 def _placed_pod_counts(solution: Solution) -> dict[PodClass, int]:
-    counts = {group: len(group.pods) for group in solution.classes.all}
-    for run in solution.rounds.failed:
-        counts[run.group] -= len(run.pods)
-    return {group: count for group, count in counts.items() if count}
+    counts = {pod_class: len(pod_class.pods) for pod_class in solution.classes.all}
+    for batch in solution.rounds.failed:
+        counts[batch.pod_class] -= len(batch.pods)
+    return {pod_class: count for pod_class, count in counts.items() if count}
 
 
-def _requirements_of_class(group: PodClass) -> tuple[SchedulingRequirements, ...]:
-    return tuple(dict.fromkeys(wish.ask for wish in group.wishes))
+def _requirements_of_class(pod_class: PodClass) -> tuple[SchedulingRequirements, ...]:
+    return tuple(dict.fromkeys(pod_reqs.scheduling for pod_reqs in pod_class.alternatives))
 
 
 def _allowed_capacity(
-    asks: Sequence[SchedulingRequirements], templates: Sequence[NodeClaimTemplate]
+    alternatives: Sequence[SchedulingRequirements], templates: Sequence[NodeClaimTemplate]
 ) -> AllowedCapacity:
-    each = [_capacity_allowed_by(ask, templates) for ask in asks]
-    found = each[0]
-    for other in each[1:]:
-        found = found.merged_with(other)
-    return found
+    first, *others = (_capacity_allowed_by(each, templates) for each in alternatives)
+    for other in others:
+        first = first.merged_with(other)
+    return first
 
 
 def _capacity_allowed_by(
-    ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
+    scheduling_reqs: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
 ) -> AllowedCapacity:
-    terms = [ask.terms[template.number] for template in templates]
-    rows = tuple(0 if each is None else each.rows for each in terms)
-    offering_groups = tuple(0 if each is None else each.narrowing.offering_groups for each in terms)
-    reserved = tuple(0 if each is None else each.narrowing.reserved for each in terms)
-    return AllowedCapacity(AllowedOfferings(rows, offering_groups), reserved, ask.nodes)
+    by_pool = [scheduling_reqs.compatibility[template.number] for template in templates]
+    types = tuple(0 if each is None else each.types for each in by_pool)
+    offering_groups = tuple(
+        0 if each is None else each.compiled.offering_groups for each in by_pool
+    )
+    reserved = tuple(0 if each is None else each.compiled.reserved for each in by_pool)
+    return AllowedCapacity(
+        AllowedOfferings(types, offering_groups), reserved, scheduling_reqs.compatible_nodes
+    )
 
 
 def _bitwise_union(mine: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
@@ -130,7 +137,7 @@ def _bitwise_union(mine: tuple[int, ...], others: tuple[int, ...]) -> tuple[int,
 
 
 class SpareNodeCapacity(NamedTuple):
-    """Room on nodes that the same groups of pods may use, added up."""
+    """Free resources of existing nodes that the same demand groups may use, added up."""
 
     usable_by: int
     room: ResourceVector
@@ -141,44 +148,46 @@ class AvailableReservation(NamedTuple):
 
     usable_by: int
     room: ResourceVector
-    """Of its largest type."""
+    """The most of each resource that any of its types has."""
     price: float
-    """Of its cheapest."""
-    free: int
+    """Of its cheapest type."""
+    available: int
+    """Available instances."""
 
 
 def spare_node_capacity(
     solution: Solution, groups: Sequence[AllowedCapacity]
 ) -> list[SpareNodeCapacity]:
-    """What nodes had to spare before any pod of the plan was put there."""
-    nodes, names = solution.placing.nodes, solution.classes.resources
+    """The free resources of existing nodes before any pod of the plan was placed there."""
+    nodes, names = solution.placement.nodes, solution.classes.resources
     order = sorted(range(len(names)), key=names.__getitem__)
-    taken = _requests_by_pod(solution) if nodes.nodes else {}
-    found: dict[int, list[int]] = {}
+    requests = _requests_by_pod(solution) if nodes.nodes else {}
+    by_groups: dict[int, list[int]] = {}
     for number in range(len(nodes.nodes)):
         free = list(nodes.free(number))
         for pod in nodes.pods[number]:
-            for column, amount in taken[id(pod)]:
+            for column, amount in requests[id(pod)]:
                 free[column] += amount
         room = [max(0, free[column]) for column in order]
         usable_by = sum(1 << n for n, each in enumerate(groups) if _may_use(each, number, room))
-        known = found.setdefault(usable_by, [0] * len(room))
+        total = by_groups.setdefault(usable_by, [0] * len(room))
         for resource, amount in enumerate(room):
-            known[resource] += amount
+            total[resource] += amount
     return [
         SpareNodeCapacity(usable_by, tuple(room))
-        for usable_by, room in sorted(found.items())
+        for usable_by, room in sorted(by_groups.items())
         if usable_by
     ]
 
 
-def _requests_by_pod(solution: Solution) -> dict[int, AskedFor]:
-    groups = [group for group in solution.classes.all if group.wishes]
-    return {id(pod): group.wishes[0].amounts for group in groups for pod in group.pods}
+def _requests_by_pod(solution: Solution) -> dict[int, RequestAmounts]:
+    classes = [pod_class for pod_class in solution.classes.all if pod_class.alternatives]
+    return {id(pod): each.alternatives[0].amounts for each in classes for pod in each.pods}
 
 
 def _may_use(allowed: AllowedCapacity, number: int, room: Sequence[int]) -> bool:
-    fits = all(least <= amount for least, amount in zip(allowed.least, room, strict=True))
+    smallest = zip(allowed.smallest_requests, room, strict=True)
+    fits = all(request <= amount for request, amount in smallest)
     return fits and bool(allowed.nodes >> number & 1)
 
 
@@ -186,50 +195,54 @@ def available_reservations(
     solution: Solution, groups: Sequence[AllowedCapacity]
 ) -> list[AvailableReservation]:
     """Every reservation with available capacity that some of the groups may use."""
-    found: dict[str, AvailableReservation] = {}
+    reservations: dict[str, AvailableReservation] = {}
     resources = sorted(solution.classes.resources)
-    for template in solution.placing.templates:
-        for name, mine in _reservations_of_template(template, groups, resources):
-            count = solution.free.get(name, 0)
-            known = found.get(name, mine)
-            found[name] = AvailableReservation(
-                known.usable_by | mine.usable_by,
-                tuple(map(max, known.room, mine.room)),
-                min(known.price, mine.price),
-                count,
+    for template in solution.placement.templates:
+        for name, own in _reservations_of_template(template, groups, resources):
+            known = reservations.get(name, own)
+            reservations[name] = AvailableReservation(
+                known.usable_by | own.usable_by,
+                tuple(map(max, known.room, own.room)),
+                min(known.price, own.price),
+                solution.free_counts.get(name, 0),
             )
-    return [each for _, each in sorted(found.items()) if each.free]
+    return [each for _, each in sorted(reservations.items()) if each.available]
 
 
 def _reservations_of_template(
     template: NodeClaimTemplate, groups: Sequence[AllowedCapacity], resources: Sequence[str]
 ) -> Iterator[tuple[str, AvailableReservation]]:
-    index, rooms, own = template.index, CapacityForPods(template, resources), template.number
-    for offering_group in iter_bits(union(each.reserved[own] for each in groups)):
-        sold, name = (
-            index.offering_groups[offering_group].available_types,
-            index.offering_groups[offering_group].reservation_id,
-        )
+    index, rooms, number = template.index, CapacityForPods(template, resources), template.number
+    for group_number in iter_bits(union(each.reserved[number] for each in groups)):
+        offering_group = index.offering_groups[group_number]
+        available, name = offering_group.available_types, offering_group.reservation_id
         usable_by = sum(
-            1 << number
-            for number, each in enumerate(groups)
-            if each.reserved[own] >> offering_group & 1 and each.offerings.rows[own] & sold
+            1 << n
+            for n, each in enumerate(groups)
+            if each.reserved[number] >> group_number & 1
+            and each.offerings.types[number] & available
         )
-        rows = sold & union(each.offerings.rows[own] for each in groups)
-        offers = list(index.available_offerings(rows, 1 << offering_group))
+        types = available & union(each.offerings.types[number] for each in groups)
+        offers = list(index.available_offerings(types, 1 << group_number))
         if name is not None and usable_by and offers:
-            sizes = [rooms.of(row) for row in iter_bits(rows)]
+            sizes = [rooms.room_of(type_number) for type_number in iter_bits(types)]
             room = tuple(map(max, *sizes)) if len(sizes) > 1 else sizes[0]
-            price = min(hourly_cost(index, row, offering) for row, _, offering in offers)
+            price = min(
+                hourly_cost(index, type_number, offering) for type_number, _, offering in offers
+            )
             yield name, AvailableReservation(usable_by, room, price, 0)
 
 
 INSTANCE_NAME_LABELS: Final = (INSTANCE_TYPE, INSTANCE_SIZE, INSTANCE_FAMILY)
-ROUNDING_MARGIN: Final = 1 - 1e-9  # so that errors of rounding never make it too high
+ROUNDING_MARGIN: Final = 1 - 1e-9  # without it rounding errors could make the bound too high
 
 
 def lower_bound(solution: Solution) -> float:
-    """USD per hour with fees, for the pods that have a place."""
+    """USD per hour with fees, for the pods that have a place.
+
+    Good prices depend on how much of the reservations the cheapest plan uses. Both extremes are
+    tried, all of them and as much as pays; each gives a valid bound, and the higher is taken.
+    """
     allowed, items = placed_item_types(solution)
     bin_types = _possible_bin_types(solution, allowed)
     if not items or not bin_types:
@@ -241,80 +254,86 @@ def lower_bound(solution: Solution) -> float:
     groups = DemandGroups(items, best, encoder)
     supplies = groups.supplies(best)
     joint = _capacity_by_group(allowed, items, groups)
-    there = spare_node_capacity(solution, joint), available_reservations(solution, joint)
-    as_if_bought = [Supply(each.price, each.room, each.usable_by) for each in there[1]]
+    spare = spare_node_capacity(solution, joint)
+    reservations = available_reservations(solution, joint)
+    as_supplies = [Supply(each.price, each.room, each.usable_by) for each in reservations]
     prices = [
-        shadow_prices(_remaining_demands(groups.demands, *there), supplies),
-        shadow_prices(_remaining_demands(groups.demands, there[0], ()), supplies + as_if_bought),
+        shadow_prices(_remaining_demands(groups.demands, spare, reservations), supplies),
+        shadow_prices(_remaining_demands(groups.demands, spare, ()), supplies + as_supplies),
     ]
-    return max(_bound_at_prices(groups.demands, each, supplies, there) for each in prices)
+    return max(
+        _bound_at_prices(groups.demands, each, supplies, spare, reservations) for each in prices
+    )
 
 
 def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) -> list[BinType]:
-    """All that could be launched; bare metal and accelerators only where they might be."""
+    """All types that could be launched; bare metal and accelerators only where that may happen."""
     resources, allowed_offerings = (
         sorted(solution.classes.resources),
         [each.offerings for each in allowed],
     )
-    asks = solution.classes.asks.values()
-    everywhere = solution.placing.topology is not None  # others may leave pods but one zone
-    everywhere |= any(_names_types(ask.requirements) for ask in asks)
-    imprecise, found = union(each.imprecise for each in allowed), []
-    for template in solution.placing.templates:
+    requirements = (each.requirements for each in solution.classes.scheduling.values())
+    everywhere = solution.placement.topology is not None  # other pods may leave but one zone
+    everywhere |= any(map(_names_types, requirements))
+    imprecise, bin_types = union(each.imprecise for each in allowed), []
+    for template in solution.placement.templates:
         exotic = everywhere or imprecise >> template.number & 1 or _may_leave_only_exotic(template)
-        found += enumerate_bin_types([template], allowed_offerings, resources, exotic=bool(exotic))
-    return found
+        bin_types += enumerate_bin_types(
+            [template], allowed_offerings, resources, exotic=bool(exotic)
+        )
+    return bin_types
 
 
 def _may_leave_only_exotic(template: NodeClaimTemplate) -> bool:
     """Whether the pool may leave a claim nothing but bare metal or accelerators."""
     named = _names_types(template.base.requirements)
-    return named or bool(template.minimums or template.pool.limits)
+    return named or bool(template.min_values or template.pool.limits)
 
 
 def _names_types(requirements: Requirements) -> bool:
-    """Whether somebody may have asked for bare metal or accelerators by name."""
+    """Whether the requirements may select bare metal or accelerators by name."""
     return any(not requirements.allowed(key).open for key in INSTANCE_NAME_LABELS)
 
 
 def _capacity_by_group(
     allowed: Sequence[AllowedCapacity], items: Sequence[ItemType], groups: DemandGroups
 ) -> list[AllowedCapacity]:
-    """What the item types of each group allow between them."""
-    found: list[AllowedCapacity | None] = [None] * len(groups.demands)
+    """The capacity that any item type of each group may use."""
+    by_group: list[AllowedCapacity | None] = [None] * len(groups.demands)
     for item, group in zip(items, groups.group_of_item, strict=True):
-        mine = allowed[item.item_class].for_size(item.amounts)
-        other = found[group]
-        found[group] = mine if other is None else other.merged_with(mine)
-    return [each for each in found if each is not None]
+        capacity = allowed[item.item_class].for_size(item.amounts)
+        known = by_group[group]
+        by_group[group] = capacity if known is None else known.merged_with(capacity)
+    return [each for each in by_group if each is not None]
 
 
 def _remaining_demands(
     demands: Sequence[Sequence[int]],
-    room: Sequence[SpareNodeCapacity],
-    reserved: Sequence[AvailableReservation],
+    spare: Sequence[SpareNodeCapacity],
+    reservations: Sequence[AvailableReservation],
 ) -> list[list[int]]:
-    """What has to be bought if all that there is already were used; only to find good prices."""
-    left = [list(own) for own in demands]
-    there = [(each.usable_by, each.room, 1) for each in room]
-    there += [(each.usable_by, each.room, each.free) for each in reserved]
-    for usable_by, amounts, count in there:
-        mine = [own for group, own in enumerate(left) if usable_by >> group & 1]
+    """The demands that are left if all this capacity were used; only to find good prices."""
+    remaining = [list(own) for own in demands]
+    existing = [(each.usable_by, each.room, 1) for each in spare]
+    existing += [(each.usable_by, each.room, each.available) for each in reservations]
+    for usable_by, amounts, count in existing:
+        served = [own for group, own in enumerate(remaining) if usable_by >> group & 1]
         for resource, amount in enumerate(amounts):
-            total = sum(own[resource] for own in mine)
+            total = sum(own[resource] for own in served)
             used = min(total, amount * count)
-            for own in mine:
+            for own in served:
                 own[resource] -= own[resource] * used // total if total else 0
-    return left
+    return remaining
 
 
 def _bound_at_prices(
     demands: Sequence[Sequence[int]],
     prices: Prices,
     supplies: Sequence[Supply],
-    there: tuple[Sequence[SpareNodeCapacity], Sequence[AvailableReservation]],
+    spare: Sequence[SpareNodeCapacity],
+    reservations: Sequence[AvailableReservation],
 ) -> float:
-    """Holds for any prices, once they are so low that no bin type is worth more than it costs."""
+    """Valid for any prices: they are scaled down until no bin type is worth more than it costs."""
     rates = [
         min(1.0, supply.price / value)
         for supply in supplies
@@ -323,8 +342,8 @@ def _bound_at_prices(
     scale = min(rates, default=0.0)
     fair = [[scale * price for price in own] for own in prices]
     total = sum(value_of(own, price) for own, price in zip(demands, fair, strict=True))
-    total -= sum(value_of(each.room, highest_prices(fair, each.usable_by)) for each in there[0])
-    for each in there[1]:
+    total -= sum(value_of(each.room, highest_prices(fair, each.usable_by)) for each in spare)
+    for each in reservations:
         gain = value_of(each.room, highest_prices(fair, each.usable_by)) - each.price
-        total -= each.free * max(0.0, gain)
+        total -= each.available * max(0.0, gain)
     return max(0.0, total) * ROUNDING_MARGIN

@@ -1,7 +1,8 @@
-"""The packing problem: item types (equal pods) with their demands, and the bin types to be had.
+"""The packing problem: item types (equal pods) with their demands, and the bin types for them.
 
-Demands of item types that fit the same bin types are added up into a few groups, which is what
-the linear program works with. Nothing here changes while bins are filled.
+Demands of item types that fit the same bin types are added up into a few groups: the linear
+program has a row for each group and resource, and its time grows with the cube of the rows.
+Nothing here changes while bins are filled.
 """
 
 from collections.abc import Sequence
@@ -29,10 +30,10 @@ class ItemType(NamedTuple):
     item_class: int
 
 
-def resource_vector(wish: PodRequirements, names: Sequence[str]) -> ResourceVector:
-    """What it needs of each resource, in the order of their names; `names` has them by number."""
-    asked = {names[column]: amount for column, amount in wish.amounts}
-    return tuple(asked.get(name, 0) for name in sorted(names))
+def resource_vector(pod_reqs: PodRequirements, names: Sequence[str]) -> ResourceVector:
+    """The requests in the order of resource names; `names` are the resources by their number."""
+    requests = {names[column]: amount for column, amount in pod_reqs.amounts}
+    return tuple(requests.get(name, 0) for name in sorted(names))
 
 
 class DemandGroups:
@@ -45,14 +46,14 @@ class DemandGroups:
         items: Sequence[ItemType],
         bin_types: Sequence[BinType],
         encoder: VectorEncoder,
-        most: int = MAX_DEMAND_GROUPS,
+        max_groups: int = MAX_DEMAND_GROUPS,
     ) -> None:
         self._items = items
         fitting = FittingBinTypes(bin_types, encoder)
         masks = [fitting.bin_types_for(item) for item in items]
-        if len(set(masks)) > most:
+        if len(set(masks)) > max_groups:
             masks = _masks_by_item_class(items, masks)
-        numbers, merged = _number_groups(items, masks, most)
+        numbers, merged = _number_groups(items, masks, max_groups)
         self.group_of_item: list[int] = [numbers[mask] for mask in masks]
         self._count = len(merged)
         self.demands: list[list[int]] = self.demands_for([item.pods for item in items])
@@ -60,30 +61,33 @@ class DemandGroups:
             sum(1 << group for group, mask in enumerate(merged) if mask >> number & 1)
             for number in range(len(bin_types))
         ]
-        """For each bin type the groups of which at least some items fit."""
+        """For each bin type the groups that have any item that fits, as bits."""
 
-    def demands_for(self, left: Sequence[int]) -> list[list[int]]:
-        """What the groups demand while so much of each item type is left."""
-        found = [[0] * _resource_count(self._items) for _ in range(self._count)]
-        for item, group, pods in zip(self._items, self.group_of_item, left, strict=True):
-            own = found[group]
+    def demands_for(self, remaining: Sequence[int]) -> list[list[int]]:
+        """The demands by group and resource, where so many items of each type remain."""
+        demands = [[0] * _resource_count(self._items) for _ in range(self._count)]
+        for item, group, pods in zip(self._items, self.group_of_item, remaining, strict=True):
+            own = demands[group]
             for resource, amount in enumerate(item.amounts if pods else ()):
                 own[resource] += amount * pods
-        return found
+        return demands
 
     def supplies(self, bin_types: Sequence[BinType]) -> list[Supply]:
-        """The bin types that any item fits, no larger than what can be used of them."""
-        most = [max(column) for column in zip(*(each.room for each in bin_types), strict=True)]
+        """The bin types that any item fits, each no larger than what its items can use of it.
+
+        Subset sums are worked out once for each set of groups: there are few sets, and many types.
+        """
+        largest = [max(column) for column in zip(*(each.room for each in bin_types), strict=True)]
         usable: dict[int, list[SubsetSums]] = {}
-        found = []
+        supplies = []
         for bin_type, usable_by in zip(bin_types, self.usable_by, strict=True):
             if usable_by and usable_by not in usable:
-                usable[usable_by] = self._sums(usable_by, most)
+                usable[usable_by] = self._sums(usable_by, largest)
             if usable_by:
                 own = zip(usable[usable_by], bin_type.room, strict=True)
                 room = tuple(each.largest_sum_within(amount) for each, amount in own)
-                found.append(Supply(bin_type.price, room, usable_by))
-        return found
+                supplies.append(Supply(bin_type.price, room, usable_by))
+        return supplies
 
     def _sums(self, usable_by: int, most: Sequence[int]) -> list[SubsetSums]:
         items = zip(self._items, self.group_of_item, strict=True)
@@ -92,41 +96,44 @@ class DemandGroups:
 
 
 class FittingBinTypes:
-    """Which bin types an item fits; sizes that are nearly the same get the same answer.
+    """Which bin types an item fits, as bits.
 
-    An amount is rounded down for the question: to overrate a bin type makes a
-    bound lower, never wrong.
+    Amounts are rounded down to a few significant bits, so that items of nearly the same size share
+    one look through the bin types. A bin type may be overrated by that, which makes a lower bound
+    lower, never wrong; `fits_any` is exact.
     """
 
     def __init__(self, bin_types: Sequence[BinType], encoder: VectorEncoder) -> None:
         self._encoder = encoder
         self._bin_types = [
-            (1 << number, encoder.encoded(bin_type.room), bin_type.usable_by)
+            (1 << number, encoder.encode(bin_type.room), bin_type.usable_by)
             for number, bin_type in enumerate(bin_types)
         ]
-        self._known: dict[tuple[int, ResourceVector], int] = {}
+        self._cache: dict[tuple[int, ResourceVector], int] = {}
 
     def bin_types_for(self, item: ItemType) -> int:
         size = tuple(_round_down(amount) for amount in item.amounts)
-        found = self._known.get((item.item_class, size))
-        if found is None:
-            found = self._known[item.item_class, size] = self._find(item.item_class, size)
-        return found
+        fitting = self._cache.get((item.item_class, size))
+        if fitting is None:
+            fitting = self._cache[item.item_class, size] = self._find(item.item_class, size)
+        return fitting
 
     def fits_any(self, item: ItemType) -> bool:
-        """Whether any bin type can take it, to the last byte."""
-        asked, guard = self._encoder.encoded(item.amounts), self._encoder.guard
+        """Whether any bin type holds the item, without rounding."""
+        needed, guard = self._encoder.encode(item.amounts), self._encoder.guard
         return any(
-            usable_by >> item.item_class & 1 and not room - asked & guard
-            for _, room, usable_by in reversed(self._bin_types)  # the largest are the dearest
+            usable_by >> item.item_class & 1 and not room - needed & guard
+            for _, room, usable_by in reversed(
+                self._bin_types
+            )  # the most expensive first: the largest, which most items fit
         )
 
     def _find(self, item_class: int, size: ResourceVector) -> int:
-        asked, guard = self._encoder.encoded(size), self._encoder.guard
+        needed, guard = self._encoder.encode(size), self._encoder.guard
         return sum(
             bit
             for bit, room, usable_by in self._bin_types
-            if usable_by >> item_class & 1 and not room - asked & guard
+            if usable_by >> item_class & 1 and not room - needed & guard
         )
 
 
@@ -137,16 +144,19 @@ def _round_down(amount: int) -> int:
 
 def _masks_by_item_class(items: Sequence[ItemType], masks: Sequence[int]) -> list[int]:
     """For each item type all bin types that any item of its class fits."""
-    found: dict[int, int] = {}
+    by_class: dict[int, int] = {}
     for item, mask in zip(items, masks, strict=True):
-        found[item.item_class] = found.get(item.item_class, 0) | mask
-    return [found[item.item_class] for item in items]
+        by_class[item.item_class] = by_class.get(item.item_class, 0) | mask
+    return [by_class[item.item_class] for item in items]
 
 
 def _number_groups(
-    items: Sequence[ItemType], masks: Sequence[int], most: int
+    items: Sequence[ItemType], masks: Sequence[int], max_groups: int
 ) -> tuple[dict[int, int], list[int]]:
-    """A number for every set of bin types, and the sets by number; the lightest share the last."""
+    """A group number for every set of bin types, and the sets by group.
+
+    The smallest demands share the last group.
+    """
     totals = [
         sum(item.amounts[r] * item.pods for item in items) for r in range(_resource_count(items))
     ]
@@ -155,8 +165,8 @@ def _number_groups(
         shares = [a * item.pods / t for a, t in zip(item.amounts, totals, strict=True) if t]
         weights[mask] = weights.get(mask, 0.0) + max(shares, default=0.0)
     heaviest = sorted(weights, key=lambda mask: (-weights[mask], mask))
-    numbers = {mask: min(number, most - 1) for number, mask in enumerate(heaviest)}
-    merged = [0] * min(most, len(heaviest))
+    numbers = {mask: min(number, max_groups - 1) for number, mask in enumerate(heaviest)}
+    merged = [0] * min(max_groups, len(heaviest))
     for mask, number in numbers.items():
         merged[number] |= mask
     return numbers, merged
@@ -173,10 +183,11 @@ class FilledBin(NamedTuple):
     """A bin: its type, and how many items of which types are in it."""
 
     bin_type: int
-    taken: tuple[tuple[int, int], ...]
+    contents: tuple[tuple[int, int], ...]
+    """Numbers of item types, and how many items of each."""
     price: float
     floor: float
-    """What its pods cost at least, wherever they are."""
+    """The least that its items cost in any bins, by shadow prices."""
     item_classes: ItemClassSet
 
 
@@ -186,28 +197,31 @@ class PackingProblem:
     def __init__(
         self, items: Sequence[ItemType], bin_types: Sequence[BinType], encoder: VectorEncoder
     ) -> None:
-        """The cheapest bin type comes first."""
+        """`bin_types` are sorted by price; all amounts are encoded here, once."""
         self.items = items
         self.bin_types = bin_types
         self.encoder = encoder
-        self.encoded = [encoder.encoded(item.amounts) for item in items]
-        self.parts = [encoder.parts(item.amounts) for item in items]
-        self.rooms = [encoder.encoded(bin_type.room) for bin_type in bin_types]
-        self.bits: list[ItemClassSet] = [1 << item.item_class for item in items]
+        self.encoded_items = [encoder.encode(item.amounts) for item in items]
+        self.item_fields = [encoder.fields_of(item.amounts) for item in items]
+        self.encoded_rooms = [encoder.encode(bin_type.room) for bin_type in bin_types]
+        self.class_bits: list[ItemClassSet] = [1 << item.item_class for item in items]
         item_classes = len({item.item_class for item in items})
         self.groups = DemandGroups(
-            items, bin_types, encoder, most=max(MIN_DEMAND_GROUPS, item_classes)
+            items, bin_types, encoder, max_groups=max(MIN_DEMAND_GROUPS, item_classes)
         )
         self.supplies = self.groups.supplies(bin_types)
 
-    def cheapest(self, used: int, item_classes: ItemClassSet) -> int:
-        """The first bin type that holds so much for these item classes."""
+    def cheapest_holding(self, used: int, item_classes: ItemClassSet) -> int:
+        """The first, and so the cheapest, bin type that holds so much for these item classes."""
         guard = self.encoder.guard
-        for number, room in enumerate(self.rooms):
+        for number, room in enumerate(self.encoded_rooms):
             if not room - used & guard and not item_classes & ~self.bin_types[number].usable_by:
                 return number
-        raise AssertionError("what was filled is large enough")
+        raise AssertionError("the bin type that was filled is large enough")
 
-    def takes(self, number: int, item: int) -> bool:
-        mine = self.bin_types[number].usable_by & self.bits[item]
-        return bool(mine) and self.encoder.fits(self.rooms[number], self.encoded[item])
+    def fits(self, number: int, item: int) -> bool:
+        """Whether an item of this type fits a bin of the type with this number."""
+        is_usable = self.bin_types[number].usable_by & self.class_bits[item]
+        return bool(is_usable) and self.encoder.fits(
+            self.encoded_rooms[number], self.encoded_items[item]
+        )

@@ -1,5 +1,5 @@
-"""Pods into a packing problem and back: which pending pods can be packed, from which NodePools
-they would get nodes, and the pods that come to be on one node together.
+"""Pods into a packing problem and back: which pending pods can be packed, which NodePools would
+launch nodes for them, and which pods share a node.
 
 Pods with topology constraints or host ports, pods for which reserved capacity is available,
 and pods that no NodePool takes are not packed: the growth rule places them.
@@ -41,131 +41,138 @@ from wainwright.model.pod import Pod
 
 
 class ItemClass(NamedTuple):
-    """Pods that ask for the same of pools of one weight."""
+    """Pods with the same scheduling requirements that use NodePools of the same weight."""
 
-    ask: SchedulingRequirements
+    scheduling_reqs: SchedulingRequirements
     weight: int
 
 
 class PackingTarget(NamedTuple):
-    """As what pods would be packed, and the weight of the pools that come first for them."""
+    """The alternative by which pods are packed, and the weight of the first pools that take it."""
 
-    stage: RelaxationLevel
-    wish: PodRequirements
+    level: RelaxationLevel
+    pod_reqs: PodRequirements
     weight: int
 
     @property
     def item_class(self) -> ItemClass:
-        return ItemClass(self.wish.ask, self.weight)
+        return ItemClass(self.pod_reqs.scheduling, self.weight)
 
 
-def packing_target(group: PodClass, ladder: NodePoolSelector) -> PackingTarget | None:
-    """None where pods are tied to others, can use reserved capacity, or find no pool."""
-    stage = group.stages[0] if group.stages else None
-    if stage is None or stage.bound is not None or stage.given_up or group.ports:
+def packing_target(pod_class: PodClass, pool_selector: NodePoolSelector) -> PackingTarget | None:
+    """None for pods with topology constraints, with reserved capacity to use, or without a pool."""
+    level = pod_class.levels[0] if pod_class.levels else None
+    if level is None or level.topology_constraints is not None or level.given_up or pod_class.ports:
         return None
-    for wish in stage.wishes:
-        step = ladder.step(stage, wish)
-        if step is not None:
-            is_plain = step.answer.kind is OptionKind.PLAIN
-            return PackingTarget(stage, wish, step.weight) if is_plain else None
+    for pod_reqs in level.alternatives:
+        candidate = pool_selector.select(level, pod_reqs)
+        if candidate is not None:
+            is_plain = candidate.option.kind is OptionKind.UNRESERVED
+            return PackingTarget(level, pod_reqs, candidate.weight) if is_plain else None
     return None
 
 
 def allowed_offerings_of(
     item_class: ItemClass, templates: Sequence[NodeClaimTemplate], resources: Sequence[str]
 ) -> AllowedOfferings:
-    rows, offering_groups = [], []
+    types, offering_groups = [], []
     for template in templates:
-        terms = item_class.ask.terms[template.number]
-        if terms is None or template.pool.weight != item_class.weight:
-            rows.append(0)
+        compatibility = item_class.scheduling_reqs.compatibility[template.number]
+        if compatibility is None or template.pool.weight != item_class.weight:
+            types.append(0)
             offering_groups.append(0)
         else:
-            rows.append(_fillable_types(template, terms, resources))
-            offering_groups.append(terms.narrowing.offering_groups)
-    return AllowedOfferings(tuple(rows), tuple(offering_groups))
+            types.append(_fillable_types(template, compatibility, resources))
+            offering_groups.append(compatibility.compiled.offering_groups)
+    return AllowedOfferings(tuple(types), tuple(offering_groups))
 
 
 def _fillable_types(
-    template: NodeClaimTemplate, terms: PoolCompatibility, resources: Sequence[str]
+    template: NodeClaimTemplate, compatibility: PoolCompatibility, resources: Sequence[str]
 ) -> BitSet:
-    """The types that would be launched if they were filled to the brim."""
-    rows = terms.rows & terms.narrowing.offered & template.limits.allowed
-    return (
-        _types_keeping_min_values(template, terms, rows, resources) or rows
-        if template.minimums
-        else rows
-    )
+    """The types that could be launched with all their room in use."""
+    types = compatibility.types & compatibility.compiled.offered & template.limits.allowed
+    if not template.min_values:
+        return types
+    return _types_keeping_min_values(template, compatibility, types, resources) or types
 
 
 def _types_keeping_min_values(
-    template: NodeClaimTemplate, terms: PoolCompatibility, rows: BitSet, resources: Sequence[str]
+    template: NodeClaimTemplate,
+    compatibility: PoolCompatibility,
+    types: BitSet,
+    resources: Sequence[str],
 ) -> BitSet:
-    """Those that leave enough others which hold as much, where minValues ask for them."""
-    rooms, narrowing, found = CapacityForPods(template, resources), terms.narrowing, 0
-    for row in iter_bits(rows):
-        amounts = dict(zip(resources, rooms.of(row), strict=True))
-        larger = rows & template.room.fitting(amounts)
-        enough = template.diversity.witnesses(
-            template.minimums, narrowing, larger, narrowing.offering_groups
+    """The types for which enough others have as much room to satisfy minValues when full."""
+    rooms, compiled, kept = CapacityForPods(template, resources), compatibility.compiled, 0
+    for type_number in iter_bits(types):
+        amounts = dict(zip(resources, rooms.room_of(type_number), strict=True))
+        larger = types & template.allocatable.fitting(amounts)
+        witnesses = template.min_values_checker.witnesses(
+            template.min_values, compiled, larger, compiled.offering_groups
         )
-        found |= 0 if enough is None else 1 << row
-    return found
+        kept |= 0 if witnesses is None else 1 << type_number
+    return kept
 
 
 def conflicting_item_classes(
     item_classes: Sequence[ItemClass], template: NodeClaimTemplate
 ) -> list[ItemClassSet]:
-    """For each item class those who cannot be on one node of the pool with it.
+    """For each item class the others that cannot share a node of the pool with it.
 
-    That types or markets do not suit both shows elsewhere; this is about labels that only the
-    pool decides, of which a node has but one value.
+    Types or offering groups that do not suit both are left out by the bin types; this is about
+    labels that only the pool decides, of which a node has a single value.
     """
-    found = [0] * len(item_classes)
-    terms = [item_class.ask.terms[template.number] for item_class in item_classes]
-    for number, mine in enumerate(terms):
-        for other, theirs in enumerate(terms[:number]):
-            if mine is not None and theirs is not None and not _can_share_node(mine, theirs):
-                found[number] |= 1 << other
-                found[other] |= 1 << number
-    return found
+    conflicts = [0] * len(item_classes)
+    by_class = [each.scheduling_reqs.compatibility[template.number] for each in item_classes]
+    for number, one in enumerate(by_class):
+        for other_number, other in enumerate(by_class[:number]):
+            if one is not None and other is not None and not _can_share_node(one, other):
+                conflicts[number] |= 1 << other_number
+                conflicts[other_number] |= 1 << number
+    return conflicts
 
 
-def _can_share_node(mine: PoolCompatibility, theirs: PoolCompatibility) -> bool:
-    return mine.trivial or theirs.trivial or mine.narrowing.joined(theirs.asked) is not None
+def _can_share_node(one: PoolCompatibility, other: PoolCompatibility) -> bool:
+    return (
+        one.is_implied or other.is_implied or one.compiled.combine(other.requirements) is not None
+    )
 
 
 def largest_item_classes(
     waiting: Iterable[tuple[PackingTarget, int]], most: int
 ) -> list[ItemClass]:
-    """Those with the most pods, the first of equals; `waiting` says how many a target has."""
+    """Those with the most pods, the first of equals; `waiting` has the number of pods by target."""
     counts: dict[ItemClass, int] = {}
     for each, count in waiting:
         counts[each.item_class] = counts.get(each.item_class, 0) + count
-    heaviest = sorted(counts, key=lambda item_class: -counts[item_class])
-    return heaviest[:most]
+    largest_first = sorted(counts, key=lambda item_class: -counts[item_class])
+    return largest_first[:most]
 
 
-MAX_PACKED_CLASSES: Final = 24  # item classes that are packed; the rest is not
-MAX_ITEM_TYPES: Final = 1500  # packed at once; more are split into batches
+MAX_PACKED_CLASSES: Final = (
+    24  # each class splits bin types further; the growth rule places the rest
+)
+MAX_ITEM_TYPES: Final = (
+    1500  # packed at once; more are split into batches, as time grows with its square
+)
 
 
 class PackablePods(NamedTuple):
     """Pods of one class that could be packed."""
 
-    group: PodClass
+    pod_class: PodClass
     target: PackingTarget
     pods: list[Pod]
 
 
 class PackedNode(NamedTuple):
-    """Pods that are to be on one node."""
+    """Pods that share one new node."""
 
     bin_type: BinType
     members: list[tuple[Pod, PackablePods]]
     rate: float
-    """What the bin type costs, as a multiple of what its pods cost at least."""
+    """Price of the bin type, as a multiple of the least that its pods cost."""
 
 
 def pack_pods(
@@ -174,9 +181,9 @@ def pack_pods(
     names: Sequence[str],
     work: int,
 ) -> list[PackedNode]:
-    """Pods by node, those of the highest weight first, then those best for their price.
+    """Pods by new node: of the pools with the highest weight first, then the lowest rate first.
 
-    `work` says how long to go on looking for better ones, in items looked at.
+    `work` limits the local search, in items looked at.
     """
     item_classes = largest_item_classes(
         ((each.target, len(each.pods)) for each in waiting), MAX_PACKED_CLASSES
@@ -186,7 +193,7 @@ def pack_pods(
     kept = [each for each in waiting if each.target.item_class in numbers]
     items = [
         ItemType(
-            resource_vector(each.target.wish, names),
+            resource_vector(each.target.pod_reqs, names),
             len(each.pods),
             numbers[each.target.item_class],
         )
@@ -200,14 +207,14 @@ def pack_pods(
     best = remove_dominated(bin_types, encoder)
     kept, items = _packable(kept, items, best, encoder)
     batches = -(-len(items) // MAX_ITEM_TYPES)
-    found: list[PackedNode] = []
-    for batch in range(batches):  # each has large and small items
+    packed_nodes: list[PackedNode] = []
+    for batch in range(batches):  # every n-th, so that each batch has large and small items
         problem = PackingProblem(items[batch::batches], best, encoder)
-        found += _assign_pods(
+        packed_nodes += _assign_pods(
             kept[batch::batches], problem, fill_and_improve(problem, work // batches)
         )
     return sorted(
-        found,
+        packed_nodes,
         key=lambda packed_node: (-packed_node.bin_type.template.pool.weight, packed_node.rate),
     )
 
@@ -215,8 +222,8 @@ def pack_pods(
 def fill_and_improve(problem: PackingProblem, work: int) -> list[FilledBin]:
     """All items of the problem in bins, as cheap as the search gets them."""
     filler = BinFiller(problem)
-    left = [item.pods for item in problem.items]
-    search = LocalSearch(filler, filler.filled_bins(left, range(len(left))))
+    remaining = [item.pods for item in problem.items]
+    search = LocalSearch(filler, filler.fill(remaining, range(len(remaining))))
     search.improve(work)
     return search.filled_bins
 
@@ -241,16 +248,16 @@ def _packable(
     bin_types: Sequence[BinType],
     encoder: VectorEncoder,
 ) -> tuple[list[PackablePods], list[ItemType]]:
-    """Those for whom there is any bin type; limits may have left none that is large enough."""
+    """Those that fit any bin type; limits may have left none that is large enough."""
     fitting = FittingBinTypes(bin_types, encoder)
-    able = [
+    packable = [
         (each, item) for each, item in zip(waiting, items, strict=True) if fitting.fits_any(item)
     ]
-    return [each for each, _ in able], [item for _, item in able]
+    return [each for each, _ in packable], [item for _, item in packable]
 
 
 def _assign_pods(
-    waiting: Sequence[PackablePods], problem: PackingProblem, found: Sequence[FilledBin]
+    waiting: Sequence[PackablePods], problem: PackingProblem, filled_bins: Sequence[FilledBin]
 ) -> list[PackedNode]:
     """The bins with their pods, those of each item type in the order of the queue."""
     sources = [iter(each.pods) for each in waiting]
@@ -259,10 +266,10 @@ def _assign_pods(
             problem.bin_types[filled_bin.bin_type],
             [
                 (next(sources[item]), waiting[item])
-                for item, count in sorted(filled_bin.taken)
+                for item, count in sorted(filled_bin.contents)
                 for _ in range(count)
             ],
             filled_bin.price / filled_bin.floor if filled_bin.floor else 1.0,
         )
-        for filled_bin in sorted(found, key=lambda filled_bin: filled_bin.taken)
+        for filled_bin in sorted(filled_bins, key=lambda filled_bin: filled_bin.contents)
     ]

@@ -1,8 +1,8 @@
 """Requirements compiled against a NodePool's catalogue: the instance types and offerings they
 leave.
 
-Equal requirements are one object, and the result of combining two is cached, so that the same
-question is answered once in a plan however many pods ask it.
+Equal requirements are one object, and the result of combining two is cached. Without that every pod
+would repeat the set operations over the whole catalogue.
 """
 
 from collections.abc import Set as AbstractSet
@@ -13,11 +13,11 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
-MAX_CACHED: Final = 16384  # narrowings kept for one pool; when there are more, all are forgotten
+MAX_CACHED: Final = 16384  # per pool; the cache is cleared when it is full
 
 
 class CompilationContext:
-    """What the narrowings of one pool share."""
+    """What the compiled requirements of one pool share."""
 
     __slots__ = ("index", "reserved", "usable", "well_known")
 
@@ -30,72 +30,74 @@ class CompilationContext:
     ) -> None:
         self.index = index
         self.usable = usable
-        """Types with any room at all once daemonsets have theirs."""
+        """Types with allocatable resources left after daemonset overhead."""
         self.reserved = reserved
-        """The markets that sell slots of a reservation."""
+        """The offering groups of capacity reservations."""
         self.well_known = well_known
 
 
 class CompiledRequirements:
-    """One set of requirements on nodes of a pool."""
+    """Node requirements of a pool, with the types and offering groups that satisfy them."""
 
     __slots__ = (
-        "_ground",
-        "_joined",
-        "_known",
+        "_cache",
+        "_combined",
+        "_context",
         "offered",
         "offering_groups",
         "requirements",
         "reserved",
-        "rows",
+        "types",
     )
 
     def __init__(
         self,
-        ground: CompilationContext,
+        context: CompilationContext,
         requirements: Requirements,
-        known: "dict[Requirements, CompiledRequirements]",
+        cache: "dict[Requirements, CompiledRequirements]",
     ) -> None:
-        index = ground.index
+        index = context.index
         admitted = index.compatible_groups(requirements)
         self.requirements = requirements
-        self.rows: BitSet = ground.usable & index.compatible_types(requirements)
-        """Types with the labels, sold or not."""
-        self.reserved: OfferingGroupSet = admitted & ground.reserved
+        self.types: BitSet = context.usable & index.compatible_types(requirements)
+        """Types with compatible labels, available or not."""
+        self.reserved: OfferingGroupSet = admitted & context.reserved
         self.offering_groups: OfferingGroupSet = admitted ^ self.reserved
-        """Where anybody may buy as much as he likes."""
+        """Compatible groups without a reservation, in which the number of launches is not limited.
+        """
         self.offered: BitSet = index.available_in(self.offering_groups)
-        """Types sold in those."""
-        self._ground = ground
-        self._known = known
-        self._joined: dict[Requirements, CompiledRequirements | None] = {}
+        """Types available in these groups."""
+        self._context = context
+        self._cache = cache
+        self._combined: dict[Requirements, CompiledRequirements | None] = {}
 
-    def joined(self, asked: Requirements) -> "CompiledRequirements | None":
-        """Both at once, or None if no node can be both."""
-        if asked in self._joined:
-            return self._joined[asked]
-        found = self._join(asked)
-        self._joined[asked] = found
-        return found
+    def combine(self, other: Requirements) -> "CompiledRequirements | None":
+        """Both requirements at once; None if no node can satisfy both."""
+        if other in self._combined:
+            return self._combined[other]
+        result = self._compile_combined(other)
+        self._combined[other] = result
+        return result
 
-    def _join(self, asked: Requirements) -> "CompiledRequirements | None":
-        if not self.requirements.is_compatible(asked, self._ground.well_known):
+    def _compile_combined(self, other: Requirements) -> "CompiledRequirements | None":
+        if not self.requirements.is_compatible(other, self._context.well_known):
             return None
-        together = self.requirements.narrow(asked)
-        if together is self.requirements:
+        combined = self.requirements.narrow(other)
+        # `narrow` returns the same object if nothing changes: saves compiling it again.
+        if combined is self.requirements:
             return self
-        found = self._known.get(together)
-        if found is None:
-            if len(self._known) >= MAX_CACHED:
-                self._known.clear()
-            found = self._known[together] = CompiledRequirements(
-                self._ground, together, self._known
+        compiled = self._cache.get(combined)
+        if compiled is None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            compiled = self._cache[combined] = CompiledRequirements(
+                self._context, combined, self._cache
             )
-        return found
+        return compiled
 
 
 def compile_requirements(
-    ground: CompilationContext, requirements: Requirements
+    context: CompilationContext, requirements: Requirements
 ) -> CompiledRequirements:
-    """The first of a pool, of which all others come."""
-    return CompiledRequirements(ground, requirements, {})
+    """The pool's own requirements; all others of the pool are combinations with these."""
+    return CompiledRequirements(context, requirements, {})

@@ -1,4 +1,4 @@
-"""DaemonSet overhead: what daemonsets take from a node before any other pod has its share."""
+"""DaemonSet overhead: the resources that daemonsets use on a node before any other pod."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,12 +16,12 @@ NO_RESOURCES: Resources = {}
 
 
 def daemon_requests(daemonset: DaemonSet) -> Resources:
-    """What one pod of it takes, its slot included."""
+    """What one pod of it requests, with one of the resource `pods`."""
     return {**daemonset.requests, PODS: 1}
 
 
 def daemon_alternatives(daemonset: DaemonSet) -> tuple[Requirements, ...]:
-    """Its alternatives without the hostname, which only says on which node each pod belongs."""
+    """Its alternatives without the hostname, which only pins each pod to its node."""
     return tuple(each.without({HOSTNAME}) for each in daemonset.alternatives)
 
 
@@ -31,30 +31,32 @@ def is_repelled_by_taints(daemonset: DaemonSet, taints: Iterable[Taint]) -> bool
 
 
 class DaemonSetOverhead:
-    """The types of a catalogue in groups that run the same daemonsets of a pool."""
+    """The types of a catalogue, grouped by the daemonsets of a pool that run on them."""
 
     __slots__ = ("groups",)
 
     def __init__(self, groups: list[tuple[BitSet, Resources]]) -> None:
         self.groups = groups
 
-    def by_row(self, count: int) -> list[Resources]:
-        found = [NO_RESOURCES] * count
-        for rows, amounts in self.groups:
-            for row in iter_bits(rows):
-                found[row] = amounts
-        return found
+    def by_type(self, count: int) -> list[Resources]:
+        by_type = [NO_RESOURCES] * count
+        for types, amounts in self.groups:
+            for type_number in iter_bits(types):
+                by_type[type_number] = amounts
+        return by_type
 
-    def of(self, row: int) -> Resources:
-        return next((amounts for rows, amounts in self.groups if rows >> row & 1), NO_RESOURCES)
+    def of(self, type_number: int) -> Resources:
+        return next(
+            (amounts for types, amounts in self.groups if types >> type_number & 1), NO_RESOURCES
+        )
 
-    def least(self, rows: BitSet) -> dict[str, int]:
-        """The smallest amount of each resource that any of the types gives up."""
-        met = [amounts for group, amounts in self.groups if group & rows]
-        if len(met) == 1:
-            return dict(met[0])
-        names = sorted({name for amounts in met for name in amounts})
-        smallest = {name: min(amounts.get(name, 0) for amounts in met) for name in names}
+    def smallest(self, types: BitSet) -> dict[str, int]:
+        """The smallest amount of each resource that daemonsets use on any of the types."""
+        overheads = [amounts for group, amounts in self.groups if group & types]
+        if len(overheads) == 1:
+            return dict(overheads[0])
+        names = sorted({name for amounts in overheads for name in amounts})
+        smallest = {name: min(amounts.get(name, 0) for amounts in overheads) for name in names}
         return {name: amount for name, amount in smallest.items() if amount}
 
 
@@ -62,41 +64,44 @@ def daemonset_overhead(
     pool: Pool,
     index: InstanceTypeIndex,
     daemonsets: Sequence[DaemonSet],
-    closed: OfferingGroupSet = 0,
+    disabled_groups: OfferingGroupSet = 0,
 ) -> DaemonSetOverhead:
-    """What daemonsets take from nodes of the pool, which buys nothing in closed markets."""
+    """The overhead on nodes of the pool, which launches nothing in disabled groups."""
     groups: list[tuple[BitSet, Resources]] = [(index.all_types, NO_RESOURCES)]
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
-        rows = types_running(pool, index, daemonset, closed)
-        if rows:
-            groups = list(_split(groups, rows, daemon_requests(daemonset)))
+        types = types_running(pool, index, daemonset, disabled_groups)
+        if types:
+            groups = list(_split(groups, types, daemon_requests(daemonset)))
     return DaemonSetOverhead(groups)
 
 
 def types_running(
-    pool: Pool, index: InstanceTypeIndex, daemonset: DaemonSet, closed: OfferingGroupSet = 0
+    pool: Pool,
+    index: InstanceTypeIndex,
+    daemonset: DaemonSet,
+    disabled_groups: OfferingGroupSet = 0,
 ) -> BitSet:
-    """The types on which the daemonset would run, sold where both pool and daemonset allow."""
+    """The types on which the daemonset would run, available where pool and daemonset allow."""
     if is_repelled_by_taints(daemonset, pool.taints):
         return 0
     node, well_known = pool.node_requirements, WELL_KNOWN_LABELS | index.keys
-    found = 0
-    for wanted in daemon_alternatives(daemonset):
-        if node.is_compatible(wanted, well_known):
-            both = node.narrow(wanted)
-            offering_groups = index.compatible_groups(both)
-            found |= index.compatible_types(both) & index.available_in(
-                offering_groups ^ (offering_groups & closed)
+    types = 0
+    for alternative in daemon_alternatives(daemonset):
+        if node.is_compatible(alternative, well_known):
+            combined = node.narrow(alternative)
+            offering_groups = index.compatible_groups(combined)
+            types |= index.compatible_types(combined) & index.available_in(
+                offering_groups ^ (offering_groups & disabled_groups)
             )
-    return found
+    return types
 
 
 def _split(
-    groups: list[tuple[BitSet, Resources]], rows: BitSet, amounts: Resources
+    groups: list[tuple[BitSet, Resources]], types: BitSet, amounts: Resources
 ) -> Iterator[tuple[BitSet, Resources]]:
-    for group, already in groups:
-        running = group & rows
+    for group, amounts_before in groups:
+        running = group & types
         if running:
-            yield running, add_resources(already, amounts)
+            yield running, add_resources(amounts_before, amounts)
         if running != group:
-            yield group ^ running, already
+            yield group ^ running, amounts_before

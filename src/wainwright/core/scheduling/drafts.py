@@ -1,5 +1,8 @@
-"""Drafts: new nodes being planned, as rows of a table in which a set of them is an integer, and
-whether a draft can take a pod.
+"""Drafts: new nodes being planned, in a table where a set of drafts is an integer, and whether a
+draft can take a pod.
+
+Sets are subtracted as `a ^ (a & b)`: `a & ~b` would create a negative integer as long as b, which
+takes longer for sets of thousands of bits.
 """
 
 from bisect import bisect_left
@@ -21,159 +24,173 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 
-LEVELS_PER_CANDIDATE = (
-    6  # looking through so many levels takes as long as comparing one more candidate
-)
+LEVELS_PER_CANDIDATE = 6  # checking this many levels takes as long as comparing one candidate
 
 
 class Draft:
-    """One node being planned. Types, markets and reservations left to it only ever get fewer."""
+    """A node being planned. Its types, offering groups and reservations only ever get fewer."""
 
     __slots__ = (
         "bit",
-        "buy",
-        "good",
+        "compiled",
         "held",
+        "index_levels",
         "largest",
-        "levels",
-        "minimums",
-        "narrowing",
+        "largest_positions",
+        "launch_choice",
+        "min_values",
         "number",
-        "pinned",
-        "pinned_market",
-        "places",
+        "pinned_group",
+        "pinned_type",
         "pods",
-        "reserved_rows",
+        "preferred_types",
+        "reserved_types",
         "round",
-        "rows",
         "template",
         "totals",
+        "types",
         "witnesses",
     )
 
     def __init__(
-        self, number: int, round_number: int, template: NodeClaimTemplate, answer: NewNodeOption
+        self, number: int, round_number: int, template: NodeClaimTemplate, option: NewNodeOption
     ) -> None:
-        assert answer.narrowing is not None
+        assert option.compiled is not None
         self.number = number
         self.bit: BitSet = 1 << number
         self.round = round_number
         self.template = template
-        self.narrowing: CompiledRequirements = answer.narrowing
-        self.rows: BitSet = answer.rows
-        self.held: OfferingGroupSet = answer.held
-        """Reserved markets where it holds a slot; it has to keep one of them if it had any."""
-        self.reserved_rows: BitSet = template.shelf.available_in(answer.held, answer.rows)
-        self.minimums = answer.minimums
-        self.witnesses: Witnesses = answer.witnesses
-        self.totals = [0] * len(template.sizes)
-        self.places = [-1] * len(template.sizes)
-        self.largest = [-1] * len(template.sizes)
-        """By resource: the most that any type has which decides how much more fits."""
-        self.levels: list[int] = []
+        self.compiled: CompiledRequirements = option.compiled
+        self.types: BitSet = option.types
+        self.held: OfferingGroupSet = option.held
+        """Reserved groups of which it holds an instance; it must never lose the last one."""
+        self.reserved_types: BitSet = template.pool_reservations.available_in(
+            option.held, option.types
+        )
+        self.min_values = option.min_values
+        self.witnesses: Witnesses = option.witnesses
+        self.totals = [0] * len(template.allocatable_tables)
+        self.largest_positions = [-1] * len(template.allocatable_tables)
+        self.largest = [-1] * len(template.allocatable_tables)
+        """By resource: the largest allocatable amount among `sizing_types`."""
+        self.index_levels: list[int] = []
         self.pods: list[Pod] = []
-        self.good: BitSet = 0
-        """Types of which it is not to lose the last, where somebody minds the cost."""
-        self.pinned: BitSet = 0
+        self.preferred_types: BitSet = 0
+        """Types of which the draft must keep at least one, where the plan is packed by cost."""
+        self.pinned_type: BitSet = 0
         """The one type that it would be launched as, once its round is over."""
-        self.pinned_market: OfferingGroupSet = 0
-        self.buy: LaunchChoice | None = None
+        self.pinned_group: OfferingGroupSet = 0
+        self.launch_choice: LaunchChoice | None = None
 
     @property
-    def left(self) -> LaunchOptions:
-        """What may still be bought for it."""
+    def launch_options(self) -> LaunchOptions:
+        """What it could still be launched as."""
         return LaunchOptions(
             index=self.template.index,
-            rows=self.rows,
-            offering_groups=self.narrowing.offering_groups,
+            types=self.types,
+            offering_groups=self.compiled.offering_groups,
             held=self.held,
-            slots=self.reserved_rows,
-            requirements=self.narrowing.requirements,
-            minimums=self.minimums,
+            reserved_types=self.reserved_types,
+            requirements=self.compiled.requirements,
+            min_values=self.min_values,
         )
 
-    def pin(self, buy: LaunchChoice) -> None:
-        """From now on it is that machine, and takes only what fits there."""
-        self.buy = buy
-        self.pinned, self.pinned_market = 1 << buy.row, 1 << buy.offering_group
+    def pin(self, choice: LaunchChoice) -> None:
+        """Fixes the launch choice: from now on it takes only pods that fit that type."""
+        self.launch_choice = choice
+        self.pinned_type, self.pinned_group = 1 << choice.type_number, 1 << choice.offering_group
 
     @property
-    def capacity_rows(self) -> BitSet:
-        """The types that decide how much more it can take."""
-        return self.pinned or self.reserved_rows or self.rows & self.good or self.rows
+    def sizing_types(self) -> BitSet:
+        """The types that decide how many more pods it can take."""
+        return (
+            self.pinned_type
+            or self.reserved_types
+            or self.types & self.preferred_types
+            or self.types
+        )
 
 
 class DraftChange:
-    """What becomes of a draft when a pod joins."""
+    """The state of a draft after a pod has joined."""
 
-    __slots__ = ("held", "narrowing", "reserved_rows", "rows", "witnesses")
+    __slots__ = ("compiled", "held", "reserved_types", "types", "witnesses")
 
-    def __init__(self, draft: Draft, rows: BitSet, narrowing: CompiledRequirements) -> None:
-        self.rows = rows
-        self.narrowing = narrowing
+    def __init__(self, draft: Draft, types: BitSet, compiled: CompiledRequirements) -> None:
+        self.types = types
+        self.compiled = compiled
         self.held = draft.held
-        self.reserved_rows = draft.reserved_rows
+        self.reserved_types = draft.reserved_types
         self.witnesses = draft.witnesses
 
 
 class DraftTable:
-    """All drafts of a plan, with the indexes that find the right one for a pod."""
+    """All drafts of a plan, with the indexes that find the draft for a pod."""
 
-    def __init__(self, templates: Sequence[NodeClaimTemplate], slack: CapacityIndex) -> None:
+    def __init__(
+        self, templates: Sequence[NodeClaimTemplate], capacity_index: CapacityIndex
+    ) -> None:
         self.drafts: list[Draft] = []
-        self.of_template: list[BitSet] = [0] * len(templates)
+        self.by_template: list[BitSet] = [0] * len(templates)
         self.unreserved: BitSet = 0
         self.current: BitSet = 0
         """Drafts of this round."""
-        self.slotted: BitSet = 0
-        """Those of them that hold a slot."""
-        self.settled: BitSet = 0
-        """Those of earlier rounds: machines under way."""
-        self._by_pods: list[BitSet] = [0]
-        self.slack = slack
+        self.reserved: BitSet = 0
+        """Those of this round that hold reservations."""
+        self.inflight: BitSet = 0
+        """Drafts of earlier rounds, which are in-flight nodes."""
+        self._by_pod_count: list[BitSet] = [0]
+        self.capacity_index = capacity_index
         self._ports = HostPortUsage()
 
-    def candidates(self, wish: PodRequirements, among: BitSet) -> BitSet:
-        """Those of the drafts that nothing speaks against until it is tried."""
+    def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
+        """The drafts that no index rules out; whether one fits is known only after trying it."""
         if not among:
             return 0
-        ask = wish.ask
-        left = among ^ (among & (wish.rejected | ask.rejected))
-        for number in ask.refused_by:
-            left ^= left & self.of_template[number]
-        for short, mark in wish.short:
-            if not left:
+        scheduling = pod_reqs.scheduling
+        candidates = among ^ (among & (pod_reqs.rejected_by | scheduling.rejected_by))
+        # Each index removes candidates with one set operation: trying a draft costs far more.
+        for number in scheduling.incompatible_pools:
+            candidates ^= candidates & self.by_template[number]
+        for too_full, position in pod_reqs.too_full_drafts:
+            if not candidates:
                 break
-            left ^= left & short[mark]
-        if left and ask.ports:
-            left ^= left & self._ports.clashing(ask.ports)
-        return left
+            candidates ^= candidates & too_full[position]
+        if candidates and scheduling.ports:
+            candidates ^= candidates & self._ports.with_conflict(scheduling.ports)
+        return candidates
 
-    def free(self, draft: Draft) -> list[int]:
-        """How much of each resource the draft can take, if each is looked at by itself."""
+    def free_resources(self, draft: Draft) -> list[int]:
+        """How much of each resource the draft can take, looking at each resource alone."""
         return [most - taken for most, taken in zip(draft.largest, draft.totals, strict=True)]
 
-    def open_among(self, drafts: BitSet, short: Sequence[IndexEntry]) -> BitSet:
-        """Those of the drafts that have at least that much room."""
-        for rows, mark in short:
-            drafts ^= drafts & rows[mark]
+    def with_room(self, drafts: BitSet, entries: Sequence[IndexEntry]) -> BitSet:
+        """The drafts that have at least that much room."""
+        for too_full, position in entries:
+            drafts ^= drafts & too_full[position]
         return drafts
 
     def emptiest(self, drafts: BitSet) -> Draft:
-        """The one with the fewest pods; of several with one pod the oldest, else the youngest.
+        """The one with the fewest pods; among those with one pod the oldest, else the youngest.
 
-        The youngest has been narrowed by the fewest kinds of pods: those who ask the same follow
-        each other onto it, and leave the others their choices.
+        The youngest was narrowed by the fewest kinds of pods: equal pods follow each other onto it,
+        and the others keep their options.
         """
+        # One candidate only: nothing to compare.
         if not drafts & (drafts - 1):
             return self.drafts[drafts.bit_length() - 1]
-        if drafts.bit_count() * LEVELS_PER_CANDIDATE <= len(self._by_pods):
+        if drafts.bit_count() * LEVELS_PER_CANDIDATE <= len(self._by_pod_count):
             chosen = [self.drafts[number] for number in iter_bits(drafts)]
             return min(chosen, key=_pod_count_order)
-        for pods, level in enumerate(self._by_pods):
-            found = level & drafts
-            if found:
-                number = found.bit_length() if pods > 1 else (found & -found).bit_length()
+        # Many candidates: the first level with one of them, instead of comparing all.
+        for pods, level in enumerate(self._by_pod_count):
+            drafts_of_level = level & drafts
+            if drafts_of_level:
+                number = (
+                    drafts_of_level.bit_length()
+                    if pods > 1
+                    else (drafts_of_level & -drafts_of_level).bit_length()
+                )
                 return self.drafts[number - 1]
         raise AssertionError("every draft of the round is at some level")
 
@@ -183,166 +200,175 @@ class DraftTable:
     def add(self, draft: Draft) -> None:
         self.drafts.append(draft)
         self.current |= draft.bit
-        self._by_pods[0] |= draft.bit
-        self.of_template[draft.template.number] |= draft.bit
+        self._by_pod_count[0] |= draft.bit
+        self.by_template[draft.template.number] |= draft.bit
         if draft.held:
-            self.slotted |= draft.bit
+            self.reserved |= draft.bit
         else:
             self.unreserved |= draft.bit
-        draft.levels = self.slack.fresh()
+        draft.index_levels = self.capacity_index.initial_levels()
 
-    def put(self, pod: Pod, wish: PodRequirements, draft: Draft, *, narrowed: bool) -> None:
-        """Puts the pod on the draft, whose types may have been narrowed for it before."""
-        for column, amount in wish.amounts:
+    def add_pod(self, pod: Pod, pod_reqs: PodRequirements, draft: Draft, *, narrowed: bool) -> None:
+        """Adds the pod to the draft, whose types may have been narrowed for it before."""
+        for column, amount in pod_reqs.amounts:
             draft.totals[column] += amount
         draft.pods.append(pod)
-        if wish.ask.ports:
-            self._ports.take(draft.bit, wish.ask.ports)
-        if not draft.pinned:
-            self._raise_level(draft)
-        if narrowed and not draft.pinned:
-            self.measure(draft)
+        if pod_reqs.scheduling.ports:
+            self._ports.add(draft.bit, pod_reqs.scheduling.ports)
+        if not draft.pinned_type:
+            self._raise_pod_count(draft)
+        if narrowed and not draft.pinned_type:
+            self.update_capacity(draft)
         else:
-            self._enter(draft, wish.columns)
+            self._update_index(draft, pod_reqs.columns)
 
-    def measure(self, draft: Draft) -> None:
-        """Looks anew at how much the draft can hold, after its types have changed."""
-        rows, places = draft.capacity_rows, draft.places
-        for column, sizes in enumerate(draft.template.sizes):
-            place = places[column]
-            if place < 0 or not sizes[1][place] & rows:  # mostly the largest type is still there
-                place = places[column] = largest_amount_position(sizes, rows)
-                draft.largest[column] = sizes[0][place] if place >= 0 else -1
-        self._enter(draft, range(len(draft.largest)))
+    def update_capacity(self, draft: Draft) -> None:
+        """Updates how much the draft can take after its types have changed."""
+        types, positions = draft.sizing_types, draft.largest_positions
+        for column, table in enumerate(draft.template.allocatable_tables):
+            position = positions[column]
+            # Mostly the largest type is still there: saves searching the table for every pod.
+            if position < 0 or not table[1][position] & types:
+                position = positions[column] = largest_amount_position(table, types)
+                draft.largest[column] = table[0][position] if position >= 0 else -1
+        self._update_index(draft, range(len(draft.largest)))
 
-    def _enter(self, draft: Draft, columns: Sequence[int]) -> None:
-        """Enters what is left of these resources into the slack index."""
-        levels, enter = draft.levels, self.slack.enter
+    def _update_index(self, draft: Draft, columns: Sequence[int]) -> None:
+        """Updates the capacity index for these resources."""
+        levels, update = draft.index_levels, self.capacity_index.update
         for column in columns:
             free = draft.largest[column] - draft.totals[column]
-            levels[column] = enter(draft.bit, column, free, levels[column])
+            levels[column] = update(draft.bit, column, free, levels[column])
 
-    def settle(self) -> None:
-        """Ends the round: its drafts, pinned by now, are machines under way."""
+    def end_round(self) -> None:
+        """Ends the round: its drafts, pinned by now, become in-flight nodes."""
         for number in iter_bits(self.current):
-            self.measure(self.drafts[number])
-        self.settled |= self.current
-        self.current = self.slotted = 0
-        self._by_pods = [0]
+            self.update_capacity(self.drafts[number])
+        self.inflight |= self.current
+        self.current = self.reserved = 0
+        self._by_pod_count = [0]
 
-    def _raise_level(self, draft: Draft) -> None:
-        levels, now = self._by_pods, len(draft.pods)
-        levels[now - 1] ^= draft.bit
-        if now == len(levels):
+    def _raise_pod_count(self, draft: Draft) -> None:
+        levels, count = self._by_pod_count, len(draft.pods)
+        levels[count - 1] ^= draft.bit
+        if count == len(levels):
             levels.append(0)
-        levels[now] |= draft.bit
+        levels[count] |= draft.bit
 
 
 def _pod_count_order(draft: Draft) -> tuple[int, int]:
-    pods = len(draft.pods)
-    return pods, -draft.number if pods > 1 else draft.number
+    count = len(draft.pods)
+    return count, -draft.number if count > 1 else draft.number
 
 
-def try_fit(draft: Draft, wish: PodRequirements) -> DraftChange | None:
-    """What becomes of the draft with one more such pod on it; None, for good, if it cannot be."""
-    change = evaluate_fit(draft, wish)
+def try_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+    """The draft's state with one more such pod; None, recorded for good, if it does not fit."""
+    change = evaluate_fit(draft, pod_reqs)
     if change is None:
-        terms = wish.ask.terms[draft.template.number]
-        if terms is None or not draft.rows & terms.rows:
-            wish.ask.rejected |= draft.bit
+        compatibility = pod_reqs.scheduling.compatibility[draft.template.number]
+        if compatibility is None or not draft.types & compatibility.types:
+            pod_reqs.scheduling.rejected_by |= draft.bit
         else:
-            wish.rejected |= draft.bit
+            pod_reqs.rejected_by |= draft.bit
     return change
 
 
-def evaluate_fit(draft: Draft, wish: PodRequirements) -> DraftChange | None:
-    """The same without remembering it.
+def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+    """The same without recording it.
 
-    Sets are cut down first, as that is cheap and refuses most; requirements are put together only
-    for what is left.
+    Type sets are intersected first, as that is cheap and rules out most; requirements are combined
+    only for the rest.
     """
     template = draft.template
-    terms = wish.ask.terms[template.number]
-    assert terms is not None, "the candidates of a wish are of pools that take it"
-    rows = draft.rows & terms.rows
-    totals, sizes = draft.totals, template.sizes
-    for column, amount in wish.amounts if rows else ():
-        amounts, having = sizes[column]
-        rows &= having[bisect_left(amounts, totals[column] + amount)]
-    change = _change_for(draft, terms, rows) if rows else None
+    compatibility = pod_reqs.scheduling.compatibility[template.number]
+    assert compatibility is not None, "candidates are drafts of compatible pools"
+    types = draft.types & compatibility.types
+    totals, tables = draft.totals, template.allocatable_tables
+    for column, amount in pod_reqs.amounts if types else ():
+        amounts, types_with_at_least = tables[column]
+        types &= types_with_at_least[bisect_left(amounts, totals[column] + amount)]
+    change = _change_for(draft, compatibility, types) if types else None
     return change if change is not None and _meets_min_values(draft, change) else None
 
 
-def narrow_draft(draft: Draft, asked: Requirements) -> DraftChange | None:
-    """What becomes of the draft when more is required of it; None if that cannot be."""
-    narrowing = draft.narrowing.joined(asked)
-    if narrowing is None:
+def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:
+    """The draft's state with further requirements; None if that is not possible."""
+    compiled = draft.compiled.combine(requirements)
+    if compiled is None:
         return None
-    change = DraftChange(draft, draft.rows, narrowing)
-    fine = _is_valid(draft, change)
-    return change if fine and _meets_min_values(draft, change) else None
+    change = DraftChange(draft, draft.types, compiled)
+    is_valid = _is_valid(draft, change)
+    return change if is_valid and _meets_min_values(draft, change) else None
 
 
-def _change_for(draft: Draft, terms: PoolCompatibility, rows: BitSet) -> DraftChange | None:
-    narrowing: CompiledRequirements | None = draft.narrowing
-    if not terms.trivial:
-        narrowing = draft.narrowing.joined(terms.asked)
-    if narrowing is None:
+def _change_for(
+    draft: Draft, compatibility: PoolCompatibility, types: BitSet
+) -> DraftChange | None:
+    compiled: CompiledRequirements | None = draft.compiled
+    if not compatibility.is_implied:
+        compiled = draft.compiled.combine(compatibility.requirements)
+    if compiled is None:
         return None
-    change = DraftChange(draft, rows, narrowing)
+    change = DraftChange(draft, types, compiled)
     return change if _is_valid(draft, change) else None
 
 
 def _is_valid(draft: Draft, change: DraftChange) -> bool:
-    if change.narrowing is not draft.narrowing and not _keep_offered_types(draft, change):
+    if change.compiled is not draft.compiled and not _keep_offered_types(draft, change):
         return False
-    kept = change.reserved_rows & change.rows
+    kept = change.reserved_types & change.types
     if (
         draft.held
-        and kept != draft.reserved_rows
+        and kept != draft.reserved_types
         and not _keeps_reserved_offering(draft, change, kept)
     ):
         return False
-    return not draft.pinned or _matches_pinned_offering(draft, change)
+    return not draft.pinned_type or _matches_pinned_offering(draft, change)
 
 
 def _keep_offered_types(draft: Draft, change: DraftChange) -> bool:
-    """Leaves the types that can be bought under the new requirements."""
-    change.rows &= change.narrowing.rows
-    change.held &= change.narrowing.reserved
+    """Keeps the types that are available under the new requirements."""
+    change.types &= change.compiled.types
+    change.held &= change.compiled.reserved
     if change.held != draft.held:
-        change.reserved_rows = draft.template.shelf.available_in(change.held, draft.reserved_rows)
-    change.rows &= change.narrowing.offered | change.reserved_rows
-    return change.rows != 0
+        change.reserved_types = draft.template.pool_reservations.available_in(
+            change.held, draft.reserved_types
+        )
+    change.types &= change.compiled.offered | change.reserved_types
+    return change.types != 0
 
 
 def _keeps_reserved_offering(draft: Draft, change: DraftChange, kept: BitSet) -> bool:
     """A draft never gives up its last reserved offering; the pod opens another node instead."""
     if not kept:
         return False
-    if kept != change.reserved_rows:
-        change.held = draft.template.shelf.still(change.held, change.reserved_rows, kept)
-        change.reserved_rows = kept
+    if kept != change.reserved_types:
+        change.held = draft.template.pool_reservations.groups_still_offering(
+            change.held, change.reserved_types, kept
+        )
+        change.reserved_types = kept
     return True
 
 
 def _matches_pinned_offering(draft: Draft, change: DraftChange) -> bool:
-    bought = change.narrowing.offering_groups | change.held
-    return bool(change.rows & draft.pinned) and bool(bought & draft.pinned_market)
+    groups = change.compiled.offering_groups | change.held
+    return bool(change.types & draft.pinned_type) and bool(groups & draft.pinned_group)
 
 
 def _meets_min_values(draft: Draft, change: DraftChange) -> bool:
-    if not draft.minimums:
+    if not draft.min_values:
         return True
-    offering_groups = change.narrowing.offering_groups | change.held
-    diversity = draft.template.diversity
-    if change.narrowing is draft.narrowing:
-        found = diversity.still(
-            draft.minimums, draft.witnesses, change.narrowing, change.rows, offering_groups
+    offering_groups = change.compiled.offering_groups | change.held
+    checker = draft.template.min_values_checker
+    if change.compiled is draft.compiled:
+        witnesses = checker.recheck(
+            draft.min_values, draft.witnesses, change.compiled, change.types, offering_groups
         )
     else:
-        found = diversity.witnesses(draft.minimums, change.narrowing, change.rows, offering_groups)
-    if found is None:
+        witnesses = checker.witnesses(
+            draft.min_values, change.compiled, change.types, offering_groups
+        )
+    if witnesses is None:
         return False
-    change.witnesses = found
+    change.witnesses = witnesses
     return True

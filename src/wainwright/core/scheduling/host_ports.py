@@ -7,23 +7,23 @@ from wainwright.model.pod import HostPort
 
 
 class HostPortUsage:
-    """The ports in use on every row of a table."""
+    """The host ports in use by node or draft."""
 
-    __slots__ = ("_taken",)
+    __slots__ = ("_used",)
 
     def __init__(self) -> None:
-        self._taken: dict[tuple[int, str], dict[HostPort, BitSet]] = {}
+        self._used: dict[tuple[int, str], dict[HostPort, BitSet]] = {}
 
-    def take(self, rows: BitSet, ports: Iterable[HostPort]) -> None:
+    def add(self, hosts: BitSet, ports: Iterable[HostPort]) -> None:
         for port in ports:
-            same = self._taken.setdefault((port.port, port.protocol), {})
-            same[port] = same.get(port, 0) | rows
+            same = self._used.setdefault((port.port, port.protocol), {})
+            same[port] = same.get(port, 0) | hosts
 
-    def clashing(self, ports: Iterable[HostPort]) -> BitSet:
-        """The rows where any of the ports is taken already."""
-        found = 0
+    def with_conflict(self, ports: Iterable[HostPort]) -> BitSet:
+        """The nodes or drafts on which any of the ports conflicts with one in use."""
+        conflicting = 0
         for port in ports:
-            for other, rows in self._taken.get((port.port, port.protocol), {}).items():
+            for other, hosts in self._used.get((port.port, port.protocol), {}).items():
                 if port.conflicts_with(other):
-                    found |= rows
-        return found
+                    conflicting |= hosts
+        return conflicting

@@ -13,60 +13,72 @@ from wainwright.model.snapshot import NODES_LIMIT, Pool
 
 
 class PoolLimits:
-    """What is left of one pool's limits. `allowed` are the types that still fit under them."""
+    """What remains of one pool's limits. `allowed` has the types that still fit within them."""
 
-    __slots__ = ("_everything", "_left", "_settled", "_sizes", "allowed", "allowed_at_start")
+    __slots__ = (
+        "_capacity_tables",
+        "_everything",
+        "_exact_remaining",
+        "_remaining",
+        "allowed",
+        "allowed_at_start",
+    )
 
     def __init__(self, pool: Pool, index: InstanceTypeIndex) -> None:
         names = sorted(pool.limits)
         self._everything = index.all_types
-        self._sizes: dict[str, AmountTable] = {
+        self._capacity_tables: dict[str, AmountTable] = {
             n: index.capacity_index.amounts(n) for n in names if n != NODES_LIMIT
         }
-        self._settled = {n: pool.limits[n] - pool.in_use.get(n, 0) for n in names}
-        self._left = dict(self._settled)
-        self.allowed: BitSet = self._within()
+        self._exact_remaining = {n: pool.limits[n] - pool.in_use.get(n, 0) for n in names}
+        self._remaining = dict(self._exact_remaining)
+        self.allowed: BitSet = self._types_within()
         self.allowed_at_start: BitSet = self.allowed
-        """Those that fitted when the round began and all counts were exact."""
+        """The types that fitted when the round began and all counts were exact."""
 
     def copy(self) -> "PoolLimits":
-        twin = PoolLimits.__new__(PoolLimits)
-        twin._everything, twin._sizes = self._everything, self._sizes
-        twin._settled, twin._left = dict(self._settled), dict(self._left)
-        twin.allowed, twin.allowed_at_start = self.allowed, self.allowed_at_start
-        return twin
+        clone = PoolLimits.__new__(PoolLimits)
+        clone._everything, clone._capacity_tables = self._everything, self._capacity_tables
+        clone._exact_remaining, clone._remaining = (
+            dict(self._exact_remaining),
+            dict(self._remaining),
+        )
+        clone.allowed, clone.allowed_at_start = self.allowed, self.allowed_at_start
+        return clone
 
     @property
-    def left(self) -> Resources:
-        return self._left
+    def remaining(self) -> Resources:
+        return self._remaining
 
-    def charge(self, rows: BitSet) -> None:
-        """Counts a new draft at its worst."""
-        if self._left:
-            for name in self._left:
-                self._left[name] -= (
-                    1 if name == NODES_LIMIT else max(0, largest_amount(self._sizes[name], rows))
+    def charge(self, types: BitSet) -> None:
+        """Counts a new draft as its largest type."""
+        if self._remaining:
+            for name in self._remaining:
+                self._remaining[name] -= (
+                    1
+                    if name == NODES_LIMIT
+                    else max(0, largest_amount(self._capacity_tables[name], types))
                 )
-            self.allowed = self._within()
+            self.allowed = self._types_within()
 
-    def settle(self, capacity: Resources) -> None:
-        """Counts a draft of the round that is over as what would be launched."""
-        for name in self._settled:
-            self._settled[name] -= 1 if name == NODES_LIMIT else capacity.get(name, 0)
+    def count_launch(self, capacity: Resources) -> None:
+        """Counts a draft of a finished round as the type that would be launched."""
+        for name in self._exact_remaining:
+            self._exact_remaining[name] -= 1 if name == NODES_LIMIT else capacity.get(name, 0)
 
     def begin_round(self) -> None:
-        if self._left:
-            self._left = dict(self._settled)
-            self.allowed = self.allowed_at_start = self._within()
+        if self._remaining:
+            self._remaining = dict(self._exact_remaining)
+            self.allowed = self.allowed_at_start = self._types_within()
 
-    def raised(self, name: str, by: int) -> None:
-        self._settled[name] += by
+    def raise_limit(self, name: str, by: int) -> None:
+        self._exact_remaining[name] += by
         self.begin_round()
 
-    def _within(self) -> BitSet:
-        if self._left.get(NODES_LIMIT, 1) < 1:
+    def _types_within(self) -> BitSet:
+        if self._remaining.get(NODES_LIMIT, 1) < 1:
             return 0
-        found = self._everything
-        for name, (amounts, having) in self._sizes.items():
-            found ^= found & having[bisect_right(amounts, self._left[name])]
-        return found
+        types = self._everything
+        for name, (amounts, types_with_at_least) in self._capacity_tables.items():
+            types ^= types & types_with_at_least[bisect_right(amounts, self._remaining[name])]
+        return types

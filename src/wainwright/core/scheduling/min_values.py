@@ -1,8 +1,9 @@
 """minValues: whether the instance types left to a draft are still as diverse as its NodePool
 requires.
 
-For each key a draft remembers just enough types to meet the count (witnesses). While those stay the
-check is one AND; only when one of them goes are others looked for.
+For each key a draft keeps just enough types to meet the count (witnesses). While those stay the
+check is one AND; only if one of them is lost are others searched for. Without witnesses every pod
+that joins a draft would count the values of all its types again.
 """
 
 from typing import TypeAlias
@@ -14,98 +15,99 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.requirements import Requirements
 
 MinValues: TypeAlias = tuple[tuple[str, int], ...]
-"""Key and how many different values of it the types left must have; in the order of keys."""
+"""Key and the number of different values that the remaining types must have; sorted by key."""
 
 Witnesses: TypeAlias = tuple[BitSet, ...]
-"""For each minimum the types that meet it, or 0 where the markets have their say."""
+"""For each key the types that meet the minimum, or 0 if it depends on offering groups."""
 
 
 def min_values_of(requirements: Requirements) -> MinValues:
     return tuple(
-        (key, found.min_values)
-        for key, found in requirements.items()
-        if found.min_values is not None
+        (key, requirement.min_values)
+        for key, requirement in requirements.items()
+        if requirement.min_values is not None
     )
 
 
 class MinValuesChecker:
-    """Answers for one catalogue, with those about markets remembered: they cost most."""
+    """Checks minValues against one catalogue; caches checks of offering groups, the slowest."""
 
-    __slots__ = ("_index", "_remembered")
+    __slots__ = ("_cache", "_index")
 
     def __init__(self, index: InstanceTypeIndex) -> None:
         self._index = index
-        self._remembered: dict[
+        self._cache: dict[
             tuple[str, int, BitSet, OfferingGroupSet, CompiledRequirements], bool
         ] = {}
 
     def witnesses(
         self,
-        wanted: MinValues,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
-        """Types that meet all of the minimums, or None where one cannot be met."""
-        found: list[BitSet] = []
-        for key, count in wanted:
-            met = self._met(key, count, narrowing, rows, offering_groups)
-            if met is None:
+        """Types that meet every minimum; None if one cannot be met."""
+        witnesses: list[BitSet] = []
+        for key, count in min_values:
+            witness_types = self._witnesses_of(key, count, compiled, types, offering_groups)
+            if witness_types is None:
                 return None
-            found.append(met)
-        return tuple(found)
+            witnesses.append(witness_types)
+        return tuple(witnesses)
 
-    def still(
+    def recheck(
         self,
-        wanted: MinValues,
-        before: Witnesses,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        previous: Witnesses,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> Witnesses | None:
-        """The same where the requirements did not change and fewer types are left."""
-        if all(each and each & rows == each for each in before):
-            return before
-        return self.witnesses(wanted, narrowing, rows, offering_groups)
+        """The same, if the requirements did not change and only types were lost."""
+        if all(each and each & types == each for each in previous):
+            return previous
+        return self.witnesses(min_values, compiled, types, offering_groups)
 
-    def lowered(
+    def lower_to_available(
         self,
-        wanted: MinValues,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        min_values: MinValues,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> MinValues:
-        """The minimums that can be met; each is lowered to what there is."""
-        allowed = narrowing.requirements.allowed
+        """The minimums, each lowered to the number of values that remain."""
+        allowed = compiled.requirements.allowed
         return tuple(
             (
                 key,
                 min(
                     count,
-                    len(self._index.remaining_values(key, rows, offering_groups, allowed(key))),
+                    len(self._index.remaining_values(key, types, offering_groups, allowed(key))),
                 ),
             )
-            for key, count in wanted
+            for key, count in min_values
         )
 
-    def _met(
+    def _witnesses_of(
         self,
         key: str,
         count: int,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        compiled: CompiledRequirements,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
     ) -> BitSet | None:
         if count == 0:
             return 0
         if not self._index.varies_by_offering(key):
-            return self._index.witnesses(key, count, rows, narrowing.requirements.allowed(key))
-        question = (key, count, rows, offering_groups, narrowing)
-        if question not in self._remembered:
-            if len(self._remembered) > 4096:
-                self._remembered.clear()
-            allowed = narrowing.requirements.allowed(key)
-            self._remembered[question] = self._index.has_values(
-                key, count, rows, offering_groups, allowed
+            return self._index.witnesses(key, count, types, compiled.requirements.allowed(key))
+        key_of_query = (key, count, types, offering_groups, compiled)
+        if key_of_query not in self._cache:
+            # Bounds the memory of the cache.
+            if len(self._cache) > 4096:
+                self._cache.clear()
+            allowed = compiled.requirements.allowed(key)
+            self._cache[key_of_query] = self._index.has_values(
+                key, count, types, offering_groups, allowed
             )
-        return 0 if self._remembered[question] else None
+        return 0 if self._cache[key_of_query] else None

@@ -29,275 +29,319 @@ from wainwright.model.plan import MinValuesPolicy
 
 
 class NewNodeEvaluator:
-    """Asks pools for new nodes under one policy for minValues."""
+    """Evaluates how a pool could launch a node for a pod, under one minValues policy."""
 
-    __slots__ = ("_best_effort", "stock")
+    __slots__ = ("_best_effort", "reservation_manager")
 
-    def __init__(self, policy: MinValuesPolicy, stock: ReservationManager) -> None:
+    def __init__(self, policy: MinValuesPolicy, reservation_manager: ReservationManager) -> None:
         self._best_effort = policy is MinValuesPolicy.BEST_EFFORT
-        self.stock = stock
+        self.reservation_manager = reservation_manager
 
-    def ask(self, template: NodeClaimTemplate, wish: PodRequirements) -> NewNodeOption:
-        """A reserved node if the pool has a slot to hold, else any other."""
-        terms = wish.ask.terms[template.number]
-        rows = fitting_types(template, wish)
-        if terms is None or not rows:
+    def evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
+        """A reserved node if there is a reserved instance to hold, otherwise an unreserved one."""
+        compatibility = pod_reqs.scheduling.compatibility[template.number]
+        types = fitting_types(template, pod_reqs)
+        if compatibility is None or not types:
             return INCOMPATIBLE
-        live = terms.narrowing.reserved & template.shelf.of(self.stock.live)
-        reserved = self._reserved(template, terms.narrowing, rows, live) if live else None
-        return reserved or self._plain(template, terms.narrowing, rows)
+        available = compatibility.compiled.reserved & template.pool_reservations.groups_of(
+            self.reservation_manager.available
+        )
+        reserved = (
+            self._reserved(template, compatibility.compiled, types, available)
+            if available
+            else None
+        )
+        return reserved or self._unreserved(template, compatibility.compiled, types)
 
-    def has_slot(self, template: NodeClaimTemplate, wish: PodRequirements) -> bool:
-        """Whether there is a slot for the pod or may yet be, minValues aside."""
-        terms = wish.ask.terms[template.number]
-        if terms is None:
+    def has_reserved_capacity(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> bool:
+        """Whether there is reserved capacity for the pod now or maybe later, minValues aside."""
+        compatibility = pod_reqs.scheduling.compatibility[template.number]
+        if compatibility is None:
             return False
-        live = terms.narrowing.reserved & template.shelf.of(self.stock.live)
-        at_best = fitting_types(template, wish) & template.limits.allowed_at_start
-        return bool(live and live & template.shelf.selling(at_best))
+        available = compatibility.compiled.reserved & template.pool_reservations.groups_of(
+            self.reservation_manager.available
+        )
+        at_best = fitting_types(template, pod_reqs) & template.limits.allowed_at_start
+        return bool(available and available & template.pool_reservations.groups_offering(at_best))
 
     def _reserved(
         self,
         template: NodeClaimTemplate,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
-        live: OfferingGroupSet,
+        compiled: CompiledRequirements,
+        types: BitSet,
+        available: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node with a slot, or word that there may be one later; None if there is none."""
-        shelf, limits = template.shelf, template.limits
-        at_best = rows & limits.allowed_at_start
-        slots = live & shelf.selling(at_best)
-        if not slots:
+        """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; else None."""
+        pool_reservations, limits = template.pool_reservations, template.limits
+        at_best = types & limits.allowed_at_start
+        usable = available & pool_reservations.groups_offering(at_best)
+        if not usable:
             return None
-        now = rows & limits.allowed
-        held = live & shelf.of(self.stock.holdable) & shelf.selling(now)
-        found = self._with_slots(template, narrowing, now, held) if held else None
-        if found is not None:
-            return found
+        allowed_types = types & limits.allowed
+        held = (
+            available
+            & pool_reservations.groups_of(self.reservation_manager.unheld)
+            & pool_reservations.groups_offering(allowed_types)
+        )
+        option = self._reserved_option(template, compiled, allowed_types, held) if held else None
+        if option is not None:
+            return option
         return (
             WAIT_FOR_RESERVATION
-            if self._with_slots(template, narrowing, at_best, slots) is not None
+            if self._reserved_option(template, compiled, at_best, usable) is not None
             else None
         )
 
-    def _with_slots(
+    def _reserved_option(
         self,
         template: NodeClaimTemplate,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        compiled: CompiledRequirements,
+        types: BitSet,
         held: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node of these types with slots in these markets, if the pool is content with that."""
-        buyable = rows & narrowing.offered
-        buyable |= template.shelf.available_in(held, rows ^ buyable)
-        return self._answer(template, narrowing, buyable, held)
+        """A node of these types that holds reservations in these groups, if minValues are met."""
+        offered = types & compiled.offered
+        offered |= template.pool_reservations.available_in(held, types ^ offered)
+        return self._option(template, compiled, offered, held)
 
-    def _plain(
-        self, template: NodeClaimTemplate, narrowing: CompiledRequirements, rows: BitSet
+    def _unreserved(
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements, types: BitSet
     ) -> NewNodeOption:
-        buyable = rows & narrowing.offered
-        now = buyable & template.limits.allowed
-        found = self._answer(template, narrowing, now, 0) if now else None
-        return found or self._later(template, narrowing, buyable)
+        offered = types & compiled.offered
+        allowed_types = offered & template.limits.allowed
+        option = self._option(template, compiled, allowed_types, 0) if allowed_types else None
+        return option or self._limit_reached_or_incompatible(template, compiled, offered)
 
-    def _later(
-        self, template: NodeClaimTemplate, narrowing: CompiledRequirements, buyable: BitSet
+    def _limit_reached_or_incompatible(
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements, offered: BitSet
     ) -> NewNodeOption:
-        """Whether limits may yet allow what they do not while drafts count at their worst."""
+        """LIMIT_REACHED if limits could allow it once drafts count as what they launch."""
         limits = template.limits
-        at_best = buyable & limits.allowed_at_start
-        if not at_best or at_best == buyable & limits.allowed:
+        at_best = offered & limits.allowed_at_start
+        if not at_best or at_best == offered & limits.allowed:
             return INCOMPATIBLE
         return (
             INCOMPATIBLE
-            if self._answer(template, narrowing, at_best, 0) is None
+            if self._option(template, compiled, at_best, 0) is None
             else LIMIT_REACHED_FOR_NOW
         )
 
-    def _answer(
+    def _option(
         self,
         template: NodeClaimTemplate,
-        narrowing: CompiledRequirements,
-        rows: BitSet,
+        compiled: CompiledRequirements,
+        types: BitSet,
         held: OfferingGroupSet,
     ) -> NewNodeOption | None:
-        """A node of these types, if they are diverse enough for the pool."""
-        answer = NewNodeOption(OptionKind.RESERVED if held else OptionKind.PLAIN)
-        answer.narrowing, answer.rows, answer.held = narrowing, rows, held
-        answer.minimums = template.minimums
-        if not answer.minimums:
-            return answer
-        diversity, offering_groups = template.diversity, narrowing.offering_groups | held
+        """An option with these types and held groups; None if minValues are not met."""
+        option = NewNodeOption(OptionKind.RESERVED if held else OptionKind.UNRESERVED)
+        option.compiled, option.types, option.held = compiled, types, held
+        option.min_values = template.min_values
+        if not option.min_values:
+            return option
+        checker, offering_groups = template.min_values_checker, compiled.offering_groups | held
         if self._best_effort:
-            answer.minimums = diversity.lowered(answer.minimums, narrowing, rows, offering_groups)
-        found = diversity.witnesses(answer.minimums, narrowing, rows, offering_groups)
-        answer.witnesses = found or ()
-        return None if found is None else answer
+            option.min_values = checker.lower_to_available(
+                option.min_values, compiled, types, offering_groups
+            )
+        witnesses = checker.witnesses(option.min_values, compiled, types, offering_groups)
+        option.witnesses = witnesses or ()
+        return None if witnesses is None else option
 
 
-def fitting_types(template: NodeClaimTemplate, wish: PodRequirements) -> BitSet:
-    """The types of the pool with the labels and the room, remembered for the wish."""
-    found = wish.room.get(template.number)
-    if found is None:
-        terms = wish.ask.terms[template.number]
-        found = 0 if terms is None else terms.rows
-        for column, amount in wish.amounts if found else ():
-            amounts, having = template.sizes[column]
-            found &= having[bisect_left(amounts, amount)]
-        wish.room = {**wish.room, template.number: found}
-    return found
+def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> BitSet:
+    """The pool's types with the labels and enough allocatable resources; cached."""
+    types = pod_reqs.types_by_pool.get(template.number)
+    if types is None:
+        compatibility = pod_reqs.scheduling.compatibility[template.number]
+        types = 0 if compatibility is None else compatibility.types
+        for column, amount in pod_reqs.amounts if types else ():
+            amounts, types_with_at_least = template.allocatable_tables[column]
+            types &= types_with_at_least[bisect_left(amounts, amount)]
+        # A copy, as the empty mapping is shared by all requirements.
+        pod_reqs.types_by_pool = {**pod_reqs.types_by_pool, template.number: types}
+    return types
 
 
 WeightTier: TypeAlias = tuple[int, tuple[NodeClaimTemplate, ...]]
-"""A weight, and the pools that have it in the order of their names' hashes."""
+"""A weight, and the templates of that weight in the order of `pool_order`."""
 
 
 class NewNodeCandidate:
-    """Where a pod would get its own node, or what it would hear there."""
+    """An option of one template for a new node, or for waiting."""
 
-    __slots__ = ("answer", "template", "weight", "wish")
+    __slots__ = ("option", "pod_reqs", "template", "weight")
 
     def __init__(
-        self, answer: NewNodeOption, template: NodeClaimTemplate, wish: PodRequirements
+        self, option: NewNodeOption, template: NodeClaimTemplate, pod_reqs: PodRequirements
     ) -> None:
-        self.answer = answer
+        self.option = option
         self.template = template
         self.weight = template.pool.weight
-        self.wish = wish
+        self.pod_reqs = pod_reqs
 
 
 class NodePoolSelector:
-    """Asks the pools in order."""
+    """Selects the pool for a new node, in order of weight."""
 
-    def __init__(self, templates: Sequence[NodeClaimTemplate], openings: NewNodeEvaluator) -> None:
+    def __init__(self, templates: Sequence[NodeClaimTemplate], evaluator: NewNodeEvaluator) -> None:
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
-        self._rungs: list[WeightTier] = [(weight, tuple(group)) for weight, group in by_weight]
-        self.highest = templates[0].pool.weight if templates else 0
-        self._with_slots = [template for template in templates if template.shelf.offering_groups]
-        self._choosy = any(template.minimums for template in self._with_slots)
-        self._openings = openings
-        self.stock: ReservationManager = openings.stock
+        self._tiers: list[WeightTier] = [(weight, tuple(tier)) for weight, tier in by_weight]
+        self.highest_weight = templates[0].pool.weight if templates else 0
+        self._with_reservations = [
+            template for template in templates if template.pool_reservations.offering_groups
+        ]
+        self._has_min_values = any(template.min_values for template in self._with_reservations)
+        self._evaluator = evaluator
+        self.reservation_manager: ReservationManager = evaluator.reservation_manager
 
-    def slot_weight(self, stage: RelaxationLevel) -> int:
-        """The highest weight of a pool with a slot for these pods, now or perhaps later; else -1.
+    def reserved_weight(self, level: RelaxationLevel) -> int:
+        """The highest weight of a pool with reserved capacity for these pods now or later; else -1.
 
-        On no other new node of that weight or less may they go, or the slot would be wrongly idle.
+        They must not go on any other new node of that weight or less, or the reservation would stay
+        idle although a pod could use it.
         """
-        if not self.stock.live:
+        if not self.reservation_manager.available:
             return -1
-        # Without minValues only what is taken counts, and that changes between rounds.
-        stamp = self.stock.version if self._choosy else self.stock.era
-        if stage.slot_stamp != stamp:
-            stage.slot_stamp = stamp
-            stage.slot_weight = self._slot_weight(stage)
-        return stage.slot_weight
+        # Without minValues the result depends only on instances taken by launches, and these change
+        # only between rounds: one evaluation per round instead of one per state change.
+        version = (
+            self.reservation_manager.version
+            if self._has_min_values
+            else self.reservation_manager.round
+        )
+        if level.reserved_weight_version != version:
+            level.reserved_weight_version = version
+            level.reserved_weight = self._find_reserved_weight(level)
+        return level.reserved_weight
 
-    def step(self, stage: RelaxationLevel, wish: PodRequirements) -> NewNodeCandidate | None:
-        """The first pool that opens a node or has the pod wait; None if there is none."""
-        for _, templates in self._rungs:
-            found = self._reserved(stage, templates) or self._plain(wish, templates)
-            if found is not None:
-                return found
+    def select(self, level: RelaxationLevel, pod_reqs: PodRequirements) -> NewNodeCandidate | None:
+        """The candidate of the first pool that launches a node or makes the pod wait, if any."""
+        for _, templates in self._tiers:
+            candidate = self._reserved(level, templates) or self._unreserved(pod_reqs, templates)
+            if candidate is not None:
+                return candidate
         return None
 
-    def equals(self, step: NewNodeCandidate) -> list[NewNodeCandidate]:
-        """The same from every pool of that weight that would open a node for anybody's money."""
-        templates = next(found for weight, found in self._rungs if weight == step.weight)
-        answers = [(self._ask(template, step.wish), template) for template in templates]
+    def equal_candidates(self, candidate: NewNodeCandidate) -> list[NewNodeCandidate]:
+        """The unreserved candidates of all pools of the same weight."""
+        templates = next(tier for weight, tier in self._tiers if weight == candidate.weight)
+        options = [
+            (self._evaluate(template, candidate.pod_reqs), template) for template in templates
+        ]
         return [
-            NewNodeCandidate(answer, template, step.wish)
-            for answer, template in answers
-            if answer.kind is OptionKind.PLAIN
+            NewNodeCandidate(option, template, candidate.pod_reqs)
+            for option, template in options
+            if option.kind is OptionKind.UNRESERVED
         ]
 
-    def needs(self, group: PodClass) -> ReservationSet:
-        """The reservations that these pods, waiting now, wait for; 0 where it is not so simple.
+    def awaited_reservations(self, pod_class: PodClass) -> ReservationSet:
+        """The reservations that these waiting pods wait for; 0 if that cannot be said by one set.
 
-        Simple is one wish and one pool that comes first, alone in its weight and without limits
-        or minValues: as long as one of these has slots left and none can be held, it goes on.
+        It can for pods without alternatives whose first compatible pool is alone in its weight and
+        has no limits or minValues: they wait as long as one of these reservations is available and
+        none of them is unheld.
         """
-        wish = group.only_wish
-        template = None if wish is None else self._only_pool(wish)
-        return 0 if wish is None or template is None else _usable_reservations(template, wish)
+        pod_reqs = pod_class.only_requirements
+        template = None if pod_reqs is None else self._only_pool(pod_reqs)
+        return (
+            0 if pod_reqs is None or template is None else _usable_reservations(template, pod_reqs)
+        )
 
-    def needed(
-        self, least: PodRequirements, most: PodRequirements
+    def awaited_between(
+        self, smallest: PodRequirements, largest: PodRequirements
     ) -> tuple[ReservationSet, ReservationSet]:
-        """All that anybody who asks for something between these needs, and what everybody does."""
-        template = self._only_pool(least)
-        if template is None or template is not self._only_pool(most):
+        """The reservations that any, and that all, of the pods with requests in between await."""
+        template = self._only_pool(smallest)
+        if template is None or template is not self._only_pool(largest):
             return 0, 0
-        return _usable_reservations(template, least), _usable_reservations(template, most)
+        return _usable_reservations(template, smallest), _usable_reservations(template, largest)
 
-    def _only_pool(self, wish: PodRequirements) -> NodeClaimTemplate | None:
-        """The first pool with room for the wish, if no other of its weight has any."""
-        terms = wish.ask.terms
-        for _, templates in self._rungs:
-            able = [each for each in templates if terms[each.number] and fitting_types(each, wish)]
-            if able:
-                return able[0] if len(able) == 1 else None
+    def _only_pool(self, pod_reqs: PodRequirements) -> NodeClaimTemplate | None:
+        """The first pool with a fitting type, if no other pool of its weight has one."""
+        compatibility = pod_reqs.scheduling.compatibility
+        for _, templates in self._tiers:
+            compatible = [
+                each
+                for each in templates
+                if compatibility[each.number] and fitting_types(each, pod_reqs)
+            ]
+            if compatible:
+                return compatible[0] if len(compatible) == 1 else None
         return None
 
-    def limited(self, wish: PodRequirements) -> bool:
-        """Whether some pool refuses only because its drafts count at their worst, or are many."""
+    def is_limited_for_now(self, pod_reqs: PodRequirements) -> bool:
+        """Whether a pool refuses only because this round's drafts count as their largest type."""
         return any(
-            self._ask(template, wish).kind is OptionKind.LIMITED
-            for _, templates in self._rungs
+            self._evaluate(template, pod_reqs).kind is OptionKind.LIMIT_REACHED
+            for _, templates in self._tiers
             for template in templates
         )
 
-    def _slot_weight(self, stage: RelaxationLevel) -> int:
-        for template in self._with_slots:  # in descending weight
-            if any(self._has_slot(template, wish) for wish in stage.wishes):
+    def _find_reserved_weight(self, level: RelaxationLevel) -> int:
+        # In descending weight, so that the first match is the highest.
+        for template in self._with_reservations:
+            if any(
+                self._has_reserved_capacity(template, pod_reqs) for pod_reqs in level.alternatives
+            ):
                 return template.pool.weight
         return -1
 
-    def _has_slot(self, template: NodeClaimTemplate, wish: PodRequirements) -> bool:
-        if template.minimums:
-            return self._ask(template, wish).kind <= OptionKind.WAIT
-        return self._openings.has_slot(template, wish)
+    def _has_reserved_capacity(
+        self, template: NodeClaimTemplate, pod_reqs: PodRequirements
+    ) -> bool:
+        if template.min_values:
+            return self._evaluate(template, pod_reqs).kind <= OptionKind.WAIT_FOR_RESERVATION
+        return self._evaluator.has_reserved_capacity(template, pod_reqs)
 
     def _reserved(
-        self, stage: RelaxationLevel, templates: Sequence[NodeClaimTemplate]
+        self, level: RelaxationLevel, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
-        """A slot for any of the alternatives, as an idle one would be wrong whatever the order."""
-        if not self.stock.live:
+        """Reserved capacity for any of the alternatives, in any order: it must not stay idle."""
+        if not self.reservation_manager.available:
             return None
         waiting: NewNodeCandidate | None = None
         for template in templates:
-            if template.shelf.offering_groups:
-                for wish in stage.wishes:
-                    answer = self._ask(template, wish)
-                    if answer.kind is OptionKind.RESERVED:
-                        return NewNodeCandidate(answer, template, wish)
-                    if answer.kind is OptionKind.WAIT:
-                        waiting = waiting or NewNodeCandidate(WAIT_FOR_RESERVATION, template, wish)
+            if template.pool_reservations.offering_groups:
+                for pod_reqs in level.alternatives:
+                    option = self._evaluate(template, pod_reqs)
+                    if option.kind is OptionKind.RESERVED:
+                        return NewNodeCandidate(option, template, pod_reqs)
+                    if option.kind is OptionKind.WAIT_FOR_RESERVATION:
+                        waiting = waiting or NewNodeCandidate(
+                            WAIT_FOR_RESERVATION, template, pod_reqs
+                        )
         return waiting
 
-    def _plain(
-        self, wish: PodRequirements, templates: Sequence[NodeClaimTemplate]
+    def _unreserved(
+        self, pod_reqs: PodRequirements, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
         for template in templates:
-            answer = self._ask(template, wish)
-            if answer.kind is OptionKind.PLAIN:
-                return NewNodeCandidate(answer, template, wish)
+            option = self._evaluate(template, pod_reqs)
+            if option.kind is OptionKind.UNRESERVED:
+                return NewNodeCandidate(option, template, pod_reqs)
         return None
 
-    def _ask(self, template: NodeClaimTemplate, wish: PodRequirements) -> NewNodeOption:
-        """The answer, asked for again only when something has changed."""
-        if wish.ask.terms[template.number] is None:
+    def _evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
+        """The option of the template, evaluated again only if the state version has changed."""
+        if pod_reqs.scheduling.compatibility[template.number] is None:
             return INCOMPATIBLE
-        known, stamp = wish.answers.get(template.number), self.stock.version
-        if known is not None and known[0] == stamp:
+        known = pod_reqs.options_by_pool.get(template.number)
+        version = self.reservation_manager.version
+        if known is not None and known[0] == version:
             return known[1]
-        answer = self._openings.ask(template, wish)
-        wish.answers = {**wish.answers, template.number: (stamp, answer)}
-        return answer
+        option = self._evaluator.evaluate(template, pod_reqs)
+        # A copy, as the empty mapping is shared by all requirements.
+        pod_reqs.options_by_pool = {**pod_reqs.options_by_pool, template.number: (version, option)}
+        return option
 
 
-def _usable_reservations(template: NodeClaimTemplate, wish: PodRequirements) -> ReservationSet:
-    terms = wish.ask.terms[template.number]
-    if terms is None or template.minimums or template.pool.limits:
+def _usable_reservations(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> ReservationSet:
+    compatibility = pod_reqs.scheduling.compatibility[template.number]
+    if compatibility is None or template.min_values or template.pool.limits:
         return 0
-    shelf = template.shelf
-    return shelf.ids(terms.narrowing.reserved & shelf.selling(fitting_types(template, wish)))
+    pool_reservations = template.pool_reservations
+    return pool_reservations.reservations_in(
+        compatibility.compiled.reserved
+        & pool_reservations.groups_offering(fitting_types(template, pod_reqs))
+    )

@@ -29,26 +29,26 @@ from wainwright.model.snapshot import Pool
 from wainwright.model.taints import find_untolerated_taint
 
 ThresholdCache: TypeAlias = dict[object, ResourceIndex]
-"""By catalogue and what daemonsets take: the same for most pools, and long in the making."""
+"""By catalogue and daemonset overhead: equal for most pools, and slow to compute."""
 
 
 class NodeClaimTemplate:
-    """A pool with its catalogue: what every node of it starts from."""
+    """A NodePool with its catalogue: the starting point of every node of the pool."""
 
     __slots__ = (
-        "_closed",
         "_daemonsets",
+        "_disabled_groups",
+        "allocatable",
+        "allocatable_tables",
         "base",
-        "diversity",
         "index",
         "limits",
-        "minimums",
+        "min_values",
+        "min_values_checker",
         "number",
         "overhead",
         "pool",
-        "room",
-        "shelf",
-        "sizes",
+        "pool_reservations",
         "well_known",
     )
 
@@ -60,74 +60,77 @@ class NodeClaimTemplate:
         daemonsets: Sequence[DaemonSet],
         *,
         gate: bool = True,
-        rooms: ThresholdCache | None = None,
+        threshold_cache: ThresholdCache | None = None,
     ) -> None:
         self.number = number
         self.pool = pool
         self.index = index
         self.well_known = WELL_KNOWN_LABELS | index.keys
         self.limits = PoolLimits(pool, index)
-        self.shelf = PoolReservations(index, 0, {})
-        """The reservations that it may use, once somebody has counted them."""
+        self.pool_reservations = PoolReservations(index, 0, {})
+        """The reservations that the pool may use; set when the reservation manager is created."""
         self._daemonsets = daemonsets
-        self._closed: OfferingGroupSet = 0 if gate else reserved_offerings(index)
-        """Where nobody buys: reservations, while their feature gate is closed."""
-        self.overhead: DaemonSetOverhead = daemonset_overhead(pool, index, daemonsets, self._closed)
-        self.room: ResourceIndex = _thresholds_after_daemonsets(
-            index, self.overhead, {} if rooms is None else rooms
+        self._disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
+        """Offering groups of reservations while their feature gate is off: not launched in."""
+        self.overhead: DaemonSetOverhead = daemonset_overhead(
+            pool, index, daemonsets, self._disabled_groups
         )
-        """What the types have once daemonsets took their share."""
-        self.sizes: list[AmountTable] = []
-        """The same by number of the resource."""
-        self.diversity = MinValuesChecker(index)
-        ground = CompilationContext(
-            index, self.room.non_negative, reserved_offerings(index), self.well_known
+        self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
+            index, self.overhead, {} if threshold_cache is None else threshold_cache
         )
-        self.base: CompiledRequirements = compile_requirements(ground, pool.node_requirements)
-        self.minimums: MinValues = min_values_of(self.base.requirements)
+        """Allocatable resources of the types after daemonset overhead."""
+        self.allocatable_tables: list[AmountTable] = []
+        """The same by resource number."""
+        self.min_values_checker = MinValuesChecker(index)
+        context = CompilationContext(
+            index, self.allocatable.non_negative, reserved_offerings(index), self.well_known
+        )
+        self.base: CompiledRequirements = compile_requirements(context, pool.node_requirements)
+        self.min_values: MinValues = min_values_of(self.base.requirements)
 
-    def twin(self) -> "NodeClaimTemplate":
-        """The same pool for another plan that starts where this one has come to."""
-        twin = copy(self)
-        twin.limits = self.limits.copy()
-        return twin
+    def copy(self) -> "NodeClaimTemplate":
+        """The same template for another plan that starts from this state: limits are copied."""
+        clone = copy(self)
+        clone.limits = self.limits.copy()
+        return clone
 
     def number_resources(self, names: Sequence[str]) -> None:
-        self.sizes = [self.room.amounts(name) for name in names]
+        self.allocatable_tables = [self.allocatable.amounts(name) for name in names]
 
-    def terms(self, ask: SchedulingRequirements) -> PoolCompatibility | None:
-        """How the pool takes such pods; None if it cannot, be it by taint or by label."""
-        if find_untolerated_taint(self.pool.taints, ask.tolerations) is not None:
+    def compatibility(self, scheduling: SchedulingRequirements) -> PoolCompatibility | None:
+        """How the pool can satisfy the requirements; None if taints or labels are incompatible."""
+        if find_untolerated_taint(self.pool.taints, scheduling.tolerations) is not None:
             return None
         base = self.base
-        if not base.requirements.is_compatible(ask.requirements, self.well_known):
+        if not base.requirements.is_compatible(scheduling.requirements, self.well_known):
             return None
-        asked = self.decided_here(ask.requirements)
-        found = base.joined(asked)
-        if found is None:
+        known = self.known_requirements(scheduling.requirements)
+        compiled = base.combine(known)
+        if compiled is None:
             return None
-        rows = found.rows
-        if ask.ports:
-            rows ^= rows & self.clashing(ask.ports)
-        return PoolCompatibility(asked, found, rows, trivial=found is base)
+        types = compiled.types
+        if scheduling.ports:
+            types ^= types & self.types_with_port_conflict(scheduling.ports)
+        return PoolCompatibility(known, compiled, types, is_implied=compiled is base)
 
-    def clashing(self, ports: tuple[HostPort, ...]) -> BitSet:
-        """The types on which a daemonset takes one of the ports."""
+    def types_with_port_conflict(self, ports: tuple[HostPort, ...]) -> BitSet:
+        """The types on which a daemonset uses one of the ports."""
         return union(
-            types_running(self.pool, self.index, daemonset, self._closed)
+            types_running(self.pool, self.index, daemonset, self._disabled_groups)
             for daemonset in self._daemonsets
             if any(port.conflicts_with(other) for port in ports for other in daemonset.ports)
         )
 
-    def decided_here(self, asked: Requirements) -> Requirements:
-        """What is asked of labels that the pool or the catalogue knows.
+    def known_requirements(self, requirements: Requirements) -> Requirements:
+        """The requirements on labels that the pool or the catalogue defines.
 
-        Not having a label that nobody defines satisfies whoever can do without it. To remember
-        the wish would make it look as if nodes of this pool had the label after all.
+        A pod that accepts the absence of a label (NotIn, DoesNotExist) is satisfied if neither
+        defines it. Adding such a requirement to the node would look as if nodes of this pool had
+        the label.
         """
-        known = self.base.requirements
-        foreign = {key for key in asked if key not in known and key not in self.well_known}
-        return asked.without(foreign) if foreign else asked
+        defined = self.base.requirements
+        unknown = {key for key in requirements if key not in defined and key not in self.well_known}
+        return requirements.without(unknown) if unknown else requirements
 
 
 def compile_templates(
@@ -137,29 +140,36 @@ def compile_templates(
     *,
     gate: bool = True,
 ) -> list[NodeClaimTemplate]:
-    """The pools that may launch something, highest weight first; `catalogs` is by pool.
+    """The pools that can launch nodes, highest weight first; `catalogs` is by pool name.
 
-    With the gate closed reservations are as if they were not there.
+    With `gate` off, capacity reservations are ignored.
     """
     usable = [pool for pool in pools if pool.unusable is None and pool.name in catalogs]
-    rooms: ThresholdCache = {}
+    threshold_cache: ThresholdCache = {}
     return [
-        NodeClaimTemplate(number, pool, catalogs[pool.name], daemonsets, gate=gate, rooms=rooms)
+        NodeClaimTemplate(
+            number,
+            pool,
+            catalogs[pool.name],
+            daemonsets,
+            gate=gate,
+            threshold_cache=threshold_cache,
+        )
         for number, pool in enumerate(sorted(usable, key=pool_order))
     ]
 
 
 def pool_order(pool: Pool) -> tuple[int, str, str]:
-    """Descending weight; among equals a hash of the name, so that no name is always first."""
+    """Descending weight; at equal weight a hash of the name, so that no name is always first."""
     return -pool.weight, sha256(pool.name.encode()).hexdigest(), pool.name
 
 
 def _thresholds_after_daemonsets(
-    index: InstanceTypeIndex, taken: DaemonSetOverhead, known: ThresholdCache
+    index: InstanceTypeIndex, overhead: DaemonSetOverhead, cache: ThresholdCache
 ) -> ResourceIndex:
-    if not any(amounts for _, amounts in taken.groups):
+    if not any(amounts for _, amounts in overhead.groups):
         return index.allocatable_index
-    key = (index, *((rows, tuple(amounts.items())) for rows, amounts in taken.groups))
-    if key not in known:
-        known[key] = index.index_with_overhead(taken.by_row(len(index.types)))
-    return known[key]
+    key = (index, *((types, tuple(amounts.items())) for types, amounts in overhead.groups))
+    if key not in cache:
+        cache[key] = index.index_with_overhead(overhead.by_type(len(index.types)))
+    return cache[key]

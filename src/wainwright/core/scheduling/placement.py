@@ -1,9 +1,9 @@
 """Placement: one pod, tried on existing nodes, on in-flight nodes, on drafts, and on a new node.
 
-Pods with topology constraints are tried within the domains that other pods leave them. A draft that
+Pods with topology constraints are tried within the domains that the constraints allow. A draft that
 could still be in several zones decides on one when such a pod joins it, and a new node is opened in
-one: where the fewest pods are that it is spread with, and of domains that are equal in that, where
-the node costs least.
+one: in the domain with the fewest pods of the same spread, and among equal domains where the node
+costs least.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,502 +41,585 @@ from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements, parse_requirement
 
 
-def launch_price(left: LaunchOptions, free: Callable[[str], int]) -> float:
-    """USD per hour with fees; `free` tells how many slots a reservation has left."""
-    buy = choose_offering(left, free)
-    return hourly_cost(left.index, buy.row, buy.offering)
+def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
+    """USD per hour with fees; `available_count` returns a reservation's available instances."""
+    choice = choose_offering(options, available_count)
+    return hourly_cost(options.index, choice.type_number, choice.offering)
 
 
-def options_of_candidate(step: NewNodeCandidate) -> LaunchOptions:
-    """What a node that is opened so may be."""
-    template, answer = step.template, step.answer
-    assert answer.narrowing is not None
+def options_of_candidate(candidate: NewNodeCandidate) -> LaunchOptions:
+    """What a node opened for the candidate could be launched as."""
+    template, option = candidate.template, candidate.option
+    assert option.compiled is not None
     return LaunchOptions(
         index=template.index,
-        rows=answer.rows,
-        offering_groups=answer.narrowing.offering_groups,
-        held=answer.held,
-        slots=template.shelf.available_in(answer.held, answer.rows),
-        requirements=answer.narrowing.requirements,
-        minimums=answer.minimums,
+        types=option.types,
+        offering_groups=option.compiled.offering_groups,
+        held=option.held,
+        reserved_types=template.pool_reservations.available_in(option.held, option.types),
+        requirements=option.compiled.requirements,
+        min_values=option.min_values,
     )
 
 
 def options_after(draft: Draft, change: DraftChange) -> LaunchOptions:
-    """What the draft may be when it has changed."""
+    """What the draft could be launched as after the change."""
     return msgspec.structs.replace(
-        draft.left,
-        rows=change.rows,
-        offering_groups=change.narrowing.offering_groups,
+        draft.launch_options,
+        types=change.types,
+        offering_groups=change.compiled.offering_groups,
         held=change.held,
-        slots=change.reserved_rows,
-        requirements=change.narrowing.requirements,
+        reserved_types=change.reserved_types,
+        requirements=change.compiled.requirements,
     )
 
 
 class PlacementResult(Enum):
-    PLACE = auto()
-    NOTHING_YET = auto()
-    NOTHING_EVER = auto()
+    PLACED = auto()
+    NOT_YET = auto()
+    NEVER = auto()
 
 
 class PlacementState:
-    """Nodes, drafts and stock, and the only ways in which they change."""
+    """Nodes, drafts and reservations, and the only operations that change them."""
 
     def __init__(
         self,
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         topology: Topology | None = None,
     ) -> None:
         self.templates = templates
         self.nodes = nodes
         self.table = table
-        self.ladder = ladder
-        self.stock: ReservationManager = ladder.stock
-        self.patience = ReservationWait(ladder, table)
-        self.patient = ANTI_AFFINITY_KINDS
-        """Groups of these kinds do not make drafts settle before their round is over."""
-        self.passes_over_settled = False
-        """Whether the machines under way are too full for whoever is tried now."""
+        self.pool_selector = pool_selector
+        self.reservation_manager: ReservationManager = pool_selector.reservation_manager
+        self.reservation_wait = ReservationWait(pool_selector, table)
+        self.deferred_kinds = ANTI_AFFINITY_KINDS
+        """Groups of these kinds do not make drafts decide on a domain within their round."""
+        self.skip_inflight = False
+        """Whether all in-flight nodes are too full for the pods that are tried now."""
         self.round = 0
         self.topology = topology
         if topology is not None:
             topology.decide = self._decide
 
-    def _take(self, pod: Pod, group: PodClass, wish: PodRequirements, among: BitSet) -> bool:
-        number = self.nodes.take(pod, group, wish, among)
+    def _place_on_node(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet
+    ) -> bool:
+        number = self.nodes.place(pod, pod_class, pod_reqs, among)
         if number is None:
             return False
-        if group.counted and self.topology is not None:
-            self.topology.put_on_node(group, number)
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_node(pod_class, number)
         return True
 
-    def _opened(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> PlacementResult:
-        if step.answer.kind is OptionKind.WAIT:
-            if group.needs is None:
-                group.needs = self.ladder.needs(group)
-            return PlacementResult.NOTHING_YET
-        self._open(pod, group, step)
-        return PlacementResult.PLACE
+    def _open_or_wait(
+        self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
+    ) -> PlacementResult:
+        if candidate.option.kind is OptionKind.WAIT_FOR_RESERVATION:
+            if pod_class.awaited_reservations is None:
+                pod_class.awaited_reservations = self.pool_selector.awaited_reservations(pod_class)
+            return PlacementResult.NOT_YET
+        self._open(pod, pod_class, candidate)
+        return PlacementResult.PLACED
 
-    def _open(self, pod: Pod, group: PodClass, step: NewNodeCandidate) -> None:
-        draft = self._begin(step)
-        step.template.limits.charge(draft.rows)
-        self.stock.touch()
-        self.patience.opened()
-        self._put(pod, group, step.wish, draft, narrowed=True)
+    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
+        draft = self._create_draft(candidate)
+        candidate.template.limits.charge(draft.types)
+        self.reservation_manager.bump_version()
+        self.reservation_wait.draft_opened()
+        self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
 
-    def _begin(self, step: NewNodeCandidate) -> Draft:
-        """A draft that nobody is on, and that no limit has counted yet."""
-        draft = Draft(len(self.table.drafts), self.round, step.template, step.answer)
+    def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
+        """A draft without pods that no limit has counted yet."""
+        draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
         self.table.add(draft)
         if draft.held:
-            self.stock.hold(step.template.shelf.ids(draft.held))
+            self.reservation_manager.hold(
+                candidate.template.pool_reservations.reservations_in(draft.held)
+            )
         if self.topology is not None:
-            self.topology.opened(draft)
+            self.topology.draft_opened(draft)
         return draft
 
-    def _put(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, *, narrowed: bool
+    def _add_to_draft(
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        *,
+        narrowed: bool,
     ) -> None:
-        self.table.put(pod, wish, draft, narrowed=narrowed)
-        if group.counted and self.topology is not None:
-            self.topology.put_on_draft(group, draft)
+        self.table.add_pod(pod, pod_reqs, draft, narrowed=narrowed)
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_draft(pod_class, draft)
 
-    def _apply(
-        self, pod: Pod, group: PodClass, wish: PodRequirements, draft: Draft, change: DraftChange
+    def _apply_and_add(
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        change: DraftChange,
     ) -> None:
-        narrowed = self._change(draft, change)
-        self._put(pod, group, wish, draft, narrowed=narrowed)
+        narrowed = self._apply_change(draft, change)
+        self._add_to_draft(pod, pod_class, pod_reqs, draft, narrowed=narrowed)
 
-    def _change(self, draft: Draft, change: DraftChange) -> bool:
-        """Leaves the draft what the change leaves; says whether it lost types."""
+    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
+        """Narrows the draft as the change says; returns whether it lost types."""
         if change.held != draft.held:
-            self._let_go(draft, change)
-        fewer, before = change.rows != draft.rows, draft.narrowing
-        draft.rows, draft.narrowing = change.rows, change.narrowing
-        draft.reserved_rows, draft.witnesses = change.reserved_rows, change.witnesses
-        if self.topology is not None and before is not change.narrowing:
-            self.topology.narrowed(draft)
-        return fewer
+            self._release_reservations(draft, change)
+        lost_types, compiled_before = change.types != draft.types, draft.compiled
+        draft.types, draft.compiled = change.types, change.compiled
+        draft.reserved_types, draft.witnesses = change.reserved_types, change.witnesses
+        if self.topology is not None and compiled_before is not change.compiled:
+            self.topology.draft_narrowed(draft)
+        return lost_types
 
-    def _let_go(self, draft: Draft, change: DraftChange) -> None:
-        """Gives back the reservations that the draft can no longer use."""
-        if not draft.pinned:  # else all but the one that it is launched with were given back
-            shelf = draft.template.shelf
-            before, after = shelf.ids(draft.held), shelf.ids(change.held)
-            self.stock.release(before ^ (before & after))
-            self.patience.let_go(before ^ (before & after))
+    def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
+        """Releases the reservations that the draft can no longer use."""
+        # Once pinned, it has released all but the one it is launched with.
+        if not draft.pinned_type:
+            pool_reservations = draft.template.pool_reservations
+            before = pool_reservations.reservations_in(draft.held)
+            released = before ^ (before & pool_reservations.reservations_in(change.held))
+            self.reservation_manager.release(released)
+            self.reservation_wait.reservations_released(released)
         draft.held = change.held
 
     def _decide(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
-        """Has the draft settle on what it would be launched with, as somebody must know."""
-        if group.kind in self.patient and not draft.pinned:
+        """Makes the draft decide on the domain it would be launched in."""
+        if group.kind in self.deferred_kinds and not draft.pinned_type:
             return NoValue.UNDECIDED
         key = group.key
-        buy = draft.buy or choose_offering(draft.left, self.stock.free)
-        value = launched_value(draft, buy, key)
+        choice = draft.launch_choice or choose_offering(
+            draft.launch_options, self.reservation_manager.available_count
+        )
+        value = launched_value(draft, choice, key)
         if value is None:
             return None
         change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
         if change is None:
-            return value if draft.pinned else NoValue.UNDECIDED
-        if self._change(draft, change) and not draft.pinned:
-            self.table.measure(draft)
+            return value if draft.pinned_type else NoValue.UNDECIDED
+        if self._apply_change(draft, change) and not draft.pinned_type:
+            self.table.update_capacity(draft)
         return value
 
     def _forbidden(
-        self, stages: Sequence[RelaxationLevel], step: NewNodeCandidate | None
+        self, levels: Sequence[RelaxationLevel], candidate: NewNodeCandidate | None
     ) -> BitSet:
-        """The drafts that the pod must not join, although it might fit."""
-        found = 0
-        if self.stock.live and self.table.unreserved:
-            slot = -1
-            for stage in stages:  # spelt out, as nearly every pod comes by
-                slot = max(slot, self.ladder.slot_weight(stage))
-            if slot >= 0:
-                found = self._below(slot + 1) & self.table.unreserved
-        return found if step is None else found | self._below(step.weight)
+        """The drafts that the pod must not join even if it fits."""
+        forbidden = 0
+        if self.reservation_manager.available and self.table.unreserved:
+            reserved_weight = -1
+            # A plain loop: runs for nearly every pod, and max() over a generator is slower.
+            for level in levels:
+                reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
+            if reserved_weight >= 0:
+                forbidden = self._drafts_below(reserved_weight + 1) & self.table.unreserved
+        return forbidden if candidate is None else forbidden | self._drafts_below(candidate.weight)
 
-    def _below(self, weight: int) -> BitSet:
-        found = 0
+    def _drafts_below(self, weight: int) -> BitSet:
+        drafts = 0
         for template in self.templates:
             if template.pool.weight < weight:
-                found |= self.table.of_template[template.number]
-        return found
+                drafts |= self.table.by_template[template.number]
+        return drafts
 
 
 EvaluatePools: TypeAlias = Callable[[SchedulingRequirements], None]
 FitFunction: TypeAlias = Callable[[Draft, PodRequirements], DraftChange | None]
 RankedOptions: TypeAlias = tuple[tuple[PodRequirements, DomainCounts], ...]
-"""What may be asked of one place, and how crowded each is."""
+"""The requirements in each allowed domain, with the pod counts of the domain."""
 
 
 class TopologyPlacement(PlacementState):
-    """Tries pods with constraints to others."""
+    """Places pods with topology constraints."""
 
     def __init__(
         self,
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        ladder: NodePoolSelector,
+        pool_selector: NodePoolSelector,
         classes: PodClasses,
         topology: Topology | None = None,
     ) -> None:
-        super().__init__(templates, nodes, table, ladder, topology)
+        super().__init__(templates, nodes, table, pool_selector, topology)
         self.strict_weights = False
         self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
-        """Pods that found a place only after they had given up what they would have liked."""
-        self.introduce: EvaluatePools = _not_evaluated
+        """Pods that were placed only after preferences were given up."""
+        self.evaluate_pools: EvaluatePools = _not_evaluated
         self._classes = classes
         self._fit: FitFunction = try_fit
         self._prices: dict[tuple[CompiledRequirements, BitSet, MinValues], float] = {}
 
-    def _tied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
-        assert stage.bound is not None
-        assert self.topology is not None
-        if stage.bound.near:
-            if not any(wish.ask.is_possible(self.nodes.standing) for wish in stage.wishes):
-                return None  # nobody is to settle for that
-            company = self.topology.company(stage.bound)
-            if self._joins_any(pod, group, stage, company):
-                return PlacementResult.PLACE
-        found = self._within_limits(pod, group, stage, self.topology.restriction(stage.bound))
-        if found is None and stage.bound.spreads:
-            adrift = self.topology.steering(stage.bound)
-            return PlacementResult.PLACE if self._joins_any(pod, group, stage, adrift) else None
-        return found
-
-    def _within_limits(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+    def _place_with_topology(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
     ) -> PlacementResult | None:
-        if limits is None:
+        assert level.topology_constraints is not None
+        assert self.topology is not None
+        if level.topology_constraints.affinity:
+            if not any(
+                pod_reqs.scheduling.is_satisfiable(self.nodes.remaining)
+                for pod_reqs in level.alternatives
+            ):
+                return None  # no draft is made to decide on a domain for a pod that fits nowhere
+            near = self.topology.drafts_with_affinity_pods(level.topology_constraints)
+            if self._join_existing(pod, pod_class, level, near):
+                return PlacementResult.PLACED
+        result = self._place_within(
+            pod, pod_class, level, self.topology.allowed_domains(level.topology_constraints)
+        )
+        if result is None and level.topology_constraints.spreads:
+            outside = self.topology.drafts_outside_spread(level.topology_constraints)
+            if self._join_existing(pod, pod_class, level, outside):
+                return PlacementResult.PLACED
+        return result
+
+    def _place_within(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
+    ) -> PlacementResult | None:
+        if allowed is None:
             return None
-        for number, wish in enumerate(stage.wishes):
-            if limits.nodes and self._take(pod, group, wish, limits.nodes):
-                return PlacementResult.PLACE
-            step = self._best(stage, limits, number) if self.strict_weights else None
-            forbidden = self._barred(stage, limits, step)
-            if self._join_tied(pod, group, (stage, number), limits, forbidden):
-                return PlacementResult.PLACE
-            step = step or self._best(stage, limits, number)
-            if step is not None:
-                other = self._alternative(stage, limits, step)
-                if other != number and self._join_tied(
-                    pod, group, (stage, other), limits, forbidden
+        for number, pod_reqs in enumerate(level.alternatives):
+            if allowed.nodes and self._place_on_node(pod, pod_class, pod_reqs, allowed.nodes):
+                return PlacementResult.PLACED
+            candidate = (
+                self._best_candidate(level, allowed, number) if self.strict_weights else None
+            )
+            forbidden = self._forbidden_within(level, allowed, candidate)
+            if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
+                return PlacementResult.PLACED
+            candidate = candidate or self._best_candidate(level, allowed, number)
+            if candidate is not None:
+                other = self._alternative_of(level, allowed, candidate)
+                if other != number and self._join_within(
+                    pod, pod_class, (level, other), allowed, forbidden
                 ):
-                    return PlacementResult.PLACE
-                return self._opened(pod, group, step)
+                    return PlacementResult.PLACED
+                return self._open_or_wait(pod, pod_class, candidate)
         return None
 
-    def _joins_any(
-        self, pod: Pod, group: PodClass, stage: RelaxationLevel, limits: AllowedDomains | None
+    def _join_existing(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> bool:
-        """Joins a draft that is left to the pod, but opens none."""
-        if limits is None:
+        """Joins an allowed draft, but opens none."""
+        if allowed is None:
             return False
-        for number in range(len(stage.wishes)):
-            step = self._best(stage, limits, number) if self.strict_weights else None
-            forbidden = self._barred(stage, limits, step)
-            if self._join_tied(pod, group, (stage, number), limits, forbidden):
+        for number in range(len(level.alternatives)):
+            candidate = (
+                self._best_candidate(level, allowed, number) if self.strict_weights else None
+            )
+            forbidden = self._forbidden_within(level, allowed, candidate)
+            if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
                 return True
         return False
 
-    def _alternative(
-        self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate
+    def _alternative_of(
+        self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate
     ) -> int:
-        """Which of the alternatives the step is for: a slot may be one for another."""
-        options = self._options(stage, limits)
-        return next(each.wishes.index(step.wish) for each in options if step.wish in each.wishes)
-
-    def _options(self, stage: RelaxationLevel, limits: AllowedDomains) -> list[RelaxationLevel]:
-        return [self._within(stage, extra) for extra in limits.options]
-
-    def _new(self, stage: RelaxationLevel, limits: AllowedDomains) -> list[RelaxationLevel]:
-        """As what the pod may ask for a node of its own."""
-        return [] if limits.near_a_node else self._options(stage, limits)
-
-    def _barred(
-        self, stage: RelaxationLevel, limits: AllowedDomains, step: NewNodeCandidate | None
-    ) -> BitSet:
-        if not (self.stock.live and self.table.unreserved) and step is None:
-            return 0
-        return self._forbidden(self._new(stage, limits), step)
-
-    def _best(
-        self, stage: RelaxationLevel, limits: AllowedDomains, number: int
-    ) -> NewNodeCandidate | None:
-        """The step with the highest weight; at one weight a slot goes before anything else.
-
-        Then comes where the fewest pods are, and then the price.
-        """
-        equal: list[NewNodeCandidate] = []
-        here: DomainCounts = ()
-        for option, crowd in zip(self._new(stage, limits), limits.crowds, strict=False):
-            if equal and crowd != here and self._is_best(equal[0]):
-                break
-            step = self.ladder.step(option, option.wishes[number])
-            if step is not None and (
-                not equal or _candidate_order(step) < _candidate_order(equal[0])
-            ):
-                equal, here = [step], crowd
-            elif (
-                step is not None
-                and crowd == here
-                and _candidate_order(step) == _candidate_order(equal[0])
-            ):
-                equal.append(step)
-        return self._cheapest(equal) if equal else None
-
-    def _is_best(self, step: NewNodeCandidate) -> bool:
-        """Whether nothing that comes later can be better."""
-        return not self.stock.live and step.weight == self.ladder.highest
-
-    def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
-        if len(equal) == 1 or equal[0].answer.kind is OptionKind.WAIT:
-            return equal[0]
-        return min(
-            equal, key=lambda step: launch_price(options_of_candidate(step), self.stock.free)
+        """Which alternative the candidate is for: a reservation may be usable for another one."""
+        options = self._options(level, allowed)
+        return next(
+            each.alternatives.index(candidate.pod_reqs)
+            for each in options
+            if candidate.pod_reqs in each.alternatives
         )
 
-    def _join_tied(
+    def _options(self, level: RelaxationLevel, allowed: AllowedDomains) -> list[RelaxationLevel]:
+        return [self._narrowed_level(level, extra) for extra in allowed.options]
+
+    def _new_node_options(
+        self, level: RelaxationLevel, allowed: AllowedDomains
+    ) -> list[RelaxationLevel]:
+        """The requirements of a new node for the pod, one level for each allowed domain."""
+        return [] if allowed.existing_only else self._options(level, allowed)
+
+    def _forbidden_within(
+        self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate | None
+    ) -> BitSet:
+        if not (self.reservation_manager.available and self.table.unreserved) and candidate is None:
+            return 0
+        return self._forbidden(self._new_node_options(level, allowed), candidate)
+
+    def _best_candidate(
+        self, level: RelaxationLevel, allowed: AllowedDomains, number: int
+    ) -> NewNodeCandidate | None:
+        """The candidate with the highest weight; at equal weight reserved capacity comes first.
+
+        Then the domain with the fewest pods, then the price.
+        """
+        equal: list[NewNodeCandidate] = []
+        best_counts: DomainCounts = ()
+        for option, counts in zip(
+            self._new_node_options(level, allowed), allowed.domain_counts, strict=False
+        ):
+            # Options are sorted by counts: the rest need not be evaluated.
+            if equal and counts != best_counts and self._is_best(equal[0]):
+                break
+            candidate = self.pool_selector.select(option, option.alternatives[number])
+            if candidate is not None and (
+                not equal or _candidate_order(candidate) < _candidate_order(equal[0])
+            ):
+                equal, best_counts = [candidate], counts
+            elif (
+                candidate is not None
+                and counts == best_counts
+                and _candidate_order(candidate) == _candidate_order(equal[0])
+            ):
+                equal.append(candidate)
+        return self._cheapest(equal) if equal else None
+
+    def _is_best(self, candidate: NewNodeCandidate) -> bool:
+        """Whether no later candidate can be better."""
+        return (
+            not self.reservation_manager.available
+            and candidate.weight == self.pool_selector.highest_weight
+        )
+
+    def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
+        if len(equal) == 1 or equal[0].option.kind is OptionKind.WAIT_FOR_RESERVATION:
+            return equal[0]
+        return min(
+            equal,
+            key=lambda candidate: launch_price(
+                options_of_candidate(candidate), self.reservation_manager.available_count
+            ),
+        )
+
+    def _join_within(
         self,
         pod: Pod,
-        group: PodClass,
-        asked: tuple[RelaxationLevel, int],
-        limits: AllowedDomains,
+        pod_class: PodClass,
+        alternative: tuple[RelaxationLevel, int],
+        allowed: AllowedDomains,
         forbidden: BitSet,
     ) -> bool:
-        """As above, where drafts that have not settled have to for the sake of the pod."""
-        table, (stage, number) = self.table, asked
-        wish = stage.wishes[number]
-        for drafts, choice in ((table.settled, table.first), (table.current, table.emptiest)):
+        """Joins a draft; one that has not decided on a domain decides on one that is allowed."""
+        table, (level, number) = self.table, alternative
+        pod_reqs = level.alternatives[number]
+        for drafts, choose in ((table.inflight, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
             if not free:
                 continue
-            decided = table.candidates(wish, free & limits.drafts)
-            left, maybe = decided, free & limits.undecided
-            among: RankedOptions = ()
-            if maybe:
-                among = self._ranked(stage, number, limits)
-                for option, _ in among:
-                    left |= table.candidates(option, maybe)
-            while left:
-                draft = choice(left)
+            decided = table.candidates(pod_reqs, free & allowed.drafts)
+            candidates, undecided = decided, free & allowed.undecided_drafts
+            ranked: RankedOptions = ()
+            if undecided:
+                ranked = self._ranked(level, number, allowed)
+                for option, _ in ranked:
+                    candidates |= table.candidates(option, undecided)
+            while candidates:
+                draft = choose(candidates)
                 if draft.bit & decided:
-                    joined = self._join_one(pod, group, draft, wish)
+                    joined = self._join_one(pod, pod_class, draft, pod_reqs)
                 else:
-                    joined = self._join_as(pod, group, draft, among)
+                    joined = self._join_undecided(pod, pod_class, draft, ranked)
                 if joined:
                     return True
-                left ^= draft.bit
+                candidates ^= draft.bit
         return False
 
-    def _join_one(self, pod: Pod, group: PodClass, draft: Draft, wish: PodRequirements) -> bool:
-        change = self._fit(draft, wish)
+    def _join_one(
+        self, pod: Pod, pod_class: PodClass, draft: Draft, pod_reqs: PodRequirements
+    ) -> bool:
+        change = self._fit(draft, pod_reqs)
         if change is None:
             return False
-        self._apply(pod, group, wish, draft, change)
+        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
         return True
 
-    def _ranked(self, stage: RelaxationLevel, number: int, limits: AllowedDomains) -> RankedOptions:
-        """One of the alternatives in all places where it may be, the emptiest first."""
-        options = self._options(stage, limits)
-        wishes = [option.wishes[number] for option in options]
-        return tuple(zip(wishes, limits.crowds, strict=True))
+    def _ranked(
+        self, level: RelaxationLevel, number: int, allowed: AllowedDomains
+    ) -> RankedOptions:
+        """One of the alternatives in all allowed domains, the emptiest first."""
+        options = self._options(level, allowed)
+        requirements = [option.alternatives[number] for option in options]
+        return tuple(zip(requirements, allowed.domain_counts, strict=True))
 
-    def _join_as(self, pod: Pod, group: PodClass, draft: Draft, options: RankedOptions) -> bool:
-        """Joins the draft in the first way, or in the cheapest of those that are equal to it."""
+    def _join_undecided(
+        self, pod: Pod, pod_class: PodClass, draft: Draft, options: RankedOptions
+    ) -> bool:
+        """Joins the draft in the first domain that fits, or the cheapest of equal ones."""
         ways: list[tuple[PodRequirements, DraftChange]] = []
-        here: DomainCounts = ()
-        for wish, crowd in options:
-            if ways and (crowd != here or draft.pinned):
+        best_counts: DomainCounts = ()
+        for pod_reqs, counts in options:
+            if ways and (counts != best_counts or draft.pinned_type):
                 break
-            change = self._changed(draft, wish)
+            change = self._change_for(draft, pod_reqs)
             if change is not None:
-                ways.append((wish, change))
-                here = crowd
+                ways.append((pod_reqs, change))
+                best_counts = counts
         if not ways:
             return False
-        wish, change = ways[0]
+        pod_reqs, change = ways[0]
         if len(ways) > 1:
-            wish, change = min(ways, key=lambda way: self._price(draft, way[1]))
-        self._apply(pod, group, wish, draft, change)
+            pod_reqs, change = min(ways, key=lambda way: self._price(draft, way[1]))
+        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
         return True
 
     def _price(self, draft: Draft, change: DraftChange) -> float:
         if change.held:
-            return launch_price(options_after(draft, change), self.stock.free)
-        asked = (change.narrowing, change.rows, draft.minimums)
-        found = self._prices.get(asked)
-        if found is None:
+            return launch_price(
+                options_after(draft, change), self.reservation_manager.available_count
+            )
+        # Without held reservations the price depends on these alone: drafts of one pool repeat
+        # them.
+        key = (change.compiled, change.types, draft.min_values)
+        price = self._prices.get(key)
+        if price is None:
             if len(self._prices) >= MAX_CACHED_RESULTS:
                 self._prices.clear()
-            found = self._prices[asked] = launch_price(
-                options_after(draft, change), self.stock.free
+            price = self._prices[key] = launch_price(
+                options_after(draft, change), self.reservation_manager.available_count
             )
-        return found
+        return price
 
-    def _changed(self, draft: Draft, wish: PodRequirements) -> DraftChange | None:
-        ask = wish.ask
-        if draft.bit & (wish.rejected | ask.rejected) or ask.terms[draft.template.number] is None:
+    def _change_for(self, draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+        scheduling = pod_reqs.scheduling
+        if (
+            draft.bit & (pod_reqs.rejected_by | scheduling.rejected_by)
+            or scheduling.compatibility[draft.template.number] is None
+        ):
             return None
-        return self._fit(draft, wish)
+        return self._fit(draft, pod_reqs)
 
-    def _within(self, stage: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
-        """The same stage where more is required of nodes."""
+    def _narrowed_level(self, level: RelaxationLevel, extra: Requirements) -> RelaxationLevel:
+        """The same level with further requirements on the node."""
         if not extra:
-            return stage
-        found = stage.within.get(extra)
-        if found is None:
-            wishes = tuple([self._narrowed(wish, extra) for wish in stage.wishes])
-            found = stage.within[extra] = RelaxationLevel(wishes, None, ())
-        return found
+            return level
+        narrowed = level.narrowed_levels.get(extra)
+        if narrowed is None:
+            alternatives = tuple(
+                [self._narrowed_requirements(pod_reqs, extra) for pod_reqs in level.alternatives]
+            )
+            narrowed = level.narrowed_levels[extra] = RelaxationLevel(alternatives, None, ())
+        return narrowed
 
-    def _impossible(self) -> SchedulingRequirements:
-        """What nobody can give."""
-        ask = SchedulingRequirements(NO_REQUIREMENTS, ())
-        ask.terms = [None] * len(self.templates)
-        ask.refused_by = tuple(range(len(self.templates)))
-        return ask
+    def _impossible_requirements(self) -> SchedulingRequirements:
+        """Requirements that no pool and no node satisfies."""
+        scheduling = SchedulingRequirements(NO_REQUIREMENTS, ())
+        scheduling.compatibility = [None] * len(self.templates)
+        scheduling.incompatible_pools = tuple(range(len(self.templates)))
+        return scheduling
 
-    def _narrowed(self, wish: PodRequirements, extra: Requirements) -> PodRequirements:
-        asked = wish.ask
-        wanted = combine_requirements(asked.requirements, extra)
-        if wanted is None:
-            ask = self._impossible()
+    def _narrowed_requirements(
+        self, pod_reqs: PodRequirements, extra: Requirements
+    ) -> PodRequirements:
+        scheduling_before = pod_reqs.scheduling
+        requirements = combine_requirements(scheduling_before.requirements, extra)
+        if requirements is None:
+            scheduling = self._impossible_requirements()
         else:
-            ask = self._classes.ask(wanted, asked.tolerations, asked.ports)
-        if not ask.terms:
-            self.introduce(ask)
-        made = PodRequirements(ask, wish.amounts, wish.columns)
-        made.short = wish.short
-        return made
+            scheduling = self._classes.scheduling_requirements(
+                requirements, scheduling_before.tolerations, scheduling_before.ports
+            )
+        if not scheduling.compatibility:
+            self.evaluate_pools(scheduling)
+        narrowed = PodRequirements(scheduling, pod_reqs.amounts, pod_reqs.columns)
+        narrowed.too_full_drafts = pod_reqs.too_full_drafts
+        return narrowed
 
 
-def _candidate_order(step: NewNodeCandidate) -> tuple[int, int]:
-    return -step.weight, step.answer.kind
+def _candidate_order(candidate: NewNodeCandidate) -> tuple[int, int]:
+    return -candidate.weight, candidate.option.kind
 
 
 def _not_evaluated(_: SchedulingRequirements) -> None:
-    raise AssertionError("nobody introduced new asks to the pools")
+    raise AssertionError("evaluate_pools is not set")
 
 
 class PodPlacement(TopologyPlacement):
-    """Tries one pod after the other."""
+    """Places one pod after the other."""
 
-    def arrange(self, _: Sequence[QueueSegment]) -> int:
-        """Puts pods somewhere together before a round tries them one by one; says how many.
+    def place_together(self, _: Sequence[QueueSegment]) -> int:
+        """Places pods as a set before a round tries them one by one; returns how many.
 
-        First-fit does not: there is nothing to gain but the cost.
+        First-fit places none this way: packing saves cost only.
         """
         return 0
 
-    def place(self, pod: Pod, group: PodClass) -> PlacementResult:
-        """Tries the stages in turn; a slot that is merely held makes nobody more modest."""
-        for stage in group.stages:
-            if stage.bound is None:
-                found = self._untied(pod, group, stage)
+    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
+        """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
+        for level in pod_class.levels:
+            if level.topology_constraints is None:
+                result = self._place_without_topology(pod, pod_class, level)
             else:
-                found = self._tied(pod, group, stage)
-            if found is PlacementResult.PLACE and stage.given_up:
-                self.given_up.append((pod, stage.given_up))
-            if found is not None:
-                return found
-        return self._nothing(group)
+                result = self._place_with_topology(pod, pod_class, level)
+            if result is PlacementResult.PLACED and level.given_up:
+                self.given_up.append((pod, level.given_up))
+            if result is not None:
+                return result
+        return self._no_place(pod_class)
 
-    def _nothing(self, group: PodClass) -> PlacementResult:
-        if group.is_tied:
-            return PlacementResult.NOTHING_YET  # others may move, or have to
-        limited = any(self.ladder.limited(wish) for wish in group.wishes)
-        return PlacementResult.NOTHING_YET if limited else PlacementResult.NOTHING_EVER
+    def _no_place(self, pod_class: PodClass) -> PlacementResult:
+        if pod_class.has_topology:
+            # May become possible when other pods are placed or drafts decide.
+            return PlacementResult.NOT_YET
+        limited = any(
+            self.pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
+        )
+        return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
 
-    def _untied(self, pod: Pod, group: PodClass, stage: RelaxationLevel) -> PlacementResult | None:
-        for wish in stage.wishes:
-            if self._take(pod, group, wish, -1):
-                return PlacementResult.PLACE
-            step = self.ladder.step(stage, wish) if self.strict_weights else None
-            if self._join(pod, group, wish, self._forbidden((stage,), step)):
-                return PlacementResult.PLACE
-            if self.patience.waits(group):
-                return PlacementResult.NOTHING_YET  # as the pools would say, and a slot will come
-            step = step or self.ladder.step(stage, wish)
-            if step is not None:
-                return self._other(pod, group, stage, step, wish) or self._opened(pod, group, step)
+    def _place_without_topology(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
+    ) -> PlacementResult | None:
+        for pod_reqs in level.alternatives:
+            if self._place_on_node(pod, pod_class, pod_reqs, -1):
+                return PlacementResult.PLACED
+            candidate = self.pool_selector.select(level, pod_reqs) if self.strict_weights else None
+            if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
+                return PlacementResult.PLACED
+            if self.reservation_wait.is_waiting(pod_class):
+                # What evaluating the pools would return; saves doing so for every waiting pod.
+                return PlacementResult.NOT_YET
+            candidate = candidate or self.pool_selector.select(level, pod_reqs)
+            if candidate is not None:
+                return self._join_alternative(
+                    pod, pod_class, level, candidate, pod_reqs
+                ) or self._open_or_wait(pod, pod_class, candidate)
         return None
 
-    def _other(
+    def _join_alternative(
         self,
         pod: Pod,
-        group: PodClass,
-        stage: RelaxationLevel,
-        step: NewNodeCandidate,
-        wish: PodRequirements,
+        pod_class: PodClass,
+        level: RelaxationLevel,
+        candidate: NewNodeCandidate,
+        pod_reqs: PodRequirements,
     ) -> PlacementResult | None:
-        """With a slot for another alternative, that one may find room opened already."""
-        if step.wish is wish:
+        """If the candidate is for another alternative, tries that one on open drafts first."""
+        if candidate.pod_reqs is pod_reqs:
             return None
-        higher = self.ladder.step(stage, step.wish) if self.strict_weights else None
-        forbidden = self._forbidden((stage,), higher)
-        return PlacementResult.PLACE if self._join(pod, group, step.wish, forbidden) else None
+        best = self.pool_selector.select(level, candidate.pod_reqs) if self.strict_weights else None
+        forbidden = self._forbidden((level,), best)
+        return (
+            PlacementResult.PLACED
+            if self._join(pod, pod_class, candidate.pod_reqs, forbidden)
+            else None
+        )
 
-    def _join(self, pod: Pod, group: PodClass, wish: PodRequirements, forbidden: BitSet) -> bool:
+    def _join(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, forbidden: BitSet
+    ) -> bool:
         table = self.table
-        tried = self.passes_over_settled or wish.barren == self.round
-        settled = 0 if tried else table.settled
-        for among, choice in ((settled, table.first), (table.current, table.emptiest)):
-            left = table.candidates(wish, among ^ (among & forbidden)) if among else 0
-            while left:
-                draft = choice(left)
-                change = self._fit(draft, wish)
+        skip_inflight = self.skip_inflight or pod_reqs.inflight_full_round == self.round
+        inflight = 0 if skip_inflight else table.inflight
+        for among, choose in ((inflight, table.first), (table.current, table.emptiest)):
+            candidates = table.candidates(pod_reqs, among ^ (among & forbidden)) if among else 0
+            while candidates:
+                draft = choose(candidates)
+                change = self._fit(draft, pod_reqs)
                 if change is not None:
-                    self._apply(pod, group, wish, draft, change)
+                    self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
                     return True
-                left ^= draft.bit
-            if among is settled and not forbidden:
-                wish.barren = self.round  # what is under way only gets fuller
+                candidates ^= draft.bit
+            if among is inflight and not forbidden:
+                # In-flight nodes only get fuller: saves trying them again in this round.
+                pod_reqs.inflight_full_round = self.round
         return False

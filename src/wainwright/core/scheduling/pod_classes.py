@@ -1,4 +1,4 @@
-"""Pod classes: pods that cannot be told apart by where they fit are evaluated once."""
+"""Pod classes: pods that are equal in everything that decides where they fit are evaluated once."""
 
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -45,13 +45,13 @@ SchedulingKey: TypeAlias = tuple[Requirements, tuple[Toleration, ...], tuple[Hos
 
 
 class ClassificationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides, besides the pods themselves, how they come apart into classes."""
+    """Properties of the cluster and the options that decide which pods share a class."""
 
     options: PlanOptions = DEFAULT_PLAN_OPTIONS
-    tainted: bool = False
-    """Whether any pool or node has a taint that does not bind."""
-    attachable: bool = False
-    """Whether any node takes only so many volumes."""
+    has_soft_taints: bool = False
+    """Whether any pool or node has a PreferNoSchedule taint."""
+    has_attach_limits: bool = False
+    """Whether any node limits its volume attachments."""
 
 
 _Level: TypeAlias = tuple[
@@ -60,16 +60,16 @@ _Level: TypeAlias = tuple[
 
 
 class _ClassTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """What classes have in common that differ only in the room they need."""
+    """What classes have in common that differ only in their resource requests."""
 
     number: int
-    degrees: tuple[_Level, ...]
-    counted: tuple[AnyGroup, ...]
+    levels: tuple[_Level, ...]
+    counted_by: tuple[AnyGroup, ...]
     attachments: tuple[VolumeAttachment, ...]
 
 
 class PodClasses:
-    """Sorts pods into classes."""
+    """Groups pods into classes."""
 
     def __init__(
         self,
@@ -78,119 +78,146 @@ class PodClasses:
         context: ClassificationContext = ClassificationContext(),  # noqa: B008 - a frozen value
     ) -> None:
         self.all: list[PodClass] = []
-        self.asks: dict[SchedulingKey, SchedulingRequirements] = {}
+        self.scheduling: dict[SchedulingKey, SchedulingRequirements] = {}
         self.registry = registry or TopologyRegistry()
         self._context = context
-        self._moulds: dict[object, _ClassTemplate] = {}
+        self._templates: dict[object, _ClassTemplate] = {}
         self._by_value: dict[object, PodClass] = {}
-        self._by_looks: dict[tuple[object, ...], PodClass] = {}
+        self._by_identity: dict[tuple[object, ...], PodClass] = {}
         self._numbers: dict[str, int] = {}
         self._columns: dict[tuple[int, ...], tuple[int, ...]] = {}
         for pod in pods:
             self._class_of(pod).pods.append(pod)
-        self._by_looks.clear()  # with all pods different these are as large as the rest together
+        # If all pods differ, these caches are as large as everything else together.
+        self._by_identity.clear()
         self._by_value.clear()
 
     @property
     def resources(self) -> list[str]:
-        """The resources that anybody asks for; a resource goes by its place in this list."""
+        """All requested resources; the number of a resource is its position in this list."""
         return list(self._numbers)
 
     @property
-    def wishes(self) -> list[PodRequirements]:
-        return [wish for group in self.all for stage in group.stages for wish in stage.wishes]
+    def pod_requirements(self) -> list[PodRequirements]:
+        return [
+            pod_reqs
+            for pod_class in self.all
+            for level in pod_class.levels
+            for pod_reqs in level.alternatives
+        ]
 
-    def ask(
+    def scheduling_requirements(
         self,
         requirements: Requirements,
         tolerations: tuple[Toleration, ...],
         ports: tuple[HostPort, ...] = (),
     ) -> SchedulingRequirements:
         key = (requirements, tolerations, ports)
-        found = self.asks.get(key)
-        if found is None:
-            found = self.asks[key] = SchedulingRequirements(requirements, tolerations, ports)
-        return found
+        scheduling = self.scheduling.get(key)
+        if scheduling is None:
+            scheduling = self.scheduling[key] = SchedulingRequirements(
+                requirements, tolerations, ports
+            )
+        return scheduling
 
     def _class_of(self, pod: Pod) -> PodClass:
-        # Most pods share the very tuples of their workload, which saves looking into them.
-        standing = self.registry.standing(pod) if self.registry.groups else NO_MATCHING_GROUPS
-        seen = (
+        # Most pods of a workload share the same tuple objects: comparing identities instead of
+        # values saves hashing the constraints of every pod.
+        matching = (
+            self.registry.matching_groups(pod) if self.registry.groups else NO_MATCHING_GROUPS
+        )
+        identity = (
             tuple(pod.requests.items()),
             id(pod.alternatives),
             id(pod.tolerations),
             id(pod.constraints),
-            id(standing),
+            id(matching),
             pod.namespace if pod.constraints is not NO_CONSTRAINTS else "",
         )
-        found = self._by_looks.get(seen)
-        if found is None:
-            found = self._by_looks[seen] = self._equal_to(pod, standing)
-        return found
+        pod_class = self._by_identity.get(identity)
+        if pod_class is None:
+            pod_class = self._by_identity[identity] = self._class_by_value(pod, matching)
+        return pod_class
 
-    def _equal_to(self, pod: Pod, standing: MatchingGroups) -> PodClass:
-        amounts, mould = self._amounts(pod), self._mould(pod, standing)
-        value = (amounts, mould.number)
-        found = self._by_value.get(value)
-        if found is None:
-            found = self._by_value[value] = self._cast(mould, amounts)
-            self.all.append(found)
-        return found
+    def _class_by_value(self, pod: Pod, matching: MatchingGroups) -> PodClass:
+        amounts, template = self._amounts(pod), self._template_of(pod, matching)
+        value = (amounts, template.number)
+        pod_class = self._by_value.get(value)
+        if pod_class is None:
+            pod_class = self._by_value[value] = self._create(template, amounts)
+            self.all.append(pod_class)
+        return pod_class
 
-    def _mould(self, pod: Pod, standing: MatchingGroups) -> "_ClassTemplate":
-        constraints = self._bonds(pod)
+    def _template_of(self, pod: Pod, matching: MatchingGroups) -> "_ClassTemplate":
+        constraints = self._constraints(pod)
         namespace = pod.namespace if constraints is not NO_CONSTRAINTS else ""
-        asked = (pod.alternatives, pod.tolerations, constraints, id(standing), namespace)
-        found = self._moulds.get(asked)
-        if found is None:
-            owned = tuple(map(self.registry.shunned, dict.fromkeys(constraints.anti_affinity)))
-            found = self._moulds[asked] = _ClassTemplate(
-                number=len(self._moulds),
-                degrees=tuple(self._degrees(pod, constraints, standing)),
-                counted=standing.counted + owned,
+        key = (pod.alternatives, pod.tolerations, constraints, id(matching), namespace)
+        template = self._templates.get(key)
+        if template is None:
+            owned = tuple(
+                map(
+                    self.registry.inverse_anti_affinity_group,
+                    dict.fromkeys(constraints.anti_affinity),
+                )
+            )
+            template = self._templates[key] = _ClassTemplate(
+                number=len(self._templates),
+                levels=tuple(self._levels(pod, constraints, matching)),
+                counted_by=matching.counting + owned,
                 attachments=constraints.attachments,
             )
-        return found
+        return template
 
-    def _bonds(self, pod: Pod) -> PodConstraints:
-        """Volumes set pods apart only where somebody counts them."""
-        if self._context.attachable or not pod.constraints.attachments:
+    def _constraints(self, pod: Pod) -> PodConstraints:
+        """Volume attachments distinguish pods only if some node limits them."""
+        if self._context.has_attach_limits or not pod.constraints.attachments:
             return pod.constraints
         bare = msgspec.structs.replace(pod.constraints, attachments=())
         return NO_CONSTRAINTS if bare == NO_CONSTRAINTS else bare
 
-    def _cast(self, mould: "_ClassTemplate", amounts: Amounts) -> PodClass:
+    def _create(self, template: "_ClassTemplate", amounts: Amounts) -> PodClass:
         columns = tuple(map(FIRST_ITEM, amounts))
         columns = self._columns.setdefault(columns, columns)
-        stages = [
+        levels = [
             RelaxationLevel(
-                tuple([PodRequirements(ask, amounts, columns) for ask in asks]), tied, given_up
+                tuple(
+                    [PodRequirements(scheduling, amounts, columns) for scheduling in alternatives]
+                ),
+                constraints,
+                given_up,
             )
-            for asks, tied, given_up in mould.degrees
+            for alternatives, constraints, given_up in template.levels
         ]
-        made = PodClass(len(self.all), tuple(stages))
-        made.attachments, made.counted = mould.attachments, mould.counted
-        return made
+        pod_class = PodClass(len(self.all), tuple(levels))
+        pod_class.attachments, pod_class.counted_by = template.attachments, template.counted_by
+        return pod_class
 
-    def _degrees(
-        self, pod: Pod, constraints: PodConstraints, standing: MatchingGroups
+    def _levels(
+        self, pod: Pod, constraints: PodConstraints, matching: MatchingGroups
     ) -> Iterator["_Level"]:
         policy = self._context.options.preference_policy
-        for degree in relaxation_steps(constraints, policy, tainted=self._context.tainted):
+        for relaxed in relaxation_steps(
+            constraints, policy, has_soft_taints=self._context.has_soft_taints
+        ):
             tolerations = pod.tolerations
-            if degree.tolerates_preferences:
+            if relaxed.tolerates_preferences:
                 tolerations = (*tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-            places = _combinations(pod.alternatives, constraints.volume_topology, degree)
-            asks = tuple([self.ask(each, tolerations, constraints.ports) for each in places])
-            if asks:
+            alternatives = _combinations(pod.alternatives, constraints.volume_topology, relaxed)
+            scheduling = tuple(
+                [
+                    self.scheduling_requirements(each, tolerations, constraints.ports)
+                    for each in alternatives
+                ]
+            )
+            if scheduling:
                 yield (
-                    asks,
-                    topology_constraints(pod, degree, self.registry, standing),
-                    degree.given_up,
+                    scheduling,
+                    topology_constraints(pod, relaxed, self.registry, matching),
+                    relaxed.given_up,
                 )
 
     def _amounts(self, pod: Pod) -> Amounts:
-        """What the pod asks for, a slot included, in the order of the resources' names."""
+        """The pod's requests with one pod slot (resource `pods`), sorted by resource name."""
         wanted, numbers = {**pod.requests, PODS: 1}, self._numbers
         return tuple(
             [
@@ -204,23 +231,23 @@ class PodClasses:
 def _combinations(
     alternatives: tuple[Requirements, ...],
     volumes: tuple[Requirements, ...],
-    degree: RelaxedConstraints,
+    relaxed: RelaxedConstraints,
 ) -> Iterable[Requirements]:
-    """Each alternative with each place of the volumes, and with the nodes that it would like."""
-    liked = degree.nodes[0].requirements if degree.nodes else None
-    found: dict[Requirements, None] = {}
+    """Each alternative with each volume topology term and the first preferred node term."""
+    preferred = relaxed.preferred_nodes[0].requirements if relaxed.preferred_nodes else None
+    combined: dict[Requirements, None] = {}
     for alternative in alternatives:
         for volume in volumes:
-            reached = (
+            reachable = (
                 alternative
                 if volumes is ANY_NODE_TERMS
                 else combine_requirements(alternative, volume)
             )
             wanted = (
-                reached
-                if liked is None or reached is None
-                else combine_requirements(reached, liked)
+                reachable
+                if preferred is None or reachable is None
+                else combine_requirements(reachable, preferred)
             )
             if wanted is not None:
-                found[wanted] = None
-    return found
+                combined[wanted] = None
+    return combined

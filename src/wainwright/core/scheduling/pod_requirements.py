@@ -1,9 +1,9 @@
-"""What pods of one class require of a node, and what NodePools and nodes were found to say to it.
+"""What pods of one class require of a node, with cached results of checking NodePools and nodes.
 
 SchedulingRequirements are node requirements, tolerations and host ports; PodRequirements add the
 resource requests; a RelaxationLevel has one of them for each alternative (OR-ed node selector
-term), and a PodClass has a level for each number of preferences given up. Answers are kept on
-these objects because pods of one class ask the same question thousands of times.
+term), and a PodClass has a level for each number of preferences given up. Results are cached on
+these objects because the pods of one class repeat the same checks thousands of times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,64 +24,84 @@ from wainwright.model.taints import Toleration
 
 
 class PoolCompatibility:
-    """What a pool would make of a pod's requirements."""
+    """How a NodePool can satisfy a pod's scheduling requirements."""
 
-    __slots__ = ("asked", "narrowing", "rows", "trivial")
+    __slots__ = ("compiled", "is_implied", "requirements", "types")
 
     def __init__(
-        self, asked: Requirements, narrowing: CompiledRequirements, rows: BitSet, *, trivial: bool
+        self,
+        requirements: Requirements,
+        compiled: CompiledRequirements,
+        types: BitSet,
+        *,
+        is_implied: bool,
     ) -> None:
-        self.asked = asked
-        """Only what the pool or the catalogue decides; the rest its nodes satisfy anyway."""
-        self.narrowing = narrowing
-        """Of a node that nobody else uses."""
-        self.rows: BitSet = rows
-        """The types with the labels, but for those where a daemonset has taken its ports."""
-        self.trivial = trivial
-        """Whether the pod asks nothing that the pool does not promise."""
+        self.requirements = requirements
+        """Only keys that the pool or the catalogue defines; its nodes satisfy the others anyway."""
+        self.compiled = compiled
+        """Pool and pod requirements combined: what a node for this pod alone may be."""
+        self.types: BitSet = types
+        """Types with the labels, without those where a daemonset uses one of the pod's host ports.
+        """
+        self.is_implied = is_implied
+        """Whether the pool's own requirements imply the pod's, so that combining changes nothing.
+        """
 
 
 class OptionKind(IntEnum):
-    """How good an answer is, best first."""
+    """How good a new-node option is, best first."""
 
     RESERVED = 0
-    """A node that holds slots of reservations."""
-    WAIT = 1
-    """A slot would do, but for now it is held by a draft, or hidden behind a limit at its worst."""
-    PLAIN = 2
-    LIMITED = 3
-    """Not now, but perhaps when this round's drafts count as what they would be launched with."""
-    REFUSED = 4
+    """A node that holds instances of capacity reservations."""
+    WAIT_FOR_RESERVATION = 1
+    """A reservation is usable, but not now.
+
+    All its instances are held by drafts, or a limit that counts each draft of the round as its
+    largest type excludes it.
+    """
+    UNRESERVED = 2
+    LIMIT_REACHED = 3
+    """Not possible now, but maybe once the drafts of this round count as the type they launch."""
+    INCOMPATIBLE = 4
 
 
 class NewNodeOption:
-    __slots__ = ("held", "kind", "minimums", "narrowing", "rows", "witnesses")
+    __slots__ = ("compiled", "held", "kind", "min_values", "types", "witnesses")
 
     def __init__(self, kind: OptionKind) -> None:
         self.kind = kind
-        self.rows: BitSet = 0
+        self.types: BitSet = 0
         self.held: OfferingGroupSet = 0
-        self.narrowing: CompiledRequirements | None = None
-        self.minimums: MinValues = ()
+        self.compiled: CompiledRequirements | None = None
+        self.min_values: MinValues = ()
         self.witnesses: Witnesses = ()
 
 
-WAIT_FOR_RESERVATION: Final = NewNodeOption(OptionKind.WAIT)
-LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMITED)
-INCOMPATIBLE: Final = NewNodeOption(OptionKind.REFUSED)
+WAIT_FOR_RESERVATION: Final = NewNodeOption(OptionKind.WAIT_FOR_RESERVATION)
+LIMIT_REACHED_FOR_NOW: Final = NewNodeOption(OptionKind.LIMIT_REACHED)
+INCOMPATIBLE: Final = NewNodeOption(OptionKind.INCOMPATIBLE)
 
 
-EMPTY: Final[Mapping[int, Any]] = {}  # shared, as most wishes never learn anything
+# Shared by all: most requirements never fill their caches, and a dict for each costs memory.
+EMPTY: Final[Mapping[int, Any]] = {}
 NO_GROUPS: Final[tuple[AnyGroup, ...]] = ()
 
 Amounts: TypeAlias = tuple[tuple[int, int], ...]
-"""Number of the resource and how much of it; only what is more than nothing."""
+"""Resource number and amount; amounts of zero are left out."""
 
 
 class SchedulingRequirements:
-    """Requirements, tolerations and ports of some pods, and what was found out about them."""
+    """Node requirements, tolerations and host ports of some pods, with cached results of checks."""
 
-    __slots__ = ("nodes", "ports", "refused_by", "rejected", "requirements", "terms", "tolerations")
+    __slots__ = (
+        "compatibility",
+        "compatible_nodes",
+        "incompatible_pools",
+        "ports",
+        "rejected_by",
+        "requirements",
+        "tolerations",
+    )
 
     def __init__(
         self,
@@ -92,134 +112,154 @@ class SchedulingRequirements:
         self.requirements = requirements
         self.tolerations = tolerations
         self.ports = ports
-        self.terms: list[PoolCompatibility | None] = []
-        """For each pool under which terms it takes such pods; None where it does not."""
-        self.refused_by: tuple[int, ...] = ()
-        self.nodes: BitSet = 0
-        """The nodes of the cluster whose labels and taints are fine."""
-        self.rejected: BitSet = 0
-        """The drafts whose requirements or types are not."""
+        self.compatibility: list[PoolCompatibility | None] = []
+        """By template number; None if the pool is incompatible."""
+        self.incompatible_pools: tuple[int, ...] = ()
+        self.compatible_nodes: BitSet = 0
+        """Existing nodes with compatible labels and taints."""
+        self.rejected_by: BitSet = 0
+        """Drafts with incompatible requirements or types; drafts only narrow, so it stays true."""
 
-    def is_possible(self, standing: BitSet) -> bool:
-        """Whether any of the nodes, or a pool, has the labels and no taint against it."""
-        return bool(self.nodes & standing) or any(terms is not None for terms in self.terms)
+    def is_satisfiable(self, nodes: BitSet) -> bool:
+        """Whether any of the nodes, or any pool, has compatible labels and taints."""
+        return bool(self.compatible_nodes & nodes) or any(
+            compatible is not None for compatible in self.compatibility
+        )
 
 
 class PodRequirements:
-    """An ask that needs so much room."""
+    """SchedulingRequirements with resource requests."""
 
     __slots__ = (
         "amounts",
-        "answers",
-        "ask",
-        "barren",
         "columns",
-        "full",
-        "rejected",
-        "room",
-        "short",
-        "short_nodes",
+        "full_nodes",
+        "inflight_full_round",
+        "options_by_pool",
+        "rejected_by",
+        "scheduling",
+        "too_full_drafts",
+        "too_full_nodes",
+        "types_by_pool",
     )
 
     def __init__(
-        self, ask: SchedulingRequirements, amounts: Amounts, columns: tuple[int, ...]
+        self, scheduling: SchedulingRequirements, amounts: Amounts, columns: tuple[int, ...]
     ) -> None:
-        self.ask = ask
+        self.scheduling = scheduling
         self.amounts = amounts
         self.columns = columns
-        self.rejected: BitSet = 0
-        """The drafts that have refused it; they only ever get fuller."""
-        self.full: BitSet = 0
-        """The same for nodes."""
-        self.barren = 0
-        """The last round in which no machine under way could take it."""
-        self.short: Sequence[tuple[list[BitSet], int]] = ()
-        """Where the slack index lists the drafts that are too full."""
-        self.short_nodes: Sequence[tuple[list[BitSet], int]] = ()
-        self.room: Mapping[int, BitSet] = EMPTY
-        """By pool: the types with the labels and the room."""
-        self.answers: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
-        """By pool: what it last said to a new node, and at which stamp."""
+        self.rejected_by: BitSet = 0
+        """Drafts that cannot take such a pod; drafts only get fuller, so it stays true."""
+        self.full_nodes: BitSet = 0
+        """Existing nodes without room for such a pod; nodes only get fuller, so it stays true."""
+        self.inflight_full_round = 0
+        """The last round in which no in-flight node could take such a pod."""
+        self.too_full_drafts: Sequence[tuple[list[BitSet], int]] = ()
+        """Where the capacity index has the drafts that are too full."""
+        self.too_full_nodes: Sequence[tuple[list[BitSet], int]] = ()
+        self.types_by_pool: Mapping[int, BitSet] = EMPTY
+        """By template number: the types with the labels and enough allocatable resources."""
+        self.options_by_pool: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
+        """By template number: the last new-node option, and the state version it is valid for."""
 
 
 class RelaxationLevel:
-    """The alternatives of a class, after so many preferences were given up."""
+    """The alternatives of a class after a number of preferences were given up."""
 
-    __slots__ = ("bound", "given_up", "slot_stamp", "slot_weight", "wishes", "within")
+    __slots__ = (
+        "alternatives",
+        "given_up",
+        "narrowed_levels",
+        "reserved_weight",
+        "reserved_weight_version",
+        "topology_constraints",
+    )
 
     def __init__(
         self,
-        wishes: tuple[PodRequirements, ...],
-        tied: TopologyConstraints | None,
+        alternatives: tuple[PodRequirements, ...],
+        topology_constraints: TopologyConstraints | None,
         given_up: tuple[RelaxedPreference, ...],
     ) -> None:
-        self.wishes = wishes
-        self.bound = tied
+        self.alternatives = alternatives
+        self.topology_constraints = topology_constraints
         self.given_up = given_up
-        self.slot_stamp = -1
-        self.slot_weight = -1
-        """The highest weight of a pool that has, or may yet have, a reserved slot for its pods."""
-        self.within: dict[Requirements, RelaxationLevel] = {}
-        """The same on nodes of which more is required."""
+        self.reserved_weight_version = -1
+        self.reserved_weight = -1
+        """The highest weight of a pool with reserved capacity for these pods now or maybe later."""
+        self.narrowed_levels: dict[Requirements, RelaxationLevel] = {}
+        """The same level with further requirements on the node."""
 
 
 class PodClass:
-    """Pods that cannot be told apart by where they fit."""
+    """Pods that are equal in everything that decides where they fit."""
 
     __slots__ = (
         "attachments",
-        "counted",
-        "is_tied",
-        "needs",
+        "awaited_reservations",
+        "counted_by",
+        "failed_topology_version",
+        "failed_version",
+        "has_topology",
+        "levels",
         "number",
-        "only_wish",
+        "only_requirements",
         "pods",
-        "seen",
-        "stages",
-        "stamp",
     )
 
-    def __init__(self, number: int, stages: tuple[RelaxationLevel, ...]) -> None:
+    def __init__(self, number: int, levels: tuple[RelaxationLevel, ...]) -> None:
         self.number = number
-        self.stages = stages
+        self.levels = levels
         self.pods: list[Pod] = []
-        self.counted: tuple[AnyGroup, ...] = NO_GROUPS
-        """The groups that count its pods, wherever they are."""
+        self.counted_by: tuple[AnyGroup, ...] = NO_GROUPS
+        """The topology groups that count its pods."""
         self.attachments: tuple[VolumeAttachment, ...] = ()
-        self.only_wish = _only_requirements(stages)
-        """What its pods ask for, if they have no alternatives, preferences or constraints."""
-        self.is_tied = not self.only_wish and any(stage.bound is not None for stage in stages)
-        self.stamp = -1
-        """When it was last found that nothing takes its pods; nothing has changed until then."""
-        self.seen = 0
-        """What others did until then, where its pods are tied to them."""
-        self.needs: ReservationSet | None = None
-        """The reservations of which any slot would do, once it waits for nothing else."""
+        self.only_requirements = _only_requirements(levels)
+        """The requirements, if the pods have no alternatives, preferences or topology constraints.
+        """
+        self.has_topology = not self.only_requirements and any(
+            level.topology_constraints is not None for level in levels
+        )
+        self.failed_version = -1
+        """The state version at which no place was found; no retry before the version changes."""
+        self.failed_topology_version = 0
+        """The topology version at that time, if the pods have topology constraints."""
+        self.awaited_reservations: ReservationSet | None = None
+        """The reservations any of which would do, once the pods wait for nothing else."""
 
     @property
-    def wishes(self) -> tuple[PodRequirements, ...]:
-        """Of all stages."""
-        return tuple(wish for stage in self.stages for wish in stage.wishes)
+    def alternatives(self) -> tuple[PodRequirements, ...]:
+        """The alternatives of all relaxation levels."""
+        return tuple(pod_reqs for level in self.levels for pod_reqs in level.alternatives)
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
-        return self.stages[0].wishes[0].ask.ports if self.stages else ()
+        return self.levels[0].alternatives[0].scheduling.ports if self.levels else ()
 
     @property
-    def watched(self) -> int:
-        """Changes whenever something does that keeps its pods from some place."""
-        return sum(stage.bound.version for stage in self.stages if stage.bound is not None)
+    def topology_version(self) -> int:
+        """Changes whenever a topology group that constrains these pods changes."""
+        return sum(
+            level.topology_constraints.version
+            for level in self.levels
+            if level.topology_constraints is not None
+        )
 
 
-def _only_requirements(stages: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
-    if len(stages) != 1:
+def _only_requirements(levels: tuple[RelaxationLevel, ...]) -> PodRequirements | None:
+    if len(levels) != 1:
         return None
-    stage = stages[0]
-    return stage.wishes[0] if stage.bound is None and len(stage.wishes) == 1 else None
+    level = levels[0]
+    return (
+        level.alternatives[0]
+        if level.topology_constraints is None and len(level.alternatives) == 1
+        else None
+    )
 
 
 def combine_requirements(one: Requirements, other: Requirements) -> Requirements | None:
-    """Both at once; None where no node can be that."""
+    """Both requirements at once; None if no node can satisfy both."""
     for key in other:
         if key in one and not one.allowed(key).is_compatible_with(other.allowed(key)):
             return None

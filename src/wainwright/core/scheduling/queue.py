@@ -1,7 +1,7 @@
-"""The pod queue: large pods first, as small ones fit into what they leave.
+"""The pod queue: large pods first, as small pods fit into the room that large ones leave.
 
-Neighbours of one class are a PodBatch; neighbours that may be skipped together because all of them
-wait for capacity reservations are a QueueSegment.
+Consecutive pods of one class are a PodBatch. Consecutive batches that may be skipped together
+because all of them wait for capacity reservations are a QueueSegment.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ from wainwright.model.resources import CPU, MEMORY
 class PodBatch:
     """Pods of one class that follow each other in the queue."""
 
-    __slots__ = ("group", "pods")
+    __slots__ = ("pod_class", "pods")
 
-    def __init__(self, group: PodClass, pods: list[Pod]) -> None:
-        self.group = group
+    def __init__(self, pod_class: PodClass, pods: list[Pod]) -> None:
+        self.pod_class = pod_class
         self.pods = pods
 
 
@@ -31,42 +31,63 @@ Queue: TypeAlias = list[PodBatch]
 
 
 def build_queue(classes: Iterable[PodClass]) -> Queue:
-    """By cpu and memory, descending; then the older, then UID, namespace and name."""
+    """Sorts by CPU and memory, descending; then oldest first, then by UID, namespace and name."""
     ranked: list[tuple[int, int, float, str, str, str, int, Pod, PodClass]] = []
-    for group in classes:
-        requests = group.pods[0].requests  # all of them ask for the same
+    for pod_class in classes:
+        requests = pod_class.pods[0].requests  # equal for all pods of a class
         cpu, memory = -requests.get(CPU, 0), -requests.get(MEMORY, 0)
-        for pod in group.pods:
+        for pod in pod_class.pods:
             age = inf if pod.created is None else pod.created
-            # The number only keeps the sort from comparing pods.
-            place = (cpu, memory, age, pod.uid, pod.namespace, pod.name, len(ranked), pod, group)
-            ranked.append(place)
+            # The running number makes every tuple unique, so that the sort never compares pods.
+            ranked_pod = (
+                cpu,
+                memory,
+                age,
+                pod.uid,
+                pod.namespace,
+                pod.name,
+                len(ranked),
+                pod,
+                pod_class,
+            )
+            ranked.append(ranked_pod)
     ranked.sort()
     return [
-        PodBatch(group, [entry[7] for entry in entries])
-        for group, entries in groupby(ranked, key=itemgetter(8))
+        PodBatch(pod_class, [entry[7] for entry in entries])
+        for pod_class, entries in groupby(ranked, key=itemgetter(8))
     ]
 
 
 class QueueSegment:
-    """Neighbours in the queue, and what can be said of all of them even if some have left."""
+    """Consecutive batches of the queue, with facts that hold for all of them.
 
-    __slots__ = ("least", "needed_by_all", "needed_by_any", "open", "parts", "runs", "seen")
+    The facts remain true when batches leave the segment.
+    """
 
-    def __init__(self, runs: Queue, parts: "Sequence[QueueSegment]" = ()) -> None:
-        self.runs = runs
-        self.parts: list[QueueSegment] = list(parts)
-        """Shorter stretches that have the runs instead."""
-        self.needed_by_any: ReservationSet = 0
-        self.needed_by_all: ReservationSet = 0
-        """Where this is nothing, nothing is known, and each is looked at by himself."""
-        self.least: PodRequirements | None = None
-        """The least that any of them asks for, where they differ in nothing but size."""
-        self.open: BitSet = 0
-        """The drafts that had room for it, among those seen at the last look."""
-        self.seen: BitSet = 0
+    __slots__ = (
+        "awaited_by_all",
+        "awaited_by_any",
+        "batches",
+        "checked_drafts",
+        "children",
+        "drafts_with_room",
+        "smallest",
+    )
 
-    def waiting(self) -> Iterator[PodBatch]:
-        yield from self.runs
-        for part in self.parts:
-            yield from part.runs
+    def __init__(self, batches: Queue, children: "Sequence[QueueSegment]" = ()) -> None:
+        self.batches = batches
+        self.children: list[QueueSegment] = list(children)
+        """Shorter segments that hold the batches instead of this one."""
+        self.awaited_by_any: ReservationSet = 0
+        self.awaited_by_all: ReservationSet = 0
+        """0 if nothing is known about all of the batches; then each batch is checked by itself."""
+        self.smallest: PodRequirements | None = None
+        """The smallest requests among the batches, if they differ in nothing but their requests."""
+        self.drafts_with_room: BitSet = 0
+        """The drafts with room for `smallest`, among `checked_drafts`."""
+        self.checked_drafts: BitSet = 0
+
+    def remaining_batches(self) -> Iterator[PodBatch]:
+        yield from self.batches
+        for child in self.children:
+            yield from child.batches

@@ -28,62 +28,77 @@ from wainwright.model.reasons import (
 
 
 class RelaxedConstraints(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod still asks for after it has given up so much."""
+    """The constraints that are left of a pod after some of its preferences were given up."""
 
     spreads: tuple[TopologySpread, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
-    near: tuple[WeightedAffinityTerm, ...] = ()
-    away: tuple[WeightedAffinityTerm, ...] = ()
-    nodes: tuple[PreferredNodeTerm, ...] = ()
-    """Only the first of these counts; the next does when it is given up."""
+    preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_nodes: tuple[PreferredNodeTerm, ...] = ()
+    """Only the first of these applies; when it is given up the next one does."""
     tolerates_preferences: bool = False
-    """Whether it goes where a taint asks it not to, if it must."""
+    """Whether the pod tolerates PreferNoSchedule taints by now."""
     given_up: tuple[RelaxedPreference, ...] = ()
 
-    def less(self) -> "RelaxedConstraints | None":
-        """The same with the next preference given up; None where there is none left."""
+    def relax(self) -> "RelaxedConstraints | None":
+        """The same with the next preference given up; None if there is no preference left."""
         replace, given = msgspec.structs.replace, self.given_up
-        if self.near:
-            lost = PreferredPodAffinity(term=self.near[0].term, weight=self.near[0].weight)
-            return replace(self, near=self.near[1:], given_up=(*given, lost))
-        if self.away:
-            apart = PreferredPodAntiAffinity(term=self.away[0].term, weight=self.away[0].weight)
-            return replace(self, away=self.away[1:], given_up=(*given, apart))
-        if self.nodes:
-            first = self.nodes[0]
-            left = PreferredNodeAffinity(requirements=str(first.requirements), weight=first.weight)
-            return replace(self, nodes=self.nodes[1:], given_up=(*given, left))
-        return self._uneven()
+        if self.preferred_affinity:
+            dropped = PreferredPodAffinity(
+                term=self.preferred_affinity[0].term, weight=self.preferred_affinity[0].weight
+            )
+            return replace(
+                self, preferred_affinity=self.preferred_affinity[1:], given_up=(*given, dropped)
+            )
+        if self.preferred_anti_affinity:
+            dropped_term = PreferredPodAntiAffinity(
+                term=self.preferred_anti_affinity[0].term,
+                weight=self.preferred_anti_affinity[0].weight,
+            )
+            return replace(
+                self,
+                preferred_anti_affinity=self.preferred_anti_affinity[1:],
+                given_up=(*given, dropped_term),
+            )
+        if self.preferred_nodes:
+            first_term = self.preferred_nodes[0]
+            dropped_node_term = PreferredNodeAffinity(
+                requirements=str(first_term.requirements), weight=first_term.weight
+            )
+            return replace(
+                self, preferred_nodes=self.preferred_nodes[1:], given_up=(*given, dropped_node_term)
+            )
+        return self._relax_spread()
 
-    def _uneven(self) -> "RelaxedConstraints | None":
-        soft = next((each for each in self.spreads if not each.required), None)
-        if soft is None:
+    def _relax_spread(self) -> "RelaxedConstraints | None":
+        preferred = next((each for each in self.spreads if not each.required), None)
+        if preferred is None:
             return None
-        kept = tuple(each for each in self.spreads if each is not soft)
-        lost = PreferredTopologySpread(spread=soft)
-        return msgspec.structs.replace(self, spreads=kept, given_up=(*self.given_up, lost))
+        kept = tuple(each for each in self.spreads if each is not preferred)
+        dropped = PreferredTopologySpread(spread=preferred)
+        return msgspec.structs.replace(self, spreads=kept, given_up=(*self.given_up, dropped))
 
 
 def relaxation_steps(
-    constraints: PodConstraints, policy: PreferencePolicy, *, tainted: bool
+    constraints: PodConstraints, policy: PreferencePolicy, *, has_soft_taints: bool
 ) -> Iterator[RelaxedConstraints]:
-    """From all that the pod would like to what it must have.
+    """The constraints with all preferences, then with one less each, down to the required ones.
 
-    `tainted` tells whether any pool or node asks pods not to come by a taint that does not bind.
+    `has_soft_taints` says whether any pool or node has a PreferNoSchedule taint.
     """
-    now: RelaxedConstraints | None = (
+    current: RelaxedConstraints | None = (
         _with_preferences(constraints)
         if policy is PreferencePolicy.RESPECT
         else _required_only(constraints)
     )
-    last = now
-    while now is not None:
-        yield now
-        last, now = now, now.less()
-    if tainted and last is not None:
-        given = (*last.given_up, PreferNoScheduleTaint())
-        yield msgspec.structs.replace(last, tolerates_preferences=True, given_up=given)
+    previous = current
+    while current is not None:
+        yield current
+        previous, current = current, current.relax()
+    if has_soft_taints and previous is not None:
+        given = (*previous.given_up, PreferNoScheduleTaint())
+        yield msgspec.structs.replace(previous, tolerates_preferences=True, given_up=given)
 
 
 def _with_preferences(constraints: PodConstraints) -> RelaxedConstraints:
@@ -91,9 +106,9 @@ def _with_preferences(constraints: PodConstraints) -> RelaxedConstraints:
         spreads=constraints.spreads,
         affinity=constraints.affinity,
         anti_affinity=constraints.anti_affinity,
-        near=constraints.preferred_affinity,
-        away=constraints.preferred_anti_affinity,
-        nodes=constraints.preferred_nodes,
+        preferred_affinity=constraints.preferred_affinity,
+        preferred_anti_affinity=constraints.preferred_anti_affinity,
+        preferred_nodes=constraints.preferred_nodes,
     )
 
 

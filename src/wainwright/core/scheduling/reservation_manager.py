@@ -1,8 +1,8 @@
-"""Capacity reservations: exact counts of free instances by reservation id, whichever NodePools
-share them and whichever drafts hold them.
+"""Capacity reservations: exact counts of available instances by reservation id, shared by all
+NodePools and drafts that can use them.
 
 A draft holds one instance of every reservation that it might use, and releases what it can no
-longer use. When a round ends each draft takes the one that it would be launched with and gives back
+longer use. When a round ends each draft takes the one that it would be launched with and releases
 the others. In-flight NodeClaims that are not launched yet take theirs beforehand: EC2 does not
 count those yet.
 """
@@ -22,9 +22,11 @@ ReservationSet: TypeAlias = int
 
 
 class BitPlaneCounters:
-    """A small number for every reservation, bit by bit across all of them.
+    """A counter for every reservation, stored as bit planes.
 
-    Plane i holds the i-th binary digits, so that a whole set is counted up or down at once.
+    Plane i has the i-th binary digit of all counters, so that a whole set is counted up or down
+    with a few integer operations. Without it, holding hundreds of reservations would take a loop
+    over them for every draft.
     """
 
     __slots__ = ("_planes",)
@@ -47,7 +49,7 @@ class BitPlaneCounters:
             planes.append(ids)
 
     def subtract(self, ids: ReservationSet) -> None:
-        """One less for each; none of them may be at zero."""
+        """Subtracts one from each; none of them may be at zero."""
         planes = self._planes
         for place, plane in enumerate(planes):
             planes[place] = plane ^ ids
@@ -57,83 +59,85 @@ class BitPlaneCounters:
 
     @property
     def positive(self) -> ReservationSet:
-        found = 0
+        result = 0
         for plane in self._planes:
-            found |= plane
-        return found
+            result |= plane
+        return result
 
 
 class ReservationManager:
-    """How many slots of each reservation are free, and how many of those nobody holds."""
+    """Counts available instances of each reservation, and which of them no draft holds."""
 
-    __slots__ = ("_free", "_unheld", "era", "holdable", "live", "numbers", "version")
+    __slots__ = ("_counts", "_unheld_counts", "available", "numbers", "round", "unheld", "version")
 
-    def __init__(self, free: Mapping[str, int], numbers: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
-        self._free = {numbers[name]: count for name, count in free.items()}
-        self._unheld = BitPlaneCounters(self._free)
-        self.live: ReservationSet = union(
-            1 << number for number, count in self._free.items() if count > 0
+        self._counts = {numbers[name]: count for name, count in counts.items()}
+        self._unheld_counts = BitPlaneCounters(self._counts)
+        self.available: ReservationSet = union(
+            1 << number for number, count in self._counts.items() if count > 0
         )
-        """Reservations with slots that no launch has taken."""
-        self.holdable: ReservationSet = self.live
-        """Those among them where a slot is not even held."""
-        self.era = 0
-        """Goes up with every round: only then are slots taken."""
+        """Reservations with instances that no launch has taken."""
+        self.unheld: ReservationSet = self.available
+        """Those of them with an instance that no draft holds."""
+        self.round = 0
+        """Increases with every round: instances are taken only when a round ends."""
         self.version = 0
-        """Goes up whenever something changes that a pool may answer differently for."""
+        """Increases whenever something changes that may change a new-node option."""
 
-    def free(self, name: str) -> int:
-        """Slots that no launch has taken, held or not."""
-        return self._free[self.numbers[name]]
+    def available_count(self, name: str) -> int:
+        """Instances that no launch has taken, held or not."""
+        return self._counts[self.numbers[name]]
 
     def hold(self, ids: ReservationSet) -> None:
-        self._unheld.subtract(ids)
-        self._look()
+        self._unheld_counts.subtract(ids)
+        self._update_unheld()
 
     def release(self, ids: ReservationSet) -> None:
-        self._unheld.add(ids)
-        self._look()
+        self._unheld_counts.add(ids)
+        self._update_unheld()
 
-    def settle(self, held: ReservationSet, name: str) -> None:
-        """A launch takes one of the slots that were held for it; the others are given back."""
+    def commit(self, held: ReservationSet, name: str) -> None:
+        """A launch takes one of the instances held for it; the others are released."""
         number = self.numbers[name]
-        self._unheld.add(held ^ (held & 1 << number))
-        self._free[number] -= 1
-        if not self._free[number]:
-            self.live ^= 1 << number
-        self.touch()
-        self._look()
+        self._unheld_counts.add(held ^ (held & 1 << number))
+        self._counts[number] -= 1
+        if not self._counts[number]:
+            self.available ^= 1 << number
+        self.bump_version()
+        self._update_unheld()
 
     def begin_round(self) -> None:
-        self.era += 1
-        self.touch()
+        self.round += 1
+        self.bump_version()
 
-    def touch(self) -> None:
-        """Something else has changed, such as that a draft was opened."""
+    def bump_version(self) -> None:
+        """Call this if something else has changed, such as a new draft."""
         self.version += 1
 
-    def _look(self) -> None:
-        holdable = self._unheld.positive
-        if holdable != self.holdable:
-            self.holdable = holdable
-            self.touch()
+    def _update_unheld(self) -> None:
+        unheld = self._unheld_counts.positive
+        # Options depend on the set only, not on the counts: without this check every hold and
+        # release would invalidate all cached options.
+        if unheld != self.unheld:
+            self.unheld = unheld
+            self.bump_version()
 
 
 class PoolReservations:
-    """The reserved markets of a pool, or of several that may use the same ones."""
+    """The reserved offering groups of a pool, or of several pools that may use the same ones."""
 
     __slots__ = (
+        "_groups_by_type",
+        "_groups_cache",
         "_index",
-        "_last",
-        "_sellers",
-        "_selling",
-        "_single",
-        "_wares",
-        "ids_are_markets",
-        "ids_of",
+        "_last_query",
+        "_one_type_per_group",
+        "_types_by_group",
+        "ids_are_groups",
+        "ids_by_group",
         "offering_groups",
-        "rows",
+        "types",
     )
 
     def __init__(
@@ -141,112 +145,120 @@ class PoolReservations:
     ) -> None:
         self._index = index
         self.offering_groups: OfferingGroupSet = 0
-        self.rows: BitSet = 0
-        """The types that have slots in them."""
-        self.ids_of: dict[int, ReservationSet] = {}
-        self._wares: dict[OfferingGroupSet, BitSet] = {}
-        self._sellers: dict[int, OfferingGroupSet] = {}
-        self._selling: dict[BitSet, OfferingGroupSet] = {}
-        self._last: tuple[OfferingGroupSet, BitSet] = (0, 0)
-        """The last question about what is sold somewhere, and the answer."""
+        self.types: BitSet = 0
+        """The types with reservations in these groups."""
+        self.ids_by_group: dict[int, ReservationSet] = {}
+        self._types_by_group: dict[OfferingGroupSet, BitSet] = {}
+        self._groups_by_type: dict[int, OfferingGroupSet] = {}
+        self._groups_cache: dict[BitSet, OfferingGroupSet] = {}
+        self._last_query: tuple[OfferingGroupSet, BitSet] = (0, 0)
+        """The last argument and result of `_types_in`."""
         for offering_group in iter_bits(admitted):
             name = index.offering_groups[offering_group].reservation_id
             if name is not None and index.offering_groups[offering_group].available_types:
                 self._add(offering_group, numbers[name])
-        self._single = all(sold.bit_count() == 1 for sold in self._wares.values())
-        self.ids_are_markets = all(
-            ids == 1 << offering_group for offering_group, ids in self.ids_of.items()
+        self._one_type_per_group = all(
+            types.bit_count() == 1 for types in self._types_by_group.values()
+        )
+        self.ids_are_groups = all(
+            ids == 1 << offering_group for offering_group, ids in self.ids_by_group.items()
         )
 
     def _add(self, offering_group: int, number: int) -> None:
-        sold = self._index.offering_groups[offering_group].available_types
+        types = self._index.offering_groups[offering_group].available_types
         self.offering_groups |= 1 << offering_group
-        self.ids_of[offering_group] = 1 << number
-        self._wares[1 << offering_group] = sold
-        self.rows |= sold
-        for row in iter_bits(sold):
-            self._sellers[row] = self._sellers.get(row, 0) | 1 << offering_group
+        self.ids_by_group[offering_group] = 1 << number
+        self._types_by_group[1 << offering_group] = types
+        self.types |= types
+        for type_number in iter_bits(types):
+            self._groups_by_type[type_number] = (
+                self._groups_by_type.get(type_number, 0) | 1 << offering_group
+            )
 
-    def ids(self, offering_groups: OfferingGroupSet) -> ReservationSet:
-        """The reservations behind the markets."""
-        if self.ids_are_markets:
+    def reservations_in(self, offering_groups: OfferingGroupSet) -> ReservationSet:
+        """The reservations of these offering groups."""
+        if self.ids_are_groups:
             return offering_groups
-        return union(self.ids_of[offering_group] for offering_group in iter_bits(offering_groups))
+        return union(
+            self.ids_by_group[offering_group] for offering_group in iter_bits(offering_groups)
+        )
 
-    def of(self, ids: ReservationSet) -> OfferingGroupSet:
-        """The markets where slots of these reservations are sold."""
-        if self.ids_are_markets:
+    def groups_of(self, ids: ReservationSet) -> OfferingGroupSet:
+        """The offering groups of these reservations."""
+        if self.ids_are_groups:
             return ids & self.offering_groups
         return union(
-            1 << offering_group for offering_group, own in self.ids_of.items() if own & ids
+            1 << offering_group
+            for offering_group, own_ids in self.ids_by_group.items()
+            if own_ids & ids
         )
 
-    def selling(self, rows: BitSet) -> OfferingGroupSet:
-        """The markets that sell slots of any of the types."""
-        rows &= self.rows
-        found = self._selling.get(rows)
-        if found is None:
-            if len(self._selling) >= MAX_CACHED_RESULTS:
-                self._selling.clear()
-            found = self._selling[rows] = self._sellers_of(rows)
-        return found
+    def groups_offering(self, types: BitSet) -> OfferingGroupSet:
+        """The offering groups that have any of the types."""
+        types &= self.types
+        groups = self._groups_cache.get(types)
+        if groups is None:
+            if len(self._groups_cache) >= MAX_CACHED_RESULTS:
+                self._groups_cache.clear()
+            groups = self._groups_cache[types] = self._find_groups(types)
+        return groups
 
-    def still(
+    def groups_still_offering(
         self, offering_groups: OfferingGroupSet, before: BitSet, now: BitSet
     ) -> OfferingGroupSet:
-        """Those of the markets that sold some of the types before and still do so now."""
+        """Those of the groups, which all offered types of `before`, that offer types of `now`."""
         lost = before ^ now
-        if self._single and lost.bit_count() < now.bit_count():
-            # Whatever sold what is lost sells nothing else.
-            return offering_groups ^ (offering_groups & self.selling(lost))
-        return offering_groups & self.selling(now)
+        if self._one_type_per_group and lost.bit_count() < now.bit_count():
+            # A group that offered a lost type offers no other type. There are fewer lost types than
+            # kept ones, so that finding their groups takes less time.
+            return offering_groups ^ (offering_groups & self.groups_offering(lost))
+        return offering_groups & self.groups_offering(now)
 
-    def _sellers_of(self, rows: BitSet) -> OfferingGroupSet:
-        found, sellers = 0, self._sellers
-        while rows:
-            lowest = rows & -rows
-            found |= sellers[lowest.bit_length() - 1]
-            rows ^= lowest
-        return found
+    def _find_groups(self, types: BitSet) -> OfferingGroupSet:
+        groups, groups_by_type = 0, self._groups_by_type
+        while types:
+            lowest = types & -types
+            groups |= groups_by_type[lowest.bit_length() - 1]
+            types ^= lowest
+        return groups
 
-    def available_in(self, offering_groups: OfferingGroupSet, rows: BitSet) -> BitSet:
-        """Those of the types that have a slot in one of the markets."""
-        rows &= self.rows
-        return rows & self._sold(offering_groups) if rows and offering_groups else 0
+    def available_in(self, offering_groups: OfferingGroupSet, types: BitSet) -> BitSet:
+        """Those of the types that are available in one of the offering groups."""
+        types &= self.types
+        return types & self._types_in(offering_groups) if types and offering_groups else 0
 
-    def _sold(self, offering_groups: OfferingGroupSet) -> BitSet:
-        """What is sold there; mostly little has changed since the last question."""
-        before, found = self._last
-        gone, added = (
-            before ^ (before & offering_groups),
-            offering_groups ^ (offering_groups & before),
-        )
-        if (gone | added).bit_count() < offering_groups.bit_count():
-            found |= self._sold_by(added)
-            found ^= self._lost(self._sold_by(gone), offering_groups)
+    def _types_in(self, offering_groups: OfferingGroupSet) -> BitSet:
+        """The types in these groups; computed from the last result, as mostly few groups differ."""
+        before, types = self._last_query
+        removed = before ^ (before & offering_groups)
+        added = offering_groups ^ (offering_groups & before)
+        if (removed | added).bit_count() < offering_groups.bit_count():
+            types |= self._collect_types(added)
+            types ^= self._types_in_none_of(self._collect_types(removed), offering_groups)
         else:
-            found = self._sold_by(offering_groups)
-        self._last = offering_groups, found
-        return found
+            types = self._collect_types(offering_groups)
+        self._last_query = offering_groups, types
+        return types
 
-    def _lost(self, rows: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
-        """Those of the types that none of the markets sells."""
-        lost, sellers = rows, self._sellers
-        while rows:
-            lowest = rows & -rows
-            rows ^= lowest
-            if sellers[lowest.bit_length() - 1] & offering_groups:
-                lost ^= lowest
-        return lost
+    def _types_in_none_of(self, types: BitSet, offering_groups: OfferingGroupSet) -> BitSet:
+        """Those of the types that none of the groups offers."""
+        missing, groups_by_type = types, self._groups_by_type
+        while types:
+            lowest = types & -types
+            types ^= lowest
+            if groups_by_type[lowest.bit_length() - 1] & offering_groups:
+                missing ^= lowest
+        return missing
 
-    def _sold_by(self, offering_groups: OfferingGroupSet) -> BitSet:
-        # Spelt out, as this is asked for every draft that holds a slot.
-        found, sold = 0, self._wares
+    def _collect_types(self, offering_groups: OfferingGroupSet) -> BitSet:
+        # A plain loop over bits: runs for every draft that holds reservations, and a generator with
+        # union() is much slower.
+        types, types_by_group = 0, self._types_by_group
         while offering_groups:
             lowest = offering_groups & -offering_groups
-            found |= sold[lowest]
+            types |= types_by_group[lowest]
             offering_groups ^= lowest
-        return found
+        return types
 
 
 def reserved_offerings(index: InstanceTypeIndex) -> OfferingGroupSet:
@@ -258,10 +270,11 @@ def reserved_offerings(index: InstanceTypeIndex) -> OfferingGroupSet:
 
 
 def number_reservations(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
-    """A number for every reservation on offer.
+    """A number for every reservation in the catalogues.
 
-    Where it can be, a reservation has the number of its market in the first catalogue that sells
-    it: mostly there is one catalogue, and then a set of markets is a set of reservations.
+    If possible a reservation has the number of its offering group in the first catalogue that has
+    it: mostly there is one catalogue, and then a set of groups is a set of reservations without
+    conversion.
     """
     numbers: dict[str, int] = {}
     used: set[int] = set()
@@ -280,18 +293,18 @@ def number_reservations(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
 
 
 def available_counts(indexes: Iterable[InstanceTypeIndex]) -> dict[str, int]:
-    """The slots of every reservation that is on offer; where catalogues differ, the fewest."""
-    found: dict[str, int] = {}
-    for index in dict.fromkeys(indexes):  # pools mostly share theirs
+    """Available instances of every reservation; the smallest count if catalogues differ."""
+    counts: dict[str, int] = {}
+    for index in dict.fromkeys(indexes):  # pools mostly share one catalogue
         for offering_group in index.offering_groups:
             if offering_group.reservation_id is not None and offering_group.available_types:
-                known = found.get(offering_group.reservation_id, offering_group.available)
-                found[offering_group.reservation_id] = min(known, offering_group.available)
-    return found
+                known = counts.get(offering_group.reservation_id, offering_group.available)
+                counts[offering_group.reservation_id] = min(known, offering_group.available)
+    return counts
 
 
 def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
-    """The slots that claims under way will take: the cloud does not know of those yet."""
+    """Instances that in-flight NodeClaims will use: EC2 does not count them before the launch."""
     return Counter(
         node.reservation_id
         for node in nodes
@@ -299,30 +312,32 @@ def in_flight_usage(nodes: Iterable[Node]) -> Counter[str]:
     )
 
 
-def without_in_flight(free: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
-    """Less the slots that claims under way will take."""
+def without_in_flight(counts: Mapping[str, int], nodes: Iterable[Node]) -> dict[str, int]:
+    """The counts without the instances that in-flight NodeClaims will use."""
     taken = in_flight_usage(nodes)
-    return {name: max(0, count - taken[name]) for name, count in free.items()}
+    return {name: max(0, count - taken[name]) for name, count in counts.items()}
 
 
 def reservation_usage(
-    listed: Iterable[ReservationState],
-    free: Mapping[str, int],
-    claimed: Iterable[PlannedNodeClaim],
-    promised: Mapping[str, int],
+    states: Iterable[ReservationState],
+    catalog_counts: Mapping[str, int],
+    claims: Iterable[PlannedNodeClaim],
+    in_flight: Mapping[str, int],
 ) -> tuple[ReservationUsage, ...]:
-    """Every reservation that is listed or on offer, with what the claims take of it."""
-    used = Counter(claim.launch.reservation_id for claim in claimed)
-    known = {name: ReservationState(id=name, total=n, available=n) for name, n in free.items()}
-    known |= {each.id: each for each in listed}
+    """Every reservation that is listed or in a catalogue, with the instances the claims use."""
+    used = Counter(claim.launch.reservation_id for claim in claims)
+    known = {
+        name: ReservationState(id=name, total=n, available=n) for name, n in catalog_counts.items()
+    }
+    known |= {each.id: each for each in states}
     return tuple(
         ReservationUsage(
             id=name,
-            total=one.total,
-            available=one.available,
+            total=state.total,
+            available=state.available,
             used=used[name],
-            in_flight=min(one.available, promised.get(name, 0)),
-            unusable=one.unusable,
+            in_flight=min(state.available, in_flight.get(name, 0)),
+            unusable=state.unusable,
         )
-        for name, one in sorted(known.items())
+        for name, state in sorted(known.items())
     )

@@ -1,9 +1,9 @@
-"""Pods that wait for a capacity reservation whose free instances are held by other drafts.
+"""Pods that wait for a capacity reservation whose available instances are held by other drafts.
 
-Such a pod is woken by two things only: an instance that it could use is released, or a draft that
-holds one has room for it; on any other draft it would leave the reservation idle. With many
-reservations nearly all pods wait most of the time, so that whole segments of the queue are skipped
-without looking at each pod: without that, planning time grows with pods times reservations.
+Such a pod can be placed only after one of two events: an instance that it could use is released, or
+a draft that holds one has room for it; on any other draft it would leave the reservation idle. With
+many reservations nearly all pods wait most of the time, so that whole segments of the queue are
+skipped without looking at each pod: without that, planning time grows with pods times reservations.
 """
 
 from collections.abc import Sequence
@@ -20,191 +20,223 @@ from wainwright.model.bitset import BitSet, iter_bits, union
 
 _T = TypeVar("_T")
 
-BATCHES_PER_SEGMENT: Final = 64  # runs of a stretch
-SEGMENTS_PER_GROUP: Final = 8  # stretches that are looked at together first
-FEW_DRAFTS: Final = 4  # drafts that are quicker looked at one by one
+BATCHES_PER_SEGMENT: Final = 64  # batches in a segment
+SEGMENTS_PER_GROUP: Final = 8  # segments that are checked together first
+FEW_DRAFTS: Final = 4  # up to so many drafts, checking each one directly is faster than the index
 
 
 class ReservationWait:
-    """Who sleeps on, and whether those who do have missed something in this pass."""
+    """Which pods can be skipped, and whether one may have missed an event in this pass."""
 
-    __slots__ = ("_asked", "_heard", "_ladder", "_stock", "_table", "again", "at_once")
+    __slots__ = (
+        "_awaited_this_pass",
+        "_pool_selector",
+        "_reservation_manager",
+        "_segment",
+        "_table",
+        "can_wait_untried",
+        "needs_another_pass",
+    )
 
-    def __init__(self, ladder: NodePoolSelector, table: DraftTable) -> None:
-        self._ladder = ladder
-        self._stock: ReservationManager = ladder.stock
+    def __init__(self, pool_selector: NodePoolSelector, table: DraftTable) -> None:
+        self._pool_selector = pool_selector
+        self._reservation_manager: ReservationManager = pool_selector.reservation_manager
         self._table = table
-        self._heard: ReservationSet = 0
-        self._asked = QueueSegment([])
-        """Where those who are asked now stand in the queue."""
-        self.at_once = False
-        """Whether pods may wait before they are asked the first time, as no nodes stand."""
-        self.again = False
-        """Whether another pass may help somebody who was asked in vain."""
+        self._awaited_this_pass: ReservationSet = 0
+        self._segment = QueueSegment([])
+        """The segment whose pods are tried now."""
+        self.can_wait_untried = False
+        """Whether pods may wait before their first try, as there are no existing nodes to try."""
+        self.needs_another_pass = False
+        """Whether another pass may place a pod that could not be placed in this one."""
 
-    def stretches(self, queue: Queue) -> list[QueueSegment]:
-        if not (self.at_once and self._stock.live):
+    def build_segments(self, queue: Queue) -> list[QueueSegment]:
+        if not (self.can_wait_untried and self._reservation_manager.available):
             return [QueueSegment(queue)] if queue else []
-        parts = [self._stretch(runs) for runs in _chunks(BATCHES_PER_SEGMENT, queue)]
-        return [self._together(several) for several in _chunks(SEGMENTS_PER_GROUP, parts)]
+        segments = [self._build_segment(batches) for batches in _chunks(BATCHES_PER_SEGMENT, queue)]
+        return [
+            self._merge_segments(children) for children in _chunks(SEGMENTS_PER_GROUP, segments)
+        ]
 
     def begin_round(self) -> None:
-        """Until the first pass anybody may be asked."""
-        self._asked = QueueSegment([])
+        """Before the first pass no segment is current."""
+        self._segment = QueueSegment([])
 
     def begin_pass(self) -> None:
-        self._heard, self.again = 0, False
+        self._awaited_this_pass, self.needs_another_pass = 0, False
 
-    def wait(self, run: PodBatch) -> None:
-        """Somebody was asked in vain; those who wait for no slots may be woken by anything."""
-        needs = run.group.needs
-        if needs is None:
-            needs = self._asked.needed_by_any if self._all_wait(self._asked) else 0
-        self._heard |= needs
-        self.again = self.again or not needs
+    def record_unplaced(self, batch: PodBatch) -> None:
+        """A pod is unplaced; unless it waits for reservations, any event may make it placeable."""
+        awaited = batch.pod_class.awaited_reservations
+        if awaited is None:
+            awaited = self._segment.awaited_by_any if self._all_waiting(self._segment) else 0
+        self._awaited_this_pass |= awaited
+        self.needs_another_pass = self.needs_another_pass or not awaited
 
-    def opened(self) -> None:
-        """A draft was opened that somebody asked before may have room on."""
-        self.again = self.again or bool(self._heard)
+    def draft_opened(self) -> None:
+        """A draft was opened that may have room for a pod tried earlier in this pass."""
+        self.needs_another_pass = self.needs_another_pass or bool(self._awaited_this_pass)
 
-    def let_go(self, ids: ReservationSet) -> None:
-        """Slots were given back that somebody before may have wanted."""
-        self.again = self.again or bool(ids & self._heard)
+    def reservations_released(self, ids: ReservationSet) -> None:
+        """Reservations were released that a pod tried earlier in this pass may await."""
+        self.needs_another_pass = self.needs_another_pass or bool(ids & self._awaited_this_pass)
 
-    def all_sleep(self, stretch: QueueSegment) -> bool:
-        self._asked = stretch
-        if not self._all_wait(stretch):
+    def can_skip(self, segment: QueueSegment) -> bool:
+        self._segment = segment
+        if not self._all_waiting(segment):
             return False
-        stretch.seen = 0  # those seen then may have become too full
-        if self._open_to(stretch):
+        segment.checked_drafts = 0  # the drafts checked then may have become too full
+        if self._reserved_drafts_with_room(segment):
             return False
-        self._heard |= stretch.needed_by_any
+        self._awaited_this_pass |= segment.awaited_by_any
         return True
 
-    def asleep(self, stretch: QueueSegment, start: int) -> int:
-        """How many runs of the stretch, from there on, can only go on waiting."""
-        if stretch.needed_by_all & self._stock.holdable:
-            return 0  # there is a slot for any of them
-        if self._all_wait(stretch):
-            found = self._first_with_room(stretch, start)
-            self._heard |= stretch.needed_by_any if found > start else 0
+    def count_skippable(self, segment: QueueSegment, start: int) -> int:
+        """How many batches of the segment, from `start` on, can only continue to wait."""
+        if segment.awaited_by_all & self._reservation_manager.unheld:
+            return 0  # there is an unheld instance for any of them
+        if self._all_waiting(segment):
+            end = self._first_with_room(segment, start)
+            self._awaited_this_pass |= segment.awaited_by_any if end > start else 0
         else:
-            found = self._first_awake(stretch, start)
-        return found - start
+            end = self._first_not_waiting(segment, start)
+        return end - start
 
-    def _first_with_room(self, stretch: QueueSegment, start: int) -> int:
-        """The first run that a draft with a slot seems to have room for."""
-        table, found, runs = self._table, self._open_to(stretch), stretch.runs
-        if found.bit_count() <= FEW_DRAFTS:
-            drafts = [table.drafts[number] for number in iter_bits(found)]
-            return _first_fitting(runs, start, [table.free(draft) for draft in drafts])
-        while start < len(runs) and not self._has_room(runs[start].group, stretch):
+    def _first_with_room(self, segment: QueueSegment, start: int) -> int:
+        """The first batch that a draft with reservations seems to have room for."""
+        table, batches = self._table, segment.batches
+        open_drafts = self._reserved_drafts_with_room(segment)
+        if open_drafts.bit_count() <= FEW_DRAFTS:
+            drafts = [table.drafts[number] for number in iter_bits(open_drafts)]
+            return _first_fitting(batches, start, [table.free_resources(draft) for draft in drafts])
+        while start < len(batches) and not self._has_room(batches[start].pod_class, segment):
             start += 1
         return start
 
-    def _first_awake(self, stretch: QueueSegment, start: int) -> int:
-        runs = stretch.runs
-        while start < len(runs):
-            group = runs[start].group
-            if not self.waits(group) or self._has_room(group, stretch):
+    def _first_not_waiting(self, segment: QueueSegment, start: int) -> int:
+        batches = segment.batches
+        while start < len(batches):
+            pod_class = batches[start].pod_class
+            if not self.is_waiting(pod_class) or self._has_room(pod_class, segment):
                 break
-            self._heard |= group.needs or 0
+            self._awaited_this_pass |= pod_class.awaited_reservations or 0
             start += 1
         return start
 
-    def _has_room(self, group: PodClass, stretch: QueueSegment) -> bool:
-        assert group.only_wish is not None, "who waits for slots has one wish"
-        return bool(self._table.candidates(group.only_wish, self._open_to(stretch)))
+    def _has_room(self, pod_class: PodClass, segment: QueueSegment) -> bool:
+        assert pod_class.only_requirements is not None, (
+            "pods that wait for reservations have no alternatives"
+        )
+        return bool(
+            self._table.candidates(
+                pod_class.only_requirements, self._reserved_drafts_with_room(segment)
+            )
+        )
 
-    def _all_wait(self, stretch: QueueSegment) -> bool:
-        stock = self._stock
-        awake = stretch.needed_by_any & stock.holdable
-        return not awake and stretch.needed_by_all & stock.live != 0
+    def _all_waiting(self, segment: QueueSegment) -> bool:
+        reservation_manager = self._reservation_manager
+        holdable = segment.awaited_by_any & reservation_manager.unheld
+        return not holdable and segment.awaited_by_all & reservation_manager.available != 0
 
-    def _open_to(self, stretch: QueueSegment) -> BitSet:
-        """The drafts with a slot that have, or had a moment ago, room for the least of them.
+    def _reserved_drafts_with_room(self, segment: QueueSegment) -> BitSet:
+        """Drafts with reservations that have, or recently had, room for the smallest requests.
 
-        They only get fuller, so that it is looked up again when there is a new one.
+        Drafts only get fuller, so that the cached set is updated only if there is a new draft.
         """
-        slotted, least = self._table.slotted, stretch.least
-        if stretch.seen != slotted:
-            stretch.seen = slotted
-            stretch.open = slotted if least is None else self._table.candidates(least, slotted)
-        return stretch.open if slotted else 0
+        reserved, smallest = self._table.reserved, segment.smallest
+        if segment.checked_drafts != reserved:
+            segment.checked_drafts = reserved
+            segment.drafts_with_room = (
+                reserved if smallest is None else self._table.candidates(smallest, reserved)
+            )
+        return segment.drafts_with_room if reserved else 0
 
-    def passes_over_settled(self, stretch: QueueSegment) -> bool:
-        """Whether no machine under way has room even for the least of them."""
-        settled, least = self._table.settled, stretch.least
-        if not settled or least is None:
+    def can_skip_inflight(self, segment: QueueSegment) -> bool:
+        """Whether no in-flight node has room even for the smallest requests of the segment."""
+        inflight, smallest = self._table.inflight, segment.smallest
+        if not inflight or smallest is None:
             return False
-        return not self._table.open_among(settled, least.short)
+        return not self._table.with_room(inflight, smallest.too_full_drafts)
 
-    def waits(self, group: PodClass) -> bool:
-        """Whether there is a slot for its pods and each is held, so that they open no node."""
-        stock, needs = self._stock, group.needs
-        if needs is None and self.at_once and stock.live:
-            if self._all_wait(self._asked):
+    def is_waiting(self, pod_class: PodClass) -> bool:
+        """Whether the pods open no node because every instance they could use is held."""
+        reservation_manager, awaited = self._reservation_manager, pod_class.awaited_reservations
+        if awaited is None and self.can_wait_untried and reservation_manager.available:
+            if self._all_waiting(self._segment):
                 return True
-            needs = group.needs = self._ladder.needs(group)
-        return needs is not None and not needs & stock.holdable and needs & stock.live != 0
+            awaited = pod_class.awaited_reservations = self._pool_selector.awaited_reservations(
+                pod_class
+            )
+        return (
+            awaited is not None
+            and not awaited & reservation_manager.unheld
+            and awaited & reservation_manager.available != 0
+        )
 
-    def _stretch(self, runs: Queue) -> QueueSegment:
-        """Of neighbours who differ but in size, the least and the most speak for the others."""
-        stretch, extremes = QueueSegment(runs), _extremes([run.group.only_wish for run in runs])
+    def _build_segment(self, batches: Queue) -> QueueSegment:
+        """If the batches differ only in their requests, the smallest and largest decide for all."""
+        segment = QueueSegment(batches)
+        extremes = _extremes([batch.pod_class.only_requirements for batch in batches])
         if extremes is not None:
-            stretch.needed_by_any, stretch.needed_by_all = self._ladder.needed(*extremes)
-            self._know_least(stretch, extremes[0])
-        return stretch
+            segment.awaited_by_any, segment.awaited_by_all = self._pool_selector.awaited_between(
+                *extremes
+            )
+            self._set_smallest(segment, extremes[0])
+        return segment
 
-    def _together(self, parts: list[QueueSegment]) -> QueueSegment:
-        """Several that are neighbours; what is known of each is known of all of them."""
-        whole, wishes = QueueSegment([], parts), [part.least for part in parts]
-        extremes = _extremes(wishes)
+    def _merge_segments(self, children: list[QueueSegment]) -> QueueSegment:
+        """A segment of consecutive segments; what holds for each of them holds for all."""
+        whole, requirements = QueueSegment([], children), [child.smallest for child in children]
+        extremes = _extremes(requirements)
         if extremes is not None:
-            whole.needed_by_any = union(part.needed_by_any for part in parts)
-            whole.needed_by_all = reduce(and_, (part.needed_by_all for part in parts))
-            self._know_least(whole, extremes[0])
+            whole.awaited_by_any = union(child.awaited_by_any for child in children)
+            whole.awaited_by_all = reduce(and_, (child.awaited_by_all for child in children))
+            self._set_smallest(whole, extremes[0])
         return whole
 
-    def _know_least(self, stretch: QueueSegment, least: PodRequirements) -> None:
-        least.short = self._table.slack.places(least.amounts)
-        stretch.least = least
+    def _set_smallest(self, segment: QueueSegment, smallest: PodRequirements) -> None:
+        smallest.too_full_drafts = self._table.capacity_index.entries(smallest.amounts)
+        segment.smallest = smallest
 
 
 def _chunks(count: int, things: list[_T]) -> list[list[_T]]:
     return [things[start : start + count] for start in range(0, len(things), count)]
 
 
-def _first_fitting(runs: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
-    """The first run whose pods ask for no more of each resource than some space has."""
-    # Spelt out, as it is asked of nearly every run whenever anything happens.
-    for number in range(start, len(runs) if spaces else start):
-        wish = runs[number].group.only_wish
-        assert wish is not None, "those of one stretch have one wish each"
+def _first_fitting(batches: Queue, start: int, spaces: Sequence[Sequence[int]]) -> int:
+    """The first batch whose requests fit into one of the spaces."""
+    # A plain loop: runs over nearly all batches after every event; generators are much slower.
+    for number in range(start, len(batches) if spaces else start):
+        pod_reqs = batches[number].pod_class.only_requirements
+        assert pod_reqs is not None, "pods of a segment have no alternatives"
         for space in spaces:
-            for column, amount in wish.amounts:
+            for column, amount in pod_reqs.amounts:
                 if amount > space[column]:
                     break
             else:
                 return number
-    return len(runs)
+    return len(batches)
 
 
 def _extremes(
-    wishes: Sequence[PodRequirements | None],
+    requirements: Sequence[PodRequirements | None],
 ) -> tuple[PodRequirements, PodRequirements] | None:
-    """A wish for the least of these and one for the most; None if they differ in more than size."""
-    first = wishes[0]
+    """Requirements with the smallest and the largest requests; None if anything else differs."""
+    first = requirements[0]
     if first is None:
         return None
-    ask, columns, amounts = first.ask, first.columns, []
-    for wish in wishes:
-        if wish is None or wish.ask is not ask or wish.columns is not columns:
+    scheduling, columns, amounts = first.scheduling, first.columns, []
+    for pod_reqs in requirements:
+        if (
+            pod_reqs is None
+            or pod_reqs.scheduling is not scheduling
+            or pod_reqs.columns is not columns
+        ):
             return None
-        amounts.append(wish.amounts)
+        amounts.append(pod_reqs.amounts)
     by_column = [[amount for _, amount in pairs] for pairs in zip(*amounts, strict=True)]
-    least, most = map(min, by_column), map(max, by_column)
+    smallest, largest = map(min, by_column), map(max, by_column)
     return (
-        PodRequirements(ask, tuple(zip(columns, least, strict=True)), columns),
-        PodRequirements(ask, tuple(zip(columns, most, strict=True)), columns),
+        PodRequirements(scheduling, tuple(zip(columns, smallest, strict=True)), columns),
+        PodRequirements(scheduling, tuple(zip(columns, largest, strict=True)), columns),
     )

@@ -1,11 +1,11 @@
 """Rounds: pods are placed until no further pod can be.
 
 A round is a single provisioning loop: passes over the pending pods until one pass changes nothing.
-When it is over its drafts become in-flight nodes, pinned to what they would be launched as; that
-gives back reservations and limits, and the next round sees what comes of it.
+When it is over its drafts become in-flight nodes, pinned to the offering they would be launched
+with. That releases reservations and limits, which the next round can use.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wainwright.core.launch.launch_choice import choose_offering
 from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
@@ -14,102 +14,121 @@ from wainwright.model.bitset import iter_bits
 
 
 class Rounds:
-    """The state of a plan in the making."""
+    """Runs rounds over a queue and keeps the state between them."""
 
-    def __init__(self, placing: PodPlacement) -> None:
-        self.placing = placing
-        self.table = placing.table
-        self.stock = placing.stock
+    def __init__(self, placement: PodPlacement) -> None:
+        self.placement = placement
+        self.table = placement.table
+        self.reservation_manager = placement.reservation_manager
         self.failed: Queue = []
-        self._patience = placing.patience
+        self._reservation_wait = placement.reservation_wait
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
-        """Places what can be placed; the rest is in `failed`."""
-        self._patience.at_once = not self.placing.nodes.nodes
-        stretches = self._patience.stretches(queue)
-        while stretches:
-            self.placing.round += 1
-            self.stock.begin_round()
-            self._patience.begin_round()
-            self.placing.passes_over_settled = False
-            self._placed = self.placing.arrange(stretches)
-            stretches = self._passes(stretches)
-            self._settle()
+        """Places every pod that can be placed; the others end up in `failed`."""
+        self._reservation_wait.can_wait_untried = not self.placement.nodes.nodes
+        segments = self._reservation_wait.build_segments(queue)
+        while segments:
+            self.placement.round += 1
+            self.reservation_manager.begin_round()
+            self._reservation_wait.begin_round()
+            self.placement.skip_inflight = False
+            self._placed = self.placement.place_together(segments)
+            segments = self._passes(segments)
+            self._end_round()
             if not self._placed:
-                self.failed += [run for stretch in stretches for run in stretch.waiting()]
+                self.failed += [
+                    batch for segment in segments for batch in segment.remaining_batches()
+                ]
                 return
 
-    def _passes(self, stretches: list[QueueSegment]) -> list[QueueSegment]:
+    def _passes(self, segments: list[QueueSegment]) -> list[QueueSegment]:
         while True:
             before = self._placed
-            self._patience.begin_pass()
-            stretches = [stretch for stretch in stretches if self._pass(stretch)]
-            if not self._patience.again or self._placed == before:
-                return stretches
+            self._reservation_wait.begin_pass()
+            segments = [segment for segment in segments if self._pass(segment)]
+            if not self._reservation_wait.needs_another_pass or self._placed == before:
+                return segments
 
-    def _pass(self, stretch: QueueSegment) -> bool:
-        """Tries each pod once; leaves in the stretch those that may still find a place later."""
-        if self._patience.all_sleep(stretch):
+    def _pass(self, segment: QueueSegment) -> bool:
+        """Tries each pod of the segment once; keeps those that may be placed later."""
+        if self._reservation_wait.can_skip(segment):
             return True
-        if stretch.parts:
-            stretch.parts = [part for part in stretch.parts if self._pass(part)]
-            return bool(stretch.parts)
-        self.placing.passes_over_settled = self._patience.passes_over_settled(stretch)
-        left: Queue = []
-        for run in self._awake(stretch, left) if self.stock.live else stretch.runs:
-            self._try(run, left)
-        stretch.runs = left
-        return bool(left)
+        if segment.children:
+            segment.children = [child for child in segment.children if self._pass(child)]
+            return bool(segment.children)
+        self.placement.skip_inflight = self._reservation_wait.can_skip_inflight(segment)
+        remaining: Queue = []
+        batches: Iterable[PodBatch] = segment.batches
+        if self.reservation_manager.available:  # without any, no pod waits for a reservation
+            batches = self._not_skipped(segment, remaining)
+        for batch in batches:
+            self._try(batch, remaining)
+        segment.batches = remaining
+        return bool(remaining)
 
-    def _awake(self, stretch: QueueSegment, left: Queue) -> Iterator[PodBatch]:
-        """Those who may find something; the others are left, in the order of the queue."""
-        runs, number = stretch.runs, 0
-        while number < len(runs):
-            awake = number + self._patience.asleep(stretch, number)
-            left += runs[number:awake]
-            if awake < len(runs):
-                yield runs[awake]
-            number = awake + 1
+    def _not_skipped(self, segment: QueueSegment, remaining: Queue) -> Iterator[PodBatch]:
+        """The batches that may be placed now; skipped ones go to `remaining`, in queue order."""
+        batches, number = segment.batches, 0
+        while number < len(batches):
+            next_tried = number + self._reservation_wait.count_skippable(segment, number)
+            remaining += batches[number:next_tried]
+            if next_tried < len(batches):
+                yield batches[next_tried]
+            number = next_tried + 1
 
-    def _try(self, run: PodBatch, left: Queue) -> None:
-        """Places as many pods of the run as there is room for; if one fails, so do the others."""
-        group, pods, stock, place = run.group, run.pods, self.stock, self.placing.place
+    def _try(self, batch: PodBatch, remaining: Queue) -> None:
+        """Places pods of the batch until one cannot be placed; the others cannot be either."""
+        pod_class, pods, reservation_manager, place = (
+            batch.pod_class,
+            batch.pods,
+            self.reservation_manager,
+            self.placement.place,
+        )
         for number, pod in enumerate(pods):
-            if group.stamp == stock.version and group.seen == (group.is_tied and group.watched):
-                found = (
-                    PlacementResult.NOTHING_YET
-                )  # one of its kind has just failed, and nothing changed
+            if (
+                pod_class.failed_version == reservation_manager.version
+                and pod_class.failed_topology_version
+                == (pod_class.has_topology and pod_class.topology_version)
+            ):
+                # A pod of this class failed and nothing has changed since: saves trying again.
+                result = PlacementResult.NOT_YET
             else:
-                found = place(pod, group)
-            if found is not PlacementResult.PLACE:
+                result = place(pod, pod_class)
+            if result is not PlacementResult.PLACED:
                 self._placed += number
-                self._keep(run, number, found, left)
+                self._keep_unplaced(batch, number, result, remaining)
                 return
         self._placed += len(pods)
 
-    def _keep(self, run: PodBatch, number: int, found: PlacementResult, left: Queue) -> None:
-        run.pods = run.pods[number:]
-        if found is PlacementResult.NOTHING_EVER:
-            self.failed.append(run)
+    def _keep_unplaced(
+        self, batch: PodBatch, number: int, result: PlacementResult, remaining: Queue
+    ) -> None:
+        batch.pods = batch.pods[number:]
+        if result is PlacementResult.NEVER:
+            self.failed.append(batch)
             return
-        run.group.stamp = self.stock.version
-        run.group.seen = run.group.is_tied and run.group.watched
-        self._patience.wait(run)
-        left.append(run)
+        batch.pod_class.failed_version = self.reservation_manager.version
+        batch.pod_class.failed_topology_version = (
+            batch.pod_class.has_topology and batch.pod_class.topology_version
+        )
+        self._reservation_wait.record_unplaced(batch)
+        remaining.append(batch)
 
-    def _settle(self) -> None:
-        """Ends the round: every draft of it is pinned to what would be launched."""
+    def _end_round(self) -> None:
+        """Ends the round: every draft of it is pinned to the offering it would be launched with."""
         for number in iter_bits(self.table.current):
             draft = self.table.drafts[number]
-            buy = choose_offering(draft.left, self.stock.free)
-            draft.pin(buy)
-            draft.template.limits.settle(draft.template.index.types[buy.row].capacity)
+            choice = choose_offering(draft.launch_options, self.reservation_manager.available_count)
+            draft.pin(choice)
+            draft.template.limits.count_launch(
+                draft.template.index.types[choice.type_number].capacity
+            )
             if draft.held:
-                held = draft.template.shelf.ids(draft.held)
-                self.stock.settle(held, buy.offering.reservation_id or "")
-        for template in self.placing.templates:
+                held = draft.template.pool_reservations.reservations_in(draft.held)
+                self.reservation_manager.commit(held, choice.offering.reservation_id or "")
+        for template in self.placement.templates:
             template.limits.begin_round()
-        self.table.settle()
-        if self.placing.topology is not None:
-            self.placing.topology.end_round()
+        self.table.end_round()
+        if self.placement.topology is not None:
+            self.placement.topology.end_round()

@@ -38,105 +38,125 @@ PlacementFactory: TypeAlias = Callable[
     ],
     PodPlacement,
 ]
-"""A way of placing pods, made of what it works with."""
+"""Creates the placement algorithm from the tables that it works on."""
 
 
 class Strategy(NamedTuple):
-    """How pods are placed."""
+    """Which placement algorithm is used, and when drafts decide on a topology domain."""
 
-    placing: PlacementFactory = PodPlacement
-    patient: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
-    """Groups of these kinds do not make drafts settle before their round is over."""
+    placement_factory: PlacementFactory = PodPlacement
+    deferred_kinds: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
+    """Topology groups of these kinds do not make drafts decide on a domain within their round."""
 
 
 FIRST_FIT: Final = Strategy()
 
 
 class Solution:
-    """Where every pod went, and what is left to those that found no place."""
+    """The result of a solve: the state of all nodes and drafts, and the pods that are unplaced."""
 
-    __slots__ = ("classes", "free", "on_offer", "placing", "rounds")
+    __slots__ = ("catalog_counts", "classes", "free_counts", "placement", "rounds")
 
-    def __init__(self, classes: PodClasses, rounds: Rounds, free: Mapping[str, int]) -> None:
+    def __init__(self, classes: PodClasses, rounds: Rounds, free_counts: Mapping[str, int]) -> None:
         self.classes = classes
-        self.free = free
-        """Slots of each reservation before anything was planned."""
-        self.on_offer: Mapping[str, int] = free
-        """The same with those that claims under way will take."""
+        self.free_counts = free_counts
+        """Available instances of each reservation before anything was planned."""
+        self.catalog_counts: Mapping[str, int] = free_counts
+        """The same, including the instances that in-flight NodeClaims will use."""
         self.rounds = rounds
-        self.placing = rounds.placing
+        self.placement = rounds.placement
 
     @property
-    def left_out(self) -> int:
-        """How many pods found no place."""
-        return sum(len(run.pods) for run in self.rounds.failed)
+    def unplaced_count(self) -> int:
+        """How many pods are unplaced."""
+        return sum(len(batch.pods) for batch in self.rounds.failed)
 
     @property
-    def left_out_by_others(self) -> bool:
-        """Whether any of them might have found one, had others gone elsewhere."""
-        return any(run.group.is_tied and self._is_servable(run.group) for run in self.rounds.failed)
-
-    @property
-    def leaves_only_hopeless(self) -> bool:
-        """Whether all without a place would have none whatever became of the others."""
-        return all(self._is_hopeless(run.group) for run in self.rounds.failed)
-
-    def _is_hopeless(self, group: PodClass) -> bool:
-        """Whether no node that stands and no type of any pool would do, be it for taint or size."""
-        return not any(
-            wish.ask.nodes
-            or any(fitting_types(template, wish) for template in self.placing.templates)
-            for wish in group.wishes
+    def is_blocked_by_topology(self) -> bool:
+        """Whether any unplaced pod could have been placed if other pods had gone elsewhere."""
+        return any(
+            batch.pod_class.has_topology and self._is_servable(batch.pod_class)
+            for batch in self.rounds.failed
         )
 
-    def _is_servable(self, group: PodClass) -> bool:
-        """Whether a pool would launch a node for its pods if nobody else was there."""
-        step = self.placing.ladder.step
-        return any(step(stage, wish) for stage in group.stages for wish in stage.wishes)
+    @property
+    def all_unplaced_impossible(self) -> bool:
+        """Whether no unplaced pod fits on any node or instance type, wherever other pods go."""
+        return all(self._is_impossible(batch.pod_class) for batch in self.rounds.failed)
+
+    def _is_impossible(self, pod_class: PodClass) -> bool:
+        """Whether taints, labels or size exclude every existing node and every instance type."""
+        return not any(
+            pod_reqs.scheduling.compatible_nodes
+            or any(fitting_types(template, pod_reqs) for template in self.placement.templates)
+            for pod_reqs in pod_class.alternatives
+        )
+
+    def _is_servable(self, pod_class: PodClass) -> bool:
+        """Whether a pool would launch a node for the pods if there were no other pods."""
+        select = self.placement.pool_selector.select
+        return any(
+            select(level, pod_reqs) for level in pod_class.levels for pod_reqs in level.alternatives
+        )
 
 
 def solve(
     pods: Sequence[Pod],
     templates: Sequence[NodeClaimTemplate],
     nodes: ExistingNodes,
-    free: Mapping[str, int],
+    free_counts: Mapping[str, int],
     options: PlanOptions,
-    manner: Strategy = FIRST_FIT,
+    strategy: Strategy = FIRST_FIT,
 ) -> Solution:
-    """Places the pods; `free` says how many slots each reservation has."""
+    """Places the pods; `free_counts` has the available instances of each reservation by its id."""
     registry = TopologyRegistry()
-    registry.introduce(pods, (pod for node in nodes.nodes for pod in node.pods))
+    registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
     classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
-    slack = CapacityIndex(classes.wishes, len(classes.resources))
-    stock = create_reservation_manager(templates, free, gate=options.capacity_reservations)
-    prepare_tables(classes, templates, nodes, slack)
-    ladder = NodePoolSelector(templates, NewNodeEvaluator(options.min_values_policy, stock))
-    table = DraftTable(templates, slack)
-    topology = Topology(registry, templates, nodes, table, stock) if registry.groups else None
-    placing = manner.placing(templates, nodes, table, ladder, classes, topology)
-    placing.strict_weights, placing.patient = options.strict_weights, manner.patient
-    placing.introduce = lambda ask: evaluate_pools(ask, templates)
-    rounds = Rounds(placing)
+    capacity_index = CapacityIndex(classes.pod_requirements, len(classes.resources))
+    reservation_manager = create_reservation_manager(
+        templates, free_counts, gate=options.capacity_reservations
+    )
+    prepare_tables(classes, templates, nodes, capacity_index)
+    pool_selector = NodePoolSelector(
+        templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
+    )
+    table = DraftTable(templates, capacity_index)
+    topology = (
+        Topology(registry, templates, nodes, table, reservation_manager)
+        if registry.groups
+        else None
+    )
+    placement = strategy.placement_factory(
+        templates, nodes, table, pool_selector, classes, topology
+    )
+    placement.strict_weights = options.strict_weights
+    placement.deferred_kinds = strategy.deferred_kinds
+    placement.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, templates)
+    rounds = Rounds(placement)
     rounds.run(build_queue(classes.all))
-    return Solution(classes, rounds, free)
+    return Solution(classes, rounds, free_counts)
 
 
-def evaluate_pools(ask: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]) -> None:
-    """Lets the pools say under which terms they take such pods."""
-    ask.terms = [template.terms(ask) for template in templates]
-    ask.refused_by = tuple(n for n, terms in enumerate(ask.terms) if terms is None)
+def evaluate_pools(
+    scheduling: SchedulingRequirements, templates: Sequence[NodeClaimTemplate]
+) -> None:
+    """Stores on the requirements how compatible each pool is with them."""
+    scheduling.compatibility = [template.compatibility(scheduling) for template in templates]
+    scheduling.incompatible_pools = tuple(
+        n for n, compatible in enumerate(scheduling.compatibility) if compatible is None
+    )
 
 
 def classification_context(
     templates: Sequence[NodeClaimTemplate], nodes: ExistingNodes, options: PlanOptions
 ) -> ClassificationContext:
-    """What the cluster and the options say about how pods come apart."""
+    """The properties of the cluster and the options that decide which pods share a class."""
     taints = [template.pool.taints for template in templates]
     taints += [node.effective_taints for node in nodes.nodes]
     return ClassificationContext(
         options=options,
-        tainted=any(map(_has_prefer_no_schedule, taints)),
-        attachable=any(node.attach_limits for node in nodes.nodes),
+        has_soft_taints=any(map(_has_prefer_no_schedule, taints)),
+        has_attach_limits=any(node.attach_limits for node in nodes.nodes),
     )
 
 
@@ -145,34 +165,39 @@ def _has_prefer_no_schedule(taints: Iterable[Taint]) -> bool:
 
 
 def create_reservation_manager(
-    templates: Sequence[NodeClaimTemplate], free: Mapping[str, int], *, gate: bool
+    templates: Sequence[NodeClaimTemplate], free_counts: Mapping[str, int], *, gate: bool
 ) -> ReservationManager:
-    """The slots of reservations, made known to the pools that may use them."""
+    """Creates the reservation manager, and gives each template the reservations it may use.
+
+    Templates that share a catalogue and admit the same offering groups share one PoolReservations.
+    """
     numbers = number_reservations(template.index for template in templates) if gate else {}
-    shelves: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
+    shared: dict[tuple[InstanceTypeIndex, OfferingGroupSet], PoolReservations] = {}
     for template in templates if gate else ():
         index, admitted = template.index, template.base.reserved
-        if (index, admitted) not in shelves:
-            shelves[index, admitted] = PoolReservations(index, admitted, numbers)
-        template.shelf = shelves[index, admitted]
-    return ReservationManager({name: free[name] for name in numbers}, numbers)
+        if (index, admitted) not in shared:
+            shared[index, admitted] = PoolReservations(index, admitted, numbers)
+        template.pool_reservations = shared[index, admitted]
+    return ReservationManager({name: free_counts[name] for name in numbers}, numbers)
 
 
 def prepare_tables(
     classes: PodClasses,
     templates: Sequence[NodeClaimTemplate],
     nodes: ExistingNodes,
-    slack: CapacityIndex | None,
+    capacity_index: CapacityIndex | None,
 ) -> None:
-    """Lets pools, nodes and the slack index of drafts know what will be asked of them."""
+    """Prepares templates, nodes and capacity indexes for the requirements of all pod classes."""
     resources = classes.resources
     for template in templates:
         template.number_resources(resources)
-    node_slack = CapacityIndex(classes.wishes if nodes.nodes else (), len(resources))
-    nodes.prepare(resources, node_slack)
-    for ask in classes.asks.values():
-        evaluate_pools(ask, templates)
-        ask.nodes = nodes.admitting(ask)
-    for wish in classes.wishes:
-        wish.short = slack.places(wish.amounts) if slack is not None else ()
-        wish.short_nodes = node_slack.places(wish.amounts) if nodes.nodes else ()
+    node_index = CapacityIndex(classes.pod_requirements if nodes.nodes else (), len(resources))
+    nodes.prepare(resources, node_index)
+    for scheduling in classes.scheduling.values():
+        evaluate_pools(scheduling, templates)
+        scheduling.compatible_nodes = nodes.compatible(scheduling)
+    for pod_reqs in classes.pod_requirements:
+        pod_reqs.too_full_drafts = (
+            capacity_index.entries(pod_reqs.amounts) if capacity_index is not None else ()
+        )
+        pod_reqs.too_full_nodes = node_index.entries(pod_reqs.amounts) if nodes.nodes else ()

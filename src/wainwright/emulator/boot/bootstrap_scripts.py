@@ -3,7 +3,7 @@ EKSBootstrap.ps1 on Windows, and their arguments.
 
 Neither a shell nor PowerShell is run. Variables are those that the script sets to plain text, and
 those that it looks up in its table of pods per instance type (`max_pods`, `kube_reserved`;
-`$MaxPods`); any other is empty, as it would be if it were never set. `${name:+text}` is the text
+`$MaxPods`); any other is empty, as an unset variable is. `${name:+text}` is the text
 unless the variable is empty.
 """
 
@@ -55,7 +55,7 @@ BOOTSTRAP_SH_OPTIONS: Final = frozenset(
         "--use-max-pods",
     }
 )
-"""Options that take the next word; whatever is none of them is a name to the script."""
+"""Options that take the next word; any other word is a cluster name to the script."""
 
 
 def calls_bootstrap_sh(part: UserDataPart) -> bool:
@@ -64,33 +64,37 @@ def calls_bootstrap_sh(part: UserDataPart) -> bool:
 
 def read_shell_script(parts: Sequence[UserDataPart], instance_type: str) -> BootstrapConfig:
     script = next(part.text for part in reversed(parts) if calls_bootstrap_sh(part))
-    last = list(BOOTSTRAP_SH_CALL.finditer(script))[-1]
-    known = shell_variables(script[: last.end("before")], instance_type)
-    words = [_expand_word(word, known) for word in _command_words(script[last.end() :])]
+    last_call = list(BOOTSTRAP_SH_CALL.finditer(script))[-1]
+    variables = shell_variables(script[: last_call.end("before")], instance_type)
+    words = [_expand_word(word, variables) for word in _command_words(script[last_call.end() :])]
     options, names = _parse_options(words)
     if not names or not names[0]:
         raise BootError(
             BootFailureReason.NO_CLUSTER, "bootstrap.sh is not told the name of the cluster"
         )
-    settings = BootstrapConfig(family=BootstrapMethod.SHELL, cluster=names[0])
+    config = BootstrapConfig(method=BootstrapMethod.SHELL, cluster=names[0])
     for option, field in BOOTSTRAP_SH_FIELDS.items():
-        setattr(settings, field, options.get(option, ""))
-    settings.dns = tuple(each for each in options.get("--dns-cluster-ip", "").split(",") if each)
-    settings.local_disks = options.get("--local-disks") == "raid0"
+        setattr(config, field, options.get(option, ""))
+    config.dns = tuple(each for each in options.get("--dns-cluster-ip", "").split(",") if each)
+    config.local_disks = options.get("--local-disks") == "raid0"
     if options.get("--use-max-pods", "true") != "true":
-        settings.max_pods = 110  # what the kubelet takes when nobody tells it
-    kubelet_config.apply_flags(options.get("--kubelet-extra-args", ""), settings)
-    return settings
+        config.max_pods = 110  # the kubelet's default
+    kubelet_config.apply_flags(options.get("--kubelet-extra-args", ""), config)
+    return config
 
 
 def shell_variables(script: str, instance_type: str) -> dict[str, str]:
-    known = {name: _plain_value(value or "") for name, value in SHELL_ASSIGNMENT.findall(script)}
-    found = look_up_max_pods(script, instance_type)
-    return known if found is None else known | dict(zip(SHELL_TABLE_VARIABLES, found, strict=True))
+    variables = {
+        name: _plain_value(value or "") for name, value in SHELL_ASSIGNMENT.findall(script)
+    }
+    row = look_up_max_pods(script, instance_type)
+    return (
+        variables if row is None else variables | dict(zip(SHELL_TABLE_VARIABLES, row, strict=True))
+    )
 
 
 def _plain_value(value: str) -> str:
-    """The text that is assigned; what a command would have to be run for is unknown."""
+    """The assigned text; empty where a command would have to be run for it."""
     if "$(" in value or "`" in value:
         return ""
     try:
@@ -100,7 +104,7 @@ def _plain_value(value: str) -> str:
 
 
 def _command_words(text: str) -> list[str]:
-    """Those of the command, up to the end of its line."""
+    """The words of the command, up to the end of its line."""
     lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=COMMAND_ENDS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     words: list[str] = []
@@ -114,18 +118,18 @@ def _command_words(text: str) -> list[str]:
     return words
 
 
-def _expand_word(word: str, known: Mapping[str, str]) -> str:
-    word = UNLESS_EMPTY.sub(lambda found: found[2] if known.get(found[1]) else "", word)
-    return SHELL_VARIABLE.sub(lambda found: known.get(found[1] or found[2], ""), word)
+def _expand_word(word: str, variables: Mapping[str, str]) -> str:
+    word = UNLESS_EMPTY.sub(lambda match: match[2] if variables.get(match[1]) else "", word)
+    return SHELL_VARIABLE.sub(lambda match: variables.get(match[1] or match[2], ""), word)
 
 
 def _parse_options(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     options: dict[str, str] = {}
     names: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
+    remaining = iter(words)
+    for word in remaining:
         if word in BOOTSTRAP_SH_FIELDS or word in BOOTSTRAP_SH_OPTIONS:
-            options[word] = next(waiting, "")
+            options[word] = next(remaining, "")
         else:
             names.append(word)
     return options, names
@@ -150,99 +154,99 @@ def read_powershell_script(text: str, instance_type: str) -> BootstrapConfig:
     call = POWERSHELL_CALL.search(script)
     if call is None:
         raise BootError(BootFailureReason.NO_BOOTSTRAP, "nothing calls Start-EKSBootstrap.ps1")
-    known = powershell_variables(script[: call.end()], instance_type)
-    given = PowerShellReader(script, call.end(), known).arguments()
-    if not given.get("eksclustername"):
+    variables = powershell_variables(script[: call.end()], instance_type)
+    arguments = PowerShellReader(script, call.end(), variables).arguments()
+    if not arguments.get("eksclustername"):
         raise BootError(BootFailureReason.NO_CLUSTER, "-EKSClusterName is empty")
-    settings = BootstrapConfig(
-        family=BootstrapMethod.WINDOWS,
-        cluster=given["eksclustername"],
-        endpoint=given.get("apiserverendpoint", ""),
-        certificate=given.get("base64clusterca", ""),
-        dns=tuple(each for each in [given.get("dnsclusterip", "")] if each),
+    config = BootstrapConfig(
+        method=BootstrapMethod.WINDOWS,
+        cluster=arguments["eksclustername"],
+        endpoint=arguments.get("apiserverendpoint", ""),
+        certificate=arguments.get("base64clusterca", ""),
+        dns=tuple(each for each in [arguments.get("dnsclusterip", "")] if each),
     )
-    kubelet_config.apply_flags(given.get("kubeletextraargs", ""), settings)
-    return settings
+    kubelet_config.apply_flags(arguments.get("kubeletextraargs", ""), config)
+    return config
 
 
 def powershell_variables(script: str, instance_type: str) -> dict[str, str]:
-    """In small letters: PowerShell does not care."""
-    known = {
+    """Variables by lower-case name: PowerShell ignores case."""
+    variables = {
         name.lower(): PowerShellReader(value, 0, {}).value()
         for name, value in POWERSHELL_ASSIGNMENT.findall(script)
     }
-    found = look_up_max_pods(script, instance_type)
-    return known if found is None else known | {POWERSHELL_TABLE_VARIABLE: found.pods}
+    row = look_up_max_pods(script, instance_type)
+    return variables if row is None else variables | {POWERSHELL_TABLE_VARIABLE: row.pods}
 
 
 class PowerShellReader:
-    """Goes through a command from one place on."""
+    """Reads a command from a position on."""
 
-    def __init__(self, text: str, at: int, known: Mapping[str, str]) -> None:
+    def __init__(self, text: str, position: int, variables: Mapping[str, str]) -> None:
         self._text = text
-        self._at = at
-        self._known = known
+        self._position = position
+        self._variables = variables
 
     def arguments(self) -> dict[str, str]:
         """`-Name value` until the line ends."""
-        found: dict[str, str] = {}
+        arguments: dict[str, str] = {}
         while self._skip(" \t\r") == "-":
             name = self._take(re.compile(r"-(\w+):?"))
             self._skip(" \t\r")
-            found[name.strip("-:").lower()] = self.value()
-        return found
+            arguments[name.strip("-:").lower()] = self.value()
+        return arguments
 
     def value(self) -> str:
-        """A text in quotes, a sum of such texts in brackets, or a bare word."""
+        """A quoted string, a concatenation in parentheses, or a bare word."""
         first = self._peek()
         if first == "(":
-            return self._sum()
+            return self._concatenation()
         if first in ("'", '"'):
             return self._quoted(first)
         word = self._take(BARE_WORD)
-        return self._expanded(word)
+        return self._expand(word)
 
-    def _sum(self) -> str:
-        made, self._at = "", self._at + 1
+    def _concatenation(self) -> str:
+        text, self._position = "", self._position + 1
         while self._skip(" \t\r\n+") not in (")", ""):
-            made += self.value()
-        self._at += 1
-        return made
+            text += self.value()
+        self._position += 1
+        return text
 
     def _quoted(self, quote: str) -> str:
-        """A quote within is written twice; only double quotes let variables in."""
-        made, self._at = "", self._at + 1
+        """A quote inside is doubled; variables are expanded in double quotes only."""
+        text, self._position = "", self._position + 1
         while True:
-            end = self._text.find(quote, self._at)
+            end = self._text.find(quote, self._position)
             if end < 0:
                 raise BootError(BootFailureReason.UNREADABLE, "a text in the PowerShell has no end")
-            made += self._text[self._at : end]
-            self._at = end + 1
+            text += self._text[self._position : end]
+            self._position = end + 1
             if self._peek() != quote:
                 break
-            made += quote
-            self._at += 1
-        return self._expanded(made) if quote == '"' else made
+            text += quote
+            self._position += 1
+        return self._expand(text) if quote == '"' else text
 
-    def _expanded(self, text: str) -> str:
+    def _expand(self, text: str) -> str:
         return POWERSHELL_VARIABLE.sub(
-            lambda found: self._known.get((found[1] or found[2]).lower(), ""), text
+            lambda match: self._variables.get((match[1] or match[2]).lower(), ""), text
         )
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self._at)
-        if found is None:
+        match = pattern.match(self._text, self._position)
+        if match is None:
             raise BootError(
                 BootFailureReason.UNREADABLE,
-                f"the PowerShell breaks off at {self._text[self._at :]!r:.40}",
+                f"the PowerShell breaks off at {self._text[self._position :]!r:.40}",
             )
-        self._at = found.end()
-        return found[0]
+        self._position = match.end()
+        return match[0]
 
     def _skip(self, blanks: str) -> str:
         while self._peek() and self._peek() in blanks:
-            self._at += 1
+            self._position += 1
         return self._peek()
 
     def _peek(self) -> str:
-        return self._text[self._at : self._at + 1]
+        return self._text[self._position : self._position + 1]

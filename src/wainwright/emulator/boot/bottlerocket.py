@@ -1,4 +1,4 @@
-"""Bottlerocket: TOML, and nothing but settings."""
+"""Bottlerocket: user data is a TOML document of settings."""
 
 import tomllib
 from collections.abc import Mapping
@@ -43,41 +43,41 @@ def read_settings(text: str) -> BootstrapConfig:
             BootFailureReason.UNREADABLE, f"the user data is not TOML: {error}"
         ) from error
     settings = _get_table(document, "settings")
-    made = BootstrapConfig(
-        family=BootstrapMethod.BOTTLEROCKET, local_disks=_stripes_local_disks(settings)
+    config = BootstrapConfig(
+        method=BootstrapMethod.BOTTLEROCKET, local_disks=_stripes_local_disks(settings)
     )
     kubernetes = _get_table(settings, "kubernetes")
     for name, field in CLUSTER_SETTINGS.items():
         if not isinstance(kubernetes.get(name), str) or not kubernetes[name]:
             raise BootError(BootFailureReason.NO_CLUSTER, f"settings.kubernetes.{name} is missing")
-        setattr(made, field, kubernetes[name])
-    _apply_kubernetes_settings(made, kubernetes)
-    return made
+        setattr(config, field, kubernetes[name])
+    _apply_kubernetes_settings(config, kubernetes)
+    return config
 
 
-def _apply_kubernetes_settings(made: BootstrapConfig, kubernetes: Mapping[str, Any]) -> None:
+def _apply_kubernetes_settings(config: BootstrapConfig, kubernetes: Mapping[str, Any]) -> None:
     for name, value in kubernetes.items():
         if name in MAP_SETTINGS:
-            setattr(made, MAP_SETTINGS[name], _text_table(name, value))
+            setattr(config, MAP_SETTINGS[name], _text_table(name, value))
         elif name == "node-taints":
-            made.taints = tuple(_parse_taints(value))
+            config.taints = tuple(_parse_taints(value))
         elif name == "max-pods":
             if not isinstance(value, int) or isinstance(value, bool):
                 raise BootError(
                     BootFailureReason.REFUSED, f"max-pods is {value!r}, which is no number"
                 )
-            made.max_pods = value
+            config.max_pods = value
         elif name == "cluster-dns-ip":
-            made.dns = tuple(value) if isinstance(value, list) else (value,)
+            config.dns = tuple(value) if isinstance(value, list) else (value,)
         elif name not in CLUSTER_SETTINGS:
-            made.rest[name] = value
+            config.other_config[name] = value
 
 
 def _parse_taints(value: Any) -> list[Taint]:
     """Key to a list of `value:Effect`."""
     if not isinstance(value, dict):
         raise BootError(BootFailureReason.REFUSED, f"node-taints is {value!r}, which is no table")
-    return [_parse_taint(key, each) for key, listed in value.items() for each in _as_list(listed)]
+    return [_parse_taint(key, each) for key, entries in value.items() for each in _as_list(entries)]
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -94,7 +94,7 @@ def _parse_taint(key: str, text: Any) -> Taint:
 
 
 def _stripes_local_disks(settings: Mapping[str, Any]) -> bool:
-    """Whether some command at boot makes one disk of the machine's own."""
+    """Whether a boot command combines the local disks into one array."""
     commands = _get_table(settings, "bootstrap-commands")
     return any(
         isinstance(each, dict) and STRIPE_COMMAND in each.get("commands", [])
@@ -110,8 +110,8 @@ def _text_table(name: str, value: Any) -> dict[str, str]:
     return dict(value)
 
 
-def _get_table(within: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = within.get(key, {})
-    if not isinstance(found, dict):
-        raise BootError(BootFailureReason.UNREADABLE, f"{key} is {found!r}, which is no table")
-    return found
+def _get_table(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, dict):
+        raise BootError(BootFailureReason.UNREADABLE, f"{key} is {value!r}, which is no table")
+    return value

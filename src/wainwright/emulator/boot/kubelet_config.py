@@ -1,4 +1,4 @@
-"""The kubelet: its command line, its configuration, and when it refuses to start."""
+"""The kubelet: its flags, its configuration, and the checks that prevent it from starting."""
 
 import re
 import shlex
@@ -22,32 +22,32 @@ MAP_FLAGS: Final = {
     "eviction-soft": ("eviction_soft", "<"),
     "eviction-soft-grace-period": ("eviction_soft_grace", "="),
 }
-"""Where a flag goes, and what stands between key and value."""
+"""By flag, the field of BootstrapConfig and the separator of key and value."""
 NUMBER_FLAGS: Final = {"max-pods": "max_pods", "pods-per-core": "pods_per_core"}
 
 
-def apply_flags(line: str, settings: BootstrapConfig) -> None:
-    """Flags go over what is there; the later of two wins, but labels and maps add up."""
-    seen: set[str] = set()
+def apply_flags(line: str, config: BootstrapConfig) -> None:
+    """Applies flags over the configuration; a repeated flag replaces, except labels and maps."""
+    seen_flags: set[str] = set()
     for name, value in parse_flags(line):
         if name == "node-labels":
-            settings.labels |= parse_pairs(name, value, "=")
+            config.labels |= parse_pairs(name, value, "=")
         elif name == "register-with-taints":
-            settings.taints = tuple(parse_flag_taint(each) for each in value.split(",") if each)
+            config.taints = tuple(parse_flag_taint(each) for each in value.split(",") if each)
         elif name in MAP_FLAGS:
-            field, between = MAP_FLAGS[name]
-            before = getattr(settings, field) if name in seen else {}
-            setattr(settings, field, before | parse_pairs(name, value, between))
-            settings.replaced.add(field)
+            field, separator = MAP_FLAGS[name]
+            previous = getattr(config, field) if name in seen_flags else {}
+            setattr(config, field, previous | parse_pairs(name, value, separator))
+            config.replaced_maps.add(field)
         elif name in NUMBER_FLAGS:
-            setattr(settings, NUMBER_FLAGS[name], parse_flag_number(name, value))
+            setattr(config, NUMBER_FLAGS[name], parse_flag_number(name, value))
         else:
-            settings.rest[name] = value
-        seen.add(name)
+            config.other_config[name] = value
+        seen_flags.add(name)
 
 
 def parse_flags(line: str) -> Iterator[tuple[str, str]]:
-    """`--name=value`, `--name value`, or `--name` alone, which means true."""
+    """`--name=value`, `--name value`, or `--name` alone, which is true."""
     words = split_words(line)
     while words:
         word = words.pop(0)
@@ -69,18 +69,18 @@ def split_words(line: str) -> list[str]:
         raise BootError(BootFailureReason.UNREADABLE, f"{error} in {line!r}") from error
 
 
-def parse_pairs(name: str, text: str, between: str) -> dict[str, str]:
-    made: dict[str, str] = {}
+def parse_pairs(name: str, text: str, separator: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for each in text.split(","):
         if not each:
             continue
-        key, found, value = each.partition(between)
-        if not found:
+        key, separated, value = each.partition(separator)
+        if not separated:
             raise BootError(
-                BootFailureReason.REFUSED, f"--{name} has {each!r}, which is no key{between}value"
+                BootFailureReason.REFUSED, f"--{name} has {each!r}, which is no key{separator}value"
             )
-        made[key.strip()] = value.strip()
-    return made
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def parse_flag_number(name: str, text: str) -> int:
@@ -94,8 +94,8 @@ def parse_flag_number(name: str, text: str) -> int:
 
 def parse_flag_taint(text: str) -> Taint:
     """`key=value:Effect` or `key:Effect`."""
-    said, colon, effect = text.rpartition(":")
-    key, _, value = said.partition("=")
+    key_and_value, colon, effect = text.rpartition(":")
+    key, _, value = key_and_value.partition("=")
     if not colon or not key:
         raise BootError(BootFailureReason.REFUSED, f"{text!r} is no taint")
     return Taint(key=key, value=value, effect=effect)
@@ -120,7 +120,7 @@ DURATION_PATTERN: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m
 
 PROTECTED_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 KUBELET_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-"""Domains in which a kubelet may choose labels, although they are within a protected one."""
+"""Subdomains of protected domains in which a kubelet may set labels (NodeRestriction)."""
 KUBELET_LABELS: Final = frozenset(
     {
         "beta.kubernetes.io/arch",
@@ -179,37 +179,37 @@ def check_non_negative(name: str, value: int) -> int:
     return value
 
 
-def parse_reserved(name: str, given: Mapping[str, str]) -> dict[str, Quantity]:
-    made: dict[str, Quantity] = {}
-    for resource, text in given.items():
+def parse_reserved(name: str, reserved: Mapping[str, str]) -> dict[str, Quantity]:
+    quantities: dict[str, Quantity] = {}
+    for resource, text in reserved.items():
         if resource not in RESERVABLE_RESOURCES:
             raise BootError(BootFailureReason.REFUSED, f"{name} cannot reserve {resource}")
-        made[resource] = _parse_quantity(f"{name}.{resource}", text)
-    return made
+        quantities[resource] = _parse_quantity(f"{name}.{resource}", text)
+    return quantities
 
 
 def _parse_quantity(name: str, text: str) -> Quantity:
     try:
-        found = parse_quantity(text)
+        quantity = parse_quantity(text)
     except InvalidQuantity as error:
         raise BootError(BootFailureReason.REFUSED, f"{name}: {error}") from error
-    if found.nano < 0:
+    if quantity.nano < 0:
         raise BootError(BootFailureReason.REFUSED, f"{name} is {text}, which is below zero")
-    return found
+    return quantity
 
 
-def parse_thresholds(name: str, given: Mapping[str, str]) -> dict[str, EvictionThreshold]:
-    """An empty text sets nothing."""
-    made: dict[str, EvictionThreshold] = {}
-    for signal, text in given.items():
+def parse_thresholds(name: str, thresholds: Mapping[str, str]) -> dict[str, EvictionThreshold]:
+    """Thresholds by signal; an empty value sets none."""
+    parsed: dict[str, EvictionThreshold] = {}
+    for signal, text in thresholds.items():
         if signal not in EVICTION_SIGNALS:
             raise BootError(
                 BootFailureReason.REFUSED, f"{name} has {signal}, which is no eviction signal"
             )
         if text:
             _parse_quantity(f"{name}.{signal}", text.removesuffix("%"))
-            made[signal] = parse_eviction_threshold(text)
-    return made
+            parsed[signal] = parse_eviction_threshold(text)
+    return parsed
 
 
 def check_grace_periods(soft: Mapping[str, EvictionThreshold], grace: Mapping[str, str]) -> None:

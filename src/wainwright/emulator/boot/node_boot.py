@@ -3,14 +3,13 @@
     text = decode_user_data(specification.user_data)
     outcome = boot_from_user_data(text, InstanceFacts(…))
 
-What comes out is what the user data says, laid over the defaults of the image. Flags that are maps
-(AL2, Windows) take the place of the image's own map, as the kubelet has it; NodeConfigs and
-Bottlerocket's settings change it key by key.
+The result is the configuration of the user data over the defaults of the image. Flags that are maps
+(AL2, Windows) replace the image's map, as in the kubelet; NodeConfigs and Bottlerocket settings
+change it key by key.
 
-Memory is what the kubelet really finds, which is never quite what was estimated: firmware and
-kernel keep between 6 and 7.7 percent for themselves, another share for every type and always the
-same for one. Planners reckon with 7.5, so that most instances have a little more than they were
-believed to have, and about one type in eight has less.
+Memory is what the kubelet detects, which never equals the estimate: firmware and kernel use between
+6 and 7.7 percent, a fixed share for each instance type. Planners assume 7.5 percent, so most
+instances have a little more memory than estimated, and about one type in eight has less.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,30 +54,35 @@ from wainwright.model.taints import Taint
 
 KIB: Final = 1024
 MIN_KEPT_SHARE, MAX_KEPT_SHARE = 600, 770
-"""Ten-thousandths of the memory."""
+"""Memory used by firmware and kernel, in ten-thousandths."""
 
 
-def actual_memory(machine: InstanceTypeInfo) -> int:
-    """Bytes, in whole KiB as the kernel counts them."""
-    mib = machine.memory_mib - (ARM64_RESERVED_MIB if machine.architecture == "arm64" else 0)
-    draw = int.from_bytes(blake2b(machine.name.encode(), digest_size=8).digest())
-    share = MIN_KEPT_SHARE * 1000 + draw % ((MAX_KEPT_SHARE - MIN_KEPT_SHARE) * 1000)
-    kept = mib * MIB * share // 10_000_000
-    return (mib * MIB - kept) // KIB * KIB
+def actual_memory(type_info: InstanceTypeInfo) -> int:
+    """Memory that the kubelet detects: bytes, in whole KiB as the kernel counts them."""
+    available_mib = type_info.memory_mib - (
+        ARM64_RESERVED_MIB if type_info.architecture == "arm64" else 0
+    )
+    digest = int.from_bytes(blake2b(type_info.name.encode(), digest_size=8).digest())
+    share = MIN_KEPT_SHARE * 1000 + digest % ((MAX_KEPT_SHARE - MIN_KEPT_SHARE) * 1000)
+    kernel_bytes = available_mib * MIB * share // 10_000_000
+    return (available_mib * MIB - kernel_bytes) // KIB * KIB
 
 
 def read_user_data(text: str, facts: InstanceFacts) -> BootstrapConfig:
-    """By the image where that is a public one, which reads its own language only."""
+    """The bootstrap configuration; a public image reads only the format of its own method."""
     if not text.strip():
         raise BootError(BootFailureReason.NOTHING, "there is no user data")
-    return _read_cached(text, facts.family, facts.machine.name)
+    return _read_cached(text, facts.image_method, facts.type_info.name)
 
 
 @lru_cache(maxsize=1024)
-def _read_cached(text: str, image: BootstrapMethod | None, instance_type: str) -> BootstrapConfig:
-    """Remembered, as machines of one launch have the same user data; not to be changed."""
-    family = _select_method(text, image)
-    match family:
+def _read_cached(
+    text: str, image_method: BootstrapMethod | None, instance_type: str
+) -> BootstrapConfig:
+    """Cached, as instances of one launch have the same user data: parsing MIME, YAML and TOML is
+    most of the cost of a boot. The result is shared and must not be changed."""
+    method = _select_method(text, image_method)
+    match method:
         case BootstrapMethod.WINDOWS:
             return bootstrap_scripts.read_powershell_script(text, instance_type)
         case BootstrapMethod.BOTTLEROCKET:
@@ -89,22 +93,22 @@ def _read_cached(text: str, image: BootstrapMethod | None, instance_type: str) -
             return bootstrap_scripts.read_shell_script(split_parts(text), instance_type)
 
 
-def _select_method(text: str, image: BootstrapMethod | None) -> BootstrapMethod:
-    found = detect_methods(text)
-    if image is not None and found and image not in found:
+def _select_method(text: str, image_method: BootstrapMethod | None) -> BootstrapMethod:
+    methods = detect_methods(text)
+    if image_method is not None and methods and image_method not in methods:
         raise BootError(
             BootFailureReason.WRONG_IMAGE,
-            f"the image is started by {image}, and the user data is for {found[0]}",
+            f"the image is started by {image_method}, and the user data is for {methods[0]}",
         )
-    if found:
-        return found[0] if image is None else image
-    if image is BootstrapMethod.BOTTLEROCKET:
-        return image  # which says better what is wrong with its TOML
+    if methods:
+        return methods[0] if image_method is None else image_method
+    if image_method is BootstrapMethod.BOTTLEROCKET:
+        return image_method  # its parser gives the better error message
     raise BootError(BootFailureReason.NO_BOOTSTRAP, "nothing in the user data makes a node join")
 
 
 def detect_methods(text: str) -> list[BootstrapMethod]:
-    """Those that the text makes sense in; more than one only where it has several parts."""
+    """Methods that the text is valid for; several only where it has several parts."""
     if bootstrap_scripts.is_powershell(text):
         return [BootstrapMethod.WINDOWS]
     if bottlerocket.is_toml(text):
@@ -112,13 +116,13 @@ def detect_methods(text: str) -> list[BootstrapMethod]:
     return _methods_of_parts(split_parts(text))
 
 
-def _methods_of_parts(found: Sequence[UserDataPart]) -> list[BootstrapMethod]:
-    families: list[BootstrapMethod] = []
-    if any(part.type == NODE_CONFIG_TYPE for part in found):
-        families.append(BootstrapMethod.NODEADM)
-    if any(bootstrap_scripts.calls_bootstrap_sh(part) for part in found):
-        families.append(BootstrapMethod.SHELL)
-    return families
+def _methods_of_parts(parts: Sequence[UserDataPart]) -> list[BootstrapMethod]:
+    methods: list[BootstrapMethod] = []
+    if any(part.type == NODE_CONFIG_TYPE for part in parts):
+        methods.append(BootstrapMethod.NODEADM)
+    if any(bootstrap_scripts.calls_bootstrap_sh(part) for part in parts):
+        methods.append(BootstrapMethod.SHELL)
+    return methods
 
 
 ResourceAmounts: TypeAlias = dict[str, int]
@@ -129,20 +133,20 @@ DEFAULT_EVICTION_HARD: Final = {
     "nodefs.inodesFree": "5%",
 }
 SIGNAL_BY_RESOURCE: Final = {MEMORY: "memory.available", EPHEMERAL_STORAGE: "nodefs.available"}
-"""The signals that take something from pods."""
+"""Eviction signals that reduce allocatable resources."""
 
 
 class BootedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that joins; amounts are cpu in thousandths, everything else in whole units."""
+    """A node that joins; amounts are CPU in millicores, other resources in whole units."""
 
-    family: BootstrapMethod
+    method: BootstrapMethod
     cluster_name: str
     endpoint: str
     labels: dict[str, str]
-    """Those that the user data gives."""
+    """Labels of the user data."""
     taints: tuple[Taint, ...]
     max_pods: int
-    """As the kubelet was told; capacity has fewer where it was also told pods per core."""
+    """maxPods of the kubelet; capacity has fewer pods where podsPerCore is lower."""
     kube_reserved: ResourceAmounts
     system_reserved: ResourceAmounts
     eviction_hard: dict[str, str]
@@ -150,127 +154,125 @@ class BootedNode(msgspec.Struct, frozen=True, kw_only=True):
     eviction_soft_grace: dict[str, str]
     dns: tuple[str, ...]
     local_disks: bool
-    rest: dict[str, Any]
-    """Whatever else the kubelet was told."""
+    other_config: dict[str, Any]
+    """Other kubelet configuration."""
     capacity: ResourceAmounts
     allocatable: ResourceAmounts
 
 
 def boot_from_user_data(user_data: str, facts: InstanceFacts) -> BootedNode | BootFailure:
-    """What becomes of a machine with this user data (decoded)."""
+    """The node of an instance with this (decoded) user data, or why it never joins."""
     try:
         return _build_node(read_user_data(user_data, facts), facts)
     except BootError as failure:
         return BootFailure(failure.reason, failure.detail)
 
 
-def _build_node(settings: BootstrapConfig, facts: InstanceFacts) -> BootedNode:
-    endpoint = _check_cluster(settings, facts)
-    kubelet_config.check_labels(settings.labels)
-    kubelet_config.check_taints(settings.taints)
-    soft = kubelet_config.parse_thresholds("evictionSoft", settings.eviction_soft)
-    kubelet_config.check_grace_periods(soft, settings.eviction_soft_grace)
-    max_pods = _resolve_max_pods(settings, facts.machine)
-    capacity = _node_capacity(settings, facts, max_pods)
-    kube = _kube_reserved(settings, facts.machine, capacity[PODS])
-    system = _to_amounts(kubelet_config.parse_reserved("systemReserved", settings.system_reserved))
+def _build_node(config: BootstrapConfig, facts: InstanceFacts) -> BootedNode:
+    endpoint = _check_cluster(config, facts)
+    kubelet_config.check_labels(config.labels)
+    kubelet_config.check_taints(config.taints)
+    soft = kubelet_config.parse_thresholds("evictionSoft", config.eviction_soft)
+    kubelet_config.check_grace_periods(soft, config.eviction_soft_grace)
+    max_pods = _resolve_max_pods(config, facts.type_info)
+    capacity = _node_capacity(config, facts, max_pods)
+    kube = _kube_reserved(config, facts.type_info, capacity[PODS])
+    system = _to_amounts(kubelet_config.parse_reserved("systemReserved", config.system_reserved))
     hard = _override(
-        DEFAULT_EVICTION_HARD, settings.eviction_hard, "eviction_hard" in settings.replaced
+        DEFAULT_EVICTION_HARD, config.eviction_hard, "eviction_hard" in config.replaced_maps
     )
-    kept = _eviction_amounts(kubelet_config.parse_thresholds("evictionHard", hard), capacity)
+    evicted = _eviction_amounts(kubelet_config.parse_thresholds("evictionHard", hard), capacity)
     return BootedNode(
-        family=settings.family,
-        cluster_name=settings.cluster,
+        method=config.method,
+        cluster_name=config.cluster,
         endpoint=endpoint,
-        labels=dict(settings.labels),
-        taints=settings.taints,
+        labels=dict(config.labels),
+        taints=config.taints,
         max_pods=max_pods,
         kube_reserved=kube,
         system_reserved=system,
         eviction_hard=hard,
-        eviction_soft=dict(settings.eviction_soft),
-        eviction_soft_grace=dict(settings.eviction_soft_grace),
-        dns=settings.dns,
-        local_disks=settings.local_disks,
-        rest=dict(settings.rest),
+        eviction_soft=dict(config.eviction_soft),
+        eviction_soft_grace=dict(config.eviction_soft_grace),
+        dns=config.dns,
+        local_disks=config.local_disks,
+        other_config=dict(config.other_config),
         capacity=capacity,
-        allocatable=_allocatable(capacity, kube, system, kept),
+        allocatable=_allocatable(capacity, kube, system, evicted),
     )
 
 
-def _check_cluster(settings: BootstrapConfig, facts: InstanceFacts) -> str:
-    """Scripts that are not told it ask EKS; whatever is told must be right."""
+def _check_cluster(config: BootstrapConfig, facts: InstanceFacts) -> str:
+    """The endpoint: scripts without one get it from EKS; one that is set must be correct."""
     if facts.clusters is None:
-        return settings.endpoint
-    known = facts.clusters.get(settings.cluster)
+        return config.endpoint
+    known = facts.clusters.get(config.cluster)
     if known is None:
-        raise BootError(
-            BootFailureReason.OTHER_CLUSTER, f"there is no cluster {settings.cluster!r}"
-        )
-    if settings.endpoint not in ("", known.endpoint):
-        raise BootError(BootFailureReason.OTHER_CLUSTER, f"nobody answers at {settings.endpoint}")
-    if settings.certificate not in ("", known.certificate):
+        raise BootError(BootFailureReason.OTHER_CLUSTER, f"there is no cluster {config.cluster!r}")
+    if config.endpoint not in ("", known.endpoint):
+        raise BootError(BootFailureReason.OTHER_CLUSTER, f"nobody answers at {config.endpoint}")
+    if config.certificate not in ("", known.certificate):
         raise BootError(
             BootFailureReason.OTHER_CLUSTER, "the cluster has another certificate authority"
         )
     return known.endpoint
 
 
-def _resolve_max_pods(settings: BootstrapConfig, machine: InstanceTypeInfo) -> int:
-    if settings.max_pods is not None:
-        return kubelet_config.check_non_negative("maxPods", settings.max_pods)
-    if settings.family is BootstrapMethod.WINDOWS:
+def _resolve_max_pods(config: BootstrapConfig, type_info: InstanceTypeInfo) -> int:
+    if config.max_pods is not None:
+        return kubelet_config.check_non_negative("maxPods", config.max_pods)
+    if config.method is BootstrapMethod.WINDOWS:
         return DEFAULT_MAX_PODS
-    return max_pods_by_interfaces(machine)
+    return max_pods_by_interfaces(type_info)
 
 
-def max_pods_by_interfaces(machine: InstanceTypeInfo) -> int:
-    """What the image's own list says of the type."""
-    each = machine.addresses_per_interface - 1
-    return machine.network_interfaces * each + HOST_NETWORK_PODS
+def max_pods_by_interfaces(type_info: InstanceTypeInfo) -> int:
+    """max-pods of the instance type in the list of the image."""
+    pod_addresses = type_info.addresses_per_interface - 1
+    return type_info.network_interfaces * pod_addresses + HOST_NETWORK_PODS
 
 
-def _node_capacity(
-    settings: BootstrapConfig, facts: InstanceFacts, max_pods: int
-) -> ResourceAmounts:
-    machine = facts.machine
-    per_core = kubelet_config.check_non_negative("podsPerCore", settings.pods_per_core)
+def _node_capacity(config: BootstrapConfig, facts: InstanceFacts, max_pods: int) -> ResourceAmounts:
+    type_info = facts.type_info
+    per_core = kubelet_config.check_non_negative("podsPerCore", config.pods_per_core)
     return {
-        CPU: machine.vcpus * 1000,
-        MEMORY: actual_memory(machine),
-        EPHEMERAL_STORAGE: _ephemeral_storage(settings, facts),
-        PODS: min(max_pods, per_core * machine.vcpus) if per_core else max_pods,
+        CPU: type_info.vcpus * 1000,
+        MEMORY: actual_memory(type_info),
+        EPHEMERAL_STORAGE: _ephemeral_storage(config, facts),
+        PODS: min(max_pods, per_core * type_info.vcpus) if per_core else max_pods,
     }
 
 
-def _ephemeral_storage(settings: BootstrapConfig, facts: InstanceFacts) -> int:
-    if settings.local_disks and facts.machine.local_storage_gb:
-        return facts.machine.local_storage_gb * GB
-    family = settings.family
-    return facts.disks.get(family.pod_device, family.pod_device_gib) * GIB
+def _ephemeral_storage(config: BootstrapConfig, facts: InstanceFacts) -> int:
+    if config.local_disks and facts.type_info.local_storage_gb:
+        return facts.type_info.local_storage_gb * GB
+    method = config.method
+    return facts.disks.get(method.pod_device, method.pod_device_gib) * GIB
 
 
 def _kube_reserved(
-    settings: BootstrapConfig, machine: InstanceTypeInfo, pods: int
+    config: BootstrapConfig, type_info: InstanceTypeInfo, pods: int
 ) -> ResourceAmounts:
-    """Images that look the type up know neither maxPods nor anything else but its interfaces."""
-    looked_up = settings.family in (BootstrapMethod.NODEADM, BootstrapMethod.SHELL)
-    counted = max_pods_by_interfaces(machine) if looked_up else pods
-    reckoned = {
-        CPU: f"{kube_reserved_cpu(machine.vcpus * 1000)}m",
-        MEMORY: f"{255 + 11 * counted}Mi",
+    """AL2 and AL2023 derive reserved memory from network interfaces and ignore maxPods."""
+    by_interfaces = config.method in (BootstrapMethod.NODEADM, BootstrapMethod.SHELL)
+    max_pods = max_pods_by_interfaces(type_info) if by_interfaces else pods
+    defaults = {
+        CPU: f"{kube_reserved_cpu(type_info.vcpus * 1000)}m",
+        MEMORY: f"{255 + 11 * max_pods}Mi",
         EPHEMERAL_STORAGE: "1Gi",
     }
-    said = _override(reckoned, settings.kube_reserved, "kube_reserved" in settings.replaced)
-    return _to_amounts(kubelet_config.parse_reserved("kubeReserved", said))
+    reserved = _override(defaults, config.kube_reserved, "kube_reserved" in config.replaced_maps)
+    return _to_amounts(kubelet_config.parse_reserved("kubeReserved", reserved))
 
 
-def _override(below: Mapping[str, str], above: Mapping[str, str], replaced: bool) -> dict[str, str]:
-    return dict(above) if replaced else {**below, **above}
+def _override(
+    defaults: Mapping[str, str], overrides: Mapping[str, str], replaced: bool
+) -> dict[str, str]:
+    return dict(overrides) if replaced else {**defaults, **overrides}
 
 
-def _to_amounts(given: Mapping[str, Quantity]) -> ResourceAmounts:
-    return {name: each.milli if name == CPU else each.units for name, each in given.items()}
+def _to_amounts(quantities: Mapping[str, Quantity]) -> ResourceAmounts:
+    return {name: each.milli if name == CPU else each.units for name, each in quantities.items()}
 
 
 def _eviction_amounts(
@@ -283,16 +285,17 @@ def _eviction_amounts(
     }
 
 
-def _allocatable(capacity: ResourceAmounts, *kept: Mapping[str, int]) -> ResourceAmounts:
-    left: ResourceAmounts = {}
+def _allocatable(capacity: ResourceAmounts, *reservations: Mapping[str, int]) -> ResourceAmounts:
+    allocatable: ResourceAmounts = {}
     for resource, amount in capacity.items():
-        left[resource] = amount - sum(each.get(resource, 0) for each in kept)
-        if left[resource] < 0:
+        allocatable[resource] = amount - sum(each.get(resource, 0) for each in reservations)
+        if allocatable[resource] < 0:
             raise BootError(
                 BootFailureReason.TOO_SMALL,
-                f"{amount - left[resource]} of {resource} are reserved, and there are {amount}",
+                f"{amount - allocatable[resource]} of {resource} are reserved, and there are "
+                f"{amount}",
             )
-    return left
+    return allocatable
 
 
 WINDOWS_BUILDS: Final = {
@@ -302,24 +305,24 @@ WINDOWS_BUILDS: Final = {
 
 
 def node_labels(booted: BootedNode, facts: InstanceFacts) -> dict[str, str]:
-    """Those of the user data, and over them what kubelet and cloud controller say themselves."""
+    """Labels of the user data, and over them those of kubelet and cloud controller."""
     return dict(booted.labels) | _instance_labels(booted, facts) | _topology_labels(facts)
 
 
 def _instance_labels(booted: BootedNode, facts: InstanceFacts) -> dict[str, str]:
-    windows = booted.family is BootstrapMethod.WINDOWS
-    system, machine = "windows" if windows else "linux", facts.machine
+    is_windows = booted.method is BootstrapMethod.WINDOWS
+    operating_system, type_info = "windows" if is_windows else "linux", facts.type_info
     build = next(
         (WINDOWS_BUILDS[each] for each in WINDOWS_BUILDS if facts.image_name.startswith(each)), None
     )
     return {
-        "beta.kubernetes.io/arch": machine.architecture,
-        "beta.kubernetes.io/instance-type": machine.name,
-        "beta.kubernetes.io/os": system,
-        labels.ARCH: machine.architecture,
+        "beta.kubernetes.io/arch": type_info.architecture,
+        "beta.kubernetes.io/instance-type": type_info.name,
+        "beta.kubernetes.io/os": operating_system,
+        labels.ARCH: type_info.architecture,
         labels.HOSTNAME: facts.private_dns,
-        labels.INSTANCE_TYPE: machine.name,
-        labels.OS: system,
+        labels.INSTANCE_TYPE: type_info.name,
+        labels.OS: operating_system,
         **({} if build is None else {labels.WINDOWS_BUILD: build}),
     }
 
@@ -335,18 +338,18 @@ def _topology_labels(facts: InstanceFacts) -> dict[str, str]:
 
 
 class NodeBooter(msgspec.Struct, frozen=True, kw_only=True):
-    """Where machines come up."""
+    """Boots instances of the account."""
 
     region: str
-    machines: Mapping[str, InstanceTypeInfo]
+    instance_types: Mapping[str, InstanceTypeInfo]
     instances: Instances
     images: Images
     eks: Eks
 
     def outcome(self, instance: Instance) -> BootedNode | BootFailure:
-        """The node that becomes of it, or why none does."""
-        if not instance.joins:
-            return BootFailure(BootFailureReason.DUD, "the machine never came up")
+        """The node of the instance, or why it never joins."""
+        if not instance.joins_cluster:
+            return BootFailure(BootFailureReason.NEVER_JOINS, "the machine never came up")
         try:
             text = decode_user_data(self.instances.specification_of(instance).user_data)
         except BootError as failure:
@@ -354,17 +357,17 @@ class NodeBooter(msgspec.Struct, frozen=True, kw_only=True):
         return boot_from_user_data(text, self.facts(instance))
 
     def facts(self, instance: Instance) -> InstanceFacts:
-        build = self.instances.specification_of(instance)
-        image = self.images.state.images.get(build.image)
+        specification = self.instances.specification_of(instance)
+        image = self.images.state.images.get(specification.image)
         return InstanceFacts(
-            machine=self.machines[instance.type],
+            type_info=self.instance_types[instance.type],
             instance_id=instance.id,
             region=self.region,
             zone=instance.zone,
             zone_id=instance.zone_id,
             private_dns=private_dns_name(instance.address, self.region),
             image_name="" if image is None else image.name,
-            disks=build.sizes,
+            disks=specification.sizes,
             clusters=self._clusters(),
         )
 

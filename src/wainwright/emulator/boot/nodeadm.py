@@ -1,8 +1,8 @@
 """nodeadm: NodeConfigs of AL2023, merged in order, later ones over earlier ones.
 
-Maps are merged key by key, lists and plain values replaced; only the kubelet's flags add up. A
-script beside them may look up the pods of its instance type and what its kubelet reserves; what it
-finds goes before what the NodeConfigs say.
+Maps are merged key by key, lists and scalars replaced; only the kubelet's flags are concatenated. A
+script in the same user data may look up max pods and reserved resources of its instance type; these
+take precedence over the NodeConfigs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,66 +38,64 @@ CLUSTER_FIELDS: Final = ("name", "apiServerEndpoint", "certificateAuthority", "c
 
 def read_node_configs(parts: Sequence[UserDataPart], instance_type: str) -> BootstrapConfig:
     spec = _merge_specs(_parse_spec(part.text) for part in parts if part.type == NODE_CONFIG_TYPE)
-    settings = _cluster_config(_get_map(spec, "cluster"))
+    config = _cluster_config(_get_map(spec, "cluster"))
     kubelet = _get_map(spec, "kubelet")
-    _apply_kubelet_config(settings, _get_map(kubelet, "config"))
-    kubelet_config.apply_flags(" ".join(_kubelet_flags(kubelet)), settings)
+    _apply_kubelet_config(config, _get_map(kubelet, "config"))
+    kubelet_config.apply_flags(" ".join(_kubelet_flags(kubelet)), config)
     strategy = _get_map(_get_map(spec, "instance"), "localStorage").get("strategy")
-    settings.local_disks = strategy == "RAID0"
+    config.local_disks = strategy == "RAID0"
     for part in parts:
-        found = (
-            look_up_max_pods(part.text, instance_type) if part.type == SHELL_SCRIPT_TYPE else None
-        )
-        if found is not None:
-            settings.max_pods = kubelet_config.parse_flag_number("maxPods", found.pods)
-            _set_kube_reserved(settings, found.reserved)
-    return settings
+        row = look_up_max_pods(part.text, instance_type) if part.type == SHELL_SCRIPT_TYPE else None
+        if row is not None:
+            config.max_pods = kubelet_config.parse_flag_number("maxPods", row.pods)
+            _set_kube_reserved(config, row.reserved)
+    return config
 
 
-def _set_kube_reserved(settings: BootstrapConfig, reserved: str) -> None:
-    """Goes into a file of settings, and so not before a flag."""
-    if "kube_reserved" not in settings.replaced:
-        settings.kube_reserved = settings.kube_reserved | kubelet_config.parse_pairs(
+def _set_kube_reserved(config: BootstrapConfig, reserved: str) -> None:
+    """Written to the kubelet's configuration file, so a flag takes precedence."""
+    if "kube_reserved" not in config.replaced_maps:
+        config.kube_reserved = config.kube_reserved | kubelet_config.parse_pairs(
             "kubeReserved", reserved, "="
         )
 
 
 def _parse_spec(text: str) -> dict[str, Any]:
     try:
-        found = next(iter(yaml.load_all(text, yaml.CSafeLoader)), None)
+        document = next(iter(yaml.load_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         raise BootError(
             BootFailureReason.UNREADABLE, f"a NodeConfig is not YAML: {error}"
         ) from error
     if (
-        not isinstance(found, dict)
-        or found.get("kind") != "NodeConfig"
-        or not str(found.get("apiVersion")).startswith(NODE_CONFIG_GROUP)
+        not isinstance(document, dict)
+        or document.get("kind") != "NodeConfig"
+        or not str(document.get("apiVersion")).startswith(NODE_CONFIG_GROUP)
     ):
         raise BootError(
-            BootFailureReason.UNREADABLE, f"a part that should be a NodeConfig is {found!r:.80}"
+            BootFailureReason.UNREADABLE, f"a part that should be a NodeConfig is {document!r:.80}"
         )
-    return _get_map(found, "spec")
+    return _get_map(document, "spec")
 
 
 def _merge_specs(specs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    lines: list[str] = []
+    merged: dict[str, Any] = {}
+    flags: list[str] = []
     for spec in specs:
-        lines += _kubelet_flags(_get_map(spec, "kubelet"))
-        made = merge_maps(made, spec)
-    return merge_maps(made, {"kubelet": {"flags": lines}}) if lines else made
+        flags += _kubelet_flags(_get_map(spec, "kubelet"))
+        merged = merge_maps(merged, spec)
+    return merge_maps(merged, {"kubelet": {"flags": flags}}) if flags else merged
 
 
-def merge_maps(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """What is empty above leaves standing what is below."""
-    made = dict(below)
-    for key, value in above.items():
-        if isinstance(value, dict) and isinstance(made.get(key), dict):
-            made[key] = merge_maps(made[key], value)
+def merge_maps(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """The overlay merged over the base; empty values of the overlay are ignored."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = merge_maps(merged[key], value)
         elif value not in (None, "", [], {}):
-            made[key] = value
-    return made
+            merged[key] = value
+    return merged
 
 
 def _cluster_config(cluster: Mapping[str, Any]) -> BootstrapConfig:
@@ -110,7 +108,7 @@ def _cluster_config(cluster: Mapping[str, Any]) -> BootstrapConfig:
     except ValueError as error:
         raise BootError(BootFailureReason.NO_CLUSTER, f"cluster.cidr: {error}") from error
     return BootstrapConfig(
-        family=BootstrapMethod.NODEADM,
+        method=BootstrapMethod.NODEADM,
         cluster=name,
         endpoint=endpoint,
         certificate=certificate,
@@ -118,26 +116,26 @@ def _cluster_config(cluster: Mapping[str, Any]) -> BootstrapConfig:
     )
 
 
-def _apply_kubelet_config(settings: BootstrapConfig, config: Mapping[str, Any]) -> None:
+def _apply_kubelet_config(bootstrap: BootstrapConfig, config: Mapping[str, Any]) -> None:
     for field, value in config.items():
         if field in MAP_FIELDS:
-            setattr(settings, MAP_FIELDS[field], _text_map(field, value))
+            setattr(bootstrap, MAP_FIELDS[field], _text_map(field, value))
         elif field in NUMBER_FIELDS:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise BootError(
                     BootFailureReason.REFUSED, f"{field} is {value!r}, which is no number"
                 )
-            setattr(settings, NUMBER_FIELDS[field], value)
+            setattr(bootstrap, NUMBER_FIELDS[field], value)
         elif field == "registerWithTaints":
-            settings.taints = tuple(_parse_taint(each) for each in value or ())
+            bootstrap.taints = tuple(_parse_taint(each) for each in value or ())
         elif field == "clusterDNS":
-            settings.dns = tuple(value or ())
+            bootstrap.dns = tuple(value or ())
         else:
-            settings.rest[field] = value
+            bootstrap.other_config[field] = value
 
 
 def _text_map(field: str, value: Any) -> dict[str, str]:
-    """The kubelet wants text in these maps, and starts with nothing else."""
+    """The kubelet accepts only strings in these maps."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise BootError(
             BootFailureReason.REFUSED, f"{field} is {value!r}, which is no map of texts"
@@ -154,18 +152,18 @@ def _parse_taint(value: Any) -> Taint:
 
 
 def _kubelet_flags(kubelet: Mapping[str, Any]) -> list[str]:
-    found = kubelet.get("flags") or []
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    flags = kubelet.get("flags") or []
+    if not isinstance(flags, list) or not all(isinstance(each, str) for each in flags):
         raise BootError(
-            BootFailureReason.UNREADABLE, f"kubelet.flags is {found!r}, which is no list"
+            BootFailureReason.UNREADABLE, f"kubelet.flags is {flags!r}, which is no list"
         )
-    return found
+    return flags
 
 
-def _get_map(within: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = within.get(key) or {}
-    if not isinstance(found, dict):
+def _get_map(container: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = container.get(key) or {}
+    if not isinstance(value, dict):
         raise BootError(
-            BootFailureReason.UNREADABLE, f"{key} in the NodeConfig is {found!r}, not a map"
+            BootFailureReason.UNREADABLE, f"{key} in the NodeConfig is {value!r}, not a map"
         )
-    return found
+    return value

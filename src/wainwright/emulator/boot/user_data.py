@@ -1,10 +1,10 @@
-"""User data: what an instance is before it reads it, its decoding (base64, gzip, MIME parts), the
-bootstrap configuration that it gives, and why an instance never becomes a node.
+"""User data: the facts of an instance before boot, decoding (base64, gzip, MIME parts), the
+resulting bootstrap configuration, and why an instance never becomes a node.
 
-Scripts may carry a table of pods per instance type: lines `pattern=pods` between two markers; the
-first pattern that fits the type counts, `*` stands for any letters. After another `=` may come what
-the kubelet reserves, as its flag takes it. The scripts look the type up and keep what they find in
-variables of theirs.
+Scripts may contain a table of max pods per instance type: lines `pattern=pods` between two markers;
+the first pattern that matches the type applies, `*` matches any text. A second `=` may follow, with
+the value of the --kube-reserved flag. The scripts look up the type and store the values in
+variables.
 """
 
 import binascii
@@ -25,26 +25,26 @@ from wainwright.model.taints import Taint
 
 
 class BootFailureReason(StrEnum):
-    DUD = "dud"
-    """The machine never comes up, whatever it was told."""
+    NEVER_JOINS = "dud"
+    """The instance never comes up, whatever its user data."""
     NOTHING = "nothing"
     """There is no user data."""
     UNREADABLE = "unreadable"
-    """It cannot be decoded or parsed."""
+    """The user data cannot be decoded or parsed."""
     NO_BOOTSTRAP = "no-bootstrap"
     """Nothing in it makes a node join."""
     WRONG_IMAGE = "wrong-image"
-    """It is written for another family of images."""
+    """It is written for another kind of image."""
     NO_CLUSTER = "no-cluster"
-    """It does not say which cluster to join, or not enough about it."""
+    """Name, endpoint or certificate of the cluster is missing."""
     OTHER_CLUSTER = "other-cluster"
-    """The cluster it names is not there, or not like that."""
+    """The cluster does not exist, or its endpoint or certificate differs."""
     REFUSED = "refused"
     """The kubelet does not start with such settings."""
     UNREGISTERED = "unregistered"
-    """The API server does not take such a node."""
+    """The API server does not accept the node."""
     TOO_SMALL = "too-small"
-    """More is reserved than the machine has."""
+    """More is reserved than the instance has."""
 
 
 class BootFailure(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class BootFailure(msgspec.Struct, frozen=True):
 
 
 class BootError(Exception):
-    """Raised while user data is read; whoever boots the machine turns it into a NeverJoins."""
+    """Raised while user data is read; `boot_from_user_data` turns it into a BootFailure."""
 
     def __init__(self, reason: BootFailureReason, detail: str) -> None:
         super().__init__(detail)
@@ -62,7 +62,7 @@ class BootError(Exception):
 
 
 class BootstrapMethod(StrEnum):
-    """How an image is told to join a cluster."""
+    """How user data makes an image join a cluster."""
 
     NODEADM = "nodeadm"
     BOTTLEROCKET = "bottlerocket"
@@ -77,7 +77,7 @@ class BootstrapMethod(StrEnum):
 
     @property
     def pod_device_gib(self) -> int:
-        """Its size where nobody chose one."""
+        """Its default size."""
         return 50 if self is BootstrapMethod.WINDOWS else 20
 
 
@@ -87,7 +87,7 @@ METHOD_BY_IMAGE_PREFIX = {
     "bottlerocket-": BootstrapMethod.BOTTLEROCKET,
     "Windows_Server-": BootstrapMethod.WINDOWS,
 }
-"""How the names of public images begin; the first that fits counts."""
+"""By name prefix of public images; the first that matches applies."""
 
 
 class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,28 +98,28 @@ class ClusterEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    machine: InstanceTypeInfo
+    type_info: InstanceTypeInfo
     instance_id: str
     region: str
     zone: str
     zone_id: str
     private_dns: str
-    """What the node is called."""
+    """The node name."""
     image_name: str = ""
-    """Tells the family where it is the name of a public image; the user data tells it else."""
+    """Determines the bootstrap method if it is a public image; else the user data does."""
     disks: Mapping[str, int] = {}
-    """Device names with GiB."""
+    """GiB by device name."""
     clusters: Mapping[str, ClusterEndpoint] | None = None
-    """Those that the machine can reach, by name; None takes whatever the user data says."""
+    """Clusters that the instance can reach, by name; None: not checked."""
 
     @property
-    def family(self) -> BootstrapMethod | None:
-        fitting = (
+    def image_method(self) -> BootstrapMethod | None:
+        methods = (
             METHOD_BY_IMAGE_PREFIX[prefix]
             for prefix in METHOD_BY_IMAGE_PREFIX
             if self.image_name.startswith(prefix)
         )
-        return next(fitting, None)
+        return next(methods, None)
 
     @property
     def provider_id(self) -> str:
@@ -127,9 +127,9 @@ class InstanceFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BootstrapConfig(msgspec.Struct, kw_only=True):
-    """As written: nothing is checked yet, and no default of the image is in it."""
+    """The configuration as written: unchecked, and without defaults of the image."""
 
-    family: BootstrapMethod
+    method: BootstrapMethod
     cluster: str = ""
     endpoint: str = ""
     certificate: str = ""
@@ -138,26 +138,26 @@ class BootstrapConfig(msgspec.Struct, kw_only=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     max_pods: Any = None
-    """None leaves it to the interfaces of the machine."""
+    """None: derived from the network interfaces of the instance type."""
     pods_per_core: Any = 0
     kube_reserved: dict[str, str] = {}
     system_reserved: dict[str, str] = {}
     eviction_hard: dict[str, str] = {}
     eviction_soft: dict[str, str] = {}
     eviction_soft_grace: dict[str, str] = {}
-    replaced: set[str] = set()
-    """Maps that stand in place of the image's own: flags do that. Other maps are laid over it."""
+    replaced_maps: set[str] = set()
+    """Maps set by flags, which replace the image's map; other maps are merged over it."""
     local_disks: bool = False
-    """Whether pods live on the machine's own disks, striped."""
-    rest: dict[str, Any] = {}
-    """Whatever else the kubelet was told, by the name it was told under."""
+    """Whether pods use the striped local disks of the instance."""
+    other_config: dict[str, Any] = {}
+    """Other kubelet configuration, by flag or field name."""
 
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def decode_user_data(encoded: str | None) -> str:
-    """The text that a machine sees; Unbootable where it sees none."""
+    """The decoded text; BootError where it cannot be decoded."""
     if not encoded:
         return ""
     try:
@@ -179,7 +179,7 @@ FATAL_MIME_DEFECTS: Final = (
     errors.NoBoundaryInMultipartDefect,
     errors.StartBoundaryNotFoundDefect,
 )
-"""What the readers on real machines stumble over."""
+"""Defects that the MIME parsers on real instances reject."""
 
 
 class UserDataPart(msgspec.Struct, frozen=True):
@@ -192,20 +192,20 @@ def is_mime(text: str) -> bool:
 
 
 def split_parts(text: str) -> list[UserDataPart]:
-    """Those of a MIME document, nested ones in order; any other text is one part by itself."""
+    """The parts of a MIME document, nested ones in order; any other text is a single part."""
     if not is_mime(text):
         return [UserDataPart(_guess_content_type(text), text)]
-    found: list[UserDataPart] = []
+    parts: list[UserDataPart] = []
     for message in message_from_string(text.lstrip()).walk():
-        broken = [each for each in message.defects if isinstance(each, FATAL_MIME_DEFECTS)]
-        if broken:
+        defects = [each for each in message.defects if isinstance(each, FATAL_MIME_DEFECTS)]
+        if defects:
             raise BootError(
                 BootFailureReason.UNREADABLE,
-                f"the user data is broken MIME: {type(broken[0]).__name__}",
+                f"the user data is broken MIME: {type(defects[0]).__name__}",
             )
         if not message.is_multipart():
-            found.append(UserDataPart(message.get_content_type(), _part_text(message)))
-    return found
+            parts.append(UserDataPart(message.get_content_type(), _part_text(message)))
+    return parts
 
 
 def _guess_content_type(text: str) -> str:
@@ -231,20 +231,20 @@ MAX_PODS_TABLE_END: Final = "# wain:max-pods end"
 
 
 class MaxPodsRow(NamedTuple):
-    """The rest of a line, as text."""
+    """The values of a line, as text."""
 
     pods: str = ""
     reserved: str = ""
 
 
 def look_up_max_pods(script: str, instance_type: str) -> MaxPodsRow | None:
-    """What the script finds for the type: None without a table, nothing where no line fits."""
+    """The row of the instance type: None without a table, an empty row where no line matches."""
     _, begin, rest = script.partition(MAX_PODS_TABLE_BEGIN)
     if not begin:
         return None
     for line in rest.partition(MAX_PODS_TABLE_END)[0].splitlines():
-        pattern, equals, said = line.strip().partition("=")
+        pattern, equals, values = line.strip().partition("=")
         if equals and fnmatchcase(instance_type, pattern):
-            pods, _, reserved = said.partition("=")
+            pods, _, reserved = values.partition("=")
             return MaxPodsRow(pods, reserved)
     return MaxPodsRow()

@@ -1,13 +1,13 @@
-"""The capacity market: what each offering costs and how many instances it has left.
+"""The capacity market: the price of each offering and how many instances it has left.
 
-On-demand prices are those of the catalogue; spot prices too, unless they were asked to move. A
-price of the Cloud goes before both and does not move. Without a rule capacity has no end.
+On-demand prices are those of the catalogue; spot prices too, unless they are configured to move. A
+price of the Cloud takes precedence over both and is constant. Without a rule capacity is unlimited.
 
-Moving spot prices follow slow trends, as they were measured, that depend on seed and offering
-alone. A target wanders around the model's price (standard deviation .26 of the logarithm, three
-weeks to forget where it was); the price follows it within days, a step every four hours. That gives
-changes of 1 % in seven hours, 2.4 % a day, 13 % a week and 29 % a month, as snapshots of the real
-ones do. Nothing of it is kept: what an offering cost at any moment can be worked out again.
+Moving spot prices follow slow trends, as measured, that depend on seed and offering alone. A target
+moves randomly around the model's price (standard deviation .26 of the logarithm, correlation time
+three weeks); the price follows it within days, a step every four hours. That gives changes of 1 %
+in seven hours, 2.4 % a day, 13 % a week and 29 % a month, like snapshots of real prices. Nothing of
+it is stored: the price of an offering at any time can be computed again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,54 +28,58 @@ from wainwright.emulator.ec2.region_offerings import ON_DEMAND, SPOT, OfferingKe
 
 CapacityCount = Annotated[int, msgspec.Meta(ge=0)]
 UNAVAILABLE_CAPACITY: Final = -1.0
-"""Of a pool that has nothing, whatever comes back to it."""
+"""The limit of an unavailable offering: it stays empty even if instances are released."""
 
 
 class CapacityRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """So many machines are left in each of the pools that it means; a field left out means all."""
+    """The number of instances left in each matching offering; an absent field matches all."""
 
     instanceType: str | None = None
-    """`*` stands for any text."""
+    """`*` matches any text."""
     zone: str | None = None
     capacityType: str | None = None
     free: CapacityCount | None = None
-    """None: no end of them, whatever an earlier rule says."""
+    """None: unlimited, whatever an earlier rule says."""
 
 
 class CapacityState(msgspec.Struct, kw_only=True):
     unavailable: list[UnavailableOffering] = []
-    """Pools that have nothing and get nothing back, as the Cloud has them."""
+    """Offerings without capacity that also regain none, as the Cloud lists them."""
     rules: list[CapacityRule] = []
-    """Of several that mean a pool the last counts."""
+    """Of several that match an offering the last applies."""
     taken: dict[str, int] = {}
-    """By pool, what was taken less what came back since the rules were set."""
+    """By offering, instances taken less instances released since the rules were set."""
 
 
 class CapacityCounter:
-    """Counts what is taken and given back."""
+    """Counts taken and released capacity.
+
+    Limits are cached per offering, as matching rules against patterns is slow; setting rules clears
+    the cache.
+    """
 
     def __init__(self, state: CapacityState) -> None:
         self.state = state
         self._limits: dict[OfferingKey, float] = {}
 
-    def free(self, pool: OfferingKey) -> int | None:
-        """How many there are; None where there is no end."""
-        limit = self._limits.get(pool)
+    def free(self, offering: OfferingKey) -> int | None:
+        """How many instances are left; None where capacity is unlimited."""
+        limit = self._limits.get(offering)
         if limit is None:
-            limit = self._limits[pool] = self._limit(pool)
+            limit = self._limits[offering] = self._find_limit(offering)
         if limit == inf:
             return None
-        return max(int(limit) - self.state.taken.get("/".join(pool), 0), 0) if limit >= 0 else 0
+        return max(int(limit) - self.state.taken.get("/".join(offering), 0), 0) if limit >= 0 else 0
 
-    def take(self, pool: OfferingKey, count: int = 1) -> None:
-        key = "/".join(pool)
+    def take(self, offering: OfferingKey, count: int = 1) -> None:
+        key = "/".join(offering)
         self.state.taken[key] = self.state.taken.get(key, 0) + count
 
-    def release(self, pool: OfferingKey, count: int = 1) -> None:
-        self.take(pool, -count)
+    def release(self, offering: OfferingKey, count: int = 1) -> None:
+        self.take(offering, -count)
 
     def set_rules(self, rules: Iterable[CapacityRule]) -> None:
-        """From now on; what is running already is not counted again."""
+        """Replaces the rules; instances that run already do not count against them."""
         self.state.rules = list(rules)
         self.state.taken = {}
         self._limits.clear()
@@ -84,15 +88,15 @@ class CapacityCounter:
         self.state.unavailable = list(entries)
         self._limits.clear()
 
-    def _limit(self, pool: OfferingKey) -> float:
-        if any(_rule_matches(entry, pool) for entry in self.state.unavailable):
+    def _find_limit(self, offering: OfferingKey) -> float:
+        if any(_rule_matches(entry, offering) for entry in self.state.unavailable):
             return UNAVAILABLE_CAPACITY
-        meant = [rule.free for rule in self.state.rules if _rule_matches(rule, pool)]
-        return inf if not meant or meant[-1] is None else meant[-1]
+        matching_limits = [rule.free for rule in self.state.rules if _rule_matches(rule, offering)]
+        return inf if not matching_limits or matching_limits[-1] is None else matching_limits[-1]
 
 
-def _rule_matches(entry: UnavailableOffering | CapacityRule, pool: OfferingKey) -> bool:
-    instance_type, zone, capacity_type = pool
+def _rule_matches(entry: UnavailableOffering | CapacityRule, offering: OfferingKey) -> bool:
+    instance_type, zone, capacity_type = offering
     return (
         entry.zone in (None, zone)
         and entry.capacityType in (None, capacity_type)
@@ -107,20 +111,23 @@ PRICE_SPREAD: Final = 0.26
 TARGET_MEMORY: Final = exp(-PRICE_STEP / (21 * DAY))
 TRACKING_RATE: Final = 1 - exp(-PRICE_STEP / (4 * DAY))
 STATIONARY_LAG: Final = TRACKING_RATE * TARGET_MEMORY / (1 - (1 - TRACKING_RATE) * TARGET_MEMORY)
-"""How much of a target the price has taken over, on average, when both have run for long."""
+"""The stationary share of the target's deviation that the price has followed."""
 UNIFORM_DRAWS: Final = Struct(">32H")
-ROOT_OF_THREE: Final = sqrt(3.0)  # the sum of four even draws has a variance of a third
+ROOT_OF_THREE: Final = sqrt(3.0)  # the sum of four uniform draws has a variance of a third
 
 
 class PriceWalk:
-    """One pool's way so far; it only goes on, as time does."""
+    """The price of one offering over time, which is only ever advanced.
+
+    Keeps its position: computing each price from the start would be linear in the elapsed time.
+    """
 
     def __init__(self, drifts: Iterator[float]) -> None:
         self.step = 0
         self._drifts = drifts
         self._drift = next(drifts)
 
-    def to(self, step: int) -> float:
+    def advance_to(self, step: int) -> float:
         for drift in islice(self._drifts, step - self.step):
             self._drift = drift
         self.step = step
@@ -128,103 +135,113 @@ class PriceWalk:
 
 
 class SpotPriceModel:
-    """Factors on the model's prices since it began."""
+    """Factors on the list prices since the start."""
 
     def __init__(self, seed: int, start: float) -> None:
         self._seed = seed
         self._start = start
         self._walks: dict[OfferingKey, PriceWalk] = {}
 
-    def factor(self, pool: OfferingKey, now: float) -> float:
-        """What the pool's price has changed by; 1 when it all began."""
-        step, walk = self._step(pool, now), self._walks.get(pool)
+    def factor(self, offering: OfferingKey, now: float) -> float:
+        """The factor on the offering's price; 1 at the start."""
+        step, walk = self._step(offering, now), self._walks.get(offering)
         if walk is None or walk.step > step:
-            walk = self._walks[pool] = PriceWalk(self._drifts(pool))
-        return exp(walk.to(step))
+            walk = self._walks[offering] = PriceWalk(self._log_drifts(offering))
+        return exp(walk.advance_to(step))
 
-    def history(self, pool: OfferingKey, start: float, end: float) -> Iterator[tuple[float, float]]:
-        """When the price changed and to which factor, the latest first: those that held then."""
-        drifts = list(islice(self._drifts(pool), self._step(pool, end) + 1))
-        for step in range(len(drifts) - 1, -1, -1):
-            since = self._since(pool, step)
-            yield since, exp(drifts[step])
+    def history(
+        self, offering: OfferingKey, start: float, end: float
+    ) -> Iterator[tuple[float, float]]:
+        """Changes as (time, factor), the latest first, back to the one in force at `start`."""
+        log_drifts = list(islice(self._log_drifts(offering), self._step(offering, end) + 1))
+        for step in range(len(log_drifts) - 1, -1, -1):
+            since = self._since(offering, step)
+            yield since, exp(log_drifts[step])
             if since <= start:
                 return
 
-    def since(self, pool: OfferingKey, now: float) -> float:
-        """From when on the price of now holds."""
-        return self._since(pool, self._step(pool, now))
+    def since(self, offering: OfferingKey, now: float) -> float:
+        """Since when the price at `now` has been in force."""
+        return self._since(offering, self._step(offering, now))
 
-    def _step(self, pool: OfferingKey, now: float) -> int:
-        return max(int((now - self._start + self._phase(pool)) // PRICE_STEP), 0)
+    def _step(self, offering: OfferingKey, now: float) -> int:
+        return max(int((now - self._start + self._phase(offering)) // PRICE_STEP), 0)
 
-    def _since(self, pool: OfferingKey, step: int) -> float:
-        return max(self._start + step * PRICE_STEP - self._phase(pool), self._start)
+    def _since(self, offering: OfferingKey, step: int) -> float:
+        return max(self._start + step * PRICE_STEP - self._phase(offering), self._start)
 
-    def _phase(self, pool: OfferingKey) -> float:
-        """Pools change at times of their own."""
-        digest = blake2b("/".join(pool).encode(), digest_size=4).digest()
+    def _phase(self, offering: OfferingKey) -> float:
+        """Offset of the price steps, so that offerings do not all change at the same time."""
+        digest = blake2b("/".join(offering).encode(), digest_size=4).digest()
         return int.from_bytes(digest) / 2**32 * PRICE_STEP
 
-    def _drifts(self, pool: OfferingKey) -> Iterator[float]:
-        """Step by step how far the price is from where it began, as logarithms.
+    def _log_drifts(self, offering: OfferingKey) -> Iterator[float]:
+        """Logarithms of the price relative to the start, step by step.
 
-        Target and price begin as they would be after a long time, else the first days would be
-        unlike the others.
+        Target and price begin in their stationary distribution, else the first days would differ
+        from later ones.
         """
-        normals = self._normals(pool)
+        normals = self._normal_draws(offering)
         target = PRICE_SPREAD * next(normals)
-        behind = sqrt(STATIONARY_LAG * (1 - STATIONARY_LAG)) * PRICE_SPREAD * next(normals)
-        price = first = STATIONARY_LAG * target + behind
+        lag = sqrt(STATIONARY_LAG * (1 - STATIONARY_LAG)) * PRICE_SPREAD * next(normals)
+        price = first = STATIONARY_LAG * target + lag
         noise = PRICE_SPREAD * sqrt(1 - TARGET_MEMORY**2)
         while True:
             yield price - first
             target = target * TARGET_MEMORY + noise * next(normals)
             price += (target - price) * TRACKING_RATE
 
-    def _normals(self, pool: OfferingKey) -> Iterator[float]:
-        name, number = "/".join(pool), 0
+    def _normal_draws(self, offering: OfferingKey) -> Iterator[float]:
+        name, block = "/".join(offering), 0
         while True:
-            text = f"{self._seed} {name} {number}".encode()
-            parts = UNIFORM_DRAWS.unpack(blake2b(text, digest_size=64).digest())
-            for at in range(8):
-                yield (sum(parts[at::8]) / 0x10000 - 2.0) * ROOT_OF_THREE
-            number += 1
+            text = f"{self._seed} {name} {block}".encode()
+            uniforms = UNIFORM_DRAWS.unpack(blake2b(text, digest_size=64).digest())
+            for start in range(8):
+                yield (sum(uniforms[start::8]) / 0x10000 - 2.0) * ROOT_OF_THREE
+            block += 1
 
 
 SpotPriceRow: TypeAlias = tuple[OfferingKey, float, float]
-"""A pool, what it costs, and since when."""
+"""An offering, its price, and since when."""
 
 LINUX_PRODUCT: Final = "Linux/UNIX"
 KNOWN_PRODUCTS: Final = (LINUX_PRODUCT, f"{LINUX_PRODUCT} (Amazon VPC)")
 MIN_SPOT_FRACTION: Final = (
-    0.1  # of the on-demand price, which spot prices keep between this and itself
+    0.1  # of the on-demand price: the lower bound of spot prices, whose upper bound is 1
 )
 
 
 class MarketState(msgspec.Struct, kw_only=True):
-    opened: float
+    started: float = msgspec.field(name="opened")
     prices: list[CloudPrice] = []
-    priced: float = 0.0
-    """When these prices were set."""
-    moving: bool = False
+    prices_set_at: float = msgspec.field(default=0.0, name="priced")
+    """When the prices of the Cloud were set."""
+    moving_prices: bool = msgspec.field(default=False, name="moving")
     seed: int = 0
-    """Of the movement."""
-    stock: CapacityState = msgspec.field(default_factory=CapacityState)
+    """Of the price movement."""
+    capacity: CapacityState = msgspec.field(default_factory=CapacityState, name="stock")
 
 
 class CapacityMarket:
-    """Prices and stock of all pools."""
+    """Prices and capacity of all offerings."""
 
     name = "ec2"
 
     def __init__(
-        self, context: AccountContext, region_offerings: RegionOfferings, *, moving: bool = False
+        self,
+        context: AccountContext,
+        region_offerings: RegionOfferings,
+        *,
+        moving_prices: bool = False,
     ) -> None:
         self._context = context
         self._region_offerings = region_offerings
-        self.restore(
-            MarketState(opened=context.now(), moving=moving, seed=context.random.getrandbits(32))
+        self._restore(
+            MarketState(
+                started=context.now(),
+                moving_prices=moving_prices,
+                seed=context.random.getrandbits(32),
+            )
         )
 
     @property
@@ -233,75 +250,80 @@ class CapacityMarket:
 
     @state.setter
     def state(self, state: MarketState) -> None:
-        self.restore(state)
+        self._restore(state)
 
-    def restore(self, state: MarketState) -> None:
+    def _restore(self, state: MarketState) -> None:
         self._state = state
-        self._stock = CapacityCounter(state.stock)
-        self._movement = SpotPriceModel(state.seed, state.opened) if state.moving else None
-        self._stated = self._meant(state.prices)
+        self._capacity = CapacityCounter(state.capacity)
+        self._spot_price_model = (
+            SpotPriceModel(state.seed, state.started) if state.moving_prices else None
+        )
+        self._fixed_prices = self._fixed_prices_by_offering(state.prices)
 
     def operations(self) -> Mapping[str, OperationHandler]:
         return {"DescribeSpotPriceHistory": self.describe_history}
 
     def price(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
-        """USD per hour now; None where it is not sold or nobody knows the price."""
-        pool = (instance_type, zone, capacity_type)
-        stated = self._stated.get(pool)
-        if stated is not None:
-            return stated
-        listed = self._region_offerings.prices.get(pool)
-        if listed is None or self._movement is None or capacity_type != SPOT:
-            return listed
-        return self._kept(pool, listed * self._movement.factor(pool, self._context.now()))
+        """USD per hour now; None where it is not offered or the price is unknown."""
+        offering = (instance_type, zone, capacity_type)
+        fixed = self._fixed_prices.get(offering)
+        if fixed is not None:
+            return fixed
+        list_price = self._region_offerings.prices.get(offering)
+        if list_price is None or self._spot_price_model is None or capacity_type != SPOT:
+            return list_price
+        return self._clamp_spot_price(
+            offering, list_price * self._spot_price_model.factor(offering, self._context.now())
+        )
 
     def on_demand(self) -> dict[str, float]:
-        """What each type costs on demand; in its first zone, should zones differ."""
-        found = {}
-        for name, zones in self._region_offerings.offered.items():
+        """The on-demand price of each instance type, of its first zone where zones differ."""
+        prices_by_type = {}
+        for name, zones in self._region_offerings.zones_by_type.items():
             prices = (self.price(name, zone, ON_DEMAND) for zone in zones)
             price = next((each for each in prices if each is not None), None)
             if price is not None:
-                found[name] = price
-        return found
+                prices_by_type[name] = price
+        return prices_by_type
 
     def is_offered(self, instance_type: str, zone: str, capacity_type: str) -> bool:
-        """Whether there is such a pool, empty or not."""
-        return (instance_type, zone, capacity_type) in self._region_offerings.pools
+        """Whether the offering exists, with or without capacity."""
+        return (instance_type, zone, capacity_type) in self._region_offerings.offering_keys
 
     def free(self, instance_type: str, zone: str, capacity_type: str) -> int | None:
-        """How many machines the pool has left; None where there is no end of them."""
-        return self._stock.free((instance_type, zone, capacity_type))
+        """How many instances the offering has left; None where capacity is unlimited."""
+        return self._capacity.free((instance_type, zone, capacity_type))
 
     def take(self, instance_type: str, zone: str, capacity_type: str, count: int = 1) -> None:
-        self._stock.take((instance_type, zone, capacity_type), count)
+        self._capacity.take((instance_type, zone, capacity_type), count)
 
     def release(self, instance_type: str, zone: str, capacity_type: str, count: int = 1) -> None:
-        self._stock.release((instance_type, zone, capacity_type), count)
+        self._capacity.release((instance_type, zone, capacity_type), count)
 
     def set_prices(self, prices: Iterable[CloudPrice]) -> None:
-        """In place of those set before."""
+        """Replaces the prices of the Cloud."""
         self._state.prices = list(prices)
-        self._state.priced = self._context.now()
-        self._stated = self._meant(self._state.prices)
+        self._state.prices_set_at = self._context.now()
+        self._fixed_prices = self._fixed_prices_by_offering(self._state.prices)
 
     def set_unavailable(self, entries: Iterable[UnavailableOffering]) -> None:
-        self._stock.set_unavailable(entries)
+        self._capacity.set_unavailable(entries)
 
-    def set_stock(self, rules: Iterable[CapacityRule]) -> None:
-        self._stock.set_rules(rules)
+    def set_capacity_rules(self, rules: Iterable[CapacityRule]) -> None:
+        self._capacity.set_rules(rules)
 
-    def _meant(self, prices: Iterable[CloudPrice]) -> dict[OfferingKey, float]:
-        """The price of the zone goes before the price for all zones, and a later one before both
-        of its kind."""
+    def _fixed_prices_by_offering(self, prices: Iterable[CloudPrice]) -> dict[OfferingKey, float]:
+        """A price for a zone overrides one for all zones; of equal scope the last applies."""
         ordered = sorted(prices, key=lambda price: price.zone is not None)
         return {
-            pool: price.price for price in ordered for pool in self._region_offerings.meant(price)
+            offering: price.price
+            for price in ordered
+            for offering in self._region_offerings.matching_offerings(price)
         }
 
-    def _kept(self, pool: OfferingKey, price: float) -> float:
-        """Within what spot ever costs."""
-        ceiling = self.price(pool[0], pool[1], ON_DEMAND)
+    def _clamp_spot_price(self, offering: OfferingKey, price: float) -> float:
+        """The price within the bounds of spot prices."""
+        ceiling = self.price(offering[0], offering[1], ON_DEMAND)
         if ceiling is not None:
             price = min(max(price, MIN_SPOT_FRACTION * ceiling), ceiling)
         return round(price, 6)
@@ -310,45 +332,55 @@ class CapacityMarket:
         if not _includes_linux(params):
             return {"SpotPriceHistory": []}
         rows = apply_filters(self._rows(params), params.get("Filters"), self._fields())
-        found, token = paginate(rows, params, maximum=2000, minimum=1, whole=False)
-        return {"SpotPriceHistory": [self._row(*row) for row in found], **token}
+        page, token = paginate(rows, params, maximum=2000, minimum=1, all_by_default=False)
+        return {"SpotPriceHistory": [self._row(*row) for row in page], **token}
 
     def _rows(self, params: Params) -> Iterator[SpotPriceRow]:
-        """What held at some time between start and end, type by type, the latest first."""
+        """Prices in force between start and end, type by type, the latest first."""
         now = self._context.now()
         end = min(to_epoch_seconds(params.get("EndTime") or now, "endTime"), now)
         start = min(to_epoch_seconds(params.get("StartTime") or now, "startTime"), end)
-        for pool in self._asked(params):
-            yield from self._prices(pool, start, end)
+        for offering in self._requested_offerings(params):
+            yield from self._prices(offering, start, end)
 
-    def _asked(self, params: Params) -> Iterator[OfferingKey]:
+    def _requested_offerings(self, params: Params) -> Iterator[OfferingKey]:
         region_offerings, types = self._region_offerings, params.get("InstanceTypes")
         zone = params.get("AvailabilityZone")
         zone = zone or region_offerings.zone_names.get(params.get("AvailabilityZoneId") or "")
         for name in (
-            sorted(set(types) & region_offerings.offered.keys())
+            sorted(set(types) & region_offerings.zones_by_type.keys())
             if types
-            else region_offerings.offered
+            else region_offerings.zones_by_type
         ):
-            for place in region_offerings.offered[name]:
-                if zone in (None, place) and (name, place, SPOT) in region_offerings.pools:
-                    yield name, place, SPOT
+            for offered_zone in region_offerings.zones_by_type[name]:
+                if (
+                    zone in (None, offered_zone)
+                    and (name, offered_zone, SPOT) in region_offerings.offering_keys
+                ):
+                    yield name, offered_zone, SPOT
 
-    def _prices(self, pool: OfferingKey, start: float, end: float) -> Iterator[SpotPriceRow]:
-        stated, listed = self._stated.get(pool), self._region_offerings.prices.get(pool)
-        if stated is not None:
-            if self._state.priced <= end:
-                yield pool, stated, self._state.priced
-        elif listed is None:
+    def _prices(self, offering: OfferingKey, start: float, end: float) -> Iterator[SpotPriceRow]:
+        fixed, list_price = (
+            self._fixed_prices.get(offering),
+            self._region_offerings.prices.get(offering),
+        )
+        if fixed is not None:
+            if self._state.prices_set_at <= end:
+                yield offering, fixed, self._state.prices_set_at
+        elif list_price is None:
             return
-        elif self._movement is None:
-            yield pool, listed, self._state.opened
-        elif start >= self._movement.since(pool, end):
-            factor = self._movement.factor(pool, end)
-            yield pool, self._kept(pool, listed * factor), self._movement.since(pool, end)
+        elif self._spot_price_model is None:
+            yield offering, list_price, self._state.started
+        elif start >= self._spot_price_model.since(offering, end):
+            factor = self._spot_price_model.factor(offering, end)
+            yield (
+                offering,
+                self._clamp_spot_price(offering, list_price * factor),
+                self._spot_price_model.since(offering, end),
+            )
         else:
-            for since, factor in self._movement.history(pool, start, end):
-                yield pool, self._kept(pool, listed * factor), since
+            for since, factor in self._spot_price_model.history(offering, start, end):
+                yield offering, self._clamp_spot_price(offering, list_price * factor), since
 
     def _fields(self) -> FilterFields[SpotPriceRow]:
         return {
@@ -360,11 +392,11 @@ class CapacityMarket:
             "timestamp": lambda row: (to_datetime(row[2]).isoformat(),),
         }
 
-    def _row(self, pool: OfferingKey, price: float, since: float) -> Response:
+    def _row(self, offering: OfferingKey, price: float, since: float) -> Response:
         return {
-            "AvailabilityZone": pool[1],
-            "AvailabilityZoneId": self._region_offerings.zones[pool[1]],
-            "InstanceType": pool[0],
+            "AvailabilityZone": offering[1],
+            "AvailabilityZoneId": self._region_offerings.zones[offering[1]],
+            "InstanceType": offering[0],
             "ProductDescription": LINUX_PRODUCT,
             "SpotPrice": f"{price:.6f}",
             "Timestamp": to_datetime(since),
@@ -372,6 +404,6 @@ class CapacityMarket:
 
 
 def _includes_linux(params: Params) -> bool:
-    """Prices of Windows and of the paid Linuxes are not known here."""
-    asked = params.get("ProductDescriptions")
-    return not asked or any(each in KNOWN_PRODUCTS for each in asked)
+    """Whether Linux is requested: prices of Windows and commercial Linux are unknown here."""
+    products = params.get("ProductDescriptions")
+    return not products or any(each in KNOWN_PRODUCTS for each in products)

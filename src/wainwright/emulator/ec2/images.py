@@ -1,4 +1,4 @@
-"""Images (AMIs): those that Amazon gives to everybody, and those of the account."""
+"""Images (AMIs): public ones of Amazon, and those of the account."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -33,14 +33,14 @@ class Image(msgspec.Struct, kw_only=True):
     owner: str
     """An account number."""
     owner_alias: str | None = None
-    """amazon, where the image is one of theirs."""
+    """amazon for its public images."""
     created: float
     description: str = ""
     platform: str | None = None
-    """windows, or nothing."""
+    """windows, or None."""
     state: str = "available"
     deprecated: float | None = None
-    """From when on it is only found by those who ask for deprecated ones too."""
+    """Since when DescribeImages shows it only with IncludeDeprecated or by id."""
     public: bool = True
     root_device: str = "/dev/xvda"
     disks: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ class ImagesState(msgspec.Struct, kw_only=True):
 
 
 class Images:
-    """What instances boot from."""
+    """Images that instances boot from."""
 
     name = "ec2"
 
@@ -75,36 +75,36 @@ class Images:
         }
 
     def add(self, images: Iterable[Image]) -> None:
-        """Images that are there from the start."""
+        """Adds the images of a new account."""
         self.state.images.update((each.id, each) for each in images)
 
     def image(self, identity: str | None) -> Image:
-        """For a launch: InvalidAMIID.NotFound where there is none, Unavailable where not ready."""
+        """The image of a launch: InvalidAMIID.NotFound if unknown, Unavailable if not ready."""
         if not identity:
             raise AwsError("MissingParameter", "The request must contain the parameter ImageId")
         _check_image_id(identity)
-        found = self.state.images.get(identity)
-        if found is None:
+        image = self.state.images.get(identity)
+        if image is None:
             raise _image_not_found([identity])
-        if found.state != "available":
+        if image.state != "available":
             message = f"The image ID '{identity}' is not available"
             raise AwsError("InvalidAMIID.Unavailable", message)
-        return found
+        return image
 
     def describe(self, params: Params) -> Response:
-        asked = params.get("ImageIds")
-        for identity in asked or ():
+        image_ids = params.get("ImageIds")
+        for identity in image_ids or ():
             _check_image_id(identity)
-        rows = _find_images(self.state.images, asked)
-        rows = [row for row in rows if self._shown(row, params)]
+        rows = _find_images(self.state.images, image_ids)
+        rows = [row for row in rows if self._is_visible(row, params)]
         rows = apply_filters(rows, params.get("Filters"), IMAGE_FILTERS, lambda row: row.tags)
-        found, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"Images": [self._view(row) for row in found], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"Images": [self._view(row) for row in page], **token}
 
     def register(self, params: Params) -> Response:
         check_taggable_types(params, "image", "snapshot")
         name = params.get("Name") or ""
-        if any(each.name == name and self._own(each) for each in self.state.images.values()):
+        if any(each.name == name and self._is_own(each) for each in self.state.images.values()):
             raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use")
         architecture = params.get("Architecture") or "i386"
         if architecture not in IMAGE_ARCHITECTURES:
@@ -126,29 +126,31 @@ class Images:
         return {"ImageId": image.id}
 
     def deregister(self, params: Params) -> Response:
-        del self.state.images[self._mine(params).id]
+        del self.state.images[self._require_own_image(params).id]
         return {"Return": True}
 
     def deprecate(self, params: Params) -> Response:
-        self._mine(params).deprecated = to_epoch_seconds(params.get("DeprecateAt"), "DeprecateAt")
+        self._require_own_image(params).deprecated = to_epoch_seconds(
+            params.get("DeprecateAt"), "DeprecateAt"
+        )
         return {"Return": True}
 
     def undo_deprecation(self, params: Params) -> Response:
-        self._mine(params).deprecated = None
+        self._require_own_image(params).deprecated = None
         return {"Return": True}
 
-    def _mine(self, params: Params) -> Image:
+    def _require_own_image(self, params: Params) -> Image:
         image = get_by_id(self.state.images, params.get("ImageId"), IMAGE)
-        if not self._own(image):
+        if not self._is_own(image):
             raise AwsError("AuthFailure", f"Not authorized for image:{image.id}", 403)
         return image
 
-    def _own(self, image: Image) -> bool:
+    def _is_own(self, image: Image) -> bool:
         return image.owner == self._context.account
 
-    def _shown(self, image: Image, params: Params) -> bool:
-        """Deprecated images of others are only found by id, or by those who ask for them too."""
-        if not (image.public or self._own(image)):
+    def _is_visible(self, image: Image, params: Params) -> bool:
+        """Deprecated images of other owners are shown only by id or with IncludeDeprecated."""
+        if not (image.public or self._is_own(image)):
             return False
         owners = params.get("Owners")
         if owners and not self._owned_by(image, owners):
@@ -156,17 +158,21 @@ class Images:
         users = params.get("ExecutableUsers")
         if users and not ("all" in users if image.public else "self" in users):
             return False
-        if image.deprecated is None or image.deprecated > self._context.now() or self._own(image):
+        if (
+            image.deprecated is None
+            or image.deprecated > self._context.now()
+            or self._is_own(image)
+        ):
             return True
         return bool(params.get("IncludeDeprecated") or params.get("ImageIds"))
 
     def _owned_by(self, image: Image, owners: Iterable[str]) -> bool:
-        names = {image.owner, image.owner_alias, "self" if self._own(image) else None}
+        names = {image.owner, image.owner_alias, "self" if self._is_own(image) else None}
         return not names.isdisjoint(owners)
 
     def _view(self, image: Image) -> Response:
         windows = image.platform == "windows"
-        found: Response = {
+        view: Response = {
             "ImageId": image.id,
             "Name": image.name,
             "ImageLocation": f"{image.owner_alias or image.owner}/{image.name}",
@@ -188,12 +194,12 @@ class Images:
             "Tags": to_tag_list(image.tags),
         }
         if image.owner_alias is not None:
-            found["ImageOwnerAlias"] = image.owner_alias
+            view["ImageOwnerAlias"] = image.owner_alias
         if image.platform is not None:
-            found["Platform"] = image.platform
+            view["Platform"] = image.platform
         if image.deprecated is not None:
-            found["DeprecationTime"] = iso_timestamp(image.deprecated)
-        return found
+            view["DeprecationTime"] = iso_timestamp(image.deprecated)
+        return view
 
 
 IMAGE_FILTERS: Final[FilterFields[Image]] = {
@@ -222,14 +228,16 @@ def _check_image_id(identity: str) -> None:
         raise AwsError("InvalidAMIID.Malformed", message)
 
 
-def _find_images(images: Mapping[str, Image], asked: Iterable[str] | None) -> list[Image]:
-    lost = [each for each in dict.fromkeys(asked or ()) if each not in images]
-    if lost:
-        raise _image_not_found(lost)
-    return find_by_ids(images, asked, IMAGE)
+def _find_images(images: Mapping[str, Image], image_ids: Iterable[str] | None) -> list[Image]:
+    missing_ids = [each for each in dict.fromkeys(image_ids or ()) if each not in images]
+    if missing_ids:
+        raise _image_not_found(missing_ids)
+    return find_by_ids(images, image_ids, IMAGE)
 
 
 def _image_not_found(ids: Sequence[str]) -> AwsError:
-    """EC2 words this one its own way."""
-    said = "id '[{}]' does" if len(ids) == 1 else "ids '[{}]' do"
-    return AwsError(IMAGE.missing, f"The image {said.format(', '.join(ids))} not exist")
+    """The message of EC2 for images differs from that of other resources."""
+    ids_phrase = "id '[{}]' does" if len(ids) == 1 else "ids '[{}]' do"
+    return AwsError(
+        IMAGE.not_found_code, f"The image {ids_phrase.format(', '.join(ids))} not exist"
+    )

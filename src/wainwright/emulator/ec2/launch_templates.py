@@ -59,7 +59,7 @@ def check_template_name(name: Any) -> str:
 
 
 def check_template_data(params: Params) -> dict[str, Any]:
-    """LaunchTemplateData, a copy of it; most of what is wrong with it shows at the launch only."""
+    """A copy of LaunchTemplateData; most errors in it only show at the launch."""
     data = params.get("LaunchTemplateData")
     if not data:
         raise AwsError(
@@ -86,7 +86,7 @@ def check_user_data(text: str | None) -> None:
 
 
 def parse_template_reference(params: Params) -> tuple[str | None, str | None]:
-    """Id and name of the template that is meant, exactly one of them."""
+    """Id and name of the requested template, exactly one of them."""
     identity, name = params.get("LaunchTemplateId"), params.get("LaunchTemplateName")
     if identity and name:
         raise AwsError(
@@ -108,10 +108,11 @@ def template_name_not_found(name: str | None) -> AwsError:
     )
 
 
-def template_version_not_found(asked: str, identity: str) -> AwsError:
+def template_version_not_found(requested: str, identity: str) -> AwsError:
     return AwsError(
         "InvalidLaunchTemplateId.VersionNotFound",
-        f"Could not find the specified version {asked} for the launch template with ID {identity}.",
+        f"Could not find the specified version {requested} for the launch template with ID "
+        f"{identity}.",
     )
 
 
@@ -134,12 +135,12 @@ TEMPLATE_VERSION_FILTERS: Final[FilterFields[LaunchTemplateVersion]] = {
 class LaunchTemplatesState(msgspec.Struct, kw_only=True):
     templates: dict[str, LaunchTemplate] = {}
     names: dict[str, str] = {}
-    """To ids."""
+    """Template ids by name."""
     tokens: dict[str, IdempotentResponse] = {}
 
 
 class LaunchTemplates:
-    """What fleets and runs launch from."""
+    """Launch templates of CreateFleet and RunInstances."""
 
     name = "ec2"
 
@@ -158,21 +159,21 @@ class LaunchTemplates:
         }
 
     def template(self, params: Params) -> LaunchTemplate:
-        """That of `LaunchTemplateId` or `LaunchTemplateName`, exactly one of which is given."""
+        """The template of `LaunchTemplateId` or `LaunchTemplateName`; exactly one must be set."""
         identity, name = parse_template_reference(params)
         if identity is None:
             identity = self.state.names.get(name or "")
             if identity is None:
                 raise template_name_not_found(name)
-        found = self.state.templates.get(identity)
-        if found is None:
+        template = self.state.templates.get(identity)
+        if template is None:
             raise _template_id_not_found(identity)
-        return found
+        return template
 
     def resolve(self, specification: Params) -> tuple[LaunchTemplate, LaunchTemplateVersion]:
-        """What a launch means by it: a template, and its default version unless it says which."""
+        """The template and version of a launch; the default version unless it names one."""
         template = self.template(specification)
-        return template, self._version(template, specification.get("Version") or "$Default")
+        return template, self._find_version(template, specification.get("Version") or "$Default")
 
     def create(self, params: Params) -> Response:
         check_taggable_types(params, LAUNCH_TEMPLATE.resource)
@@ -181,19 +182,19 @@ class LaunchTemplates:
             check_template_data(params),
         )
         tokens = ClientTokens(self._context, self.state.tokens)
-        identity = tokens.once(params, lambda: self._add(name, data, params).id)
-        found = self.state.templates.get(identity)
-        if found is None:
+        identity = tokens.run_once(params, lambda: self._create(name, data, params).id)
+        template = self.state.templates.get(identity)
+        if template is None:
             raise _template_id_not_found(identity)
-        return {"LaunchTemplate": self._view(found)}
+        return {"LaunchTemplate": self._view(template)}
 
     def describe(self, params: Params) -> Response:
-        rows = sorted(self._named(params), key=_template_id)
+        rows = sorted(self._requested_templates(params), key=_template_id)
         rows = apply_filters(rows, params.get("Filters"), TEMPLATE_FILTERS, lambda row: row.tags)
-        found, token = paginate(
-            rows, params, maximum=MAX_RESULTS, minimum=1, whole=False, key=_template_id
+        page, token = paginate(
+            rows, params, maximum=MAX_RESULTS, minimum=1, all_by_default=False, key=_template_id
         )
-        return {"LaunchTemplates": [self._view(row) for row in found], **token}
+        return {"LaunchTemplates": [self._view(row) for row in page], **token}
 
     def delete(self, params: Params) -> Response:
         template = self.template(params)
@@ -208,37 +209,43 @@ class LaunchTemplates:
                 "VersionLimitExceeded", "The template has reached its maximum number of versions."
             )
         source = params.get("SourceVersion")
-        base = self._version(template, source).data if source else {}
+        base = self._find_version(template, source).data if source else {}
         tokens = ClientTokens(self._context, self.state.tokens)
-        number = tokens.once(params, lambda: self._extend(template, {**base, **data}, params))
+        number = tokens.run_once(
+            params, lambda: self._add_version(template, {**base, **data}, params)
+        )
         return {
             "LaunchTemplateVersion": _version_view(
-                template, self._version(template, str(number)), self
+                template, self._find_version(template, str(number)), self
             )
         }
 
     def describe_versions(self, params: Params) -> Response:
         template = self.template(params)
-        asked = params.get("Versions")
-        rows = [self._version(template, each) for each in asked] if asked else template.versions
+        requested = params.get("Versions")
+        rows = (
+            [self._find_version(template, each) for each in requested]
+            if requested
+            else template.versions
+        )
         low, high = int(params.get("MinVersion") or 1), params.get("MaxVersion")
         rows = [row for row in rows if low <= row.number <= int(high or row.number)]
         rows = sorted(rows, key=lambda row: -row.number)
         rows = apply_filters(rows, params.get("Filters"), TEMPLATE_VERSION_FILTERS)
-        found, token = paginate(rows, params, maximum=MAX_RESULTS, minimum=1, whole=False)
+        page, token = paginate(rows, params, maximum=MAX_RESULTS, minimum=1, all_by_default=False)
         return {
-            "LaunchTemplateVersions": [_version_view(template, row, self) for row in found],
+            "LaunchTemplateVersions": [_version_view(template, row, self) for row in page],
             **token,
         }
 
     def modify(self, params: Params) -> Response:
         template = self.template(params)
-        asked = params.get("DefaultVersion")
-        if asked:
-            template.default = self._version(template, str(asked)).number
+        requested = params.get("DefaultVersion")
+        if requested:
+            template.default = self._find_version(template, str(requested)).number
         return {"LaunchTemplate": self._view(template)}
 
-    def _add(self, name: str, data: dict[str, Any], params: Params) -> LaunchTemplate:
+    def _create(self, name: str, data: dict[str, Any], params: Params) -> LaunchTemplate:
         if name in self.state.names:
             raise AwsError(
                 "InvalidLaunchTemplateName.AlreadyExistsException",
@@ -248,19 +255,21 @@ class LaunchTemplates:
             raise AwsError(
                 "MaxTemplateLimitExceeded", "Account has already reached max permitted templates"
             )
-        now, said = self._context.now(), params.get("VersionDescription")
+        now, description = self._context.now(), params.get("VersionDescription")
         template = LaunchTemplate(
             id=api_conventions.new_resource_id(self._context, LAUNCH_TEMPLATE.prefix),
             name=name,
             created=now,
-            versions=[LaunchTemplateVersion(number=1, created=now, data=data, description=said)],
+            versions=[
+                LaunchTemplateVersion(number=1, created=now, data=data, description=description)
+            ],
             tags=parse_tag_specifications(params, LAUNCH_TEMPLATE.resource),
         )
         self.state.templates[template.id] = template
         self.state.names[name] = template.id
         return template
 
-    def _extend(self, template: LaunchTemplate, data: dict[str, Any], params: Params) -> int:
+    def _add_version(self, template: LaunchTemplate, data: dict[str, Any], params: Params) -> int:
         version = LaunchTemplateVersion(
             number=template.latest + 1,
             created=self._context.now(),
@@ -270,11 +279,11 @@ class LaunchTemplates:
         template.versions.append(version)
         return version.number
 
-    def _named(self, params: Params) -> Iterable[LaunchTemplate]:
+    def _requested_templates(self, params: Params) -> Iterable[LaunchTemplate]:
         identities, names = params.get("LaunchTemplateIds"), params.get("LaunchTemplateNames")
         if not identities and not names:
             return self.state.templates.values()
-        found = {each: self.template({"LaunchTemplateId": each}) for each in identities or ()}
+        templates = {each: self.template({"LaunchTemplateId": each}) for each in identities or ()}
         for name in names or ():
             if name not in self.state.names:
                 raise AwsError(
@@ -282,16 +291,16 @@ class LaunchTemplates:
                     "At least one of the launch templates specified in the request does not exist.",
                 )
             template = self.template({"LaunchTemplateName": name})
-            found[template.id] = template
-        return found.values()
+            templates[template.id] = template
+        return templates.values()
 
-    def _version(self, template: LaunchTemplate, asked: str) -> LaunchTemplateVersion:
+    def _find_version(self, template: LaunchTemplate, requested: str) -> LaunchTemplateVersion:
         known = {"$Latest": template.latest, "$Default": template.default}
-        number = known.get(asked, asked)
+        number = known.get(requested, requested)
         for version in template.versions:
             if str(version.number) == str(number):
                 return version
-        raise template_version_not_found(asked, template.id)
+        raise template_version_not_found(requested, template.id)
 
     def _view(self, template: LaunchTemplate) -> Response:
         return {
@@ -312,7 +321,7 @@ class LaunchTemplates:
 def _version_view(
     template: LaunchTemplate, version: LaunchTemplateVersion, templates: LaunchTemplates
 ) -> Response:
-    found: Response = {
+    view: Response = {
         "LaunchTemplateId": template.id,
         "LaunchTemplateName": template.name,
         "VersionNumber": version.number,
@@ -322,8 +331,8 @@ def _version_view(
         "LaunchTemplateData": deepcopy(version.data),
     }
     if version.description is not None:
-        found["VersionDescription"] = version.description
-    return found
+        view["VersionDescription"] = version.description
+    return view
 
 
 def _template_id(template: LaunchTemplate) -> str:
@@ -331,8 +340,8 @@ def _template_id(template: LaunchTemplate) -> str:
 
 
 def _data_field(version: LaunchTemplateVersion, field: str) -> tuple[str, ...]:
-    found = version.data.get(field)
-    return (str(found),) if found else ()
+    value = version.data.get(field)
+    return (str(value),) if value else ()
 
 
 def _template_id_not_found(identity: str) -> AwsError:
@@ -340,4 +349,4 @@ def _template_id_not_found(identity: str) -> AwsError:
         message = f"The specified launch template ID {identity} is not valid."
         return AwsError("InvalidLaunchTemplateId.Malformed", message)
     message = f"The specified launch template, with template ID {identity}, does not exist."
-    return AwsError(LAUNCH_TEMPLATE.missing, message)
+    return AwsError(LAUNCH_TEMPLATE.not_found_code, message)

@@ -1,4 +1,4 @@
-"""Placement groups: created, found by name, id and tags; they do not change where instances go."""
+"""Placement groups: created, and described by name, id and tags; they do not affect placement."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -77,7 +77,7 @@ class PlacementGroups:
         rows = find_by_ids(self.state.groups, params.get("GroupIds"), PLACEMENT_GROUP)
         names = params.get("GroupNames") or []
         for name in names:
-            self._called(name)
+            self._get_by_name(name)
         rows = [row for row in rows if not names or row.name in names]
         rows = apply_filters(
             rows, params.get("Filters"), PLACEMENT_GROUP_FILTERS, lambda row: row.tags
@@ -85,10 +85,10 @@ class PlacementGroups:
         return {"PlacementGroups": [self._view(row) for row in rows]}
 
     def delete(self, params: Params) -> Response:
-        del self.state.groups[self._called(params.get("GroupName")).id]
+        del self.state.groups[self._get_by_name(params.get("GroupName")).id]
         return {}
 
-    def _called(self, name: str | None) -> PlacementGroup:
+    def _get_by_name(self, name: str | None) -> PlacementGroup:
         for group in self.state.groups.values():
             if group.name == name:
                 return group
@@ -96,7 +96,7 @@ class PlacementGroups:
         raise AwsError("InvalidPlacementGroup.Unknown", message)
 
     def _view(self, group: PlacementGroup) -> Response:
-        found: dict[str, Any] = {
+        view: dict[str, Any] = {
             "GroupId": group.id,
             "GroupName": group.name,
             "GroupArn": PLACEMENT_GROUP.arn(
@@ -107,16 +107,16 @@ class PlacementGroups:
             "Tags": to_tag_list(group.tags),
         }
         if group.partitions is not None:
-            found["PartitionCount"] = group.partitions
+            view["PartitionCount"] = group.partitions
         if group.spread_level is not None:
-            found["SpreadLevel"] = group.spread_level
-        return found
+            view["SpreadLevel"] = group.spread_level
+        return view
 
 
-def _partition_count(strategy: str, asked: int | None) -> int | None:
+def _partition_count(strategy: str, requested: int | None) -> int | None:
     if strategy != "partition":
         return None
-    if asked is not None and not 1 <= asked <= MAX_PARTITIONS:
-        message = f"Value ({asked}) for parameter partitionCount is invalid."
+    if requested is not None and not 1 <= requested <= MAX_PARTITIONS:
+        message = f"Value ({requested}) for parameter partitionCount is invalid."
         raise AwsError("InvalidParameterValue", message)
-    return asked or 2
+    return requested or 2

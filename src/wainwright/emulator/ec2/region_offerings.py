@@ -21,94 +21,99 @@ OfferingKey: TypeAlias = tuple[str, str, str]
 
 ON_DEMAND: Final = "on-demand"
 SPOT: Final = "spot"
-ANY_TIME: Final = datetime.fromtimestamp(0, UTC)  # nothing that is asked for here hangs on the time
+ANY_TIME: Final = datetime.fromtimestamp(0, UTC)  # nothing that is read here depends on the time
 
 
 class RegionOfferings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Nothing in it changes while the emulator runs."""
+    """Constant while the emulator runs."""
 
     region: str
     zones: Mapping[str, str]
-    """Names with their ids, in order."""
-    machines: Mapping[str, InstanceTypeInfo]
-    offered: Mapping[str, tuple[str, ...]]
-    """By type, the names of the zones that have it."""
+    """Zone ids by zone name, in order."""
+    instance_types: Mapping[str, InstanceTypeInfo]
+    zones_by_type: Mapping[str, tuple[str, ...]]
+    """The names of the zones that offer each instance type."""
     prices: Mapping[OfferingKey, float]
-    """USD per hour; a pool that nobody knows a price of is not in it."""
+    """USD per hour; without the offerings whose price is unknown."""
     remarks: tuple[ObjectDiagnostic, ...] = ()
-    """What of the Cloud is probably not meant as it is written."""
+    """Entries of the Cloud that are probably mistakes."""
 
     @cached_property
-    def pools(self) -> frozenset[OfferingKey]:
-        """Everything that can be bought here, at a known price or not."""
+    def offering_keys(self) -> frozenset[OfferingKey]:
+        """All offerings of the region, whether or not their price is known.
+
+        Computed once: every launch and price query tests membership.
+        """
         return frozenset(
             (name, zone, capacity_type)
-            for name, zones in self.offered.items()
-            for capacity_type in self.machines[name].capacity_types
+            for name, zones in self.zones_by_type.items()
+            for capacity_type in self.instance_types[name].capacity_types
             for zone in zones
         )
 
     @cached_property
     def zone_names(self) -> Mapping[str, str]:
-        """Zone ids with their names."""
+        """Zone names by zone id."""
         return {identity: name for name, identity in self.zones.items()}
 
-    def meant(self, price: CloudPrice) -> Iterable[OfferingKey]:
-        """The pools that a price of the Cloud is for."""
-        zones = self.offered.get(price.instanceType, ())
+    def matching_offerings(self, price: CloudPrice) -> Iterable[OfferingKey]:
+        """The offerings that a price of the Cloud applies to."""
+        zones = self.zones_by_type.get(price.instanceType, ())
         for zone in zones if price.zone is None else {price.zone}.intersection(zones):
             yield price.instanceType, zone, price.capacityType
 
 
 def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
-    """What the Cloud describes; without one us-east-1. InvalidInputError if contradictory."""
-    found = load_region_catalog(CatalogInputs(now=ANY_TIME, cloud=cloud))
-    machines = instance_type_info.built_in_instance_types()
+    """The region of the Cloud, by default us-east-1; InvalidInputError if contradictory."""
+    catalog = load_region_catalog(CatalogInputs(now=ANY_TIME, cloud=cloud))
+    built_in = instance_type_info.built_in_instance_types()
     return RegionOfferings(
-        region=found.region,
-        zones=found.zones,
-        machines={name: machines[name] for name in found.offerings},
-        offered={name: _offered_zones(lots) for name, lots in found.offerings.items()},
+        region=catalog.region,
+        zones=catalog.zones,
+        instance_types={name: built_in[name] for name in catalog.offerings},
+        zones_by_type={
+            name: _offered_zones(offerings) for name, offerings in catalog.offerings.items()
+        },
         prices={
-            (name, lot.zone or "", lot.capacity_type or ""): lot.price
-            for name, lots in found.offerings.items()
-            for lot in lots
-            if lot.price is not None
+            (name, offering.zone or "", offering.capacity_type or ""): offering.price
+            for name, offerings in catalog.offerings.items()
+            for offering in offerings
+            if offering.price is not None
         },
         remarks=(
-            *found.diagnostics,
-            *_unmatched_entries(cloud, found),
-            *_reservations_outside_zones(cloud, found),
+            *catalog.diagnostics,
+            *_unmatched_entries(cloud, catalog),
+            *_reservations_outside_zones(cloud, catalog),
         ),
     )
 
 
-def _unmatched_entries(cloud: Cloud | None, found: RegionCatalog) -> list[ObjectDiagnostic]:
-    """Prices and shortages of things that there are none of."""
+def _unmatched_entries(cloud: Cloud | None, catalog: RegionCatalog) -> list[ObjectDiagnostic]:
+    """Warnings about prices and unavailability that match no offering."""
     if cloud is None or not (cloud.spec.prices or cloud.spec.unavailable):
         return []
-    lots, unpriced = cloud_adjustments.apply_cloud_prices(cloud, found.offerings)
-    return [*unpriced, *cloud_adjustments.apply_unavailability(cloud, lots, found.zones)[1]]
+    offerings, unpriced = cloud_adjustments.apply_cloud_prices(cloud, catalog.offerings)
+    return [*unpriced, *cloud_adjustments.apply_unavailability(cloud, offerings, catalog.zones)[1]]
 
 
 def _reservations_outside_zones(
-    cloud: Cloud | None, found: RegionCatalog
+    cloud: Cloud | None, catalog: RegionCatalog
 ) -> Iterator[ObjectDiagnostic]:
-    """Reservations in zones that the Cloud has left out; one of no zone at all is refused."""
+    """Warnings about reservations in excluded zones; an unknown zone is an error."""
     entries = [] if cloud is None else cloud.spec.capacityReservations or []
     for index, entry in enumerate(entries):
         zone = entry.availabilityZone
-        if cloud is None or zone in found.zones:
+        if cloud is None or zone in catalog.zones:
             continue
         name = cloud.metadata.name
         path = ("spec", "capacityReservations", index, "availabilityZone")
-        if zone not in found.all_zones:
-            message = f"{entry.id} lies in {zone}, which {found.region} does not have"
-            hint = did_you_mean(zone, list(found.zones)) or f"one of {', '.join(found.zones)}"
+        if zone not in catalog.all_zones:
+            message = f"{entry.id} lies in {zone}, which {catalog.region} does not have"
+            hint = did_you_mean(zone, list(catalog.zones)) or f"one of {', '.join(catalog.zones)}"
             raise object_error("Cloud", name, path, message, hint)
         message = f"{entry.id} lies in {zone}, which spec.zones leaves out: so is the reservation"
         yield object_warning("Cloud", name, path, message)
 
 
-def _offered_zones(lots: Iterable[LayeredOffering]) -> tuple[str, ...]:
-    return tuple(sorted({lot.zone for lot in lots if lot.zone is not None}))
+def _offered_zones(offerings: Iterable[LayeredOffering]) -> tuple[str, ...]:
+    return tuple(sorted({offering.zone for offering in offerings if offering.zone is not None}))

@@ -19,12 +19,12 @@ TagList = list[dict[str, str]]
 
 
 def to_tag_list(tags: Mapping[str, str]) -> TagList:
-    """As answers have them; made anew each time."""
+    """Tags as in responses, a new list each time."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
 def parse_tags(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
-    """As requests have them, checked; an empty value is a value."""
+    """Validated tags of a request; an empty value is allowed."""
     tags: dict[str, str] = {}
     for pair in pairs or ():
         key, value = pair.get("Key"), pair.get("Value")
@@ -40,7 +40,7 @@ def parse_tags(pairs: Iterable[Mapping[str, Any]] | None) -> dict[str, str]:
 def parse_tag_specifications(
     params: Mapping[str, Any], resource_type: str, field: str = "TagSpecifications"
 ) -> dict[str, str]:
-    """The tags that a creating call gives to what it creates of that type."""
+    """The tags that a create request sets on new resources of that type."""
     pairs = [
         pair
         for each in params.get(field) or ()
@@ -51,7 +51,7 @@ def parse_tag_specifications(
 
 
 def check_taggable_types(params: Mapping[str, Any], *resource_types: str) -> None:
-    """Refuses tags for kinds of things that the call does not create."""
+    """Raises for tags on resource types that the request does not create."""
     for each in params.get("TagSpecifications") or ():
         kind = each.get("ResourceType")
         if kind not in resource_types:
@@ -62,7 +62,7 @@ def check_taggable_types(params: Mapping[str, Any], *resource_types: str) -> Non
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
-    """What EC2 refuses in tags that a caller sets."""
+    """Raises for tags that EC2 does not accept from a caller."""
     for key, value in tags.items():
         if key.lower().startswith(RESERVED_TAG_PREFIX):
             raise AwsError(
@@ -96,7 +96,7 @@ NOT_FOUND_CODES: Final = {
     "snap": "InvalidSnapshot.NotFound",
     "vol": "InvalidVolume.NotFound",
 }
-"""Kinds that nothing here is of: asked for, they are not found."""
+"""Resource types that are not emulated: no id of them exists."""
 
 
 class TaggedResource(Protocol):
@@ -104,12 +104,12 @@ class TaggedResource(Protocol):
 
 
 class TaggableResources(NamedTuple):
-    """Where the things of a kind are."""
+    """Access to the resources of one type."""
 
     kind: ResourceType
     rows: Callable[[], Mapping[str, TaggedResource]]
-    changed: Callable[[str], None]
-    seen: Callable[[str], bool]
+    on_change: Callable[[str], None]
+    is_visible: Callable[[str], bool]
 
 
 class TagRow(NamedTuple):
@@ -128,13 +128,13 @@ TAG_FILTERS: Final[FilterFields[TagRow]] = {
 
 
 class ResourceTags:
-    """Knows by the prefix of an id who has the thing."""
+    """Finds the resources of an id by its prefix."""
 
     name = "ec2"
 
     def __init__(self) -> None:
         self.state = EmptyState()
-        self._holders: dict[str, TaggableResources] = {}
+        self._resources_by_prefix: dict[str, TaggableResources] = {}
 
     def operations(self) -> Mapping[str, OperationHandler]:
         return {
@@ -147,80 +147,86 @@ class ResourceTags:
         self,
         kind: ResourceType,
         rows: Callable[[], Mapping[str, TaggedResource]],
-        changed: Callable[[str], None] = lambda _: None,
-        seen: Callable[[str], bool] = lambda _: True,
+        on_change: Callable[[str], None] = lambda _: None,
+        is_visible: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """Says where the things of a kind are, who wants to know of new tags, and which can be
-        found yet."""
-        self._holders[kind.prefix] = TaggableResources(kind, rows, changed, seen)
+        """Registers a resource type: its resources, a callback for changed tags, and a test of
+        whether the API finds a resource yet."""
+        self._resources_by_prefix[kind.prefix] = TaggableResources(
+            kind, rows, on_change, is_visible
+        )
 
     def create(self, params: Params) -> Response:
         tags = parse_tags(params.get("Tags"))
         if not tags:
             raise AwsError("MissingParameter", "The request must contain the parameter tagSet")
-        found = self._found(params)
-        for row in found.values():
-            own = [key for key in {**row.tags, **tags} if not key.startswith(RESERVED_TAG_PREFIX)]
-            if len(own) > MAX_TAGS:
+        resources = self._requested_resources(params)
+        for resource in resources.values():
+            user_keys = [
+                key for key in {**resource.tags, **tags} if not key.startswith(RESERVED_TAG_PREFIX)
+            ]
+            if len(user_keys) > MAX_TAGS:
                 raise tag_limit_exceeded()
-        for row in found.values():
-            row.tags.update(tags)
-        self._tell(found)
+        for resource in resources.values():
+            resource.tags.update(tags)
+        self._notify_changed(resources)
         return {}
 
     def delete(self, params: Params) -> Response:
-        """A tag given with a value goes only where it has that value; without tags all go."""
-        asked = params.get("Tags")
-        found = self._found(params)
-        for row in found.values():
-            for key in _keys_to_delete(row.tags, asked):
-                del row.tags[key]
-        self._tell(found)
+        """A tag with a value is deleted only if it has that value; without tags all are."""
+        tags = params.get("Tags")
+        resources = self._requested_resources(params)
+        for resource in resources.values():
+            for key in _keys_to_delete(resource.tags, tags):
+                del resource.tags[key]
+        self._notify_changed(resources)
         return {}
 
     def describe(self, params: Params) -> Response:
         rows = apply_filters(
-            self._all(), params.get("Filters"), TAG_FILTERS, lambda tag: {tag.key: tag.value}
+            self._all_tags(), params.get("Filters"), TAG_FILTERS, lambda tag: {tag.key: tag.value}
         )
-        found, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"Tags": [_tag_view(tag) for tag in found], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"Tags": [_tag_view(tag) for tag in page], **token}
 
-    def _found(self, params: Params) -> dict[str, TaggedResource]:
-        """All that the call names; where one is missing nothing is changed."""
-        asked = params.get("Resources")
-        if not asked:
+    def _requested_resources(self, params: Params) -> dict[str, TaggedResource]:
+        """All resources of the request; where one is missing nothing is changed."""
+        requested = params.get("Resources")
+        if not requested:
             raise AwsError(
                 "MissingParameter", "The request must contain the parameter resourceIdSet"
             )
-        return {identity: self._row(identity) for identity in asked}
+        return {identity: self._find_resource(identity) for identity in requested}
 
-    def _row(self, identity: str) -> TaggedResource:
+    def _find_resource(self, identity: str) -> TaggedResource:
         prefix = identity.rpartition("-")[0]
-        holder = self._holders.get(prefix)
-        if holder is None:
+        resources = self._resources_by_prefix.get(prefix)
+        if resources is None:
             if prefix in NOT_FOUND_CODES:
                 raise AwsError(NOT_FOUND_CODES[prefix], f"The ID '{identity}' does not exist")
             raise AwsError("InvalidID", f"The ID '{identity}' is not valid")
-        row = holder.rows().get(identity)
-        if row is None or not holder.seen(identity):
-            raise holder.kind.lost([identity])
-        return row
+        resource = resources.rows().get(identity)
+        if resource is None or not resources.is_visible(identity):
+            raise resources.kind.not_found_error([identity])
+        return resource
 
-    def _tell(self, found: Mapping[str, TaggedResource]) -> None:
-        for identity in found:
-            self._holders[identity.rpartition("-")[0]].changed(identity)
+    def _notify_changed(self, resource_ids: Iterable[str]) -> None:
+        for identity in resource_ids:
+            self._resources_by_prefix[identity.rpartition("-")[0]].on_change(identity)
 
-    def _all(self) -> Iterator[TagRow]:
-        for holder in self._holders.values():
-            for identity, row in holder.rows().items():
-                for key, value in row.tags.items():
-                    yield TagRow(key, value, identity, holder.kind.resource)
+    def _all_tags(self) -> Iterator[TagRow]:
+        for resources in self._resources_by_prefix.values():
+            for identity, resource in resources.rows().items():
+                for key, value in resource.tags.items():
+                    yield TagRow(key, value, identity, resources.kind.resource)
 
 
-def _keys_to_delete(tags: Mapping[str, str], asked: list[Mapping[str, str]] | None) -> list[str]:
-    if not asked:
+def _keys_to_delete(
+    tags: Mapping[str, str], requested: list[Mapping[str, str]] | None
+) -> list[str]:
+    if not requested:
         return [key for key in tags if not key.startswith(RESERVED_TAG_PREFIX)]
-    values = {each.get("Key"): each.get("Value") for each in asked}
+    values = {each.get("Key"): each.get("Value") for each in requested}
     return [key for key, value in tags.items() if key in values and values[key] in (None, value)]
 
 

@@ -1,4 +1,5 @@
 """The emulated account over HTTP, in the protocols of AWS itself.
 
-A codec made of botocore's service models turns requests into what boto3's methods take, and what
-they give back into responses. The emulator behind it is the same as in process."""
+Codecs built from botocore's service models turn requests into the parameters of boto3's methods,
+and results into responses. The emulated account is the same as in process.
+"""

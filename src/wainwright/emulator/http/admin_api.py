@@ -1,7 +1,7 @@
-"""The admin API, beside the paths of AWS: what the account is, what it was asked, what to change.
+"""The admin API, under its own path: the account, its request log, and changes.
 
-GET  /_wain/account   names and ids, and how to point a client at it
-GET  /_wain/state     what runs, what is reserved, what stands in the way
+GET  /_wain/account   names and ids, and how to configure a client
+GET  /_wain/state     instances, reservations, and the rules in force
 GET  /_wain/log       the latest requests; ?count=N for fewer
 POST /_wain/change    a patch, in the fields of the Cloud kind and a few more (see `account_patch`)
 """
@@ -23,7 +23,7 @@ from wainwright.errors import AwsError, WainError
 
 
 class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One line of JSON."""
+    """How to reach the account: printed as one line of JSON at the start."""
 
     endpoint: str
     region: str
@@ -32,25 +32,27 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     queue: str
     queue_url: str = msgspec.field(name="queueURL")
     discovery: dict[str, str]
-    """The tag by which subnets, security group and so on are found."""
+    """The tag for discovery of subnets, security group and so on."""
     role: str
     vpc: str
     subnets: dict[str, str]
     """Zone to subnet."""
     security_group: str
     environment: dict[str, str]
-    """For a client: set these, and it comes here."""
+    """Environment variables that point a client at this endpoint."""
 
 
-def connection_info(cloud: EmulatedAwsAccount, endpoint: str) -> ConnectionInfo:
-    fields = msgspec.structs.asdict(cloud.account)
+def connection_info(emulated_account: EmulatedAwsAccount, endpoint: str) -> ConnectionInfo:
+    fields = msgspec.structs.asdict(emulated_account.account)
     return ConnectionInfo(
-        **fields, endpoint=endpoint, environment=client_environment(endpoint, cloud.account.region)
+        **fields,
+        endpoint=endpoint,
+        environment=client_environment(endpoint, emulated_account.account.region),
     )
 
 
 def client_environment(endpoint: str, region: str) -> dict[str, str]:
-    """Any keys will do; without them most clients look for an account on the network."""
+    """Any credentials work; without some, most clients look for instance metadata."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": region,
@@ -61,53 +63,53 @@ def client_environment(endpoint: str, region: str) -> dict[str, str]:
     }
 
 
-def account_summary(cloud: EmulatedAwsAccount) -> dict[str, Any]:
-    """What there is, and the rules in force, in the fields by which they can be changed."""
-    cloud.context.run_due_events()
-    services = cloud.services
-    machines = services.instances.state.instances.values()
+def account_summary(emulated_account: EmulatedAwsAccount) -> dict[str, Any]:
+    """Counts of resources, and the rules in force under the field names of a patch."""
+    emulated_account.context.run_due_events()
+    services = emulated_account.services
+    instances = services.instances.state.instances.values()
     return {
-        "now": cloud.clock.now(),
-        "instances": dict(Counter(each.state for each in machines)),
+        "now": emulated_account.clock.now(),
+        "instances": dict(Counter(each.state for each in instances)),
         "launchTemplates": len(services.templates.state.templates),
         "messages": {name: len(each.messages) for name, each in services.sqs.state.queues.items()},
         "capacityReservations": [
             _reservation_summary(each) for each in services.reservations.state.reservations.values()
         ],
         **_capacity_summary(services),
-        **_fault_summary(cloud),
+        **_fault_summary(emulated_account),
     }
 
 
-def _reservation_summary(found: CapacityReservation) -> dict[str, Any]:
+def _reservation_summary(reservation: CapacityReservation) -> dict[str, Any]:
     return {
-        "id": found.id,
-        "instanceType": found.type,
-        "availabilityZone": found.zone,
-        "total": found.total,
-        "available": found.free if found.active else 0,
-        "instanceMatchCriteria": found.criteria,
-        "state": found.state,
+        "id": reservation.id,
+        "instanceType": reservation.type,
+        "availabilityZone": reservation.zone,
+        "total": reservation.total,
+        "available": reservation.free if reservation.active else 0,
+        "instanceMatchCriteria": reservation.criteria,
+        "state": reservation.state,
     }
 
 
 def _capacity_summary(services: AccountServices) -> dict[str, Any]:
-    capacity_market = services.capacity_market.state
+    market_state = services.capacity_market.state
     return {
-        "prices": capacity_market.prices,
-        "unavailable": capacity_market.stock.unavailable,
-        "stock": capacity_market.stock.rules,
+        "prices": market_state.prices,
+        "unavailable": market_state.capacity.unavailable,
+        "stock": market_state.capacity.rules,
         "quota": services.quota.state.limits,
-        "pace": services.instances.state.pace,
+        "pace": services.instances.state.timings,
     }
 
 
-def _fault_summary(cloud: EmulatedAwsAccount) -> dict[str, Any]:
-    """The account shows its rules for failures only to those who save it."""
-    states = saved_state.decode_saved_account(cloud.save()).states
+def _fault_summary(emulated_account: EmulatedAwsAccount) -> dict[str, Any]:
+    """Faults and throttling, read from the saved state: the account has no other access to them."""
+    states = saved_state.decode_saved_account(emulated_account.save()).states
     faults = msgspec.json.decode(states["Faults"], type=FaultState)
     throttling = msgspec.json.decode(states["Buckets"], type=ThrottleState)
-    return {"faults": faults.rules, "struck": faults.struck, "throttling": throttling.limits}
+    return {"faults": faults.rules, "struck": faults.hits, "throttling": throttling.limits}
 
 
 ADMIN_PREFIX: Final = "/_wain/"
@@ -115,19 +117,19 @@ JSON_CONTENT_TYPE: Final = "application/json"
 
 
 class AdminApi:
-    """Answers under our own path. Web pages are kept out: any page could send requests here."""
+    """Handles admin requests; rejects those with an Origin, which any web page could send."""
 
     def __init__(
         self,
-        cloud: EmulatedAwsAccount,
+        emulated_account: EmulatedAwsAccount,
         request_log: RequestLog,
         endpoint: str,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
-        self._cloud = cloud
+        self._emulated_account = emulated_account
         self._request_log = request_log
         self._endpoint = endpoint
-        self._changed = changed
+        self._on_change = on_change
         self._paths: dict[tuple[str, str], Callable[[HttpRequest], Any]] = {
             ("GET", "account"): self._account,
             ("GET", "state"): self._state,
@@ -135,7 +137,7 @@ class AdminApi:
             ("POST", "change"): self._change,
         }
 
-    def answer(self, request: HttpRequest) -> HttpResponse:
+    def handle(self, request: HttpRequest) -> HttpResponse:
         name = request.path.removeprefix(ADMIN_PREFIX).rstrip("/")
         method = self._paths.get((request.method, name))
         if "Origin" in request.headers:
@@ -151,16 +153,16 @@ class AdminApi:
             return _error_response(400, error.message, error.hint)
 
     def _account(self, _: HttpRequest) -> Any:
-        return connection_info(self._cloud, self._endpoint)
+        return connection_info(self._emulated_account, self._endpoint)
 
     def _state(self, _: HttpRequest) -> Any:
-        return account_summary(self._cloud)
+        return account_summary(self._emulated_account)
 
     def _log(self, request: HttpRequest) -> Any:
-        wanted = dict(request.arguments).get("count")
-        if wanted is not None and not wanted.isdigit():
-            raise WainError(f"count: {wanted!r} is no number")
-        return list(self._request_log.latest(None if wanted is None else int(wanted)))
+        count = dict(request.arguments).get("count")
+        if count is not None and not count.isdigit():
+            raise WainError(f"count: {count!r} is no number")
+        return list(self._request_log.latest(None if count is None else int(count)))
 
     def _change(self, request: HttpRequest) -> Any:
         try:
@@ -170,11 +172,11 @@ class AdminApi:
         if not isinstance(patch, dict):
             raise WainError(f"the change is no object, but {type(patch).__name__}")
         try:
-            self._cloud.change(patch)
+            self._emulated_account.change(patch)
         except AwsError as error:
             raise WainError(error.message) from error
-        self._changed()
-        return account_summary(self._cloud)
+        self._on_change()
+        return account_summary(self._emulated_account)
 
 
 def _error_response(status: int, message: str, hint: str = "") -> HttpResponse:

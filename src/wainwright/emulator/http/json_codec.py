@@ -21,9 +21,10 @@ def _wire_name(shape: Any, name: str) -> str:
 
 
 class JsonDecoder:
-    """Reads by the shapes of one service. What a shape does not know is passed over, as AWS does.
+    """Decodes by the shapes of one service. Unknown members are ignored, as in AWS.
 
-    Each shape is looked at once, when it is first met.
+    The reader of each shape is built once, at its first use: walking the model for every request
+    would dominate decoding. It is stored before its members are built, as shapes may be recursive.
     """
 
     def __init__(self) -> None:
@@ -41,18 +42,18 @@ class JsonDecoder:
                 return SCALAR_READERS.get(kind, _read_text)
 
     def _structure(self, shape: Any) -> JsonConverter:
-        known = self._structures.get(shape.name)
-        if known is not None:
-            return known
+        cached = self._structures.get(shape.name)
+        if cached is not None:
+            return cached
         members: dict[str, tuple[str, JsonConverter]] = {}
 
         def read(value: Any) -> dict[str, Any]:
-            found = {}
+            params = {}
             for step, inner in _expect_type(value, dict, "an object").items():
                 if inner is not None and step in members:
                     name, convert = members[step]
-                    found[name] = _convert_at(step, inner, convert)
-            return found
+                    params[name] = _convert_at(step, inner, convert)
+            return params
 
         self._structures[shape.name] = read
         for name, member in shape.members.items():
@@ -61,7 +62,7 @@ class JsonDecoder:
 
 
 class JsonEncoder:
-    """Turns answers into what JSON can say, by the shapes of one service."""
+    """Encodes responses as JSON values, by the shapes of one service; writers are built once."""
 
     def __init__(self) -> None:
         self._structures: dict[str, JsonConverter] = {}
@@ -71,11 +72,11 @@ class JsonEncoder:
             case "structure":
                 return self._structure(shape)
             case "list":
-                one = self.writer(shape.member)
-                return lambda value: [one(each) for each in value]
+                convert_member = self.writer(shape.member)
+                return lambda value: [convert_member(each) for each in value]
             case "map":
-                one = self.writer(shape.value)
-                return lambda value: {key: one(each) for key, each in value.items()}
+                convert_member = self.writer(shape.value)
+                return lambda value: {key: convert_member(each) for key, each in value.items()}
             case "timestamp":
                 return _timestamp_writer(shape.serialization.get("timestampFormat"))
             case "blob":
@@ -84,18 +85,18 @@ class JsonEncoder:
                 return _identity
 
     def _structure(self, shape: Any) -> JsonConverter:
-        known = self._structures.get(shape.name)
-        if known is not None:
-            return known
+        cached = self._structures.get(shape.name)
+        if cached is not None:
+            return cached
         members: dict[str, tuple[str, JsonConverter]] = {}
 
         def write(value: Mapping[str, Any]) -> dict[str, Any]:
-            made = {}
+            encoded = {}
             for name, inner in value.items():
                 if inner is not None:
                     step, convert = members[name]
-                    made[step] = convert(inner)
-            return made
+                    encoded[step] = convert(inner)
+            return encoded
 
         self._structures[shape.name] = write
         for name, member in shape.members.items():
@@ -122,22 +123,24 @@ def _expect_type(value: Any, kind: type, expected: str) -> Any:
 def _convert_at(step: str, value: Any, convert: JsonConverter) -> Any:
     try:
         return convert(value)
-    except ParameterError as misfit:
-        raise misfit.under(step) from None
+    except ParameterError as error:
+        raise error.nested_in(step) from None
 
 
-def _list_reader(one: JsonConverter) -> JsonConverter:
+def _list_reader(convert_member: JsonConverter) -> JsonConverter:
     def read(value: Any) -> list[Any]:
-        found = _expect_type(value, list, "a list")
-        return [_convert_at(str(number), each, one) for number, each in enumerate(found)]
+        members = _expect_type(value, list, "a list")
+        return [
+            _convert_at(str(number), each, convert_member) for number, each in enumerate(members)
+        ]
 
     return read
 
 
-def _map_reader(one: JsonConverter) -> JsonConverter:
+def _map_reader(convert_member: JsonConverter) -> JsonConverter:
     def read(value: Any) -> dict[str, Any]:
-        found = _expect_type(value, dict, "an object")
-        return {key: _convert_at(key, each, one) for key, each in found.items()}
+        members = _expect_type(value, dict, "an object")
+        return {key: _convert_at(key, each, convert_member) for key, each in members.items()}
 
     return read
 

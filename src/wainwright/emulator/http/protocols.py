@@ -1,6 +1,6 @@
 """The protocols of AWS (query, JSON, REST-JSON): which operation an HTTP request means, its
-parameters, the response, and errors in the shape of each protocol. No error is ever a page for
-people.
+parameters, the response, and errors in the shape of each protocol. No error is ever an
+HTML page.
 """
 
 import re
@@ -34,7 +34,7 @@ from wainwright.errors import AwsError
 
 
 class HttpRequest:
-    """A request. Paths and query strings are as they were sent: percent-encoded."""
+    """A request. Path and query string are percent-encoded, as sent."""
 
     def __init__(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
@@ -47,12 +47,12 @@ class HttpRequest:
 
     @cached_property
     def arguments(self) -> list[tuple[str, str]]:
-        """Of the query string, in order."""
+        """The arguments of the query string, in order."""
         return _parse_pairs(self.query)
 
     @cached_property
     def form(self) -> dict[str, str]:
-        """Of the query string and, where it is a form, of the body."""
+        """The arguments of the query string and, where it is a form, of the body."""
         pairs = list(self.arguments)
         if "json" not in self.headers.get("Content-Type", ""):
             pairs += _parse_pairs(self.body)
@@ -80,28 +80,30 @@ XML_CONTENT_TYPE = "text/xml;charset=UTF-8"
 
 
 def ec2_error(error: AwsError, request_id: str) -> HttpResponse:
-    said = xml_element("Code", escape_xml(error.code)) + xml_element(
+    details = xml_element("Code", escape_xml(error.code)) + xml_element(
         "Message", escape_xml(error.text)
     )
-    inner = xml_element("Errors", xml_element("Error", said)) + xml_element("RequestID", request_id)
+    inner = xml_element("Errors", xml_element("Error", details)) + xml_element(
+        "RequestID", request_id
+    )
     return xml_response(error.status, xml_element("Response", inner), request_id)
 
 
 def query_error(error: AwsError, request_id: str, namespace: str = "") -> HttpResponse:
-    said = (
+    details = (
         xml_element("Type", _error_party(error))
         + xml_element("Code", escape_xml(error.code))
         + xml_element("Message", escape_xml(error.text))
     )
-    inner = xml_element("Error", said) + xml_element("RequestId", request_id)
-    opening = f'<ErrorResponse xmlns="{namespace}">' if namespace else "<ErrorResponse>"
-    return xml_response(error.status, f"{opening}{inner}</ErrorResponse>", request_id)
+    inner = xml_element("Error", details) + xml_element("RequestId", request_id)
+    start_tag = f'<ErrorResponse xmlns="{namespace}">' if namespace else "<ErrorResponse>"
+    return xml_response(error.status, f"{start_tag}{inner}</ErrorResponse>", request_id)
 
 
 def json_error(
     error: AwsError, request_id: str, version: str, *, compatible: bool = False
 ) -> HttpResponse:
-    """`compatible`: of a service that used to speak the query protocol, and still has its codes."""
+    """`compatible`: of a service that moved from the query protocol and still returns its codes."""
     name = JSON_ERROR_NAMES.get(error.code, error.code) if compatible else error.code
     headers = {"Content-Type": f"application/x-amz-json-{version}", REQUEST_ID_HEADER: request_id}
     headers[ERROR_TYPE_HEADER] = name
@@ -124,8 +126,8 @@ def xml_response(status: int, text: str, request_id: str) -> HttpResponse:
     return HttpResponse(status, (XML_DECLARATION + text).encode(), headers)
 
 
-def _error_body(error: AwsError, more: Mapping[str, str]) -> bytes:
-    return msgspec.json.encode({**more, "message": error.text})
+def _error_body(error: AwsError, extra_fields: Mapping[str, str]) -> bytes:
+    return msgspec.json.encode({**extra_fields, "message": error.text})
 
 
 def _error_party(error: AwsError) -> str:
@@ -137,19 +139,19 @@ SIGNATURE_PREFIX = "X-Amz-"
 
 
 class ServiceProtocol(Protocol):
-    """How one service is spoken to."""
+    """Decodes requests and encodes responses of one service."""
 
     def operation(self, request: HttpRequest) -> str:
-        """The name of the API; AwsError where there is none of that name."""
+        """The operation name; AwsError where the service has no such operation."""
         ...
 
     def params(self, operation: str, request: HttpRequest) -> Params:
-        """As boto3 takes them; AwsError where they cannot be read."""
+        """Parameters as in boto3; AwsError where they cannot be parsed."""
         ...
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse: ...
 
-    def refusal(self, error: AwsError, request_id: str) -> HttpResponse: ...
+    def error_response(self, error: AwsError, request_id: str) -> HttpResponse: ...
 
 
 def invalid_action(operation: str) -> AwsError:
@@ -158,7 +160,7 @@ def invalid_action(operation: str) -> AwsError:
 
 
 class QueryProtocol:
-    """The query protocols, EC2's and the other: a form in, XML out."""
+    """The query protocols, `ec2` and `query`: a form in, XML out."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -188,8 +190,8 @@ class QueryProtocol:
         )
         try:
             found: Params = self._forms.reader(shape)(parse_form_tree(pairs))
-        except ParameterError as misfit:
-            raise PARAMETER_ERRORS["ec2" if self._ec2 else "query"](misfit) from None
+        except ParameterError as error:
+            raise PARAMETER_ERRORS["ec2" if self._ec2 else "query"](error) from None
         return found
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:
@@ -209,10 +211,10 @@ class QueryProtocol:
     def _writer(self, operation: str) -> XmlWriter | None:
         if operation not in self._writers:
             shape = self._model.operation_model(operation).output_shape
-            self._writers[operation] = None if shape is None else self._xml.inside(shape)
+            self._writers[operation] = None if shape is None else self._xml.content_writer(shape)
         return self._writers[operation]
 
-    def refusal(self, error: AwsError, request_id: str) -> HttpResponse:
+    def error_response(self, error: AwsError, request_id: str) -> HttpResponse:
         if self._ec2:
             return ec2_error(error, request_id)
         return query_error(error, request_id, self._namespace)
@@ -228,8 +230,8 @@ class JsonProtocol:
         self._targets: dict[str, str] = {
             f"{model.metadata['targetPrefix']}.{name}": name for name in model.operation_names
         }
-        self._reading = JsonDecoder()
-        self._writing = JsonEncoder()
+        self._decoder = JsonDecoder()
+        self._encoder = JsonEncoder()
         self._writers: dict[str, JsonConverter | None] = {}
 
     def operation(self, request: HttpRequest) -> str:
@@ -243,15 +245,15 @@ class JsonProtocol:
         if shape is None:
             return {}
         try:
-            found: Params = self._reading.reader(shape)(parse_json_body(request.body))
-        except ParameterError as misfit:
-            raise PARAMETER_ERRORS["json"](misfit) from None
+            found: Params = self._decoder.reader(shape)(parse_json_body(request.body))
+        except ParameterError as error:
+            raise PARAMETER_ERRORS["json"](error) from None
         return found
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:
         if operation not in self._writers:
             shape = self._model.operation_model(operation).output_shape
-            self._writers[operation] = None if shape is None else self._writing.writer(shape)
+            self._writers[operation] = None if shape is None else self._encoder.writer(shape)
         writer = self._writers[operation]
         body = b"" if writer is None else msgspec.json.encode(writer(answer))
         headers = {
@@ -260,23 +262,23 @@ class JsonProtocol:
         }
         return HttpResponse(200, body, headers)
 
-    def refusal(self, error: AwsError, request_id: str) -> HttpResponse:
+    def error_response(self, error: AwsError, request_id: str) -> HttpResponse:
         return json_error(error, request_id, self._version, compatible=self._compatible)
 
 
 def parse_json_body(body: bytes) -> Mapping[str, Any]:
-    """The object in a body; an empty body is an empty object."""
+    """The JSON object of a body; an empty body is an empty object."""
     try:
-        found = msgspec.json.decode(body or b"{}")
+        document = msgspec.json.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ParameterError(ParameterErrorKind.VALUE, "something else", "JSON").under(
+        raise ParameterError(ParameterErrorKind.VALUE, "something else", "JSON").nested_in(
             "request"
         ) from None
-    if not isinstance(found, dict):
-        raise ParameterError(ParameterErrorKind.VALUE, type(found).__name__, "an object").under(
-            "request"
-        )
-    return found
+    if not isinstance(document, dict):
+        raise ParameterError(
+            ParameterErrorKind.VALUE, type(document).__name__, "an object"
+        ).nested_in("request")
+    return document
 
 
 PATH_LABEL: Final = re.compile(r"\{([^}+]+)(\+?)\}")
@@ -290,7 +292,7 @@ class RestRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_route(name: str, http: Mapping[str, Any]) -> RestRoute:
-    """Each `{label}` of the path stands for one step of it, `{label+}` for several."""
+    """Each `{label}` of the path matches one segment, `{label+}` several."""
     path = str(http["requestUri"]).partition("?")[0]
     parts = PATH_LABEL.split(path)
     text = re.escape(parts[0])
@@ -313,17 +315,17 @@ class RestJsonProtocol:
             parse_route(name, model.operation_model(name).http) for name in model.operation_names
         )
         self._routes = sorted(routes, key=lambda each: (each.labels, each.operation))
-        self._reading = JsonDecoder()
-        self._writing = JsonEncoder()
+        self._decoder = JsonDecoder()
+        self._encoder = JsonEncoder()
 
     def operation(self, request: HttpRequest) -> str:
-        found = self._found(request)
-        if found is None:
+        match = self._match_route(request)
+        if match is None:
             raise invalid_action(f"{request.method} {request.path}")
-        return found[0].operation
+        return match[0].operation
 
-    def _found(self, request: HttpRequest) -> tuple[RestRoute, Mapping[str, str]] | None:
-        """The route with the fewest labels, and what they stand for."""
+    def _match_route(self, request: HttpRequest) -> tuple[RestRoute, Mapping[str, str]] | None:
+        """The matching route with the fewest labels, and their values."""
         for each in self._routes:
             if each.method == request.method:
                 match = each.pattern.fullmatch(request.path)
@@ -337,37 +339,37 @@ class RestJsonProtocol:
             return {}
         try:
             return self._read(shape, request)
-        except ParameterError as misfit:
-            raise PARAMETER_ERRORS["rest-json"](misfit) from None
+        except ParameterError as error:
+            raise PARAMETER_ERRORS["rest-json"](error) from None
 
     def _read(self, shape: Any, request: HttpRequest) -> Params:
-        found = self._from_body(shape, request.body)
-        route = self._found(request)
+        params = self._from_body(shape, request.body)
+        route = self._match_route(request)
         labels = {} if route is None else route[1]
         for name, member in shape.members.items():
-            written = member.serialization
-            located = written.get("name", name)
-            match written.get("location"):
-                case "uri" if located in labels:
-                    found[name] = _parse_scalar(member, unquote(labels[located]))
+            serialization = member.serialization
+            wire_name = serialization.get("name", name)
+            match serialization.get("location"):
+                case "uri" if wire_name in labels:
+                    params[name] = _parse_scalar(member, unquote(labels[wire_name]))
                 case "querystring":
-                    _set_if_present(found, name, _query_argument(member, located, request))
-                case "header" if located in request.headers:
-                    found[name] = _parse_scalar(member, request.headers[located])
-        return found
+                    _set_if_present(params, name, _query_argument(member, wire_name, request))
+                case "header" if wire_name in request.headers:
+                    params[name] = _parse_scalar(member, request.headers[wire_name])
+        return params
 
     def _from_body(self, shape: Any, body: bytes) -> dict[str, Any]:
         payload = shape.serialization.get("payload")
         if payload is None:
-            elsewhere = {
+            outside_body = {
                 name for name, each in shape.members.items() if "location" in each.serialization
             }
-            found = self._reading.reader(shape)(parse_json_body(body))
-            return {name: value for name, value in found.items() if name not in elsewhere}
+            params = self._decoder.reader(shape)(parse_json_body(body))
+            return {name: value for name, value in params.items() if name not in outside_body}
         inner = shape.members[payload]
         if inner.type_name == "blob":
             return {payload: body}
-        return {payload: self._reading.reader(inner)(parse_json_body(body))} if body else {}
+        return {payload: self._decoder.reader(inner)(parse_json_body(body))} if body else {}
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:
         shape = self._model.operation_model(operation).output_shape
@@ -377,20 +379,22 @@ class RestJsonProtocol:
             return HttpResponse(status, b"{}", headers)
         inner: dict[str, Any] = {}
         for name, value in answer.items():
-            written = shape.members[name].serialization
-            if written.get("location") == "header":
-                headers[written.get("name", name)] = _format_scalar(shape.members[name], value)
+            serialization = shape.members[name].serialization
+            if serialization.get("location") == "header":
+                headers[serialization.get("name", name)] = _format_scalar(
+                    shape.members[name], value
+                )
             else:
                 inner[name] = value
         payload = shape.serialization.get("payload")
         if payload is None:
             return HttpResponse(
-                status, msgspec.json.encode(self._writing.writer(shape)(inner)), headers
+                status, msgspec.json.encode(self._encoder.writer(shape)(inner)), headers
             )
-        made = self._writing.writer(shape.members[payload])(inner.get(payload, {}))
-        return HttpResponse(status, msgspec.json.encode(made), headers)
+        content = self._encoder.writer(shape.members[payload])(inner.get(payload, {}))
+        return HttpResponse(status, msgspec.json.encode(content), headers)
 
-    def refusal(self, error: AwsError, request_id: str) -> HttpResponse:
+    def error_response(self, error: AwsError, request_id: str) -> HttpResponse:
         return rest_json_error(error, request_id)
 
 
@@ -405,7 +409,7 @@ def _format_scalar(shape: Any, value: Any) -> str:
 
 
 def _query_argument(shape: Any, name: str, request: HttpRequest) -> Any:
-    """A list is named as often as it has members; a map takes every name that is not another's."""
+    """A list repeats its name for each member; a map takes all arguments."""
     if shape.type_name == "map":
         return dict(request.arguments) or None
     values = [value for key, value in request.arguments if key == name]
@@ -416,6 +420,6 @@ def _query_argument(shape: Any, name: str, request: HttpRequest) -> Any:
     return _parse_scalar(shape, values[-1])
 
 
-def _set_if_present(found: dict[str, Any], name: str, value: Any) -> None:
+def _set_if_present(params: dict[str, Any], name: str, value: Any) -> None:
     if value is not None:
-        found[name] = value
+        params[name] = value

@@ -1,6 +1,5 @@
 """The router: an HTTP request in, a response out, in the protocol of the service that it was signed
-for: its credentials are the only thing that tells services apart on one port. Keeps the log of
-the latest requests.
+for: on one port only the credential scope tells services apart. Keeps a log of the latest requests.
 """
 
 import logging
@@ -36,7 +35,7 @@ READ_ONLY_PREFIXES: Final = ("Describe", "Get", "List")
 
 
 class RequestLogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. Status 0: no answer was given."""
+    """One request. Status 0: no response was sent."""
 
     at: float
     seconds: float
@@ -47,34 +46,37 @@ class RequestLogEntry(msgspec.Struct, frozen=True, kw_only=True):
     params: Any
 
     @property
-    def changes(self) -> bool:
-        """Whether anything may be different after it."""
+    def may_change_state(self) -> bool:
+        """Whether the request may have changed the account."""
         return bool(self.operation) and not self.operation.startswith(READ_ONLY_PREFIXES)
 
 
 class RequestLog:
-    """Keeps the latest requests, as many as fit; tells whoever wants to know of each."""
+    """The latest requests, up to a total size; calls listeners for each.
+
+    Entries are stored as JSON: that is smaller than the parameter objects, and its size is known.
+    """
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[RequestLogEntry], None]] = []
-        self._kept: deque[bytes] = deque()
+        self._entries: deque[bytes] = deque()
         self._size = 0
 
-    def note(self, entry: RequestLogEntry) -> None:
-        written = msgspec.json.encode(entry)
-        self._kept.append(written)
-        self._size += len(written)
+    def add(self, entry: RequestLogEntry) -> None:
+        encoded = msgspec.json.encode(entry)
+        self._entries.append(encoded)
+        self._size += len(encoded)
         while self._size > MAX_LOG_BYTES:
-            self._size -= len(self._kept.popleft())
+            self._size -= len(self._entries.popleft())
         for listener in self.listeners:
             listener(entry)
 
     def latest(self, count: int | None = None) -> Iterator[msgspec.Raw]:
         """The latest, oldest first, each as JSON."""
-        skipped = 0 if count is None else max(len(self._kept) - count, 0)
-        for number, written in enumerate(self._kept):
+        skipped = 0 if count is None else max(len(self._entries) - count, 0)
+        for number, encoded in enumerate(self._entries):
             if number >= skipped:
-                yield msgspec.Raw(written)
+                yield msgspec.Raw(encoded)
 
 
 CREDENTIAL_SCOPE: Final = re.compile(r"Credential=[^/\s,]+/\d{8}/[^/\s,]*/([^/\s,]+)/aws4_request")
@@ -88,34 +90,34 @@ PROTOCOLS_BY_NAME: Final[dict[str, Callable[[Any], ServiceProtocol]]] = {
 
 
 def signed_service(request: HttpRequest) -> str | None:
-    """The service that a request was signed for. Nobody looks at the signature itself."""
-    found = CREDENTIAL_SCOPE.search(request.headers.get("Authorization", ""))
-    if found is not None:
-        return found[1]
+    """The service in the credential scope. The signature itself is not verified."""
+    match = CREDENTIAL_SCOPE.search(request.headers.get("Authorization", ""))
+    if match is not None:
+        return match[1]
     for name, value in request.arguments:
         if name == PRESIGNED_CREDENTIAL:
-            found = CREDENTIAL_SCOPE.fullmatch(f"Credential={unquote(value)}")
-            return None if found is None else found[1]
+            match = CREDENTIAL_SCOPE.fullmatch(f"Credential={unquote(value)}")
+            return None if match is None else match[1]
     return None
 
 
 @lru_cache(maxsize=512)
 def load_protocol(service: str) -> ServiceProtocol | None:
-    """How a service is spoken to, whichever botocore has a model of; None where it has none.
+    """The protocol of any service that botocore has a model of; None for others.
 
-    Loaded once and for all servers of the process: half a second for the largest.
+    Cached for all servers of the process: loading the largest model takes half a second.
     """
     try:
-        described = Loader().load_service_model(service, "service-2")
+        description = Loader().load_service_model(service, "service-2")
     except (UnknownServiceError, DataNotFoundError):
         return None
-    model = ServiceModel(described, service)
-    made = PROTOCOLS_BY_NAME.get(model.metadata["protocol"])
-    return None if made is None else made(model)
+    model = ServiceModel(description, service)
+    protocol_class = PROTOCOLS_BY_NAME.get(model.metadata["protocol"])
+    return None if protocol_class is None else protocol_class(model)
 
 
 class UnknownServiceProtocol:
-    """How to refuse a request of which nobody knows for whom it is: as it was asked."""
+    """Errors for a request to an unknown service, in the protocol that the request seems to use."""
 
     def __init__(self, error: AwsError, request: HttpRequest) -> None:
         self._error = error
@@ -128,9 +130,9 @@ class UnknownServiceProtocol:
         raise self._error
 
     def answer(self, operation: str, answer: Response, request_id: str) -> HttpResponse:  # noqa: ARG002
-        return self.refusal(self._error, request_id)
+        return self.error_response(self._error, request_id)
 
-    def refusal(self, error: AwsError, request_id: str) -> HttpResponse:
+    def error_response(self, error: AwsError, request_id: str) -> HttpResponse:
         headers = self._request.headers
         if "X-Amz-Target" in headers:
             version = headers.get("Content-Type", "").rpartition("-")[2]
@@ -149,46 +151,46 @@ INTERNAL_ERROR: Final = AwsError("InternalError", "An internal error has occurre
 
 
 class RequestRouter:
-    """Knows which service is meant and how it speaks; all else is the cloud's."""
+    """Selects service and protocol of a request; the account handles the call."""
 
     def __init__(
-        self, cloud: EmulatedAwsAccount, request_log: RequestLog, *, seed: int = 0
+        self, emulated_account: EmulatedAwsAccount, request_log: RequestLog, *, seed: int = 0
     ) -> None:
-        self._cloud = cloud
+        self._emulated_account = emulated_account
         self._request_log = request_log
-        self._chance = Random(seed)
+        self._random = Random(seed)
 
-    async def answer(self, request: HttpRequest) -> HttpResponse | None:
-        """None where no answer comes: the connection ends, and whoever asked may wonder."""
+    async def handle(self, request: HttpRequest) -> HttpResponse | None:
+        """The response; None where it is lost, and the connection is to be closed."""
         routed, request_id = _RoutedRequest(), self._request_id()
-        begin = self._cloud.clock.now()
+        begin = self._emulated_account.clock.now()
         protocol, response, error = None, None, None
         try:
             protocol = _select_protocol(request, routed)
-            response = await self._answered(protocol, request, routed, request_id)
-        except AwsError as refused:
-            error = refused
+            response = await self._call_account(protocol, request, routed, request_id)
+        except AwsError as aws_error:
+            error = aws_error
         except Exception:
-            # Whatever went wrong is ours; who asked must still get an answer that can be read.
+            # A bug of the emulator: the client must still get a response that it can parse.
             LOG.exception("%s %s failed", routed.service, routed.operation)
             error = INTERNAL_ERROR
         if error is not None and error.status:
-            response = (protocol or UnknownServiceProtocol(error, request)).refusal(
+            response = (protocol or UnknownServiceProtocol(error, request)).error_response(
                 error, request_id
             )
-        self._note(routed, begin, response, error)
+        self._log_request(routed, begin, response, error)
         return response
 
-    def too_large(self, request: HttpRequest) -> HttpResponse:
-        """To a request whose body nobody will read."""
-        return UnknownServiceProtocol(REQUEST_TOO_LARGE, request).refusal(
+    def too_large_response(self, request: HttpRequest) -> HttpResponse:
+        """The response to a request whose body is not read."""
+        return UnknownServiceProtocol(REQUEST_TOO_LARGE, request).error_response(
             REQUEST_TOO_LARGE, self._request_id()
         )
 
     def _request_id(self) -> str:
-        return str(UUID(int=self._chance.getrandbits(128), version=4))
+        return str(UUID(int=self._random.getrandbits(128), version=4))
 
-    async def _answered(
+    async def _call_account(
         self,
         protocol: ServiceProtocol,
         request: HttpRequest,
@@ -197,20 +199,22 @@ class RequestRouter:
     ) -> HttpResponse:
         routed.operation = protocol.operation(request)
         routed.params = protocol.params(routed.operation, request)
-        answer = await self._cloud.call(routed.service, routed.operation, routed.params)
-        return protocol.answer(routed.operation, answer, request_id)
+        response = await self._emulated_account.call(
+            routed.service, routed.operation, routed.params
+        )
+        return protocol.answer(routed.operation, response, request_id)
 
-    def _note(
+    def _log_request(
         self,
         routed: "_RoutedRequest",
         begin: float,
         response: HttpResponse | None,
         error: AwsError | None,
     ) -> None:
-        self._request_log.note(
+        self._request_log.add(
             RequestLogEntry(
                 at=begin,
-                seconds=self._cloud.clock.now() - begin,
+                seconds=self._emulated_account.clock.now() - begin,
                 service=routed.service,
                 operation=routed.operation,
                 status=0 if response is None else response.status,
@@ -221,7 +225,7 @@ class RequestRouter:
 
 
 class _RoutedRequest:
-    """What is known of a request so far."""
+    """What has been parsed of a request so far, for the log."""
 
     def __init__(self) -> None:
         self.service = ""
@@ -230,14 +234,14 @@ class _RoutedRequest:
 
 
 def _select_protocol(request: HttpRequest, routed: _RoutedRequest) -> ServiceProtocol:
-    """How to speak to whom the request is for, or how to say that nobody knows."""
+    """The protocol of the service, or one that only returns errors."""
     service = signed_service(request)
     if service is None:
         return UnknownServiceProtocol(MISSING_SIGNATURE, request)
     routed.service = service
-    found = load_protocol(service)
-    if found is not None:
-        return found
+    protocol = load_protocol(service)
+    if protocol is not None:
+        return protocol
     return UnknownServiceProtocol(
         AwsError("InvalidAction", f"There is no service {service} here."), request
     )

@@ -1,5 +1,5 @@
-"""Numbers, times and bytes as texts on the wire, and back; and what is wrong with a parameter that
-cannot be read, in the words of each protocol.
+"""Numbers, times and bytes as text on the wire, and back; and the errors of each protocol for
+parameters that cannot be parsed.
 """
 
 import binascii
@@ -23,16 +23,16 @@ class ParameterErrorKind(Enum):
 
 
 class ParameterError(Exception):
-    """Says what is wrong; on its way up it learns where, a step at a time."""
+    """An invalid parameter; each enclosing reader adds its step to the path."""
 
-    def __init__(self, fault: ParameterErrorKind, found: str = "", expected: str = "") -> None:
+    def __init__(self, kind: ParameterErrorKind, found: str = "", expected: str = "") -> None:
         super().__init__()
-        self.fault = fault
+        self.kind = kind
         self.found = found
         self.expected = expected
         self._steps: list[str] = []
 
-    def under(self, step: str) -> "ParameterError":
+    def nested_in(self, step: str) -> "ParameterError":
         self._steps.append(step)
         return self
 
@@ -41,32 +41,32 @@ class ParameterError(Exception):
         return ".".join(reversed(self._steps))
 
 
-def _ec2_parameter_error(misfit: ParameterError) -> AwsError:
-    match misfit.fault:
+def _ec2_parameter_error(error: ParameterError) -> AwsError:
+    match error.kind:
         case ParameterErrorKind.UNKNOWN:
-            message = f"The parameter {misfit.path} is not recognized"
+            message = f"The parameter {error.path} is not recognized"
             return AwsError("UnknownParameter", message)
         case ParameterErrorKind.MISSING:
-            message = f"The request must contain the parameter {misfit.path}"
+            message = f"The request must contain the parameter {error.path}"
             return AwsError("MissingParameter", message)
         case ParameterErrorKind.VALUE:
             message = (
-                f"Value ({misfit.found}) for parameter {misfit.path} is invalid. "
-                f"Expecting {misfit.expected}."
+                f"Value ({error.found}) for parameter {error.path} is invalid. "
+                f"Expecting {error.expected}."
             )
             return AwsError("InvalidParameterValue", message)
 
 
-def _query_parameter_error(misfit: ParameterError) -> AwsError:
-    return AwsError("MalformedInput", f"{misfit.path}: {_describe_mismatch(misfit)}")
+def _query_parameter_error(error: ParameterError) -> AwsError:
+    return AwsError("MalformedInput", f"{error.path}: {_describe_mismatch(error)}")
 
 
-def _json_parameter_error(misfit: ParameterError) -> AwsError:
-    return AwsError("SerializationException", f"{misfit.path}: {_describe_mismatch(misfit)}")
+def _json_parameter_error(error: ParameterError) -> AwsError:
+    return AwsError("SerializationException", f"{error.path}: {_describe_mismatch(error)}")
 
 
-def _describe_mismatch(misfit: ParameterError) -> str:
-    return f"found {misfit.found}, expected {misfit.expected}"
+def _describe_mismatch(error: ParameterError) -> str:
+    return f"found {error.found}, expected {error.expected}"
 
 
 PARAMETER_ERRORS: Final = {
@@ -75,7 +75,7 @@ PARAMETER_ERRORS: Final = {
     "json": _json_parameter_error,
     "rest-json": _json_parameter_error,
 }
-"""By protocol, how a service says that it cannot read a request."""
+"""By protocol, the AwsError for an invalid parameter."""
 
 
 INTEGER_PATTERN: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
@@ -90,17 +90,17 @@ def parse_integer(text: str) -> int:
 
 
 def parse_number(text: str) -> float:
-    found = float(text) if NUMBER_PATTERN.fullmatch(text) else float("nan")
-    if not isfinite(found):
+    number = float(text) if NUMBER_PATTERN.fullmatch(text) else float("nan")
+    if not isfinite(number):
         raise ParameterError(ParameterErrorKind.VALUE, text, "a number")
-    return found
+    return number
 
 
 def parse_boolean(text: str) -> bool:
-    found = BOOLEANS.get(text.lower())
-    if found is None:
+    value = BOOLEANS.get(text.lower())
+    if value is None:
         raise ParameterError(ParameterErrorKind.VALUE, text, "true or false")
-    return found
+    return value
 
 
 def parse_blob(text: str) -> bytes:
@@ -111,18 +111,18 @@ def parse_blob(text: str) -> bytes:
 
 
 def parse_wire_time(text: str) -> datetime:
-    """In any of the three ways in which AWS writes times."""
-    for attempt in (_parse_iso, _parse_epoch, parsedate_to_datetime):
+    """A time in any of the three formats of AWS."""
+    for parse in (_parse_iso, _parse_epoch, parsedate_to_datetime):
         try:
-            found = attempt(text)
+            moment = parse(text)
         except (ValueError, OverflowError, OSError):
             continue
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     raise ParameterError(ParameterErrorKind.VALUE, text, "a time such as 2026-01-31T08:00:00Z")
 
 
 def _parse_iso(text: str) -> datetime:
-    if text.isdigit():  # else a number of eight digits would be taken for a date
+    if text.isdigit():  # else a number of eight digits would be parsed as a date
         raise ValueError
     return datetime.fromisoformat(text)
 
@@ -132,13 +132,13 @@ def _parse_epoch(text: str) -> datetime:
 
 
 def format_decimal(value: float) -> str:
-    """Without an exponent, which not every client can read."""
+    """Without an exponent, which not every client can parse."""
     text = repr(value)
     return format(Decimal(text), "f") if "e" in text else text
 
 
 def format_iso8601(value: datetime) -> str:
-    """To the millisecond, as AWS writes it; more only where more is there."""
+    """To the millisecond, as in AWS; microseconds only where they are not zero."""
     precision = "microseconds" if value.microsecond % 1000 else "milliseconds"
     text = value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision)
     return f"{text}Z"
@@ -166,13 +166,13 @@ SCALAR_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "blob": parse_blob,
     "timestamp": parse_wire_time,
 }
-"""By the type of a shape; the others are texts."""
+"""By shape type; all other types are strings."""
 
 
-def scalar_formatter(kind: str, form: str | None, otherwise: str) -> Callable[[Any], str]:
-    """How a value of that type is written; `form` is that of a time, where the model names one."""
+def scalar_formatter(kind: str, form: str | None, default_form: str) -> Callable[[Any], str]:
+    """The formatter of a shape type; `form` is the timestamp format of the model, if any."""
     if kind == "timestamp":
-        return TIMESTAMP_FORMATS[form or otherwise]
+        return TIMESTAMP_FORMATS[form or default_form]
     return SCALAR_FORMATTERS.get(kind, str)
 
 

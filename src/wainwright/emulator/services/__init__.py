@@ -1,1 +1,1 @@
-"""The services beside EC2: EKS, IAM, Pricing, SQS, SSM and the public EKS images."""
+"""The services other than EC2: EKS, IAM, Pricing, SQS, SSM and the public EKS images."""

@@ -1,7 +1,7 @@
-"""EKS: clusters, as far as nodes must know them: version, endpoint, certificate, service addresses.
+"""EKS clusters, as far as nodes need them: version, endpoint, certificate, service CIDR.
 
-There is no control plane behind a cluster unless `seed` is told where one is. A cluster is ACTIVE
-at once. Its certificate is random where nobody brings a real one.
+A cluster has no control plane unless `seed` gets the endpoint of one. It is ACTIVE at once. Its
+certificate is random unless a real one is given.
 """
 
 import re
@@ -21,12 +21,12 @@ INVALID_PARAMETER: Final = "InvalidParameterException"
 CLUSTER_NAME: Final = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", re.ASCII)
 SERVICE_CIDR: Final = "10.100.0.0/16"
 CLUSTER_PAGINATION: Final = ServicePagination(
-    size="maxResults",
-    token="nextToken",
-    maximum=100,
-    otherwise=100,
-    bad_size=INVALID_PARAMETER,
-    bad_token=INVALID_PARAMETER,
+    size_param="maxResults",
+    token_param="nextToken",
+    max_size=100,
+    default_size=100,
+    invalid_size_code=INVALID_PARAMETER,
+    invalid_token_code=INVALID_PARAMETER,
 )
 
 
@@ -53,7 +53,7 @@ class EksState(msgspec.Struct, kw_only=True):
 
 
 class Eks:
-    """`vpc_of` finds the VPC of a subnet, where somebody knows."""
+    """`vpc_of` returns the VPC of a subnet, or None where it is unknown."""
 
     name = "eks"
 
@@ -100,7 +100,7 @@ class Eks:
         return cluster
 
     def create_cluster(self, params: Params) -> Response:
-        name = require_text(params, "name", refused=INVALID_PARAMETER)
+        name = require_text(params, "name", error_code=INVALID_PARAMETER)
         if not CLUSTER_NAME.fullmatch(name):
             raise AwsError(INVALID_PARAMETER, f"{name!r} is no name for a cluster.")
         if name in self.state.clusters:
@@ -112,12 +112,12 @@ class Eks:
             raise AwsError(
                 INVALID_PARAMETER, "The request must contain the parameter resourcesVpcConfig."
             )
-        cluster = self._made(name, params, network)
+        cluster = self._build_cluster(name, params, network)
         self.state.clusters[name] = cluster
         return {"cluster": self._view(cluster)}
 
-    def _made(self, name: str, params: Params, network: Mapping[str, Any]) -> EksCluster:
-        role = require_text(params, "roleArn", refused=INVALID_PARAMETER)
+    def _build_cluster(self, name: str, params: Params, network: Mapping[str, Any]) -> EksCluster:
+        role = require_text(params, "roleArn", error_code=INVALID_PARAMETER)
         version = _check_version(params.get("version") or KUBERNETES_VERSIONS[-1])
         family, cidr = _service_network(params.get("kubernetesNetworkConfig") or {})
         subnets = list(network.get("subnetIds") or ())
@@ -125,7 +125,7 @@ class Eks:
             name=name,
             version=version,
             created=self._context.now(),
-            endpoint=f"https://{self._chance(16)}.gr7.{self._context.region}.eks.amazonaws.com",
+            endpoint=f"https://{self._random_hex(16)}.gr7.{self._context.region}.eks.amazonaws.com",
             certificate=_encode_certificate(self._context.random.randbytes(600)),
             role=role,
             subnets=subnets,
@@ -134,27 +134,27 @@ class Eks:
             vpc=self._vpc_of(subnets[0]) if self._vpc_of is not None and subnets else None,
             family=family,
             cidr=cidr,
-            issuer=self._chance(16),
+            issuer=self._random_hex(16),
             tags=dict(params.get("tags") or {}),
         )
 
     def describe_cluster(self, params: Params) -> Response:
-        return {"cluster": self._view(self._named(params))}
+        return {"cluster": self._view(self._get_cluster(params))}
 
     def list_clusters(self, params: Params) -> Response:
-        rows, token = CLUSTER_PAGINATION.cut(sorted(self.state.clusters), params)
-        answer: Response = {"clusters": rows}
-        return answer if token is None else answer | {"nextToken": token}
+        rows, token = CLUSTER_PAGINATION.paginate(sorted(self.state.clusters), params)
+        response: Response = {"clusters": rows}
+        return response if token is None else response | {"nextToken": token}
 
     def delete_cluster(self, params: Params) -> Response:
-        cluster = self._named(params)
+        cluster = self._get_cluster(params)
         del self.state.clusters[cluster.name]
         return {"cluster": self._view(cluster) | {"status": "DELETING"}}
 
     def update_cluster_version(self, params: Params) -> Response:
-        """One minor version at a time, and done at once."""
-        cluster = self._named(params)
-        version = _check_version(require_text(params, "version", refused=INVALID_PARAMETER))
+        """One minor version at a time, finished at once."""
+        cluster = self._get_cluster(params)
+        version = _check_version(require_text(params, "version", error_code=INVALID_PARAMETER))
         if KUBERNETES_VERSIONS.index(version) != KUBERNETES_VERSIONS.index(cluster.version) + 1:
             raise AwsError(
                 INVALID_PARAMETER,
@@ -163,7 +163,7 @@ class Eks:
         cluster.version = version
         return {
             "update": {
-                "id": self._chance(16).lower(),
+                "id": self._random_hex(16).lower(),
                 "status": "Successful",
                 "type": "VersionUpdate",
                 "params": [{"type": "Version", "value": version}],
@@ -172,12 +172,12 @@ class Eks:
             }
         }
 
-    def _named(self, params: Params) -> EksCluster:
-        name = require_text(params, "name", refused=INVALID_PARAMETER)
-        known = self.state.clusters.get(name)
-        if known is None:
+    def _get_cluster(self, params: Params) -> EksCluster:
+        name = require_text(params, "name", error_code=INVALID_PARAMETER)
+        cluster = self.state.clusters.get(name)
+        if cluster is None:
             raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.", 404)
-        return known
+        return cluster
 
     def _view(self, cluster: EksCluster) -> dict[str, Any]:
         region = self._context.region
@@ -210,32 +210,32 @@ class Eks:
             "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
         }
 
-    def _chance(self, size: int) -> str:
+    def _random_hex(self, size: int) -> str:
         return self._context.random.randbytes(size).hex().upper()
 
     def _iam_arn(self, resource: str) -> str:
         return make_arn(
-            "iam", self._context.region, self._context.account, resource, everywhere=True
+            "iam", self._context.region, self._context.account, resource, global_service=True
         )
 
 
-def _check_version(asked: str) -> str:
-    if asked not in KUBERNETES_VERSIONS:
-        raise AwsError(INVALID_PARAMETER, f"unsupported Kubernetes version {asked}")
-    return asked
+def _check_version(version: str) -> str:
+    if version not in KUBERNETES_VERSIONS:
+        raise AwsError(INVALID_PARAMETER, f"unsupported Kubernetes version {version}")
+    return version
 
 
 def _service_network(network: Mapping[str, Any]) -> tuple[str, str]:
-    """Family and range of service addresses; those of IPv6 are not for the caller to choose."""
+    """IP family and service CIDR; the caller cannot choose the CIDR for IPv6."""
     family = network.get("ipFamily") or "ipv4"
     if family not in ("ipv4", "ipv6"):
         raise AwsError(INVALID_PARAMETER, f"ipFamily is ipv4 or ipv6, not {family!r}.")
-    asked = network.get("serviceIpv4Cidr")
+    cidr = network.get("serviceIpv4Cidr")
     if family == "ipv6":
-        if asked:
+        if cidr:
             raise AwsError(INVALID_PARAMETER, "serviceIpv4Cidr can not be set for an ipv6 cluster.")
         return family, "fd30:1c53:5f8a::/108"
-    return family, asked or SERVICE_CIDR
+    return family, cidr or SERVICE_CIDR
 
 
 def _encode_certificate(content: bytes) -> str:

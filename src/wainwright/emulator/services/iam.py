@@ -1,7 +1,7 @@
 """IAM: roles and instance profiles, as far as launching instances needs them.
 
-`seed` gives the account the role of its nodes and the role that spot launches need. The EC2 side
-asks `has_spot_role` and `find_profile`.
+`seed` creates the role of the nodes and the service-linked role of spot launches. EC2 uses
+`has_spot_role` and `find_profile`.
 """
 
 import json
@@ -28,15 +28,15 @@ class IamRole(msgspec.Struct, kw_only=True):
     id: str
     created: float
     policy: str
-    """Who may take it on: JSON text."""
+    """The trust policy: JSON text."""
     description: str = ""
     tags: dict[str, str] = {}
     service: str | None = None
-    """Set where a service owns the role; nobody else may change it then."""
+    """The owning service of a service-linked role, which only that service may change."""
 
 
 class InstanceProfile(msgspec.Struct, kw_only=True):
-    """An instance profile: the coat in which a role is handed to a machine."""
+    """An instance profile, which gives an instance its role."""
 
     name: str
     path: str
@@ -58,13 +58,13 @@ def new_iam_id(context: AccountContext, prefix: str) -> str:
 
 def role_arn(context: AccountContext, role: IamRole) -> str:
     return make_arn(
-        "iam", context.region, context.account, f"role{role.path}{role.name}", everywhere=True
+        "iam", context.region, context.account, f"role{role.path}{role.name}", global_service=True
     )
 
 
 def profile_arn(context: AccountContext, profile: InstanceProfile) -> str:
     resource = f"instance-profile{profile.path}{profile.name}"
-    return make_arn("iam", context.region, context.account, resource, everywhere=True)
+    return make_arn("iam", context.region, context.account, resource, global_service=True)
 
 
 def role_view(context: AccountContext, role: IamRole) -> dict[str, Any]:
@@ -109,7 +109,7 @@ MAX_IAM_TAGS: Final = 50
 
 
 def no_such_entity(what: str, name: str) -> AwsError:
-    """Clients tell a missing role from a missing profile by the first words."""
+    """Clients tell a missing role from a missing profile by the beginning of the message."""
     return AwsError("NoSuchEntity", f"{what} {name} cannot be found.", 404)
 
 
@@ -126,14 +126,14 @@ def entity_already_exists(what: str, name: str) -> AwsError:
 
 
 def parse_name(params: Mapping[str, Any], field: str, longest: int) -> str:
-    given = require_text(params, field, refused=VALIDATION_ERROR)
-    if len(given) > longest or not IAM_NAME.fullmatch(given):
+    name = require_text(params, field, error_code=VALIDATION_ERROR)
+    if len(name) > longest or not IAM_NAME.fullmatch(name):
         raise AwsError(
             VALIDATION_ERROR,
-            f"1 validation error detected: Value '{given}' at '{field}' failed to satisfy "
+            f"1 validation error detected: Value '{name}' at '{field}' failed to satisfy "
             f"constraint: up to {longest} letters, digits and _+=,.@-",
         )
-    return given
+    return name
 
 
 def parse_role_name(params: Mapping[str, Any]) -> str:
@@ -145,46 +145,46 @@ def parse_profile_name(params: Mapping[str, Any]) -> str:
 
 
 def parse_path(params: Mapping[str, Any]) -> str:
-    given = params.get("Path") or "/"
-    if len(given) > 512 or not IAM_PATH.fullmatch(given):
+    path = params.get("Path") or "/"
+    if len(path) > 512 or not IAM_PATH.fullmatch(path):
         raise AwsError(
             VALIDATION_ERROR,
-            f"The specified value for path is invalid: '{given}'. It must begin and end with /.",
+            f"The specified value for path is invalid: '{path}'. It must begin and end with /.",
         )
-    return str(given)
+    return str(path)
 
 
-def merge_tags(given: Any, already: Mapping[str, str]) -> dict[str, str]:
-    """Those that are there with those that are given, which win."""
-    joined = dict(already)
-    for pair in given or ():
-        key = require_text(pair, "Key", refused=VALIDATION_ERROR)
+def merge_tags(pairs: Any, existing: Mapping[str, str]) -> dict[str, str]:
+    """Existing tags with those of the request over them."""
+    merged = dict(existing)
+    for pair in pairs or ():
+        key = require_text(pair, "Key", error_code=VALIDATION_ERROR)
         if len(key) > 128 or len(pair.get("Value") or "") > 256 or key.lower().startswith("aws:"):
             raise AwsError("InvalidInput", f"The tag {key!r} is too long or of a reserved kind.")
-        joined[key] = pair.get("Value") or ""
-    if len(joined) > MAX_IAM_TAGS:
+        merged[key] = pair.get("Value") or ""
+    if len(merged) > MAX_IAM_TAGS:
         raise AwsError(
             "LimitExceeded",
             f"The number of tags has reached the maximum limit: {MAX_IAM_TAGS}.",
             409,
         )
-    return joined
+    return merged
 
 
 ProfilePredicate: TypeAlias = Callable[[InstanceProfile], bool]
 
 PROFILE_PAGINATION: Final = ServicePagination(
-    size="MaxItems",
-    token="Marker",
-    maximum=1000,
-    otherwise=100,
-    bad_size=VALIDATION_ERROR,
-    bad_token=VALIDATION_ERROR,
+    size_param="MaxItems",
+    token_param="Marker",
+    max_size=1000,
+    default_size=100,
+    invalid_size_code=VALIDATION_ERROR,
+    invalid_token_code=VALIDATION_ERROR,
 )
 
 
 class RoleStore(Protocol):
-    """What profiles need of the service: its state, and its roles."""
+    """What instance profiles use of the service: its state and its roles."""
 
     state: IamState
 
@@ -200,11 +200,11 @@ class InstanceProfiles:
         return {
             "CreateInstanceProfile": self.create,
             "GetInstanceProfile": self.get,
-            "ListInstanceProfiles": self.listed,
-            "ListInstanceProfilesForRole": self.listed_for_role,
+            "ListInstanceProfiles": self.list_profiles,
+            "ListInstanceProfilesForRole": self.list_profiles_for_role,
             "TagInstanceProfile": self.tag,
             "UntagInstanceProfile": self.untag,
-            "ListInstanceProfileTags": self.tags,
+            "ListInstanceProfileTags": self.list_tags,
             "AddRoleToInstanceProfile": self.add_role,
             "RemoveRoleFromInstanceProfile": self.remove_role,
             "DeleteInstanceProfile": self.delete,
@@ -225,9 +225,9 @@ class InstanceProfiles:
         return {"InstanceProfile": self._view(profile)}
 
     def get(self, params: Params) -> Response:
-        return {"InstanceProfile": self._view(self._named(params))}
+        return {"InstanceProfile": self._view(self._get_profile(params))}
 
-    def listed(self, params: Params) -> Response:
+    def list_profiles(self, params: Params) -> Response:
         prefix = params.get("PathPrefix") or "/"
         if not prefix.startswith("/"):
             raise AwsError(
@@ -236,37 +236,39 @@ class InstanceProfiles:
             )
         return self._page(params, lambda profile: profile.path.startswith(prefix))
 
-    def listed_for_role(self, params: Params) -> Response:
+    def list_profiles_for_role(self, params: Params) -> Response:
         role = self._iam.role(params)
         return self._page(params, lambda profile: profile.role == role.name)
 
-    def _page(self, params: Params, wanted: ProfilePredicate) -> Response:
+    def _page(self, params: Params, predicate: ProfilePredicate) -> Response:
         profiles = self._iam.state.profiles
-        found = [profiles[name] for name in sorted(profiles) if wanted(profiles[name])]
-        rows, token = PROFILE_PAGINATION.cut(found, params)
-        answer: Response = {
+        matching = [profiles[name] for name in sorted(profiles) if predicate(profiles[name])]
+        rows, token = PROFILE_PAGINATION.paginate(matching, params)
+        response: Response = {
             "InstanceProfiles": [self._view(profile) for profile in rows],
             "IsTruncated": token is not None,
         }
-        return answer if token is None else answer | {"Marker": token}
+        return response if token is None else response | {"Marker": token}
 
     def tag(self, params: Params) -> Response:
-        profile = self._named(params)
+        profile = self._get_profile(params)
         profile.tags = merge_tags(params.get("Tags"), profile.tags)
         return {}
 
     def untag(self, params: Params) -> Response:
-        profile = self._named(params)
-        gone = set(params.get("TagKeys") or ())
-        profile.tags = {key: value for key, value in profile.tags.items() if key not in gone}
+        profile = self._get_profile(params)
+        removed_keys = set(params.get("TagKeys") or ())
+        profile.tags = {
+            key: value for key, value in profile.tags.items() if key not in removed_keys
+        }
         return {}
 
-    def tags(self, params: Params) -> Response:
-        """Always whole: there are never more tags than a page holds."""
-        return {"Tags": to_tag_list(self._named(params).tags), "IsTruncated": False}
+    def list_tags(self, params: Params) -> Response:
+        """Always complete: a profile never has more tags than a page holds."""
+        return {"Tags": to_tag_list(self._get_profile(params).tags), "IsTruncated": False}
 
     def add_role(self, params: Params) -> Response:
-        profile, role = self._named(params), self._iam.role(params)
+        profile, role = self._get_profile(params), self._iam.role(params)
         if profile.role is not None:
             raise AwsError(
                 "LimitExceeded",
@@ -277,14 +279,14 @@ class InstanceProfiles:
         return {}
 
     def remove_role(self, params: Params) -> Response:
-        profile, name = self._named(params), parse_role_name(params)
+        profile, name = self._get_profile(params), parse_role_name(params)
         if profile.role != name:
             raise no_such_role(name)
         profile.role = None
         return {}
 
     def delete(self, params: Params) -> Response:
-        profile = self._named(params)
+        profile = self._get_profile(params)
         if profile.role is not None:
             raise AwsError(
                 "DeleteConflict",
@@ -294,12 +296,12 @@ class InstanceProfiles:
         del self._iam.state.profiles[profile.name]
         return {}
 
-    def _named(self, params: Params) -> InstanceProfile:
+    def _get_profile(self, params: Params) -> InstanceProfile:
         name = parse_profile_name(params)
-        known = self._iam.state.profiles.get(name)
-        if known is None:
+        profile = self._iam.state.profiles.get(name)
+        if profile is None:
             raise no_such_profile(name)
-        return known
+        return profile
 
     def _view(self, profile: InstanceProfile) -> Response:
         return profile_view(self._context, self._iam.state, profile)
@@ -313,7 +315,7 @@ SERVICE_LINKED_ROLES: Final = {
     "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
     "spotfleet.amazonaws.com": "AWSServiceRoleForEC2SpotFleet",
 }
-"""The services that own a role here, and what the role is called."""
+"""Names of service-linked roles by service."""
 
 
 class Iam:
@@ -335,20 +337,20 @@ class Iam:
         }
 
     def seed(self, role: str) -> None:
-        """The role of the account's nodes, and the one that spot launches need."""
+        """Creates the role of the nodes and the one that spot launches need."""
         policy = json.dumps(trust_policy("ec2.amazonaws.com"))
         self.create_role({"RoleName": role, "AssumeRolePolicyDocument": policy})
         self.create_service_linked_role({"AWSServiceName": SPOT_SERVICE})
 
     def has_spot_role(self) -> bool:
-        """Without it EC2 refuses to launch spot instances for callers who may not create it."""
+        """Without it EC2 rejects spot launches of callers who may not create it."""
         return SERVICE_LINKED_ROLES[SPOT_SERVICE] in self.state.roles
 
     def find_profile(self, name_or_arn: str) -> InstanceProfile | None:
         """The instance profile that a launch names, by name or by ARN."""
-        known = self.state.profiles.get(name_or_arn.rpartition("/")[2])
-        if known is None or name_or_arn in (known.name, profile_arn(self._context, known)):
-            return known
+        profile = self.state.profiles.get(name_or_arn.rpartition("/")[2])
+        if profile is None or name_or_arn in (profile.name, profile_arn(self._context, profile)):
+            return profile
         return None
 
     def profile_arn(self, profile: InstanceProfile) -> str:
@@ -356,7 +358,7 @@ class Iam:
 
     def create_role(self, params: Params) -> Response:
         name = parse_role_name(params)
-        policy = require_text(params, "AssumeRolePolicyDocument", refused=VALIDATION_ERROR)
+        policy = require_text(params, "AssumeRolePolicyDocument", error_code=VALIDATION_ERROR)
         if not _is_json_object(policy):
             raise AwsError("MalformedPolicyDocument", "This policy contains invalid Json")
         return self._add(
@@ -405,7 +407,7 @@ class Iam:
         return {}
 
     def create_service_linked_role(self, params: Params) -> Response:
-        service = require_text(params, "AWSServiceName", refused=VALIDATION_ERROR)
+        service = require_text(params, "AWSServiceName", error_code=VALIDATION_ERROR)
         name = SERVICE_LINKED_ROLES.get(service)
         if name is None:
             raise AwsError("InvalidInput", f"Service role not found for {service}.")
@@ -428,7 +430,7 @@ class Iam:
         )
 
     def delete_service_linked_role(self, params: Params) -> Response:
-        """Done at once; AWS takes a while and reports on the task."""
+        """Finished at once; AWS does it asynchronously and reports on the task."""
         role = self.role(params)
         if role.service is None:
             raise AwsError("InvalidInput", f"{role.name} is not a service-linked role.")
@@ -437,7 +439,7 @@ class Iam:
 
 
 def trust_policy(service: str) -> dict[str, Any]:
-    """The policy by which a service may take on a role."""
+    """The policy that allows a service to assume a role."""
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": service},

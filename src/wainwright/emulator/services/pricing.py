@@ -1,9 +1,9 @@
-"""Pricing: GetProducts for on-demand instances, in the very shape of the price list.
+"""Pricing: GetProducts for on-demand instances, in the format of the price list.
 
-Every type of the region is one product on shared hardware; bare metal is also one on dedicated
-hardware at the same price, which is where some clients look for it. The region comes from the
-filter `regionCode`, as one endpoint serves all regions. Nothing but Linux without software, used
-and on demand, is on the list: whoever filters for something else finds nothing.
+Every instance type of the region is one product with shared tenancy; bare metal is also one with
+dedicated tenancy at the same price, where some clients look for it. The region comes from the
+filter `regionCode`, as one endpoint serves all regions. The list has only Linux without software,
+used and on demand: filters for anything else match nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,12 +26,12 @@ INVALID_PARAMETER: Final = "InvalidParameterException"
 SERVICE_CODE: Final = "AmazonEC2"
 ON_DEMAND_TERM, HOURLY_RATE = "JRTCKXETXF", "6YS6EN2CT7"  # how the price list names term and rate
 PRODUCT_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=100,
-    otherwise=100,
-    bad_size=INVALID_PARAMETER,
-    bad_token="InvalidNextTokenException",
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=100,
+    default_size=100,
+    invalid_size_code=INVALID_PARAMETER,
+    invalid_token_code="InvalidNextTokenException",
 )
 COMMON_ATTRIBUTES: Final = {
     "servicecode": SERVICE_CODE,
@@ -43,13 +43,13 @@ COMMON_ATTRIBUTES: Final = {
     "operation": "RunInstances",
     "locationType": "AWS Region",
 }
-"""What all products have in common."""
+"""Attributes of all products."""
 FILTER_MATCHERS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "TERM_MATCH": lambda has, asked: has == asked,
-    "EQUALS": lambda has, asked: has == asked,
-    "CONTAINS": lambda has, asked: asked in has,
-    "ANY_OF": lambda has, asked: has in asked.split(","),
-    "NONE_OF": lambda has, asked: has not in asked.split(","),
+    "TERM_MATCH": lambda actual, expected: actual == expected,
+    "EQUALS": lambda actual, expected: actual == expected,
+    "CONTAINS": lambda actual, expected: expected in actual,
+    "ANY_OF": lambda actual, expected: actual in expected.split(","),
+    "NONE_OF": lambda actual, expected: actual not in expected.split(","),
 }
 
 
@@ -57,7 +57,7 @@ class PriceSource(Protocol):
     """Where the prices come from."""
 
     def on_demand(self, region: str) -> Mapping[str, float]:
-        """Dollars per hour of every type that is sold in the region; none in unknown regions."""
+        """USD per hour of every instance type in the region; empty for unknown regions."""
         ...
 
 
@@ -69,16 +69,20 @@ class BuiltinPrices:
 
 
 class PricingState(msgspec.Struct):
-    """Nothing: the prices are the book's."""
+    """Empty: prices come from the price source."""
 
 
 class PriceListProduct(msgspec.Struct, frozen=True):
-    """What is sold, without its price; attributes by their names and by these in small letters."""
+    """A product without its price.
+
+    Attributes are stored by lower-case name as well, as filters ignore case: lowering names for
+    every filter of every request would be slow.
+    """
 
     sku: str
     family: str
     attributes: dict[str, str]
-    lowered: dict[str, str]
+    attributes_by_lower_name: dict[str, str]
 
 
 class Pricing:
@@ -93,42 +97,42 @@ class Pricing:
         return {"GetProducts": self.get_products}
 
     def get_products(self, params: Params) -> Response:
-        if require_text(params, "ServiceCode", refused=INVALID_PARAMETER) != SERVICE_CODE:
+        if require_text(params, "ServiceCode", error_code=INVALID_PARAMETER) != SERVICE_CODE:
             raise AwsError("NotFoundException", "Only the prices of AmazonEC2 are known here.")
         filters = [_parse_filter(each) for each in params.get("Filters") or ()]
         region = self._region(filters)
-        priced = self._price_source.on_demand(region)
-        found = [
+        prices = self._price_source.on_demand(region)
+        matching = [
             product
-            for kind in sorted(priced)
-            for product in list_products(kind, region)
-            if all(wanted.admits(product) for wanted in filters)
+            for instance_type in sorted(prices)
+            for product in list_products(instance_type, region)
+            if all(product_filter.matches(product) for product_filter in filters)
         ]
-        rows, token = PRODUCT_PAGINATION.cut(found, params)
-        answer: Response = {
+        rows, token = PRODUCT_PAGINATION.paginate(matching, params)
+        response: Response = {
             "FormatVersion": "aws_v1",
             "PriceList": [
-                self._entry(product, priced[product.attributes["instanceType"]], region)
+                self._entry(product, prices[product.attributes["instanceType"]], region)
                 for product in rows
             ],
         }
-        return answer if token is None else answer | {"NextToken": token}
+        return response if token is None else response | {"NextToken": token}
 
     def _region(self, filters: list["ProductFilter"]) -> str:
-        named = (each.value for each in filters if each.field == "regioncode" and each.exact)
-        return next(named, self._context.region)
+        region_codes = (each.value for each in filters if each.field == "regioncode" and each.exact)
+        return next(region_codes, self._context.region)
 
     def _entry(self, product: PriceListProduct, price: float, region: str) -> str:
-        """One line of the price list: JSON within the JSON."""
+        """One entry of the price list: JSON as a string."""
         sku, since = product.sku, f"{to_datetime(self._context.now()):%Y-%m-01T00:00:00Z}"
         currency = "CNY" if region.startswith("cn-") else "USD"
         term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
-        kind = product.attributes["instanceType"]
+        instance_type = product.attributes["instanceType"]
         dimension = {
             "unit": "Hrs",
             "beginRange": "0",
             "endRange": "Inf",
-            "description": f"${price:f} per On Demand Linux {kind} Instance Hour",
+            "description": f"${price:f} per On Demand Linux {instance_type} Instance Hour",
             "appliesTo": [],
             "rateCode": rate,
             "pricePerUnit": {currency: f"{price:.10f}"},
@@ -156,7 +160,7 @@ class Pricing:
 
 class ProductFilter(msgspec.Struct, frozen=True):
     field: str
-    """In small letters: clients write serviceCode where the list has servicecode."""
+    """In lower case: clients write serviceCode where the list has servicecode."""
     value: str
     type: str
 
@@ -164,9 +168,9 @@ class ProductFilter(msgspec.Struct, frozen=True):
     def exact(self) -> bool:
         return self.type in ("TERM_MATCH", "EQUALS")
 
-    def admits(self, product: PriceListProduct) -> bool:
-        has = product.lowered.get(self.field)
-        return has is not None and FILTER_MATCHERS[self.type](has, self.value)
+    def matches(self, product: PriceListProduct) -> bool:
+        value = product.attributes_by_lower_name.get(self.field)
+        return value is not None and FILTER_MATCHERS[self.type](value, self.value)
 
 
 FILTER_FIELDS: Final = frozenset(
@@ -182,43 +186,44 @@ FILTER_FIELDS: Final = frozenset(
 ) | {"instancefamily", "vcpu", "memory", "usagetype"}
 
 
-def _parse_filter(given: Mapping[str, Any]) -> ProductFilter:
-    kind = require_text(given, "Type", refused=INVALID_PARAMETER)
-    field = require_text(given, "Field", refused=INVALID_PARAMETER).lower()
+def _parse_filter(raw: Mapping[str, Any]) -> ProductFilter:
+    kind = require_text(raw, "Type", error_code=INVALID_PARAMETER)
+    field = require_text(raw, "Field", error_code=INVALID_PARAMETER).lower()
     if kind not in FILTER_MATCHERS:
         raise AwsError(
             INVALID_PARAMETER, f"Filter type {kind!r} is none of {', '.join(FILTER_MATCHERS)}."
         )
     if field not in FILTER_FIELDS:
-        raise AwsError(INVALID_PARAMETER, f"The field {given['Field']!r} cannot be filtered by.")
-    return ProductFilter(field, require_text(given, "Value", refused=INVALID_PARAMETER), kind)
+        raise AwsError(INVALID_PARAMETER, f"The field {raw['Field']!r} cannot be filtered by.")
+    return ProductFilter(field, require_text(raw, "Value", error_code=INVALID_PARAMETER), kind)
 
 
 @lru_cache(maxsize=8192)
-def list_products(kind: str, region: str) -> tuple[PriceListProduct, ...]:
-    """How the type is sold in the region."""
-    machine = instance_type_info.built_in_instance_types().get(kind)
-    if machine is not None and machine.is_bare_metal:
+def list_products(instance_type: str, region: str) -> tuple[PriceListProduct, ...]:
+    """The products of the instance type; cached, as every request reads all of them."""
+    type_info = instance_type_info.built_in_instance_types().get(instance_type)
+    if type_info is not None and type_info.is_bare_metal:
         family = "Compute Instance (bare metal)"
         return tuple(
-            _make_product(kind, machine, region, family, at) for at in ("Shared", "Dedicated")
+            _make_product(instance_type, type_info, region, family, tenancy)
+            for tenancy in ("Shared", "Dedicated")
         )
-    return (_make_product(kind, machine, region, "Compute Instance", "Shared"),)
+    return (_make_product(instance_type, type_info, region, "Compute Instance", "Shared"),)
 
 
 def _make_product(
-    kind: str, machine: InstanceTypeInfo | None, region: str, family: str, tenancy: str
+    instance_type: str, type_info: InstanceTypeInfo | None, region: str, family: str, tenancy: str
 ) -> PriceListProduct:
     usage = "BoxUsage" if tenancy == "Shared" else "DedicatedUsage"
-    sku = blake2b(f"{region} {kind} {tenancy}".encode(), digest_size=8).hexdigest().upper()
+    sku = blake2b(f"{region} {instance_type} {tenancy}".encode(), digest_size=8).hexdigest().upper()
     attributes = COMMON_ATTRIBUTES | {
         "regionCode": region,
         "location": region,
         "tenancy": tenancy,
-        "instanceType": kind,
-        "instanceFamily": kind.partition(".")[0],
-        "usagetype": f"{usage}:{kind}",
-        **({} if machine is None else _size_attributes(machine)),
+        "instanceType": instance_type,
+        "instanceFamily": instance_type.partition(".")[0],
+        "usagetype": f"{usage}:{instance_type}",
+        **({} if type_info is None else _size_attributes(type_info)),
     }
     lowered = {name.lower(): value for name, value in attributes.items()}
     return PriceListProduct(
@@ -226,8 +231,8 @@ def _make_product(
     )
 
 
-def _size_attributes(machine: InstanceTypeInfo) -> dict[str, str]:
-    return {"vcpu": str(machine.vcpus), "memory": f"{machine.memory_mib / 1024:g} GiB"}
+def _size_attributes(type_info: InstanceTypeInfo) -> dict[str, str]:
+    return {"vcpu": str(type_info.vcpus), "memory": f"{type_info.memory_mib / 1024:g} GiB"}
 
 
 @lru_cache(maxsize=64)
@@ -238,7 +243,7 @@ def _builtin_prices(region: str) -> Mapping[str, float]:
 
 
 def _iter_prices(region: str) -> Iterator[tuple[str, float]]:
-    for kind in regions.load_region(region).offered:
-        price = built_in_offerings.on_demand_list_price(kind, region)
+    for instance_type in regions.load_region(region).offered:
+        price = built_in_offerings.on_demand_list_price(instance_type, region)
         if price is not None:
-            yield kind, price.usd
+            yield instance_type, price.usd

@@ -1,7 +1,7 @@
-"""Public images: the EKS images of every family, and the SSM parameters that lead to them.
+"""Public images: the EKS images of every AMI family, and the SSM parameters that reference them.
 
-Three releases of each, of which the newest is the recommended one, so that pinned versions and the
-drift to a new image can be tried. Names, paths and owners are those of AWS; ids are made from the
+Three releases of each, of which the newest is the recommended one, so that pinned versions and
+drift to a new image can be tested. Names, paths and owners are those of AWS; ids are made from the
 name and the region, so that they differ between regions and never between two runs.
 """
 
@@ -15,12 +15,12 @@ from typing import Any, Final
 import msgspec
 
 KUBERNETES_VERSIONS: Final = tuple(f"1.{minor}" for minor in range(26, 37))
-"""Of Kubernetes; the last is what a cluster gets that asks for none."""
+"""Kubernetes versions; the last is the default of new clusters."""
 LAST_AL2_MINOR: Final = 32
 FIRST_WINDOWS_2025_MINOR: Final = 35
 
 RELEASE_DATES: Final = ((2025, 10, 23), (2025, 11, 20), (2025, 12, 18))
-"""When the images were made: before the moment at which virtual time begins."""
+"""Release dates of the images: before the start of virtual time."""
 BOTTLEROCKET_VERSIONS: Final = ("1.49.0", "1.50.0", "1.51.0")
 DEPRECATION_AGE: Final = timedelta(days=730)
 
@@ -39,12 +39,12 @@ class PublicImage(msgspec.Struct, frozen=True, kw_only=True):
     """The account; its alias is amazon."""
     description: str
     platform: str | None = None
-    """windows, or nothing."""
+    """windows, or None."""
     root_device: str = "/dev/xvda"
     disks: tuple[tuple[str, int], ...] = (("/dev/xvda", 20),)
-    """Device names with GiB."""
+    """Device names with their size in GiB."""
     parameters: tuple[tuple[str, str], ...] = ()
-    """The SSM parameters that speak of this image."""
+    """The SSM parameters of this image: path and value."""
 
     def mappings(self) -> list[dict[str, Any]]:
         """The disks as block device mappings of the API."""
@@ -59,26 +59,26 @@ class PublicImage(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def list_public_images(region: str) -> tuple[PublicImage, ...]:
-    """All of them, oldest release first."""
-    made: list[PublicImage] = []
+    """All public images, the oldest release first; cached, as they depend on the region alone."""
+    images: list[PublicImage] = []
     for number, date in enumerate(RELEASE_DATES):
         for version in KUBERNETES_VERSIONS:
-            made += _release_images(
+            images += _release_images(
                 _ImageRelease(region, version, number, datetime(*date, tzinfo=UTC))
             )
-    return tuple(made)
+    return tuple(images)
 
 
 @cache
 def list_public_parameters(region: str) -> Mapping[str, str]:
-    """Path to value; where releases share a path the newest has it."""
+    """SSM parameters by path; where releases share a path the newest applies."""
     return MappingProxyType(
         {path: value for image in list_public_images(region) for path, value in image.parameters}
     )
 
 
 class _ImageRelease(msgspec.Struct, frozen=True):
-    """One day's images for one version of Kubernetes."""
+    """The images of one day for one version of Kubernetes."""
 
     region: str
     version: str
@@ -95,12 +95,12 @@ class _ImageRelease(msgspec.Struct, frozen=True):
         architecture: str,
         *,
         folders: tuple[str, ...],
-        figures: Mapping[str, str],
-        **facts: Any,
+        parameters: Mapping[str, str],
+        **fields: Any,
     ) -> PublicImage:
-        """Below each of the folders lie the id of the image and the figures."""
+        """The image; each folder has an SSM parameter with its id and those of `parameters`."""
         identity = _image_id(self.region, name)
-        named = {"image_id": identity, **figures}
+        values = {"image_id": identity, **parameters}
         return PublicImage(
             id=identity,
             name=name,
@@ -108,9 +108,9 @@ class _ImageRelease(msgspec.Struct, frozen=True):
             created=self.day.timestamp(),
             deprecated=(self.day + DEPRECATION_AGE).timestamp(),
             parameters=tuple(
-                (f"{folder}/{key}", value) for folder in folders for key, value in named.items()
+                (f"{folder}/{key}", value) for folder in folders for key, value in values.items()
             ),
-            **facts,
+            **fields,
         )
 
 
@@ -139,7 +139,7 @@ def _al2023_images(release: _ImageRelease) -> Iterator[PublicImage]:
             architecture,
             owner=EKS_ACCOUNT,
             description=f"EKS node, Amazon Linux 2023, {variant}, Kubernetes {release.version}",
-            figures={"image_name": name},
+            parameters={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
         )
 
@@ -157,7 +157,7 @@ def _al2_images(release: _ImageRelease) -> Iterator[PublicImage]:
             architecture,
             owner=EKS_ACCOUNT,
             description=f"EKS node, Amazon Linux 2, Kubernetes {release.version}",
-            figures={"image_name": name},
+            parameters={"image_name": name},
             folders=(f"{folder}/{name}", f"{folder}/recommended"),
         )
 
@@ -174,7 +174,7 @@ def _bottlerocket_images(release: _ImageRelease) -> Iterator[PublicImage]:
                 owner=BOTTLEROCKET_ACCOUNT,
                 description=f"Bottlerocket {number}, {variant}",
                 disks=(("/dev/xvda", 2), ("/dev/xvdb", 20)),
-                figures={"image_version": f"{number}-{build}"},
+                parameters={"image_version": f"{number}-{build}"},
                 folders=(f"{folder}/{number}", f"{folder}/{number}-{build}", f"{folder}/latest"),
             )
 
@@ -193,7 +193,7 @@ def _windows_images(release: _ImageRelease) -> Iterator[PublicImage]:
                 platform="windows",
                 root_device="/dev/sda1",
                 disks=(("/dev/sda1", 50),),
-                figures={},
+                parameters={},
                 folders=(f"/aws/service/ami-windows-latest/{name}",),
             )
 

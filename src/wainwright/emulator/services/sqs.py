@@ -1,14 +1,14 @@
 """SQS: standard queues with visibility timeouts, receipt handles and long polling.
 
-Two ways to receive. `operations()["ReceiveMessage"]` answers at once with what is visible now, as
-every handler does. `receive(params, clock)` waits as long as the request (or the queue) says and
-is woken when a message is sent or becomes visible again: the entrances that can wait, the account
-and the HTTP server, call it in place of the handler, after throttling and faults.
-It runs timed events that are due by itself, also those that send messages. A timed event that is
-scheduled while somebody waits is seen if the entrance calls `wake_waiters()` after each response.
+Two ways to receive. `operations()["ReceiveMessage"]` returns at once what is visible now, as every
+handler does. `receive(params, clock)` waits as long as the request (or the queue) says, and wakes
+when a message is sent or becomes visible again: asynchronous callers use it in place of the
+handler, after throttling and faults. It handles due timed events itself, also those that send
+messages. A timed event that is scheduled during a wait is noticed if the account calls
+`wake_waiters()` after each response.
 
-Codes are those of the query protocol, which boto3 shows to its callers; `JSON_ERROR_NAMES` has the
-names that stand in `__type` on the wire where they differ.
+Error codes are those of the query protocol, which boto3 shows to its callers; `JSON_ERROR_NAMES`
+has the names of `__type` on the wire where they differ.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ from wainwright.emulator.services.sqs_queues import (
 from wainwright.errors import AwsError
 
 
-def parse_message_attributes(given: Mapping[str, Any] | None) -> dict[str, MessageAttribute]:
+def parse_message_attributes(attributes: Mapping[str, Any] | None) -> dict[str, MessageAttribute]:
     """Message attributes of a request."""
-    return {name: _parse_attribute(name, value) for name, value in (given or {}).items()}
+    return {name: _parse_attribute(name, value) for name, value in (attributes or {}).items()}
 
 
 def _parse_attribute(name: str, value: Mapping[str, Any]) -> MessageAttribute:
@@ -62,11 +62,11 @@ def md5_of(text: str) -> str:
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def md5_of_attributes(given: Mapping[str, MessageAttribute]) -> str:
-    """As clients check it: name, type and value of each in the order of names, with lengths."""
+def md5_of_attributes(attributes: Mapping[str, MessageAttribute]) -> str:
+    """The MD5 that clients verify: name, type and value of each in name order, with lengths."""
     total = md5(usedforsecurity=False)
-    for name in sorted(given):
-        attribute = given[name]
+    for name in sorted(attributes):
+        attribute = attributes[name]
         binary = attribute.type.startswith("Binary")
         value = (attribute.binary or b"") if binary else (attribute.text or "").encode()
         total.update(_length_prefixed(name.encode()) + _length_prefixed(attribute.type.encode()))
@@ -79,26 +79,26 @@ def _length_prefixed(content: bytes) -> bytes:
 
 
 def message_view(message: SqsMessage, params: Mapping[str, Any], sender: str) -> dict[str, Any]:
-    """The message as a receiver gets it, with those attributes that it asked for."""
-    shown: dict[str, Any] = {
+    """The message as a receiver gets it, with the requested attributes."""
+    view: dict[str, Any] = {
         "MessageId": message.id,
         "ReceiptHandle": receipt_handle(message),
         "MD5OfBody": md5_of(message.body),
         "Body": message.body,
     }
-    asked = params.get("MessageSystemAttributeNames") or params.get("AttributeNames") or ()
+    system_names = params.get("MessageSystemAttributeNames") or params.get("AttributeNames") or ()
     system = {
         name: value
         for name, value in _system_attributes(message, sender).items()
-        if name in asked or "All" in asked
+        if name in system_names or "All" in system_names
     }
-    own = _select_attributes(message.attributes, params.get("MessageAttributeNames") or ())
+    selected = _select_attributes(message.attributes, params.get("MessageAttributeNames") or ())
     if system:
-        shown["Attributes"] = system
-    if own:
-        shown["MessageAttributes"] = {name: _attribute_view(own[name]) for name in own}
-        shown["MD5OfMessageAttributes"] = md5_of_attributes(own)
-    return shown
+        view["Attributes"] = system
+    if selected:
+        view["MessageAttributes"] = {name: _attribute_view(selected[name]) for name in selected}
+        view["MD5OfMessageAttributes"] = md5_of_attributes(selected)
+    return view
 
 
 def _system_attributes(message: SqsMessage, sender: str) -> dict[str, str]:
@@ -106,7 +106,7 @@ def _system_attributes(message: SqsMessage, sender: str) -> dict[str, str]:
     return {
         "SenderId": sender,
         "SentTimestamp": to_milliseconds(message.sent),
-        "ApproximateReceiveCount": str(message.received),
+        "ApproximateReceiveCount": str(message.receive_count),
         "ApproximateFirstReceiveTimestamp": to_milliseconds(first),
     }
 
@@ -116,14 +116,14 @@ def to_milliseconds(moment: float) -> str:
 
 
 def _select_attributes(
-    given: Mapping[str, MessageAttribute], asked: Sequence[str]
+    attributes: Mapping[str, MessageAttribute], names: Sequence[str]
 ) -> dict[str, MessageAttribute]:
-    """By name, by the beginning of a name (`a.*`), or all."""
-    beginnings = tuple(name.removesuffix(".*") for name in asked if name.endswith(".*"))
+    """Attributes by name, by prefix (`a.*`), or all."""
+    prefixes = tuple(name.removesuffix(".*") for name in names if name.endswith(".*"))
     return {
         name: attribute
-        for name, attribute in given.items()
-        if "All" in asked or name in asked or (beginnings and name.startswith(beginnings))
+        for name, attribute in attributes.items()
+        if "All" in names or name in names or (prefixes and name.startswith(prefixes))
     }
 
 
@@ -137,12 +137,12 @@ def _attribute_view(attribute: MessageAttribute) -> dict[str, Any]:
 
 
 def receipt_handle(message: SqsMessage) -> str:
-    """Good for this reception only: the next one gets another."""
-    return urlsafe_b64encode(f"{message.id} {message.received}".encode()).decode()
+    """Valid for this reception only: the next one gets another."""
+    return urlsafe_b64encode(f"{message.id} {message.receive_count}".encode()).decode()
 
 
 def parse_receipt_handle(handle: str) -> tuple[str, int]:
-    """The id of the message, and which reception of it the receipt is for."""
+    """The message id, and the number of the reception that the handle belongs to."""
     try:
         identity, _, count = urlsafe_b64decode(handle.encode()).decode().partition(" ")
         return identity, int(count)
@@ -152,41 +152,44 @@ def parse_receipt_handle(handle: str) -> tuple[str, int]:
         ) from None
 
 
-MIN_WAIT_SECONDS: float = 0.001  # so that nobody waits for a moment that rounding puts a hair ahead
+MIN_WAIT_SECONDS: float = 0.001  # a wait of 0 would spin where rounding puts a time just ahead
 
 
 class QueueWaiters:
-    """Who waits for which queue, and until when. All of it happens on one event loop."""
+    """Waiting receivers by queue, and until when they wait. For use on one event loop."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Event, tuple[str, float]] = {}
 
     async def wait(self, queue: str, seconds: float, clock: Clock) -> None:
-        """Until the bell rings for the queue, or the time is over."""
+        """Waits until the queue is woken, or for that many seconds."""
         seconds = max(seconds, MIN_WAIT_SECONDS)
-        rung = asyncio.Event()
-        self._waiting[rung] = queue, clock.now() + seconds
-        tasks = [asyncio.ensure_future(rung.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+        wake_event = asyncio.Event()
+        self._waiting[wake_event] = queue, clock.now() + seconds
+        tasks = [
+            asyncio.ensure_future(wake_event.wait()),
+            asyncio.ensure_future(clock.sleep(seconds)),
+        ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            del self._waiting[rung]
+            del self._waiting[wake_event]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def ring(self, queue: str) -> None:
-        for rung, (name, _) in self._waiting.items():
+    def wake(self, queue: str) -> None:
+        for wake_event, (name, _) in self._waiting.items():
             if name == queue:
-                rung.set()
+                wake_event.set()
 
-    def wake_waiters(self, due: float | None) -> None:
-        """Wakes those who would sleep past the moment, for they do not know of it yet."""
+    def wake_before(self, due: float | None) -> None:
+        """Wakes receivers that would wait beyond a new timed event, which may send messages."""
         if due is None:
             return
-        for rung, (_, until) in self._waiting.items():
+        for wake_event, (_, until) in self._waiting.items():
             if until > due:
-                rung.set()
+                wake_event.set()
 
 
 JSON_ERROR_NAMES: Final = {
@@ -198,7 +201,7 @@ JSON_ERROR_NAMES: Final = {
 
 
 class Sqs:
-    """`base` is what addresses of queues begin with, where it is not AWS's own."""
+    """`base` is the beginning of queue URLs, where it is not that of AWS."""
 
     name = "sqs"
 
@@ -218,64 +221,68 @@ class Sqs:
         }
 
     def seed(self, name: str) -> str:
-        """A queue for interruptions, which forgets after five minutes; gives its address."""
-        kept = {"MessageRetentionPeriod": "300"}
-        return str(self._queues.create({"QueueName": name, "Attributes": kept})["QueueUrl"])
+        """Creates the interruption queue, with five minutes of retention; returns its URL."""
+        attributes = {"MessageRetentionPeriod": "300"}
+        return str(self._queues.create({"QueueName": name, "Attributes": attributes})["QueueUrl"])
 
     def send(self, queue: str, body: str) -> None:
-        """A message from within, as EventBridge sends them; lost where there is no such queue."""
-        known = self.state.queues.get(queue)
-        if known is not None:
-            self._put(known, body)
+        """Sends a message as EventBridge does; dropped where there is no such queue."""
+        target = self.state.queues.get(queue)
+        if target is not None:
+            self._enqueue(target, body)
 
     async def receive(self, params: Params, clock: Clock) -> Response:
         """ReceiveMessage that waits for a message as long as the request says."""
         self._context.run_due_events()
-        until = clock.now() + self._wait_seconds(params)
+        deadline = clock.now() + self._wait_seconds(params)
         while True:
-            answer = self.receive_message(params)
-            left = until - clock.now()
-            if answer or left <= 0:
-                return answer
-            queue = self._queues.at(params)
-            await self._waiters.wait(queue.name, min(left, self._until_change(queue)), clock)
+            response = self.receive_message(params)
+            remaining = deadline - clock.now()
+            if response or remaining <= 0:
+                return response
+            queue = self._queues.find_by_url(params)
+            await self._waiters.wait(
+                queue.name, min(remaining, self._seconds_until_change(queue)), clock
+            )
             self._context.run_due_events()
 
     def wake_waiters(self) -> None:
-        """Tells those who wait of appointments that were made since they began."""
-        self._waiters.wake_waiters(self._context.next_due())
+        """Wakes receivers that wait beyond timed events scheduled since they began."""
+        self._waiters.wake_before(self._context.next_due())
 
     def _wait_seconds(self, params: Params) -> int:
-        otherwise = self._queues.at(params).number("ReceiveMessageWaitTimeSeconds")
-        return _parse_bounded_int(params, "WaitTimeSeconds", otherwise, (0, 20))
+        default = self._queues.find_by_url(params).number_attribute("ReceiveMessageWaitTimeSeconds")
+        return _parse_bounded_int(params, "WaitTimeSeconds", default, (0, 20))
 
-    def _until_change(self, queue: SqsQueue) -> float:
-        """Seconds until something may happen that nobody rings for."""
+    def _seconds_until_change(self, queue: SqsQueue) -> float:
+        """Seconds until a message becomes visible or an event is due: neither wakes receivers."""
         now = self._context.now()
-        moments = [message.visible for message in queue.messages.values()]
+        moments = [message.visible_from for message in queue.messages.values()]
         due = self._context.next_due()
         if due is not None:
             moments.append(due)
         return min((each - now for each in moments if each > now), default=inf)
 
     def send_message(self, params: Params) -> Response:
-        queue = self._queues.at(params)
-        body = require_text(params, "MessageBody", refused=MISSING_PARAMETER)
-        maximum = queue.number("MaximumMessageSize")
+        queue = self._queues.find_by_url(params)
+        body = require_text(params, "MessageBody", error_code=MISSING_PARAMETER)
+        maximum = queue.number_attribute("MaximumMessageSize")
         if len(body.encode()) > maximum:
             raise _invalid_parameter(f"Message must be shorter than {maximum} bytes.")
-        message = self._put(
+        message = self._enqueue(
             queue,
             body,
-            _parse_bounded_int(params, "DelaySeconds", queue.number("DelaySeconds"), (0, 900)),
+            _parse_bounded_int(
+                params, "DelaySeconds", queue.number_attribute("DelaySeconds"), (0, 900)
+            ),
             parse_message_attributes(params.get("MessageAttributes")),
         )
-        answer: Response = {"MessageId": message.id, "MD5OfMessageBody": md5_of(body)}
+        response: Response = {"MessageId": message.id, "MD5OfMessageBody": md5_of(body)}
         if message.attributes:
-            answer["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
-        return answer
+            response["MD5OfMessageAttributes"] = md5_of_attributes(message.attributes)
+        return response
 
-    def _put(
+    def _enqueue(
         self,
         queue: SqsQueue,
         body: str,
@@ -287,68 +294,68 @@ class Sqs:
             id=str(UUID(bytes=self._context.random.randbytes(16), version=4)),
             body=body,
             sent=now,
-            visible=now + (queue.number("DelaySeconds") if delay is None else delay),
+            visible_from=now + (queue.number_attribute("DelaySeconds") if delay is None else delay),
             attributes=dict(attributes or {}),
         )
-        queue.forget(now)
+        queue.drop_expired(now)
         queue.messages[message.id] = message
-        self._waiters.ring(queue.name)
+        self._waiters.wake(queue.name)
         return message
 
     def receive_message(self, params: Params) -> Response:
-        """What is visible now, oldest first; nothing at all where there is nothing."""
-        queue, now = self._queues.at(params), self._context.now()
+        """Visible messages, oldest first; an empty response where there are none."""
+        queue, now = self._queues.find_by_url(params), self._context.now()
         maximum = _parse_bounded_int(params, "MaxNumberOfMessages", 1, (1, 10))
-        hidden = _parse_bounded_int(
-            params, "VisibilityTimeout", queue.number("VisibilityTimeout"), (0, 43_200)
+        visibility_timeout = _parse_bounded_int(
+            params, "VisibilityTimeout", queue.number_attribute("VisibilityTimeout"), (0, 43_200)
         )
-        self._wait_seconds(params)  # refused here as well where it is out of range
-        queue.forget(now)
-        visible = (message for message in queue.messages.values() if message.visible <= now)
-        given = list(islice(visible, maximum))
-        for message in given:
-            message.received += 1
-            message.visible = now + hidden
+        self._wait_seconds(params)  # validated here too: out of range is an error
+        queue.drop_expired(now)
+        visible = (message for message in queue.messages.values() if message.visible_from <= now)
+        messages = list(islice(visible, maximum))
+        for message in messages:
+            message.receive_count += 1
+            message.visible_from = now + visibility_timeout
             message.first_received = message.first_received or now
-        shown = [message_view(message, params, self._context.account) for message in given]
-        return {"Messages": shown} if shown else {}
+        views = [message_view(message, params, self._context.account) for message in messages]
+        return {"Messages": views} if views else {}
 
     def delete_message(self, params: Params) -> Response:
-        """A receipt of an earlier reception deletes nothing, and that is no error."""
-        queue, found = self._held(params)
-        if found is not None:
-            del queue.messages[found.id]
+        """A receipt handle of an earlier reception deletes nothing, without error."""
+        queue, message = self._find_received(params)
+        if message is not None:
+            del queue.messages[message.id]
         return {}
 
     def change_message_visibility(self, params: Params) -> Response:
-        queue, found = self._held(params)
+        queue, message = self._find_received(params)
         now = self._context.now()
         seconds = _parse_bounded_int(params, "VisibilityTimeout", None, (0, 43_200))
-        if found is None or found.visible <= now:
+        if message is None or message.visible_from <= now:
             raise AwsError(
                 "AWS.SimpleQueueService.MessageNotInflight",
                 "The message referred to isn't in flight.",
             )
-        found.visible = now + seconds
-        self._waiters.ring(queue.name)
+        message.visible_from = now + seconds
+        self._waiters.wake(queue.name)
         return {}
 
-    def _held(self, params: Params) -> tuple[SqsQueue, SqsMessage | None]:
-        """The message that the receipt is for, unless it is gone or was received again since."""
-        queue = self._queues.at(params)
+    def _find_received(self, params: Params) -> tuple[SqsQueue, SqsMessage | None]:
+        """The message of the receipt handle; None if deleted or received again since."""
+        queue = self._queues.find_by_url(params)
         identity, count = parse_receipt_handle(
-            require_text(params, "ReceiptHandle", refused=MISSING_PARAMETER)
+            require_text(params, "ReceiptHandle", error_code=MISSING_PARAMETER)
         )
         message = queue.messages.get(identity)
-        return queue, message if message is not None and message.received == count else None
+        return queue, message if message is not None and message.receive_count == count else None
 
 
 def _parse_bounded_int(
-    params: Params, name: str, otherwise: int | None, bounds: tuple[int, int]
+    params: Params, name: str, default: int | None, bounds: tuple[int, int]
 ) -> int:
-    if otherwise is None and params.get(name) is None:
+    if default is None and params.get(name) is None:
         raise AwsError(MISSING_PARAMETER, f"The request must contain the parameter {name}.")
-    value = parse_int(params, name, otherwise=otherwise or 0, refused=INVALID_VALUE)
+    value = parse_int(params, name, default=default or 0, error_code=INVALID_VALUE)
     minimum, maximum = bounds
     if not minimum <= value <= maximum:
         raise AwsError(

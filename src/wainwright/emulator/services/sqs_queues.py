@@ -21,7 +21,7 @@ NUMBER_ATTRIBUTES: Final = {
     "ReceiveMessageWaitTimeSeconds": (0, 0, 20),
     "VisibilityTimeout": (30, 0, 43_200),
 }
-"""Settings that are numbers: what they are when nobody sets them, least and most."""
+"""Numeric attributes: default, minimum and maximum."""
 TEXT_ATTRIBUTES: Final = frozenset(
     {
         "KmsDataKeyReusePeriodSeconds",
@@ -32,11 +32,11 @@ TEXT_ATTRIBUTES: Final = frozenset(
         "SqsManagedSseEnabled",
     }
 )
-"""Settings that are kept and given back, and change nothing here."""
+"""Attributes that are stored and returned without effect."""
 
 
 class MessageAttribute(msgspec.Struct, kw_only=True, frozen=True):
-    """An attribute that the sender gave a message."""
+    """An attribute that the sender set on a message."""
 
     type: str
     text: str | None = None
@@ -47,10 +47,10 @@ class SqsMessage(msgspec.Struct, kw_only=True):
     id: str
     body: str
     sent: float
-    visible: float
-    """From when on it can be received."""
+    visible_from: float = msgspec.field(name="visible")
+    """Since when it can be received."""
     attributes: dict[str, MessageAttribute] = {}
-    received: int = 0
+    receive_count: int = msgspec.field(default=0, name="received")
     first_received: float | None = None
 
 
@@ -58,21 +58,22 @@ class SqsQueue(msgspec.Struct, kw_only=True):
     name: str
     created: float
     modified: float
-    settings: dict[str, str] = {}
-    """Only those that somebody set."""
+    attributes: dict[str, str] = msgspec.field(default_factory=dict, name="settings")
+    """Only attributes that were set."""
     tags: dict[str, str] = {}
     messages: dict[str, SqsMessage] = {}
-    """By id, in the order in which they came."""
+    """By id, in the order of arrival."""
 
-    def number(self, setting: str) -> int:
-        return int(self.settings.get(setting, NUMBER_ATTRIBUTES[setting][0]))
+    def number_attribute(self, name: str) -> int:
+        return int(self.attributes.get(name, NUMBER_ATTRIBUTES[name][0]))
 
-    def forget(self, now: float) -> None:
-        """Drops what has been kept for long enough; the oldest come first."""
-        oldest = now - self.number("MessageRetentionPeriod")
+    def drop_expired(self, now: float) -> None:
+        """Drops messages beyond the retention period; they are in order of age, so the first young
+        one ends the scan."""
+        cutoff = now - self.number_attribute("MessageRetentionPeriod")
         while self.messages:
             first = next(iter(self.messages.values()))
-            if first.sent > oldest:
+            if first.sent > cutoff:
                 return
             del self.messages[first.id]
 
@@ -81,23 +82,23 @@ class SqsState(msgspec.Struct, kw_only=True):
     queues: dict[str, SqsQueue] = {}
 
 
-def check_queue_name(given: str) -> str:
-    if given.endswith(".fifo"):
+def check_queue_name(name: str) -> str:
+    if name.endswith(".fifo"):
         raise AwsError(
             "AWS.SimpleQueueService.UnsupportedOperation", "There are no FIFO queues here."
         )
-    if not QUEUE_NAME.fullmatch(given):
+    if not QUEUE_NAME.fullmatch(name):
         raise AwsError(
             INVALID_VALUE,
             "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
         )
-    return given
+    return name
 
 
-def parse_queue_attributes(given: Mapping[str, Any] | None) -> dict[str, str]:
-    """Settings of a queue as a request has them, checked."""
+def parse_queue_attributes(attributes: Mapping[str, Any] | None) -> dict[str, str]:
+    """Validated queue attributes of a request."""
     checked: dict[str, str] = {}
-    for name, value in (given or {}).items():
+    for name, value in (attributes or {}).items():
         if name in NUMBER_ATTRIBUTES:
             checked[name] = str(_parse_number_attribute(name, value))
         elif name in TEXT_ATTRIBUTES:
@@ -118,12 +119,12 @@ def _parse_number_attribute(name: str, value: Any) -> int:
 MISSING_PARAMETER: Final = "MissingParameter"
 QUEUE_NOT_FOUND: Final = "AWS.SimpleQueueService.NonExistentQueue"
 QUEUE_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=1000,
-    otherwise=1000,
-    bad_size=INVALID_VALUE,
-    bad_token=INVALID_VALUE,
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=1000,
+    default_size=1000,
+    invalid_size_code=INVALID_VALUE,
+    invalid_token_code=INVALID_VALUE,
 )
 
 
@@ -132,7 +133,7 @@ class QueueOwner(Protocol):
 
 
 class SqsQueues:
-    """`base` is what the address of a queue begins with."""
+    """`base` is the beginning of queue URLs."""
 
     def __init__(self, context: AccountContext, owner: QueueOwner, base: str | None = None) -> None:
         self._context = context
@@ -142,117 +143,123 @@ class SqsQueues:
     def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "CreateQueue": self.create,
-            "GetQueueUrl": self.url,
-            "ListQueues": self.listed,
-            "GetQueueAttributes": self.attributes,
-            "SetQueueAttributes": self.change,
+            "GetQueueUrl": self.get_url,
+            "ListQueues": self.list_queues,
+            "GetQueueAttributes": self.get_attributes,
+            "SetQueueAttributes": self.set_attributes,
             "TagQueue": self.tag,
-            "ListQueueTags": self.tags,
+            "ListQueueTags": self.list_tags,
             "PurgeQueue": self.purge,
             "DeleteQueue": self.delete,
         }
 
     def create(self, params: Params) -> Response:
-        """The same queue again is no error, unless it should be another."""
-        name = check_queue_name(require_text(params, "QueueName", refused=MISSING_PARAMETER))
-        wanted, now = parse_queue_attributes(params.get("Attributes")), self._context.now()
-        known = self._owner.state.queues.get(name)
-        if known is None:
+        """Creating an existing queue is an error only if attributes differ."""
+        name = check_queue_name(require_text(params, "QueueName", error_code=MISSING_PARAMETER))
+        requested, now = parse_queue_attributes(params.get("Attributes")), self._context.now()
+        queue = self._owner.state.queues.get(name)
+        if queue is None:
             self._owner.state.queues[name] = SqsQueue(
                 name=name,
                 created=now,
                 modified=now,
-                settings=wanted,
+                attributes=requested,
                 tags=dict(params.get("tags") or {}),
             )
-        elif any(_effective_attribute(known, each) != value for each, value in wanted.items()):
+        elif any(_effective_attribute(queue, each) != value for each, value in requested.items()):
             raise AwsError(
                 "QueueAlreadyExists",
                 "A queue already exists with the same name and a different value for an attribute",
             )
         return {"QueueUrl": self._url(name)}
 
-    def url(self, params: Params) -> Response:
+    def get_url(self, params: Params) -> Response:
         return {
             "QueueUrl": self._url(
-                self.named(require_text(params, "QueueName", refused=MISSING_PARAMETER)).name
+                self.get(require_text(params, "QueueName", error_code=MISSING_PARAMETER)).name
             )
         }
 
-    def listed(self, params: Params) -> Response:
+    def list_queues(self, params: Params) -> Response:
         prefix = params.get("QueueNamePrefix") or ""
         names = sorted(name for name in self._owner.state.queues if name.startswith(prefix))
-        rows, token = QUEUE_PAGINATION.cut(names, params)
-        answer: Response = {"QueueUrls": [self._url(name) for name in rows]} if rows else {}
-        return answer if token is None else answer | {"NextToken": token}
+        rows, token = QUEUE_PAGINATION.paginate(names, params)
+        response: Response = {"QueueUrls": [self._url(name) for name in rows]} if rows else {}
+        return response if token is None else response | {"NextToken": token}
 
-    def attributes(self, params: Params) -> Response:
-        """Only those asked for; none where nobody asks."""
-        queue = self.at(params)
-        asked = params.get("AttributeNames") or ()
-        known = self._known(queue)
-        for name in asked:
-            if name not in known and name not in TEXT_ATTRIBUTES and name != "All":
+    def get_attributes(self, params: Params) -> Response:
+        """Only the requested attributes; none by default."""
+        queue = self.find_by_url(params)
+        names = params.get("AttributeNames") or ()
+        attributes = self._effective_attributes(queue)
+        for name in names:
+            if name not in attributes and name not in TEXT_ATTRIBUTES and name != "All":
                 raise AwsError("InvalidAttributeName", f"Unknown Attribute {name}.")
-        chosen = {name: known[name] for name in known if "All" in asked or name in asked}
-        return {"Attributes": chosen} if chosen else {}
+        selected = {
+            name: attributes[name] for name in attributes if "All" in names or name in names
+        }
+        return {"Attributes": selected} if selected else {}
 
-    def _known(self, queue: SqsQueue) -> dict[str, str]:
+    def _effective_attributes(self, queue: SqsQueue) -> dict[str, str]:
         now = self._context.now()
-        queue.forget(now)
-        waiting = queue.messages.values()
-        visible = sum(message.visible <= now for message in waiting)
-        delayed = sum(message.visible > now and not message.received for message in waiting)
+        queue.drop_expired(now)
+        messages = queue.messages.values()
+        visible = sum(message.visible_from <= now for message in messages)
+        delayed = sum(
+            message.visible_from > now and not message.receive_count for message in messages
+        )
         return {
-            **{name: str(queue.number(name)) for name in NUMBER_ATTRIBUTES},
-            **queue.settings,
+            **{name: str(queue.number_attribute(name)) for name in NUMBER_ATTRIBUTES},
+            **queue.attributes,
             "QueueArn": make_arn("sqs", self._context.region, self._context.account, queue.name),
             "CreatedTimestamp": str(int(queue.created)),
             "LastModifiedTimestamp": str(int(queue.modified)),
             "ApproximateNumberOfMessages": str(visible),
             "ApproximateNumberOfMessagesDelayed": str(delayed),
-            "ApproximateNumberOfMessagesNotVisible": str(len(waiting) - visible - delayed),
+            "ApproximateNumberOfMessagesNotVisible": str(len(messages) - visible - delayed),
         }
 
-    def change(self, params: Params) -> Response:
-        queue = self.at(params)
-        queue.settings |= parse_queue_attributes(params.get("Attributes"))
+    def set_attributes(self, params: Params) -> Response:
+        queue = self.find_by_url(params)
+        queue.attributes |= parse_queue_attributes(params.get("Attributes"))
         queue.modified = self._context.now()
         return {}
 
     def tag(self, params: Params) -> Response:
-        self.at(params).tags |= params.get("Tags") or {}
+        self.find_by_url(params).tags |= params.get("Tags") or {}
         return {}
 
-    def tags(self, params: Params) -> Response:
-        tags = self.at(params).tags
+    def list_tags(self, params: Params) -> Response:
+        tags = self.find_by_url(params).tags
         return {"Tags": dict(tags)} if tags else {}
 
     def purge(self, params: Params) -> Response:
-        self.at(params).messages.clear()
+        self.find_by_url(params).messages.clear()
         return {}
 
     def delete(self, params: Params) -> Response:
-        del self._owner.state.queues[self.at(params).name]
+        del self._owner.state.queues[self.find_by_url(params).name]
         return {}
 
-    def at(self, params: Params) -> SqsQueue:
-        """The queue of an address. Only the end of it counts: whoever asks has found us already."""
-        return self.named(
-            require_text(params, "QueueUrl", refused=MISSING_PARAMETER).rpartition("/")[2]
+    def find_by_url(self, params: Params) -> SqsQueue:
+        """The queue of a URL, by its last segment: the host may differ between clients."""
+        return self.get(
+            require_text(params, "QueueUrl", error_code=MISSING_PARAMETER).rpartition("/")[2]
         )
 
-    def named(self, name: str) -> SqsQueue:
-        known = self._owner.state.queues.get(name)
-        if known is None:
+    def get(self, name: str) -> SqsQueue:
+        queue = self._owner.state.queues.get(name)
+        if queue is None:
             raise AwsError(QUEUE_NOT_FOUND, "The specified queue does not exist.")
-        return known
+        return queue
 
     def _url(self, name: str) -> str:
         return f"{self._base}/{self._context.account}/{name}"
 
 
-def _effective_attribute(queue: SqsQueue, setting: str) -> str | None:
+def _effective_attribute(queue: SqsQueue, name: str) -> str | None:
     return (
-        str(queue.number(setting)) if setting in NUMBER_ATTRIBUTES else queue.settings.get(setting)
+        str(queue.number_attribute(name))
+        if name in NUMBER_ATTRIBUTES
+        else queue.attributes.get(name)
     )

@@ -1,8 +1,8 @@
-"""SSM: parameters, foremost the public ones that say which image is recommended.
+"""SSM parameters, mainly the public ones that name the recommended images.
 
-The public ones need no seeding: they are there for every version of Kubernetes, and `images` lists
-what is behind them for the EC2 side. Unlike in AWS they can be put and deleted, so that a new
-recommended image, or one that is missing, can be tried.
+The public ones need no seeding: they exist for every version of Kubernetes, and `images` lists
+their images for EC2. Unlike in AWS they can be put and deleted, so that a new or missing
+recommended image can be tested.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ VALIDATION_EXCEPTION: Final = "ValidationException"
 PARAMETER_TYPES: Final = ("String", "StringList", "SecureString")
 MAX_NAMES: Final = 10
 PARAMETER_PAGINATION: Final = ServicePagination(
-    size="MaxResults",
-    token="NextToken",
-    maximum=10,
-    otherwise=10,
-    bad_size=VALIDATION_EXCEPTION,
-    bad_token="InvalidNextToken",
+    size_param="MaxResults",
+    token_param="NextToken",
+    max_size=10,
+    default_size=10,
+    invalid_size_code=VALIDATION_EXCEPTION,
+    invalid_token_code="InvalidNextToken",
 )
 
 
@@ -39,10 +39,10 @@ class SsmParameter(msgspec.Struct, kw_only=True):
 
 
 class SsmState(msgspec.Struct, kw_only=True):
-    put: dict[str, SsmParameter] = {}
-    """What somebody put; goes before the public one of the same name."""
-    gone: set[str] = set()
-    """Public ones that somebody deleted."""
+    put_parameters: dict[str, SsmParameter] = msgspec.field(default_factory=dict, name="put")
+    """Parameters that were put; they override public ones of the same name."""
+    deleted_public: set[str] = msgspec.field(default_factory=set, name="gone")
+    """Public parameters that were deleted."""
 
 
 class Ssm:
@@ -62,14 +62,14 @@ class Ssm:
         }
 
     def images(self) -> tuple[PublicImage, ...]:
-        """The images behind the public parameters, for DescribeImages to know."""
+        """The images of the public parameters, for DescribeImages."""
         return public_images.list_public_images(self._context.region)
 
     def get_parameter(self, params: Params) -> Response:
-        asked = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
-        view = self._view(asked)
+        name = require_text(params, "Name", error_code=VALIDATION_EXCEPTION)
+        view = self._view(name)
         if view is None:
-            raise parameter_not_found(asked)
+            raise parameter_not_found(name)
         return {"Parameter": view}
 
     def get_parameters(self, params: Params) -> Response:
@@ -85,106 +85,108 @@ class Ssm:
         }
 
     def get_parameters_by_path(self, params: Params) -> Response:
-        path = require_text(params, "Path", refused=VALIDATION_EXCEPTION).rstrip("/") + "/"
+        path = require_text(params, "Path", error_code=VALIDATION_EXCEPTION).rstrip("/") + "/"
         if not path.startswith("/"):
             raise AwsError(VALIDATION_EXCEPTION, "The parameter path must begin with /.")
         if params.get("ParameterFilters"):
             raise AwsError("InvalidFilterKey", "Parameters by path cannot be filtered here.")
-        rows, token = PARAMETER_PAGINATION.cut(
-            self._below(path, bool(params.get("Recursive"))), params
+        rows, token = PARAMETER_PAGINATION.paginate(
+            self._names_below(path, bool(params.get("Recursive"))), params
         )
-        answer: Response = {"Parameters": [self._view(name) for name in rows]}
-        return answer if token is None else answer | {"NextToken": token}
+        response: Response = {"Parameters": [self._view(name) for name in rows]}
+        return response if token is None else response | {"NextToken": token}
 
-    def _below(self, path: str, recursive: bool) -> list[str]:
-        known = (
-            public_images.list_public_parameters(self._context.region).keys() - self.state.gone
-        ) | set(self.state.put)
+    def _names_below(self, path: str, recursive: bool) -> list[str]:
+        names = (
+            public_images.list_public_parameters(self._context.region).keys()
+            - self.state.deleted_public
+        ) | set(self.state.put_parameters)
         return sorted(
             name
-            for name in known
+            for name in names
             if name.startswith(path) and (recursive or "/" not in name[len(path) :])
         )
 
     def put_parameter(self, params: Params) -> Response:
         name, value = (
-            require_text(params, field, refused=VALIDATION_EXCEPTION) for field in ("Name", "Value")
+            require_text(params, field, error_code=VALIDATION_EXCEPTION)
+            for field in ("Name", "Value")
         )
-        known = self._find(name)
-        if known is not None and not params.get("Overwrite"):
+        existing = self._find(name)
+        if existing is not None and not params.get("Overwrite"):
             raise AwsError(
                 "ParameterAlreadyExists",
                 "The parameter already exists. To overwrite this value, set the overwrite option "
                 "in the request to true.",
             )
-        kind = params.get("Type") or ("" if known is None else known.type)
-        if kind not in PARAMETER_TYPES:
+        parameter_type = params.get("Type") or ("" if existing is None else existing.type)
+        if parameter_type not in PARAMETER_TYPES:
             raise AwsError(
                 VALIDATION_EXCEPTION,
                 f"A parameter needs a type, one of {', '.join(PARAMETER_TYPES)}.",
             )
-        self.state.put[name] = SsmParameter(
+        self.state.put_parameters[name] = SsmParameter(
             value=value,
-            type=kind,
+            type=parameter_type,
             data_type=params.get("DataType") or "text",
-            version=1 if known is None else known.version + 1,
+            version=1 if existing is None else existing.version + 1,
             modified=self._context.now(),
         )
-        return {"Version": self.state.put[name].version, "Tier": "Standard"}
+        return {"Version": self.state.put_parameters[name].version, "Tier": "Standard"}
 
     def delete_parameter(self, params: Params) -> Response:
-        name = require_text(params, "Name", refused=VALIDATION_EXCEPTION)
+        name = require_text(params, "Name", error_code=VALIDATION_EXCEPTION)
         if self._find(name) is None:
             raise parameter_not_found(name)
-        self.state.put.pop(name, None)
+        self.state.put_parameters.pop(name, None)
         if name in public_images.list_public_parameters(self._context.region):
-            self.state.gone.add(name)
+            self.state.deleted_public.add(name)
         return {}
 
     def _find(self, name: str) -> SsmParameter | None:
-        put = self.state.put.get(name)
-        if put is not None or name in self.state.gone:
-            return put
+        parameter = self.state.put_parameters.get(name)
+        if parameter is not None or name in self.state.deleted_public:
+            return parameter
         value = public_images.list_public_parameters(self._context.region).get(name)
         if value is None:
             return None
-        image = name.endswith("/image_id")
+        is_image_id = name.endswith("/image_id")
         return SsmParameter(
             value=value,
-            data_type="aws:ec2:image" if image else "text",
+            data_type="aws:ec2:image" if is_image_id else "text",
             modified=public_images.list_public_images(self._context.region)[-1].created,
         )
 
-    def _view(self, asked: str) -> dict[str, Any] | None:
-        """By name, by ARN, or by either with `:version` behind it."""
-        name, _, version = self._local(asked).partition(":")
-        known = self._find(name)
-        if known is None:
+    def _view(self, name_or_arn: str) -> dict[str, Any] | None:
+        """The parameter by name or ARN, either with an optional `:version`."""
+        name, _, version = self._strip_arn(name_or_arn).partition(":")
+        parameter = self._find(name)
+        if parameter is None:
             return None
-        if version and version != str(known.version):
+        if version and version != str(parameter.version):
             raise AwsError("ParameterVersionNotFound", f"{name} has no version {version}.")
         view = {
             "Name": name,
-            "Type": known.type,
-            "Value": known.value,
-            "Version": known.version,
-            "LastModifiedDate": to_datetime(known.modified),
+            "Type": parameter.type,
+            "Value": parameter.value,
+            "Version": parameter.version,
+            "LastModifiedDate": to_datetime(parameter.modified),
             "ARN": self._arn(name),
-            "DataType": known.data_type,
+            "DataType": parameter.data_type,
         }
         return view | ({"Selector": f":{version}"} if version else {})
 
     def _arn(self, name: str) -> str:
-        """Public parameters belong to nobody."""
+        """The ARN; that of a public parameter has no account."""
         owner = "" if name.startswith("/aws/service/") else self._context.account
         return make_arn("ssm", self._context.region, owner, f"parameter/{name.lstrip('/')}")
 
-    def _local(self, asked: str) -> str:
-        if not asked.startswith("arn:"):
-            return asked
-        rest = asked.partition(":parameter")[2]
-        # A name without folders loses its only slash in the ARN.
-        return rest if rest.count("/") > 1 else rest.lstrip("/")
+    def _strip_arn(self, name_or_arn: str) -> str:
+        if not name_or_arn.startswith("arn:"):
+            return name_or_arn
+        path = name_or_arn.partition(":parameter")[2]
+        # A name without folders has no leading slash, but its ARN has one.
+        return path if path.count("/") > 1 else path.lstrip("/")
 
 
 def parameter_not_found(name: str) -> AwsError:

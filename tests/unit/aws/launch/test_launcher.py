@@ -38,7 +38,7 @@ def stock(
     free: int, kind: str = "*", zone: str | None = None, market: str = "on-demand"
 ) -> EmulatorSettings:
     return EmulatorSettings(
-        stock=(CapacityRule(instanceType=kind, zone=zone, capacityType=market, free=free),)
+        capacity_rules=(CapacityRule(instanceType=kind, zone=zone, capacityType=market, free=free),)
     )
 
 

@@ -71,7 +71,7 @@ def test_ec2_takes_them_as_client_token_and_tag() -> None:
 
 ON_DEMAND = claim_requirements(capacity="on-demand")
 LOST = {"operation": "CreateFleet", "when": "after"}
-SLOW = EmulatorSettings(pace=InstanceTimings(invisible=DelayDistribution(median=10.0)))
+SLOW = EmulatorSettings(timings=InstanceTimings(visibility_delay=DelayDistribution(median=10.0)))
 
 
 async def lose(scene: ProviderScene, *numbers: int, **fault: Any) -> list[Any]:

@@ -396,7 +396,7 @@ class LaunchScenario:
         asked = {"InstanceId": row["InstanceId"], "Attribute": "userData"}
         answer = self.cloud.answer("ec2", "DescribeInstanceAttribute", asked)
         facts = InstanceFacts(
-            machine=instance_type_info.built_in_instance_types()[row["InstanceType"]],
+            type_info=instance_type_info.built_in_instance_types()[row["InstanceType"]],
             instance_id=row["InstanceId"],
             region="us-east-1",
             zone=ZONE,

@@ -132,7 +132,7 @@ UNREGISTERED = Taint(key="karpenter.sh/unregistered", effect="NoExecute")
 
 def booted(family: AmiFamily, name: str = "m5.xlarge", **changes: Any) -> BootedNode:
     facts = InstanceFacts(
-        machine=instance_type_info.built_in_instance_types()[name],
+        type_info=instance_type_info.built_in_instance_types()[name],
         instance_id="i-1",
         region="us-east-1",
         zone="us-east-1a",

@@ -1,4 +1,4 @@
-"""Refusals: why nodes of the cluster do not take a pod, and what other pods have to do with it."""
+"""Why existing nodes do not take a pod, and which topology constraints rule out domains."""
 
 import msgspec
 from tests.support.model_builders import (
@@ -32,11 +32,11 @@ from wainwright.model.taints import Taint
 
 
 def verdicts(pod: Pod, *nodes: Node) -> list[tuple[int, Reason]]:
-    made = plan_pods([pod], pools=(), nodes=nodes)
-    return [(each.nodes, each.reason) for each in made.unschedulable[0].nodes]
+    found_plan = plan_pods([pod], pools=(), nodes=nodes)
+    return [(each.nodes, each.reason) for each in found_plan.unschedulable[0].nodes]
 
 
-def test_nodes_with_the_same_reason_are_counted_and_the_nearest_is_named() -> None:
+def test_nodes_with_the_same_reason_are_counted_and_the_closest_is_named() -> None:
     (big,) = labelled_pods(1, cpu=5000)
     small = [existing_node(f"n{n}", "zone-a", cpu=1000 * n) for n in range(3)]
     assert verdicts(big, *small) == [
@@ -44,7 +44,7 @@ def test_nodes_with_the_same_reason_are_counted_and_the_nearest_is_named() -> No
     ]
 
 
-def test_each_node_is_told_by_its_first_reason() -> None:
+def test_each_node_has_its_first_reason() -> None:
     (pod,) = labelled_pods(
         1,
         cpu=500,
@@ -57,7 +57,7 @@ def test_each_node_is_told_by_its_first_reason() -> None:
     )
     taint = Taint(key="team")
     tainted = msgspec.structs.replace(existing_node("tainted", "zone-z"), taints=(taint,))
-    busy = existing_node(
+    with_port = existing_node(
         "busy",
         "zone-a",
         *labelled_pods(1, "p", constraints=PodConstraints(ports=(HostPort(port=80),))),
@@ -77,9 +77,9 @@ def test_each_node_is_told_by_its_first_reason() -> None:
         tainted,
         existing_node("elsewhere", "zone-b"),
         existing_node("tiny", "zone-a", cpu=100),
-        busy,
+        with_port,
         full,
-        existing_node("shunned", "zone-a", *labelled_pods(1, "db")),
+        existing_node("anti-affinity", "zone-a", *labelled_pods(1, "db")),
     )
     assert sorted((str(reason.__struct_config__.tag), count) for count, reason in found) == [
         ("OtherLabels", 1),
@@ -97,19 +97,19 @@ def test_each_node_is_told_by_its_first_reason() -> None:
     assert NodeViolatesTopology() in reasons
 
 
-def kept(pod: Pod, *nodes: Node, zones: tuple[str, ...] = ("zone-a",)) -> object:
-    made = plan_pods([pod], zonal_instance_type(zones=zones), nodes=nodes)
-    reason = made.unschedulable[0].reason
+def topology_reasons(pod: Pod, *nodes: Node, zones: tuple[str, ...] = ("zone-a",)) -> object:
+    found_plan = plan_pods([pod], zonal_instance_type(zones=zones), nodes=nodes)
+    reason = found_plan.unschedulable[0].reason
     assert isinstance(reason, TopologyUnsatisfied)
     return reason.by
 
 
-def test_a_spread_is_told_with_the_counts_of_every_domain() -> None:
-    crowd = existing_node("n", "zone-a", *labelled_pods(2, "web", cpu=1), cpu=2)
+def test_a_topology_spread_is_reported_with_the_counts_of_every_domain() -> None:
+    occupied = existing_node("n", "zone-a", *labelled_pods(2, "web", cpu=1), cpu=2)
     (pod,) = labelled_pods(1, "x", constraints=spread_constraint(app="web"))
     pod = msgspec.structs.replace(pod, labels={"app": "web"})
     empty = existing_node("m", "zone-b", cpu=0)
-    assert kept(pod, crowd, empty) == (
+    assert topology_reasons(pod, occupied, empty) == (
         TopologySpreadUnsatisfied(
             key=ZONE,
             max_skew=1,
@@ -119,22 +119,26 @@ def test_a_spread_is_told_with_the_counts_of_every_domain() -> None:
     )
 
 
-def test_company_that_is_missing_is_told_with_the_selector() -> None:
+def test_an_unsatisfied_pod_affinity_is_reported_with_its_selector() -> None:
     (pod,) = labelled_pods(1, constraints=PodConstraints(affinity=(affinity_term(app="ghost"),)))
-    assert kept(pod) == (PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", allowed_domains=()),)
+    assert topology_reasons(pod) == (
+        PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", allowed_domains=()),
+    )
 
 
-def test_who_has_taken_the_places_is_told_and_who_does_not_want_whom() -> None:
-    shy = PodConstraints(anti_affinity=(affinity_term(app="web"),))
+def test_a_pod_anti_affinity_is_reported_with_its_direction_and_domains() -> None:
+    anti_affinity = PodConstraints(anti_affinity=(affinity_term(app="web"),))
     node = existing_node("n", "zone-a", *labelled_pods(1, "db", cpu=1), cpu=1)
     (pod,) = labelled_pods(
         1, "x", constraints=PodConstraints(anti_affinity=(affinity_term(app="db"),))
     )
-    assert kept(pod, node) == (
+    assert topology_reasons(pod, node) == (
         PodAntiAffinityUnsatisfied(key=ZONE, pods="app=db", taken=("zone-a",)),
     )
     (web,) = labelled_pods(1)
-    other = existing_node("n", "zone-a", *labelled_pods(1, "shy", cpu=1, constraints=shy), cpu=1)
-    assert kept(web, other) == (
+    other = existing_node(
+        "n", "zone-a", *labelled_pods(1, "shy", cpu=1, constraints=anti_affinity), cpu=1
+    )
+    assert topology_reasons(web, other) == (
         PodAntiAffinityUnsatisfied(key=ZONE, pods="app=web", taken=("zone-a",), theirs=True),
     )

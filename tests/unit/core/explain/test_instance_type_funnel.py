@@ -1,4 +1,4 @@
-"""The funnel: daemonsets come first, and cached answers hold for equal questions only."""
+"""The funnel: daemonsets come first, and cached results are shared only by equal questions."""
 
 import pytest
 from tests.support.model_builders import GIB, instance_type, offering
@@ -34,7 +34,7 @@ def failed(daemonset: Resources, *types: InstanceType, pod: Pod = TINY) -> Unsch
     return group
 
 
-TOLD: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
+DAEMONSET_REASONS: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
     ({"cpu": 3000}, (SMALL,), "daemonsets alone need 3 cpu, and small has 2"),
     ({"cpu": 5000}, (SMALL, LARGE), "daemonsets alone need 5 cpu, and large has 4"),
     ({"cpu": 5000, "memory": 64 * GIB}, (LARGE,), "need 64Gi memory, and large has 16Gi"),
@@ -44,25 +44,25 @@ TOLD: list[tuple[Resources, tuple[InstanceType, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("daemonset", "types", "told"), TOLD)
+@pytest.mark.parametrize(("daemonset", "types", "text"), DAEMONSET_REASONS)
 @pytest.mark.parametrize("requests", [{}, {"memory": GIB}, {"cpu": 100}, {"cpu": 90000}])
-def test_what_daemonsets_need_is_told_whatever_the_pod_asks_for(
-    requests: Resources, daemonset: Resources, types: tuple[InstanceType, ...], told: str
+def test_daemonsets_that_exceed_capacity_are_the_reason_whatever_the_pod_requests(
+    requests: Resources, daemonset: Resources, types: tuple[InstanceType, ...], text: str
 ) -> None:
     pod = Pod(namespace="shop", name="a", requests=requests)
     found = failed(daemonset, *types, pod=pod)
-    assert unschedulable.describe_pool_reason(found.pools[0].reason).endswith(told)
+    assert unschedulable.describe_pool_reason(found.pools[0].reason).endswith(text)
     assert found.suggestion is None
 
 
-def test_the_nearest_miss_is_that_of_the_daemonsets() -> None:
+def test_the_nearest_miss_is_that_of_daemonsets_that_exceed_capacity() -> None:
     miss = failed({"cpu": 5000}, SMALL, LARGE).pools[0].nearest_miss
     assert miss is not None
     assert (miss.what, miss.needed, miss.best, miss.instance_type) == ("cpu", 5000, 4000, "large")
 
 
-def test_where_some_type_holds_its_daemonsets_it_is_the_pod_that_is_too_big() -> None:
-    """The small type has memory enough for the pod, but is out of the question."""
+def test_where_some_type_holds_its_daemonsets_the_pod_is_too_large() -> None:
+    """The small type has enough memory for the pod, but not enough CPU for daemonsets."""
     pod = Pod(namespace="shop", name="a", requests={"cpu": 3000, "memory": GIB})
     reason = failed({"cpu": 3000}, SMALL, LARGE, pod=pod).pools[0].reason
     assert unschedulable.describe_pool_reason(reason) == (
@@ -79,17 +79,17 @@ INDEX = InstanceTypeIndex(
 POD = Pod(namespace="d", name="a", requests={"cpu": 100})
 
 
-def nearest_type(cpu: int, memory: int, state: FunnelContext) -> str:
-    """The type that breaks limits by the least, where 2 cpu and 2Gi are left of them."""
+def nearest_type(cpu: int, memory: int, context: FunnelContext) -> str:
+    """The type that exceeds limits by the least, where 2 CPU and 2Gi are left of them."""
     limits = {"cpu": cpu, "memory": memory}
     in_use = {"cpu": cpu - 2000, "memory": memory - 2 * GIB}
     [template] = compile_templates([Pool(name="p", limits=limits, in_use=in_use)], {"p": INDEX}, ())
-    reason = run_funnel(template, POD, state).reason
+    reason = run_funnel(template, POD, context).reason
     assert isinstance(reason, LimitExceeded)
     return reason.instance_type
 
 
-def test_limits_of_which_as_much_is_left_are_not_the_same_limits() -> None:
-    state = FunnelContext(free={})
-    assert nearest_type(1_000_000, 2 * GIB, state) == "quick"
-    assert nearest_type(2000, 1000 * GIB, state) == "roomy"
+def test_limits_with_the_same_amounts_left_do_not_share_cached_results() -> None:
+    context = FunnelContext(available_counts={})
+    assert nearest_type(1_000_000, 2 * GIB, context) == "quick"
+    assert nearest_type(2000, 1000 * GIB, context) == "roomy"

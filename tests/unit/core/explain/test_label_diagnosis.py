@@ -1,4 +1,4 @@
-"""Misspelt values: slips of the pen are found, and another zone or type is not taken for one."""
+"""Misspelt values are corrected, and another zone or type is not taken for a misspelling."""
 
 import pytest
 
@@ -19,7 +19,7 @@ KNOWN = ["us-west-2a", "us-west-2b", "on-demand", "spot", "m5.large", "m5.2xlarg
         ("m5.lrge", "m5.large"),
     ],
 )
-def test_a_slip_is_put_right(written: str, meant: str) -> None:
+def test_a_misspelt_value_is_corrected(written: str, meant: str) -> None:
     assert suggest_correction(one_of([written]), KNOWN) == (written, meant)
 
 
@@ -38,9 +38,9 @@ def test_a_slip_is_put_right(written: str, meant: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_something_else_stays(wanted: ValueSet) -> None:
+def test_another_value_is_not_corrected(wanted: ValueSet) -> None:
     assert suggest_correction(wanted, KNOWN) is None
 
 
-def test_of_several_the_wrong_one_is_put_right() -> None:
+def test_of_several_values_the_misspelt_one_is_corrected() -> None:
     assert suggest_correction(one_of(["spot", "ondemand"]), KNOWN) == ("ondemand", "on-demand")

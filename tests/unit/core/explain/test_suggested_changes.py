@@ -18,8 +18,8 @@ from wainwright.model.snapshot import Node, Pool, Snapshot
 from wainwright.model.suggestions import VerifiedSuggestion
 from wainwright.model.taints import Taint
 
-SOLD = (offering(), offering(zone="zone-b", price=1.1))
-CATALOGS = {"web": InstanceTypeIndex([instance_type(offerings=SOLD)])}
+OFFERINGS = (offering(), offering(zone="zone-b", price=1.1))
+CATALOGS = {"web": InstanceTypeIndex([instance_type(offerings=OFFERINGS)])}
 WEB = Pool(name="web")
 FULL = Pool(name="web", limits={"cpu": 2000})
 
@@ -36,138 +36,140 @@ def pods(*cpu: int, memory: int = GIB, wanted: Requirements | None = None) -> tu
     )
 
 
-def made(
-    pool: Pool, asking_for: Sequence[Pod], packing: PackingPolicy = PackingPolicy.FIRST_FIT
+def planned(
+    pool: Pool, waiting: Sequence[Pod], packing: PackingPolicy = PackingPolicy.FIRST_FIT
 ) -> Plan:
-    snapshot = Snapshot(pods=tuple(asking_for), pools=(pool,))
+    snapshot = Snapshot(pods=tuple(waiting), pools=(pool,))
     return plan(snapshot, CATALOGS, PlanOptions(packing=packing))
 
 
-def blocks(found: Plan) -> dict[str, list[UnschedulableGroup]]:
-    """What is suggested, and to whom."""
-    told: dict[str, list[UnschedulableGroup]] = {}
+def groups_by_suggestion(found: Plan) -> dict[str, list[UnschedulableGroup]]:
+    """The unschedulable groups by the text of their suggestion."""
+    text: dict[str, list[UnschedulableGroup]] = {}
     for group in found.unschedulable:
         advice = group.suggestion
-        told.setdefault("" if advice is None else describe_suggestion(advice), []).append(group)
-    return told
+        text.setdefault("" if advice is None else describe_suggestion(advice), []).append(group)
+    return text
 
 
 def only(found: Plan) -> tuple[str, VerifiedSuggestion, set[str]]:
-    [(told, groups)] = blocks(found).items()
+    [(text, groups)] = groups_by_suggestion(found).items()
     advice = groups[0].suggestion
     assert advice is not None
-    return told, advice, {key for group in groups for key in group.pods}
+    return text, advice, {key for group in groups for key in group.pods}
 
 
-def followed(advice: VerifiedSuggestion, pool: Pool, given: Sequence[Pod], keys: set[str]) -> Plan:
-    """The plan of somebody who does what was suggested."""
-    changed = list(given)
+def plan_with_changes(
+    advice: VerifiedSuggestion, pool: Pool, waiting: Sequence[Pod], keys: set[str]
+) -> Plan:
+    """The plan after the suggested changes."""
+    changed = list(waiting)
     for change in advice.changes:
         pool = apply_to_pool(change, pool)
         changed = [apply_to_pod(change, each) if each.key in keys else each for each in changed]
-    return made(pool, changed)
+    return planned(pool, changed)
 
 
 def test_a_limit_is_raised_for_one_more_node() -> None:
-    told, _, _ = only(made(FULL, pods(1500, 1500)))
-    assert told == "raise the limit of pool web to 4 instead of 2 cpu"
+    text, _, _ = only(planned(FULL, pods(1500, 1500)))
+    assert text == "raise the limit of pool web to 4 instead of 2 cpu"
 
 
-def test_a_limit_is_raised_for_all_that_fail_alike() -> None:
-    given = pods(1500, 1500, 1500, 1500)
-    told, advice, keys = only(made(FULL, given))
-    assert told == "raise the limit of pool web to 8 instead of 2 cpu"
-    assert followed(advice, FULL, given, keys).unschedulable == ()
+def test_a_limit_is_raised_for_all_pods_with_the_same_verdict() -> None:
+    waiting = pods(1500, 1500, 1500, 1500)
+    text, advice, keys = only(planned(FULL, waiting))
+    assert text == "raise the limit of pool web to 8 instead of 2 cpu"
+    assert plan_with_changes(advice, FULL, waiting, keys).unschedulable == ()
 
 
-def test_also_for_those_of_other_sizes() -> None:
-    given = pods(1900, 1800, 1700)
-    told, advice, keys = only(made(FULL, given))
-    assert told == "raise the limit of pool web to 6 instead of 2 cpu"
+def test_a_limit_is_raised_for_pods_of_different_sizes() -> None:
+    waiting = pods(1900, 1800, 1700)
+    text, advice, keys = only(planned(FULL, waiting))
+    assert text == "raise the limit of pool web to 6 instead of 2 cpu"
     assert len(keys) == 2
-    assert followed(advice, FULL, given, keys).unschedulable == ()
+    assert plan_with_changes(advice, FULL, waiting, keys).unschedulable == ()
 
 
-def test_what_serves_only_some_says_how_many() -> None:
+def test_a_suggestion_that_serves_only_some_pods_says_how_many() -> None:
     reserved = offering(capacity_type="reserved", available=2, reservation_id="cr-1", price=0.0)
     catalogs = {"web": InstanceTypeIndex([instance_type(offerings=(reserved,))])}
-    given = pods(1500, 1500, 1500, wanted=label_requirement(ZONE, "In", "zone-b"))
-    found = plan(Snapshot(pods=given, pools=(WEB,)), catalogs)
-    told, advice, _ = only(found)
+    waiting = pods(1500, 1500, 1500, wanted=label_requirement(ZONE, "In", "zone-b"))
+    found = plan(Snapshot(pods=waiting, pools=(WEB,)), catalogs)
+    text, advice, _ = only(found)
     assert (
-        told == "do not select topology.kubernetes.io/zone (serves 2 of the 3 pods that fail alike)"
+        text == "do not select topology.kubernetes.io/zone (serves 2 of the 3 pods that fail alike)"
     )
     assert (advice.serves, advice.of) == (2, 3)
 
 
 def test_several_limits_are_raised_at_once() -> None:
     full = replace(FULL, limits={"cpu": 2000, "memory": 8 * GIB, "nodes": 5})
-    given = pods(1500, 1500)
-    told, advice, keys = only(made(full, given))
-    assert told == (
+    waiting = pods(1500, 1500)
+    text, advice, keys = only(planned(full, waiting))
+    assert text == (
         "raise the limit of pool web to 4 instead of 2 cpu and 16Gi instead of 8Gi memory"
     )
-    assert followed(advice, full, given, keys).unschedulable == ()
+    assert plan_with_changes(advice, full, waiting, keys).unschedulable == ()
 
 
-def test_several_taints_are_tolerated_at_once() -> None:
+def test_several_tolerations_are_suggested_at_once() -> None:
     tainted = replace(WEB, taints=(Taint(key="gpu", value="yes"), Taint(key="team", value="a")))
-    given = pods(1500)
-    told, advice, keys = only(made(tainted, given))
-    assert told == "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule"
-    assert followed(advice, tainted, given, keys).unschedulable == ()
+    waiting = pods(1500)
+    text, advice, keys = only(planned(tainted, waiting))
+    assert text == "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule"
+    assert plan_with_changes(advice, tainted, waiting, keys).unschedulable == ()
 
 
 def test_several_requests_are_lowered_at_once() -> None:
-    given = pods(3000, memory=20 * GIB)
-    told, advice, keys = only(made(WEB, given))
-    assert told == "ask for 8Gi instead of 20Gi memory and 2 instead of 3 cpu"
-    assert followed(advice, WEB, given, keys).unschedulable == ()
+    waiting = pods(3000, memory=20 * GIB)
+    text, advice, keys = only(planned(WEB, waiting))
+    assert text == "ask for 8Gi instead of 20Gi memory and 2 instead of 3 cpu"
+    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
 
 
-def test_changes_of_pod_and_pool_go_together() -> None:
+def test_changes_of_pod_and_pool_are_suggested_together() -> None:
     tainted = replace(FULL, taints=(Taint(key="gpu"),), in_use={"cpu": 2000})
-    given = pods(1500)
-    told, advice, keys = only(made(tainted, given))
-    assert told == (
+    waiting = pods(1500)
+    text, advice, keys = only(planned(tainted, waiting))
+    assert text == (
         "let the pod tolerate gpu:NoSchedule, and raise the limit of pool web to 4 instead of 2 cpu"
     )
-    assert followed(advice, tainted, given, keys).unschedulable == ()
+    assert plan_with_changes(advice, tainted, waiting, keys).unschedulable == ()
 
 
-def test_pods_of_several_sizes_that_fail_alike_are_told_what_all_can_do() -> None:
-    given = pods(3000, 3100, 3200, wanted=label_requirement("team", "In", "a"))
-    told, advice, keys = only(made(WEB, given))
-    assert told == "do not select team, and ask for no more than 2 cpu"
+def test_pods_of_different_sizes_with_the_same_verdict_get_a_common_maximum() -> None:
+    waiting = pods(3000, 3100, 3200, wanted=label_requirement("team", "In", "a"))
+    text, advice, keys = only(planned(WEB, waiting))
+    assert text == "do not select team, and ask for no more than 2 cpu"
     assert (advice.serves, advice.of) == (3, 3)
-    assert followed(advice, WEB, given, keys).unschedulable == ()
+    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
 
 
-def test_what_the_runtime_adds_is_not_what_the_user_writes() -> None:
+def test_a_lower_request_is_suggested_without_the_runtime_overhead() -> None:
     [pod] = pods(2300)
-    given = [replace(pod, overhead={"cpu": 500})]
-    told, advice, keys = only(made(WEB, given))
-    assert told == "ask for 1500m instead of 1800m cpu"
-    assert followed(advice, WEB, given, keys).unschedulable == ()
+    waiting = [replace(pod, overhead={"cpu": 500})]
+    text, advice, keys = only(planned(WEB, waiting))
+    assert text == "ask for 1500m instead of 1800m cpu"
+    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
 
 
-def test_a_fix_by_which_others_lose_their_place_is_none() -> None:
+def test_changes_that_make_another_pod_unschedulable_are_not_suggested() -> None:
     """Without its selector the large pod would go first, to the node that the small one needs."""
     [large] = pods(1900, wanted=label_requirement("team", "In", "a"))
     [small] = pods(1500, wanted=label_requirement("disk", "In", "ssd"))
-    given = (large, replace(small, name="small"))
+    waiting = (large, replace(small, name="small"))
     room = {"cpu": 2000, "memory": 8 * GIB, "pods": 10}
     node = Node(name="n", labels={"disk": "ssd"}, allocatable=room, initialized=True)
-    found = plan(Snapshot(pods=given, pools=(WEB,), nodes=(node,)), CATALOGS)
+    found = plan(Snapshot(pods=waiting, pools=(WEB,), nodes=(node,)), CATALOGS)
     assert [group.pods for group in found.unschedulable] == [("d/0",)]
     assert found.unschedulable[0].suggestion is None
 
 
 @pytest.mark.parametrize("packing", PackingPolicy)
-def test_the_limit_is_raised_by_what_everybody_needs_if_others_would_take_it(
+def test_the_limit_is_raised_for_all_pods_if_others_would_use_it_up(
     packing: PackingPolicy,
 ) -> None:
-    """Pods that fail in another way take what was meant for these, as they are larger."""
+    """A larger pod with another verdict would use the raised limit first."""
     catalogs = {"web": CATALOGS["web"], "arm": CATALOGS["web"]}
     small = pods(1500, 1500)
     [large] = pods(1900, wanted=label_requirement(ZONE, "In", "zone-a"))
@@ -177,38 +179,40 @@ def test_the_limit_is_raised_by_what_everybody_needs_if_others_would_take_it(
     )
     snapshot = Snapshot(pods=(*small, named), pools=(FULL, other))
     found = plan(snapshot, catalogs, PlanOptions(packing=packing))
-    for told, groups in blocks(found).items():
-        assert "raise the limit" in told or "tolerate" in told
+    for text, groups in groups_by_suggestion(found).items():
+        assert "raise the limit" in text or "tolerate" in text
         advice = groups[0].suggestion
         assert advice is not None
         assert advice.serves == advice.of == sum(len(group.pods) for group in groups)
 
 
-def test_a_misspelt_value_is_put_right() -> None:
-    given = pods(1500, wanted=label_requirement(CAPACITY_TYPE, "In", "ondemand"))
-    told, advice, keys = only(made(WEB, given))
-    assert told == "select karpenter.sh/capacity-type on-demand in place of ondemand"
-    assert followed(advice, WEB, given, keys).unschedulable == ()
+def test_a_misspelt_value_of_a_pod_is_corrected() -> None:
+    waiting = pods(1500, wanted=label_requirement(CAPACITY_TYPE, "In", "ondemand"))
+    text, advice, keys = only(planned(WEB, waiting))
+    assert text == "select karpenter.sh/capacity-type on-demand in place of ondemand"
+    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "text"),
     [
         ("zone-c", "in pool web do not require topology.kubernetes.io/zone"),
         ("zonea", "in pool web require topology.kubernetes.io/zone zone-a in place of zonea"),
     ],
 )
-def test_a_pool_that_asks_for_the_impossible_is_put_right(value: str, told: str) -> None:
+def test_a_pool_requirement_that_nothing_matches_is_corrected_or_dropped(
+    value: str, text: str
+) -> None:
     wrong = replace(WEB, requirements=label_requirement(ZONE, "In", value))
-    given = pods(1500)
-    said, advice, keys = only(made(wrong, given))
-    assert said == told
-    assert followed(advice, wrong, given, keys).unschedulable == ()
+    waiting = pods(1500)
+    suggested, advice, keys = only(planned(wrong, waiting))
+    assert suggested == text
+    assert plan_with_changes(advice, wrong, waiting, keys).unschedulable == ()
 
 
-def test_with_very_many_failures_the_rest_is_tried_for_the_pod_alone() -> None:
-    given = pods(*range(3000, 3200))
-    told = blocks(made(WEB, given))
-    alone = [said for said in told if said.endswith("(tried for this pod alone)")]
-    assert len(told) == 200
+def test_with_very_many_verdicts_the_last_suggestions_are_tried_for_the_pod_alone() -> None:
+    waiting = pods(*range(3000, 3200))
+    text = groups_by_suggestion(planned(WEB, waiting))
+    alone = [each for each in text if each.endswith("(tried for this pod alone)")]
+    assert len(text) == 200
     assert 0 < len(alone) < 200

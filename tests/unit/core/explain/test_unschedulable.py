@@ -1,4 +1,4 @@
-"""Pods without a place: how far they got, what came nearest, and a fix that works."""
+"""Unschedulable pods: the funnel of each pool, the nearest miss, and a suggestion that works."""
 
 import msgspec
 import pytest
@@ -35,8 +35,8 @@ POOL = Pool(name="web")
 def failed(pod: Pod, *pools: Pool, options: PlanOptions | None = None) -> UnschedulableGroup:
     index = InstanceTypeIndex((SMALL, LARGE))
     snapshot = Snapshot(pods=(pod,), pools=pools)
-    made = plan(snapshot, {pool.name: index for pool in pools}, options or PlanOptions())
-    [group] = made.unschedulable
+    found_plan = plan(snapshot, {pool.name: index for pool in pools}, options or PlanOptions())
+    [group] = found_plan.unschedulable
     return group
 
 
@@ -47,17 +47,17 @@ def pod(*wanted: Requirements, cpu: int = 100, memory: int = GIB) -> Pod:
 
 
 def fix(found: UnschedulableGroup) -> AnyFix:
-    """The only change that it takes."""
+    """The only change of its suggestion."""
     assert found.suggestion is not None
     [change] = found.suggestion.changes
     return change
 
 
-def said(found: UnschedulableGroup) -> str:
+def suggestion_text(found: UnschedulableGroup) -> str:
     return "" if found.suggestion is None else describe_suggestion(found.suggestion)
 
 
-def test_a_pod_that_is_too_big_is_told_by_how_much() -> None:
+def test_a_pod_that_is_too_large_has_the_largest_type_as_nearest_miss() -> None:
     found = failed(pod(memory=20 * GIB), POOL)
     [verdict] = found.pools
     assert unschedulable.describe_pool_reason(verdict.reason) == (
@@ -67,10 +67,10 @@ def test_a_pod_that_is_too_big_is_told_by_how_much() -> None:
     assert (verdict.nearest_miss.needed, verdict.nearest_miss.best) == (20 * GIB, 16 * GIB)
     assert verdict.funnel.requirements == 2
     assert verdict.funnel.resources == 0
-    assert said(found) == "ask for 16Gi instead of 20Gi memory"
+    assert suggestion_text(found) == "ask for 16Gi instead of 20Gi memory"
 
 
-def test_the_nearest_type_is_the_one_that_lacks_least_in_its_worst_resource() -> None:
+def test_the_nearest_type_is_the_one_with_the_smallest_shortage_of_its_scarcest_resource() -> None:
     found = failed(pod(cpu=5000, memory=15 * GIB), POOL)
     reason = found.pools[0].reason
     assert (
@@ -79,7 +79,7 @@ def test_the_nearest_type_is_the_one_that_lacks_least_in_its_worst_resource() ->
     )
 
 
-def test_a_taint_is_named_and_tolerating_it_is_the_fix() -> None:
+def test_an_untolerated_taint_is_named_and_a_toleration_suggested() -> None:
     tainted = msgspec.structs.replace(POOL, taints=(Taint(key="gpu", value="yes"),))
     found = failed(pod(), tainted)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
@@ -88,31 +88,31 @@ def test_a_taint_is_named_and_tolerating_it_is_the_fix() -> None:
     assert isinstance(fix(found), AddToleration)
 
 
-def test_a_misspelt_label_gets_the_one_that_was_meant() -> None:
+def test_a_misspelt_label_key_is_corrected() -> None:
     found = failed(pod(label_requirement("zone", "In", "zone-a")), POOL)
-    told = unschedulable.describe_pool_reason(found.pools[0].reason)
-    assert told.endswith("did you mean topology.kubernetes.io/zone?")
-    assert said(found) == "select topology.kubernetes.io/zone in place of zone"
+    text = unschedulable.describe_pool_reason(found.pools[0].reason)
+    assert text.endswith("did you mean topology.kubernetes.io/zone?")
+    assert suggestion_text(found) == "select topology.kubernetes.io/zone in place of zone"
 
 
-def test_a_type_that_nobody_has_is_told_by_its_label() -> None:
+def test_an_unknown_instance_type_is_named_by_its_label() -> None:
     found = failed(pod(label_requirement(INSTANCE_TYPE, "In", "p5.large")), POOL)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
         "no instance type has node.kubernetes.io/instance-type In [p5.large]"
     )
 
 
-def test_what_nobody_sells_is_told_by_its_label() -> None:
+def test_a_capacity_type_without_offerings_is_named_by_its_label() -> None:
     found = failed(pod(label_requirement(CAPACITY_TYPE, "In", "spot")), POOL)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
         "the pod needs karpenter.sh/capacity-type In [spot], and only In [on-demand] is on offer, "
         "such as m5.large"
     )
     assert found.pools[0].funnel.resources == 2
-    assert said(found) == "do not select karpenter.sh/capacity-type"
+    assert suggestion_text(found) == "do not select karpenter.sh/capacity-type"
 
 
-def test_too_little_choice_is_told_in_numbers() -> None:
+def test_unsatisfied_min_values_are_reported_with_both_counts() -> None:
     diverse = msgspec.structs.replace(
         POOL, requirements=label_requirement(INSTANCE_TYPE, "Exists", min_values=3)
     )
@@ -123,7 +123,7 @@ def test_too_little_choice_is_told_in_numbers() -> None:
     assert isinstance(fix(found), LowerMinValues)
 
 
-def test_under_best_effort_too_little_choice_is_no_obstacle() -> None:
+def test_under_best_effort_unsatisfied_min_values_are_no_reason() -> None:
     diverse = msgspec.structs.replace(
         POOL, requirements=label_requirement(INSTANCE_TYPE, "Exists", min_values=3)
     )
@@ -132,7 +132,7 @@ def test_under_best_effort_too_little_choice_is_no_obstacle() -> None:
     assert "needs 20Gi memory" in unschedulable.describe_pool_reason(found.pools[0].reason)
 
 
-def test_a_limit_is_told_with_what_is_in_use_and_what_would_be_added() -> None:
+def test_an_exceeded_limit_is_reported_with_usage_and_the_addition() -> None:
     limited = msgspec.structs.replace(POOL, limits={"cpu": 3000}, in_use={"cpu": 2000})
     found = failed(pod(), limited)
     assert unschedulable.describe_pool_reason(found.pools[0].reason) == (
@@ -141,7 +141,7 @@ def test_a_limit_is_told_with_what_is_in_use_and_what_would_be_added() -> None:
     assert fix(found) == RaiseLimit(resource="cpu", now=3000, to=4000, pool="web")
 
 
-def test_a_pool_that_may_not_launch_says_why() -> None:
+def test_an_unusable_pool_is_reported_with_its_reason() -> None:
     static = msgspec.structs.replace(POOL, unusable="its capacity is static")
     found = failed(pod(), static)
     assert (
@@ -150,7 +150,7 @@ def test_a_pool_that_may_not_launch_says_why() -> None:
     )
 
 
-def test_without_any_pool_there_is_one_reason_and_no_verdict() -> None:
+def test_without_node_pools_there_is_one_reason_and_no_pool_verdict() -> None:
     found = failed(pod())
     assert (
         unschedulable.describe_pod_reason(found.reason)
@@ -159,7 +159,7 @@ def test_without_any_pool_there_is_one_reason_and_no_verdict() -> None:
     assert found.pools == ()
 
 
-def test_what_the_planner_cannot_honour_yet_is_refused_and_named() -> None:
+def test_an_unsupported_feature_is_named() -> None:
     claiming = msgspec.structs.replace(pod(), unsupported=(UnsupportedFeature.RESOURCE_CLAIMS,))
     found = failed(claiming, POOL)
     assert unschedulable.describe_pod_reason(found.reason) == (
@@ -167,7 +167,7 @@ def test_what_the_planner_cannot_honour_yet_is_refused_and_named() -> None:
     )
 
 
-def test_terms_that_no_node_can_meet_are_told_with_and_without_labels() -> None:
+def test_contradictory_requirements_are_reported_with_and_without_keys() -> None:
     nowhere = msgspec.structs.replace(pod(), alternatives=(), contradictory=("zone",))
     assert (
         unschedulable.describe_pod_reason(failed(nowhere, POOL).reason)
@@ -180,16 +180,18 @@ def test_terms_that_no_node_can_meet_are_told_with_and_without_labels() -> None:
     )
 
 
-def test_pods_that_fail_alike_are_one_group() -> None:
+def test_equal_pods_are_one_unschedulable_group() -> None:
     pods = tuple(
         msgspec.structs.replace(pod(memory=20 * GIB), name=name) for name in ("b", "a", "c")
     )
-    made = plan(Snapshot(pods=pods, pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))})
-    [group] = made.unschedulable
+    found_plan = plan(
+        Snapshot(pods=pods, pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
+    )
+    [group] = found_plan.unschedulable
     assert group.pods == ("shop/a", "shop/b", "shop/c")
 
 
-def test_the_alternative_that_came_nearest_is_explained() -> None:
+def test_the_alternative_that_passed_most_checks_is_explained() -> None:
     alternatives = (
         label_requirement(INSTANCE_TYPE, "In", "p5.large"),
         label_requirement(INSTANCE_TYPE, "In", "m5.large"),
@@ -201,11 +203,11 @@ def test_the_alternative_that_came_nearest_is_explained() -> None:
 
 
 @pytest.mark.parametrize("memory", [20 * GIB, 16 * GIB + 1])
-def test_a_suggestion_works_when_it_is_followed(memory: int) -> None:
+def test_a_pod_changed_as_suggested_is_schedulable(memory: int) -> None:
     change = fix(failed(pod(memory=memory), POOL))
     assert isinstance(change, LowerRequest)
     smaller = pod(memory=change.to)
-    made = plan(
+    found_plan = plan(
         Snapshot(pods=(smaller,), pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
     )
-    assert made.unschedulable == ()
+    assert found_plan.unschedulable == ()

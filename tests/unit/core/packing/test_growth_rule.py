@@ -1,4 +1,4 @@
-"""The growth rule: drafts stay good buys, and what is left on them is used all the same."""
+"""The growth rule: drafts stay cost-effective, and their room is used in later rounds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,29 +33,29 @@ from wainwright.model.snapshot import Node, Pool, Snapshot
 
 Requests: TypeAlias = dict[str, int]
 SPREAD = PodConstraints(spreads=(TopologySpread(key=ZONE, selector=pod_selector({"app": "web"})),))
-"""Who is spread is in no load: for him there is only the growth rule."""
+"""Pods with a topology spread are not packed: only the growth rule places them."""
 
 
-def types_of(made: Plan) -> Counter[str]:
-    return Counter(claim.launch.instance_type for claim in made.claims)
+def types_of(found_plan: Plan) -> Counter[str]:
+    return Counter(claim.launch.instance_type for claim in found_plan.claims)
 
 
-def test_drafts_do_not_grow_into_what_is_dear_for_what_it_has() -> None:
+def test_drafts_do_not_grow_into_types_with_a_high_price_for_their_resources() -> None:
     waiting = varied_pods(300, constraints=SPREAD)
-    made = plan_by_cost(waiting, instance_families())
-    assert not [name for name in types_of(made) if name.endswith(".64")]
-    assert packing_result(made).cost < 0.9 * packing_result(made).first_fit
-    assert made.scheduled == 300
+    found_plan = plan_by_cost(waiting, instance_families())
+    assert not [name for name in types_of(found_plan) if name.endswith(".64")]
+    assert packing_result(found_plan).cost < 0.9 * packing_result(found_plan).first_fit
+    assert found_plan.scheduled == 300
 
 
-def test_a_pod_that_only_the_dear_type_holds_gets_it() -> None:
-    made = plan_by_cost(varied_pods(4, constraints=SPREAD, scale=40), instance_families())
-    assert made.scheduled == 4
-    assert any(name.endswith(".64") for name in types_of(made))
+def test_a_pod_that_fits_only_the_expensive_type_gets_it() -> None:
+    found_plan = plan_by_cost(varied_pods(4, constraints=SPREAD, scale=40), instance_families())
+    assert found_plan.scheduled == 4
+    assert any(name.endswith(".64") for name in types_of(found_plan))
 
 
-def test_nobody_makes_a_draft_much_dearer_for_the_others() -> None:
-    """Zone c costs twice as much: whoever insists on it does not drag the others there."""
+def test_a_pod_that_requires_an_expensive_zone_does_not_join_a_draft_of_others() -> None:
+    """Zone c costs twice as much."""
     types = [
         instance_type(
             name=f"m.{cpus}",
@@ -67,7 +67,7 @@ def test_nobody_makes_a_draft_much_dearer_for_the_others() -> None:
         )
         for cpus in (2, 8, 32)
     ]
-    insisting = (label_requirement(ZONE, "In", "zone-c"),)
+    zone_c_only = (label_requirement(ZONE, "In", "zone-c"),)
     waiting = [
         pod
         for number in range(40)
@@ -75,37 +75,39 @@ def test_nobody_makes_a_draft_much_dearer_for_the_others() -> None:
             1,
             f"app-{number}",
             constraints=PodConstraints(ports=(HostPort(port=8000 + number),)),
-            asks=ANY_NODE_TERMS if number % 8 else insisting,
+            alternatives=ANY_NODE_TERMS if number % 8 else zone_c_only,
         )
     ]
-    made = plan_by_cost(waiting, types)
-    dear = [claim.launch.instance_type for claim in made.claims if claim.launch.zone == "zone-c"]
-    assert dear == ["m.2"]
+    found_plan = plan_by_cost(waiting, types)
+    expensive = [
+        claim.launch.instance_type for claim in found_plan.claims if claim.launch.zone == "zone-c"
+    ]
+    assert expensive == ["m.2"]
 
 
-def test_what_is_left_when_a_round_is_over_is_for_whoever_fits() -> None:
-    """Refused for the sake of the cost, pods ask again where nothing else may be opened."""
+def test_pods_refused_for_their_cost_join_the_draft_when_its_round_is_over() -> None:
+    """No other node may be opened for them."""
     tight = Pool(name="tight", limits={"nodes": 1})
     waiting, types = varied_pods(12, constraints=SPREAD), instance_families(zones=("zone-a",))
-    made = plan_by_cost(waiting, types, pools=[tight])
+    found_plan = plan_by_cost(waiting, types, pools=[tight])
     first_fit = plan_by_cost(waiting, types, pools=[tight], options=PlanOptions())
-    assert made.scheduled == first_fit.scheduled > 0
-    assert len(made.claims) == 1
+    assert found_plan.scheduled == first_fit.scheduled > 0
+    assert len(found_plan.claims) == 1
 
 
 @pytest.mark.parametrize("cheap", ["a", "b"])
-def test_of_pools_of_one_weight_the_one_with_the_best_buy_is_asked(cheap: str) -> None:
-    sold = {name: SPOT if name == cheap else ON_DEMAND for name in ("a", "b")}
+def test_of_pools_of_equal_weight_the_cheapest_for_the_pod_is_used(cheap: str) -> None:
+    capacity_types = {name: SPOT if name == cheap else ON_DEMAND for name in ("a", "b")}
     pools = [
         Pool(name=name, requirements=label_requirement(CAPACITY_TYPE, "In", each))
-        for name, each in sold.items()
+        for name, each in capacity_types.items()
     ]
-    made = plan_by_cost(varied_pods(60, constraints=SPREAD), instance_families(), pools=pools)
-    assert {claim.pool for claim in made.claims} == {cheap}
+    found_plan = plan_by_cost(varied_pods(60, constraints=SPREAD), instance_families(), pools=pools)
+    assert {claim.pool for claim in found_plan.claims} == {cheap}
 
 
-def test_a_draft_keeps_one_type_that_is_a_good_buy_in_every_respect() -> None:
-    """Two pods need the cpus of the one and the memory of the other; for more there is one type."""
+def test_a_draft_keeps_a_single_type_that_is_cost_effective_for_all_its_pods() -> None:
+    """Many pods would need the CPU of one type and the memory of another: only a third has both."""
     shapes = {"cpu": (32, 64, 1.0), "memory": (8, 256, 1.0), "both": (64, 512, 20.0)}
     types = [
         instance_type(
@@ -127,25 +129,35 @@ def test_a_draft_keeps_one_type_that_is_a_good_buy_in_every_respect() -> None:
     ]
     snapshot = Snapshot(pods=tuple(waiting), pools=(GENERAL,))
     policy = next(each for each in COST_POLICIES if not each.prepack)
-    found = solve_snapshot(
-        snapshot, {"general": InstanceTypeIndex(types)}, PlanOptions(), Strategy(policy.placing)
+    solution = solve_snapshot(
+        snapshot,
+        {"general": InstanceTypeIndex(types)},
+        PlanOptions(),
+        Strategy(policy.create_placement),
     )
-    bought = [draft.buy for draft in found.rounds.table.drafts if draft.buy is not None]
-    assert found.left_out == 0
-    assert {each.offering.price for each in bought} == {1.0}
+    launches = [
+        draft.launch_choice
+        for draft in solution.rounds.table.drafts
+        if draft.launch_choice is not None
+    ]
+    assert solution.unplaced_count == 0
+    assert {each.offering.price for each in launches} == {1.0}
 
 
-def test_a_pod_that_would_have_a_family_of_its_own_is_not_put_with_the_others() -> None:
-    """Memory types cost more for each cpu: one pod that asks for them is not worth a whole node."""
-    picky = varied_pods(
-        2, "picky", asks=(label_requirement(INSTANCE_FAMILY, "In", "r"),), constraints=SPREAD
+def test_a_pod_that_requires_an_expensive_family_does_not_fill_its_node_with_others() -> None:
+    """Memory types cost more for each CPU: two pods that need them do not justify a full node."""
+    memory_only = varied_pods(
+        2,
+        "picky",
+        alternatives=(label_requirement(INSTANCE_FAMILY, "In", "r"),),
+        constraints=SPREAD,
     )
     small = [
         Pod(namespace="shop", name=f"cpu-{n}", requests={"cpu": 1000, "memory": GIB // 4})
         for n in range(60)
     ]
-    made = plan_by_cost([*picky, *small], instance_families(), pools=[GENERAL])
-    memory = [claim for claim in made.claims if claim.launch.instance_type.startswith("r.")]
+    found_plan = plan_by_cost([*memory_only, *small], instance_families(), pools=[GENERAL])
+    memory = [claim for claim in found_plan.claims if claim.launch.instance_type.startswith("r.")]
     assert sum(len(claim.pods) for claim in memory) < 12
 
 
@@ -157,7 +169,7 @@ def left_out(
 ) -> int:
     """How many pods find no place where one node may be opened.
 
-    Nodes of the cluster hold many others, who make sure that cpus and memory have their price.
+    An existing node holds many others, so that CPU and memory have their shadow prices.
     """
     full = Node(name="full", allocatable={"cpu": 64_000, "memory": 640, "pods": 80})
     others = [{"cpu": 4000}] * 16 + [{"memory": 10}] * 64
@@ -176,25 +188,25 @@ def left_out(
     tight = Pool(name="tight", limits={"nodes": 1})
     snapshot = Snapshot(pods=tuple(waiting), pools=(tight,), nodes=(full,))
     return solve_snapshot(
-        snapshot, {"tight": index}, PlanOptions(), Strategy(policy.placing)
-    ).left_out
+        snapshot, {"tight": index}, PlanOptions(), Strategy(policy.create_placement)
+    ).unplaced_count
 
 
 @pytest.mark.parametrize("policy", COST_POLICIES, ids=str)
-def test_a_pinned_draft_has_the_room_of_its_own_type(policy: CostPolicy) -> None:
-    """While it grows it minds the good buy, which has less of one thing than what it becomes."""
-    good = ({"cpu": 8000, "memory": 80, DISK: 2}, 1.6)
+def test_a_pinned_draft_has_the_room_of_the_type_it_is_pinned_to(policy: CostPolicy) -> None:
+    """While it grows the cost-effective type counts, which has less of one resource."""
+    cost_effective = ({"cpu": 8000, "memory": 80, DISK: 2}, 1.6)
     small = ({"cpu": 2000, "memory": 10, DISK: 4}, 1.2)
-    assert left_out(policy, [good, small], {"cpu": 1000}, {"cpu": 500, DISK: 3}) == 0
+    assert left_out(policy, [cost_effective, small], {"cpu": 1000}, {"cpu": 500, DISK: 3}) == 0
 
 
 @pytest.mark.parametrize("policy", COST_POLICIES, ids=str)
-def test_who_was_refused_for_the_sake_of_the_cost_asks_again(policy: CostPolicy) -> None:
-    """He would leave a draft neither good buy; what it is pinned to holds him all the same."""
-    good = [
+def test_a_pod_refused_for_its_cost_is_tried_again_on_the_pinned_draft(policy: CostPolicy) -> None:
+    """It would leave the draft no cost-effective type, but fits the type that is pinned."""
+    cost_effective = [
         ({"cpu": 8000, "memory": 10, DISK: 2}, 0.9),
         ({"cpu": 4000, "memory": 60, DISK: 4}, 1.0),
     ]
     small = ({"cpu": 5000, "memory": 5, DISK: 4}, 0.85)
     first, second = {"cpu": 3000, DISK: 1}, {"cpu": 2000, DISK: 3}
-    assert left_out(policy, [*good, small], first, second) == 0
+    assert left_out(policy, [*cost_effective, small], first, second) == 0

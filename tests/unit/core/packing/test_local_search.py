@@ -1,4 +1,4 @@
-"""Mending: loads only ever get cheaper, nobody is lost, and it ends when it is told to."""
+"""Local search: bins only get cheaper, no item is lost, and the work is limited."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,49 +33,49 @@ BIN_TYPES = [
 ]
 
 
-def one_by_one(where: PackingProblem) -> list[FilledBin]:
-    """The most wasteful way: a machine for every pod."""
-    filler = BinFiller(where)
-    found = []
-    for number, each in enumerate(where.items):
+def one_bin_per_item(problem: PackingProblem) -> list[FilledBin]:
+    """The most wasteful packing: a bin for every item."""
+    filler = BinFiller(problem)
+    filled_bins = []
+    for number, each in enumerate(problem.items):
         for _ in range(each.pods):
-            left = [0] * len(where.items)
-            left[number] = 1
-            found += filler.filled_bins(left, [number])
-    return found
+            remaining = [0] * len(problem.items)
+            remaining[number] = 1
+            filled_bins += filler.fill(remaining, [number])
+    return filled_bins
 
 
 @given(items=ITEM_TYPES)
-def test_it_never_gets_dearer_and_loses_nobody(items: list[ItemType]) -> None:
-    where = packing_problem(items, BIN_TYPES)
-    before = one_by_one(where)
-    search = LocalSearch(BinFiller(where), list(before))
+def test_local_search_never_costs_more_and_keeps_all_items(items: list[ItemType]) -> None:
+    problem = packing_problem(items, BIN_TYPES)
+    before = one_bin_per_item(problem)
+    search = LocalSearch(BinFiller(problem), list(before))
     search.improve(3000)
-    assert_packed(where, search.filled_bins)
+    assert_packed(problem, search.filled_bins)
     assert (
         total_price(search.filled_bins) <= total_price(before) * 1.01
-    )  # a node less is worth a little
+    )  # one node less may cost a little more
 
 
-def test_pods_that_are_alone_are_brought_together() -> None:
-    where = packing_problem([item_type(5, 5, pods=12), item_type(1, 1, pods=20)], BIN_TYPES)
-    before = one_by_one(where)
-    search = LocalSearch(BinFiller(where), before)
+def test_items_that_have_bins_of_their_own_are_combined() -> None:
+    problem = packing_problem([item_type(5, 5, pods=12), item_type(1, 1, pods=20)], BIN_TYPES)
+    before = one_bin_per_item(problem)
+    search = LocalSearch(BinFiller(problem), before)
     search.improve(200_000)
     assert total_price(search.filled_bins) < total_price(before) / 2
 
 
-def test_the_dice_fall_the_same_way() -> None:
+def test_local_search_is_deterministic() -> None:
     items = [item_type(n % 7 + 1, n % 5 + 1, pods=n % 3 + 1) for n in range(12)]
     assert fill_and_improve(packing_problem(items, BIN_TYPES), 20_000) == fill_and_improve(
         packing_problem(items, BIN_TYPES), 20_000
     )
 
 
-def test_it_stops_when_enough_has_been_looked_at() -> None:
-    where = packing_problem([item_type(3, 2, pods=30), item_type(2, 5, pods=30)], BIN_TYPES)
-    filler = BinFiller(where)
-    search = LocalSearch(filler, one_by_one(where))
+def test_local_search_stops_after_its_work() -> None:
+    problem = packing_problem([item_type(3, 2, pods=30), item_type(2, 5, pods=30)], BIN_TYPES)
+    filler = BinFiller(problem)
+    search = LocalSearch(filler, one_bin_per_item(problem))
     before = filler.work
     search.improve(1000)
     assert 1000 <= filler.work - before < 3000
@@ -83,10 +83,10 @@ def test_it_stops_when_enough_has_been_looked_at() -> None:
     assert filler.work - before < 3000
 
 
-def test_a_single_load_is_left_alone() -> None:
-    where = packing_problem([item_type(5, 5)], BIN_TYPES)
-    filler = BinFiller(where)
-    alone = one_by_one(where)
+def test_a_single_bin_is_not_changed() -> None:
+    problem = packing_problem([item_type(5, 5)], BIN_TYPES)
+    filler = BinFiller(problem)
+    alone = one_bin_per_item(problem)
     search = LocalSearch(filler, alone)
     search.improve(10_000)
     assert search.filled_bins == alone

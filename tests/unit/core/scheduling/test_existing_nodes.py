@@ -1,4 +1,4 @@
-"""Nodes that stand: which come first, what is free on them, and whom they take."""
+"""Existing nodes: their order, what is free on them, and which pods they take."""
 
 from tests.support.model_builders import GIB, label_requirement
 
@@ -14,8 +14,8 @@ STARTING = Taint(key="example.com/starting")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready")
 
 
-def pod(name: str = "a", cpu: int = 1000, wanted: Requirements | None = None) -> Pod:
-    alternatives = (Requirements() if wanted is None else wanted,)
+def pod(name: str = "a", cpu: int = 1000, requires: Requirements | None = None) -> Pod:
+    alternatives = (Requirements() if requires is None else requires,)
     return Pod(namespace="d", name=name, requests={"cpu": cpu}, alternatives=alternatives)
 
 
@@ -23,34 +23,34 @@ def planned(*pods: Pod, nodes: tuple[Node, ...], daemonsets: tuple[DaemonSet, ..
     return plan(Snapshot(pods=pods, nodes=nodes, daemonsets=daemonsets), {})
 
 
-def homes(made: Plan) -> dict[str, tuple[str, ...]]:
-    return {each.node: each.pods for each in made.placements}
+def pods_by_node(result: Plan) -> dict[str, tuple[str, ...]]:
+    return {each.node: each.pods for each in result.placements}
 
 
-def test_initialized_nodes_come_before_those_under_way_and_then_by_name() -> None:
+def test_initialized_nodes_come_before_in_flight_ones_and_then_by_name() -> None:
     nodes = (
         Node(name="a", allocatable=ROOM, initialized=False),
         Node(name="c", allocatable=ROOM),
         Node(name="b", allocatable=ROOM),
     )
-    made = planned(pod("p1", 1500), pod("p2", 1400), pod("p3", 1300), nodes=nodes)
-    assert homes(made) == {"b": ("d/p1",), "c": ("d/p2",), "a": ("d/p3",)}
+    result = planned(pod("p1", 1500), pod("p2", 1400), pod("p3", 1300), nodes=nodes)
+    assert pods_by_node(result) == {"b": ("d/p1",), "c": ("d/p2",), "a": ("d/p3",)}
 
 
-def test_a_node_being_deleted_takes_nobody() -> None:
-    made = planned(pod(), nodes=(Node(name="a", allocatable=ROOM, deleting=True),))
-    assert made.scheduled == 0
+def test_a_node_being_deleted_takes_no_pods() -> None:
+    result = planned(pod(), nodes=(Node(name="a", allocatable=ROOM, deleting=True),))
+    assert result.scheduled == 0
 
 
-def test_what_runs_there_takes_room_and_a_slot() -> None:
+def test_running_pods_use_resources_and_the_pod_limit() -> None:
     running = Pod(namespace="d", name="run", requests={"cpu": 1500})
     full = Node(name="a", allocatable=ROOM, pods=(running,))
-    crowded = Node(name="b", allocatable=ROOM | {"pods": 1}, pods=(pod("run-2", 1),))
-    assert planned(pod(), nodes=(full, crowded)).scheduled == 0
-    assert homes(planned(pod(cpu=500), nodes=(full, crowded))) == {"a": ("d/a",)}
+    at_pod_limit = Node(name="b", allocatable=ROOM | {"pods": 1}, pods=(pod("run-2", 1),))
+    assert planned(pod(), nodes=(full, at_pod_limit)).scheduled == 0
+    assert pods_by_node(planned(pod(cpu=500), nodes=(full, at_pod_limit))) == {"a": ("d/a",)}
 
 
-def test_daemonsets_still_to_come_keep_their_room() -> None:
+def test_resources_of_daemonset_pods_still_to_come_are_kept_free() -> None:
     agent = DaemonSet(namespace="kube-system", name="agent", requests={"cpu": 1500})
     assert planned(pod(), nodes=(Node(name="a", allocatable=ROOM),)).scheduled == 1
     assert (
@@ -66,7 +66,7 @@ def test_a_daemonset_that_runs_already_is_not_counted_twice() -> None:
     assert planned(pod(), nodes=(node,), daemonsets=(agent,)).scheduled == 1
 
 
-def test_a_daemonset_is_not_awaited_on_nodes_that_it_does_not_fit() -> None:
+def test_a_daemonset_keeps_nothing_free_on_incompatible_nodes() -> None:
     agent = DaemonSet(
         namespace="kube-system",
         name="agent",
@@ -81,32 +81,32 @@ def test_a_daemonset_is_not_awaited_on_nodes_that_it_does_not_fit() -> None:
     assert planned(pod(), nodes=(fitting,), daemonsets=(agent,)).scheduled == 0
 
 
-def test_labels_of_a_node_that_stands_are_all_it_has() -> None:
+def test_an_existing_node_has_only_its_actual_labels() -> None:
     node = Node(name="a", allocatable=ROOM, labels={"beta.kubernetes.io/arch": "amd64"})
     assert planned(
-        pod(wanted=label_requirement("kubernetes.io/arch", "In", "amd64")), nodes=(node,)
+        pod(requires=label_requirement("kubernetes.io/arch", "In", "amd64")), nodes=(node,)
     ).scheduled
     assert not planned(
-        pod(wanted=label_requirement("topology.kubernetes.io/zone")), nodes=(node,)
+        pod(requires=label_requirement("topology.kubernetes.io/zone")), nodes=(node,)
     ).scheduled
-    assert planned(pod(wanted=label_requirement("disk", "NotIn", "hdd")), nodes=(node,)).scheduled
+    assert planned(pod(requires=label_requirement("disk", "NotIn", "hdd")), nodes=(node,)).scheduled
 
 
 def test_startup_and_ephemeral_taints_count_only_once_the_node_is_initialized() -> None:
-    young = Node(
+    uninitialized = Node(
         name="a",
         allocatable=ROOM,
         taints=(STARTING, NOT_READY),
         startup_taints=(STARTING,),
         initialized=False,
     )
-    assert planned(pod(), nodes=(young,)).scheduled == 1
-    grown = Node(name="a", allocatable=ROOM, taints=(STARTING,), startup_taints=(STARTING,))
-    assert planned(pod(), nodes=(grown,)).scheduled == 0
-    foreign = Node(
+    assert planned(pod(), nodes=(uninitialized,)).scheduled == 1
+    initialized = Node(name="a", allocatable=ROOM, taints=(STARTING,), startup_taints=(STARTING,))
+    assert planned(pod(), nodes=(initialized,)).scheduled == 0
+    unmanaged = Node(
         name="a", allocatable=ROOM, taints=(NOT_READY,), managed=False, initialized=False
     )
-    assert planned(pod(), nodes=(foreign,)).scheduled == 0
+    assert planned(pod(), nodes=(unmanaged,)).scheduled == 0
 
 
 def test_a_tolerated_taint_is_no_obstacle() -> None:
@@ -120,7 +120,7 @@ def test_a_tolerated_taint_is_no_obstacle() -> None:
     assert planned(pod(), nodes=(node,)).scheduled == 0
 
 
-def test_a_resource_that_is_overdrawn_does_not_keep_off_pods_that_do_not_ask_for_it() -> None:
-    hog = Pod(namespace="d", name="hog", requests={"memory": 8 * GIB})
-    node = Node(name="a", allocatable=ROOM, pods=(hog,))
+def test_an_overcommitted_resource_does_not_exclude_pods_that_do_not_request_it() -> None:
+    large = Pod(namespace="d", name="hog", requests={"memory": 8 * GIB})
+    node = Node(name="a", allocatable=ROOM, pods=(large,))
     assert planned(pod(), nodes=(node,)).scheduled == 1

@@ -1,4 +1,4 @@
-"""Host ports: who clashes with whom, on rows of a table and in plans."""
+"""Host ports: which conflict, on sets of hosts and in plans."""
 
 import pytest
 from tests.support.model_builders import (
@@ -12,7 +12,7 @@ from wainwright.core.scheduling.host_ports import HostPortUsage
 from wainwright.model.pod import HostPort, PodConstraints
 
 WEB = HostPort(port=80)
-CLASHES = [
+CONFLICTS = [
     (WEB, HostPort(port=80), True),
     (WEB, HostPort(port=81), False),
     (WEB, HostPort(port=80, protocol="UDP"), False),
@@ -23,31 +23,33 @@ CLASHES = [
 ]
 
 
-@pytest.mark.parametrize(("taken", "wanted", "clash"), CLASHES)
-def test_ports_clash_by_number_protocol_and_address(
-    taken: HostPort, wanted: HostPort, clash: bool
+@pytest.mark.parametrize(("used", "requested", "conflict"), CONFLICTS)
+def test_host_ports_conflict_by_number_protocol_and_address(
+    used: HostPort, requested: HostPort, conflict: bool
 ) -> None:
     ports = HostPortUsage()
-    ports.take(0b101, [taken])
-    assert ports.clashing([wanted]) == (0b101 if clash else 0)
-    assert wanted.conflicts_with(taken) is taken.conflicts_with(wanted) is clash
+    ports.add(0b101, [used])
+    assert ports.with_conflict([requested]) == (0b101 if conflict else 0)
+    assert requested.conflicts_with(used) is used.conflicts_with(requested) is conflict
 
 
-def test_rows_add_up() -> None:
+def test_ports_are_in_use_on_every_host_they_were_added_to() -> None:
     ports = HostPortUsage()
-    ports.take(0b001, [WEB])
-    ports.take(0b100, [WEB, HostPort(port=81)])
-    assert ports.clashing([WEB]) == 0b101
-    assert ports.clashing([HostPort(port=81)]) == 0b100
-    assert ports.clashing([]) == 0
+    ports.add(0b001, [WEB])
+    ports.add(0b100, [WEB, HostPort(port=81)])
+    assert ports.with_conflict([WEB]) == 0b101
+    assert ports.with_conflict([HostPort(port=81)]) == 0b100
+    assert ports.with_conflict([]) == 0
 
 
-def test_a_port_is_taken_on_nodes_and_on_drafts_alike() -> None:
+def test_host_ports_are_in_use_on_existing_nodes_and_on_drafts() -> None:
     constraints = PodConstraints(ports=(WEB,))
     node = existing_node("n", "zone-a", *labelled_pods(1, "running", constraints=constraints))
-    made = plan_pods(labelled_pods(2, constraints=constraints), zonal_instance_type(), nodes=[node])
-    assert made.placements == ()
-    assert [len(claim.pods) for claim in made.claims] == [1, 1]
+    result = plan_pods(
+        labelled_pods(2, constraints=constraints), zonal_instance_type(), nodes=[node]
+    )
+    assert result.placements == ()
+    assert [len(claim.pods) for claim in result.claims] == [1, 1]
     other = plan_pods(
         labelled_pods(2, constraints=PodConstraints(ports=(HostPort(port=81),))), nodes=[node]
     )

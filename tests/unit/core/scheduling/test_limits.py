@@ -1,4 +1,4 @@
-"""What a pool may still buy: at its worst within a round, exactly between rounds."""
+"""NodePool limits: drafts count as their largest type within a round, exactly between rounds."""
 
 from tests.support.model_builders import GIB, instance_type, offering
 
@@ -19,13 +19,13 @@ INDEX = InstanceTypeIndex(
 SMALL, MIDDLE, LARGE = 1, 2, 4
 
 
-def test_without_limits_everything_is_allowed_for_ever() -> None:
+def test_without_limits_all_types_stay_allowed() -> None:
     limits = PoolLimits(Pool(name="p"), INDEX)
     limits.charge(INDEX.all_types)
     assert limits.allowed == INDEX.all_types
 
 
-def test_a_type_that_is_larger_than_what_is_left_is_out() -> None:
+def test_a_type_larger_than_the_remaining_limit_is_not_allowed() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 10_000}, in_use={"cpu": 4000}), INDEX)
     assert limits.allowed == SMALL | MIDDLE
 
@@ -40,27 +40,27 @@ def test_a_draft_counts_as_its_largest_type_until_its_round_is_over() -> None:
     limits.charge(SMALL | LARGE)
     assert limits.allowed == SMALL
     assert limits.allowed_at_start == INDEX.all_types
-    limits.settle({"cpu": 2000})
+    limits.count_launch({"cpu": 2000})
     limits.begin_round()
     assert limits.allowed == limits.allowed_at_start == INDEX.all_types
 
 
-def test_nodes_are_counted_beside_resources() -> None:
+def test_the_nodes_limit_counts_nodes() -> None:
     limits = PoolLimits(Pool(name="p", limits={"nodes": 2}, in_use={"nodes": 1}), INDEX)
     assert limits.allowed == INDEX.all_types
     limits.charge(SMALL)
     assert limits.allowed == 0
 
 
-def test_a_resource_that_no_type_has_limits_nothing_until_it_is_overdrawn() -> None:
+def test_a_limit_on_a_resource_that_no_type_has_excludes_none() -> None:
     assert (
         PoolLimits(Pool(name="p", limits={"nvidia.com/gpu": 0}), INDEX).allowed == INDEX.all_types
     )
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_of_limits_is_independent() -> None:
     limits = PoolLimits(Pool(name="p", limits={"cpu": 8000}), INDEX)
-    twin = limits.copy()
-    twin.charge(LARGE)
+    clone = limits.copy()
+    clone.charge(LARGE)
     assert limits.allowed == INDEX.all_types
-    assert twin.allowed == 0
+    assert clone.allowed == 0

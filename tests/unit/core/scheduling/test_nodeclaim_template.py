@@ -1,4 +1,4 @@
-"""Pools compiled for one plan: what they have in common is worked out once."""
+"""NodeClaim templates: what pools have in common is computed once."""
 
 from tests.support.model_builders import GIB, instance_type
 
@@ -20,17 +20,17 @@ AGENT = DaemonSet(
 )
 
 
-def test_pools_that_share_catalogue_and_daemonsets_share_what_room_there_is() -> None:
+def test_pools_with_equal_catalogue_and_daemonsets_share_allocatable_resources() -> None:
     pools = [Pool(name="a"), Pool(name="b"), Pool(name="c", taints=(Taint(key="k"),))]
-    found = {
+    templates = {
         each.pool.name: each
         for each in compile_templates(pools, dict.fromkeys("abc", INDEX), [AGENT])
     }
-    assert found["a"].room is found["b"].room
-    assert found["a"].room.amounts("cpu")[0] == [1500]
-    assert found["c"].room is INDEX.allocatable_index
+    assert templates["a"].allocatable is templates["b"].allocatable
+    assert templates["a"].allocatable.amounts("cpu")[0] == [1500]
+    assert templates["c"].allocatable is INDEX.allocatable_index
 
 
-def test_pools_with_limits_share_what_their_types_come_to() -> None:
+def test_capacities_of_a_catalogue_are_computed_once() -> None:
     assert INDEX.capacity_index is INDEX.capacity_index
     assert INDEX.capacity_index.amounts("cpu")[0] == [2000, 4000]

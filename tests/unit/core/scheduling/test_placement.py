@@ -1,4 +1,4 @@
-"""Placing: volumes, attachments, taints and reservations of pods that are tied."""
+"""Placement: volumes, attachments, taints, and reservations of pods with topology constraints."""
 
 import msgspec
 import pytest
@@ -38,91 +38,109 @@ EPHEMERAL = [
     (Taint(key="example.com/starting"), True),
     (Taint(key="example.com/other"), False),
 ]
-"""Taints of a young node, and whether they are no obstacle there; TNT-3 and TNT-4."""
+"""Taints of an uninitialized node, and whether they are ignored there; TNT-3 and TNT-4."""
 
 
-@pytest.mark.parametrize(("taint", "fades"), EPHEMERAL)
-def test_taints_that_fade_count_once_the_node_is_initialized(taint: Taint, fades: bool) -> None:
-    young = Node(
+@pytest.mark.parametrize(("taint", "is_ephemeral"), EPHEMERAL)
+def test_ephemeral_taints_count_once_the_node_is_initialized(
+    taint: Taint, is_ephemeral: bool
+) -> None:
+    uninitialized = Node(
         name="n",
         allocatable={"cpu": 1000, "pods": 5},
         taints=(taint,),
         startup_taints=(Taint(key="example.com/starting"),),
         initialized=False,
     )
-    grown = msgspec.structs.replace(young, initialized=True)
-    foreign = msgspec.structs.replace(young, managed=False)
-    assert bool(plan_pods(labelled_pods(1), pools=(), nodes=[young]).scheduled) is fades
-    assert plan_pods(labelled_pods(1), pools=(), nodes=[grown]).scheduled == 0
-    assert plan_pods(labelled_pods(1), pools=(), nodes=[foreign]).scheduled == 0
+    initialized = msgspec.structs.replace(uninitialized, initialized=True)
+    unmanaged = msgspec.structs.replace(uninitialized, managed=False)
+    assert (
+        bool(plan_pods(labelled_pods(1), pools=(), nodes=[uninitialized]).scheduled) is is_ephemeral
+    )
+    assert plan_pods(labelled_pods(1), pools=(), nodes=[initialized]).scheduled == 0
+    assert plan_pods(labelled_pods(1), pools=(), nodes=[unmanaged]).scheduled == 0
 
 
-def test_a_pod_that_tolerates_a_soft_taint_does_not_give_anything_up() -> None:
+def test_a_pod_that_tolerates_a_prefer_no_schedule_taint_is_not_relaxed() -> None:
     soft = Pool(name="soft", taints=(Taint(key="soft", effect=PREFER_NO_SCHEDULE),))
     tolerant = Toleration(key="soft", operator=TolerationOperator.EXISTS)
-    easy = [msgspec.structs.replace(pod, tolerations=(tolerant,)) for pod in labelled_pods(1)]
-    assert plan_pods(easy, pools=(soft,)).relaxed == ()
+    tolerating = [msgspec.structs.replace(pod, tolerations=(tolerant,)) for pod in labelled_pods(1)]
+    assert plan_pods(tolerating, pools=(soft,)).relaxed == ()
     assert len(plan_pods(labelled_pods(1), pools=(soft,)).relaxed) == 1
 
 
-def mounting(count: int, *volumes: str, driver: str = "ebs") -> tuple[Pod, ...]:
+def pods_with_volumes(count: int, *volumes: str, driver: str = "ebs") -> tuple[Pod, ...]:
     constraints = PodConstraints(
         attachments=tuple(VolumeAttachment(driver=driver, volume=v) for v in volumes)
     )
     return labelled_pods(count, constraints=constraints)
 
 
-def limited(most: int, *running: Pod) -> Node:
+def node_with_attach_limit(most: int, *running: Pod) -> Node:
     node = existing_node("n", "zone-a", *running)
     return msgspec.structs.replace(node, attach_limits={"ebs": most})
 
 
-def test_a_node_takes_no_more_volumes_than_it_can() -> None:
-    each = [pod for n in range(4) for pod in mounting(1, f"vol-{n}")]
+def test_a_node_takes_no_more_volumes_than_its_attach_limit() -> None:
+    each = [pod for n in range(4) for pod in pods_with_volumes(1, f"vol-{n}")]
     each = [msgspec.structs.replace(pod, name=f"web-{n}") for n, pod in enumerate(each)]
-    made = plan_pods(each, pools=(), nodes=[limited(3)])
-    assert (made.scheduled, made.unscheduled) == (3, 1)
+    result = plan_pods(each, pools=(), nodes=[node_with_attach_limit(3)])
+    assert (result.scheduled, result.unscheduled) == (3, 1)
 
 
-def test_volumes_that_are_there_already_and_those_of_others_cost_nothing() -> None:
-    there = mounting(1, "one")
-    assert plan_pods(mounting(5, "one"), pools=(), nodes=[limited(1, *there)]).scheduled == 5
-    assert plan_pods(mounting(1, "two"), pools=(), nodes=[limited(1, *there)]).scheduled == 0
-    other = mounting(1, "two", driver="nfs")
-    assert plan_pods(other, pools=(), nodes=[limited(1, *there)]).scheduled == 1
+def test_attached_volumes_and_those_of_other_drivers_do_not_count() -> None:
+    attached = pods_with_volumes(1, "one")
+    assert (
+        plan_pods(
+            pods_with_volumes(5, "one"), pools=(), nodes=[node_with_attach_limit(1, *attached)]
+        ).scheduled
+        == 5
+    )
+    assert (
+        plan_pods(
+            pods_with_volumes(1, "two"), pools=(), nodes=[node_with_attach_limit(1, *attached)]
+        ).scheduled
+        == 0
+    )
+    other = pods_with_volumes(1, "two", driver="nfs")
+    assert plan_pods(other, pools=(), nodes=[node_with_attach_limit(1, *attached)]).scheduled == 1
 
 
-def test_of_a_node_yet_to_come_no_limit_is_known() -> None:
-    made = plan_pods(mounting(1, *[f"vol-{n}" for n in range(30)]), nodes=[limited(1)])
-    assert len(made.claims) == 1
+def test_a_new_node_has_no_attach_limit() -> None:
+    result = plan_pods(
+        pods_with_volumes(1, *[f"vol-{n}" for n in range(30)]), nodes=[node_with_attach_limit(1)]
+    )
+    assert len(result.claims) == 1
 
 
-def test_the_place_of_a_volume_is_no_preference() -> None:
+def test_volume_topology_is_never_relaxed() -> None:
     constraints = PodConstraints(
         volume_topology=(label_requirement(ZONE, "In", "zone-b"),),
         preferred_nodes=(
             PreferredNodeTerm(weight=1, requirements=label_requirement(ZONE, "In", "zone-c")),
         ),
     )
-    made = plan_pods(labelled_pods(1, constraints=constraints))
-    assert made.claims[0].choices.zones == ("zone-b",)
-    assert [str(each.__struct_config__.tag) for each in made.relaxed[0].preferences] == ["OnNodes"]
+    result = plan_pods(labelled_pods(1, constraints=constraints))
+    assert result.claims[0].choices.zones == ("zone-b",)
+    assert [str(each.__struct_config__.tag) for each in result.relaxed[0].preferences] == [
+        "OnNodes"
+    ]
 
 
-def test_volumes_and_nodes_that_never_meet_leave_no_place_and_say_so() -> None:
+def test_volume_topology_that_contradicts_node_affinity_is_the_reason() -> None:
     constraints = PodConstraints(volume_topology=(label_requirement(ZONE, "In", "zone-b"),))
-    made = plan_pods(
+    result = plan_pods(
         labelled_pods(
             1, constraints=constraints, alternatives=(label_requirement(ZONE, "In", "zone-a"),)
         )
     )
-    assert [str(group.reason.__struct_config__.tag) for group in made.unschedulable] == [
+    assert [str(group.reason.__struct_config__.tag) for group in result.unschedulable] == [
         "VolumesElsewhere"
     ]
 
 
-def test_a_held_slot_makes_nobody_give_up_what_it_would_like() -> None:
-    """One slot in each of two rounds: the second pod waits rather than leave its zone."""
+def test_pods_that_wait_for_a_held_reservation_are_not_relaxed() -> None:
+    """One reserved instance in each of two rounds: the second pod waits and keeps its zone."""
     reserved = instance_type(
         name="r",
         capacity={"cpu": 1000, "pods": 5},
@@ -138,55 +156,60 @@ def test_a_held_slot_makes_nobody_give_up_what_it_would_like() -> None:
             offering(zone="zone-b", price=1.0),
         ),
     )
-    liked = PreferredNodeTerm(weight=1, requirements=label_requirement(ZONE, "In", "zone-a"))
-    made = plan_pods(
-        labelled_pods(2, cpu=900, constraints=PodConstraints(preferred_nodes=(liked,))), reserved
+    preferred = PreferredNodeTerm(weight=1, requirements=label_requirement(ZONE, "In", "zone-a"))
+    result = plan_pods(
+        labelled_pods(2, cpu=900, constraints=PodConstraints(preferred_nodes=(preferred,))),
+        reserved,
     )
-    assert [claim.launch.reservation_id for claim in made.claims] == ["cr-1", "cr-1"]
-    assert made.relaxed == ()
+    assert [claim.launch.reservation_id for claim in result.claims] == ["cr-1", "cr-1"]
+    assert result.relaxed == ()
 
 
-def test_ten_thousand_that_keep_apart_take_one_slot() -> None:
-    one_slot = instance_type(
+def test_ten_thousand_pods_with_anti_affinity_use_one_reserved_instance() -> None:
+    one_reserved = instance_type(
         capacity={"cpu": 2000, "pods": 20},
         offerings=(
             offering(capacity_type=RESERVED, price=1e-7, available=1, reservation_id="cr-1"),
             offering(price=1.0),
         ),
     )
-    apart = PodConstraints(anti_affinity=(affinity_term(HOSTNAME),))
-    made = plan_pods(labelled_pods(10_000, cpu=1, constraints=apart), one_slot)
-    reserved = [claim for claim in made.claims if claim.launch.reservation_id]
-    assert (len(made.claims), len(reserved)) == (10_000, 1)
+    anti_affinity = PodConstraints(anti_affinity=(affinity_term(HOSTNAME),))
+    result = plan_pods(labelled_pods(10_000, cpu=1, constraints=anti_affinity), one_reserved)
+    reserved = [claim for claim in result.claims if claim.launch.reservation_id]
+    assert (len(result.claims), len(reserved)) == (10_000, 1)
 
 
-def test_twenty_that_keep_apart_obey_the_heavy_pool() -> None:
-    dear = Pool(name="dear", weight=100, requirements=label_requirement("size", "In", "huge"))
-    cheap = Pool(name="cheap")
-    apart = PodConstraints(anti_affinity=(affinity_term(HOSTNAME),))
-    made = plan_pods(
-        labelled_pods(20, constraints=apart), zonal_instance_type(price=24.48), pools=(dear, cheap)
+def test_pods_with_anti_affinity_use_the_pool_with_the_highest_weight() -> None:
+    expensive = Pool(
+        name="expensive", weight=100, requirements=label_requirement("size", "In", "huge")
     )
-    assert {claim.pool for claim in made.claims} == {"dear"}
-    assert len(made.claims) == 20
+    cheap = Pool(name="cheap")
+    anti_affinity = PodConstraints(anti_affinity=(affinity_term(HOSTNAME),))
+    result = plan_pods(
+        labelled_pods(20, constraints=anti_affinity),
+        zonal_instance_type(price=24.48),
+        pools=(expensive, cheap),
+    )
+    assert {claim.pool for claim in result.claims} == {"expensive"}
+    assert len(result.claims) == 20
 
 
-def test_an_even_spread_over_what_is_bought_includes_slots_while_there_are_any() -> None:
-    kinds = instance_type(
+def test_a_spread_over_capacity_types_includes_reserved_while_available() -> None:
+    both_types = instance_type(
         capacity={"cpu": 16000, "pods": 50},
         offerings=(
             offering(capacity_type=RESERVED, price=1e-7, available=1, reservation_id="cr-1"),
             offering(price=1.0),
         ),
     )
-    made = plan_pods(labelled_pods(4, constraints=spread_constraint(CAPACITY_TYPE)), kinds)
-    assert sorted((claim.launch.capacity_type, len(claim.pods)) for claim in made.claims) == [
+    result = plan_pods(labelled_pods(4, constraints=spread_constraint(CAPACITY_TYPE)), both_types)
+    assert sorted((claim.launch.capacity_type, len(claim.pods)) for claim in result.claims) == [
         ("on-demand", 2),
         ("reserved", 2),
     ]
 
 
-def test_a_preferred_spread_gives_way_and_a_required_one_does_not() -> None:
+def test_a_schedule_anyway_spread_is_relaxed_and_a_required_one_is_not() -> None:
     full = existing_node("full", "zone-b", cpu=0)
     here = zonal_instance_type(zones=("zone-a",))
     soft = plan_pods(

@@ -1,4 +1,4 @@
-"""Relaxing: what a pod gives up, and in which order."""
+"""Relaxation: which preferences a pod gives up, and in which order."""
 
 from tests.support.model_builders import affinity_term, label_requirement, spread_constraint
 
@@ -26,14 +26,14 @@ EVERYTHING = PodConstraints(
 )
 
 
-def given_up(degree: RelaxedConstraints) -> list[str]:
-    return [str(each.__struct_config__.tag) for each in degree.given_up]
+def given_up(level: RelaxedConstraints) -> list[str]:
+    return [str(each.__struct_config__.tag) for each in level.given_up]
 
 
-def test_everything_goes_one_by_one_in_the_fixed_order() -> None:
-    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True))
-    assert [len(degree.given_up) for degree in found] == list(range(8))
-    assert given_up(found[-1]) == [
+def test_preferences_are_relaxed_one_by_one_in_a_fixed_order() -> None:
+    levels = list(relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=True))
+    assert [len(level.given_up) for level in levels] == list(range(8))
+    assert given_up(levels[-1]) == [
         "NearPods",
         "NearPods",
         "AwayFromPods",
@@ -44,33 +44,42 @@ def test_everything_goes_one_by_one_in_the_fixed_order() -> None:
     ]
 
 
-def test_what_is_required_stays_to_the_end() -> None:
-    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=True)
+def test_required_constraints_are_never_relaxed() -> None:
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=True)
     assert last.spreads == spread_constraint().spreads
     assert last.affinity == EVERYTHING.affinity
     assert last.anti_affinity == EVERYTHING.anti_affinity
-    assert (last.near, last.away, last.nodes) == ((), (), ())
+    assert (last.preferred_affinity, last.preferred_anti_affinity, last.preferred_nodes) == (
+        (),
+        (),
+        (),
+    )
     assert last.tolerates_preferences
 
 
-def test_the_heaviest_goes_first() -> None:
-    _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
-    assert [each.weight for each in first.near] == [1]
+def test_the_preference_with_the_highest_weight_is_relaxed_first() -> None:
+    _, first, *_ = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=False)
+    assert [each.weight for each in first.preferred_affinity] == [1]
 
 
-def test_soft_taints_are_put_up_with_only_where_there_are_any() -> None:
-    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, tainted=False)
+def test_prefer_no_schedule_is_tolerated_only_if_there_are_such_taints() -> None:
+    *_, last = relaxation_steps(EVERYTHING, PreferencePolicy.RESPECT, has_soft_taints=False)
     assert not last.tolerates_preferences
     assert "OnUntainted" not in given_up(last)
 
 
-def test_whoever_ignores_preferences_starts_without_them() -> None:
-    found = list(relaxation_steps(EVERYTHING, PreferencePolicy.IGNORE, tainted=True))
-    assert [given_up(degree) for degree in found] == [[], ["OnUntainted"]]
-    assert found[0].spreads == spread_constraint().spreads
+def test_with_preferences_ignored_only_taints_are_relaxed() -> None:
+    levels = list(relaxation_steps(EVERYTHING, PreferencePolicy.IGNORE, has_soft_taints=True))
+    assert [given_up(level) for level in levels] == [[], ["OnUntainted"]]
+    assert levels[0].spreads == spread_constraint().spreads
 
 
-def test_a_pod_without_preferences_has_one_degree() -> None:
+def test_a_pod_without_preferences_has_one_relaxation_level() -> None:
     assert (
-        len(list(relaxation_steps(PodConstraints(), PreferencePolicy.RESPECT, tainted=False))) == 1
+        len(
+            list(
+                relaxation_steps(PodConstraints(), PreferencePolicy.RESPECT, has_soft_taints=False)
+            )
+        )
+        == 1
     )

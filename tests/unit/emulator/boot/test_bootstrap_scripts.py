@@ -25,7 +25,7 @@ def mime(*scripts: str) -> str:
     return "\n".join([*lines, "--//--", ""])
 
 
-def test_everything_comes_out_of_the_call() -> None:
+def test_every_bootstrap_argument_is_read() -> None:
     node = boot_node(
         script(
             "--dns-cluster-ip '10.100.0.10' --use-max-pods false --local-disks raid0 "
@@ -38,7 +38,7 @@ def test_everything_comes_out_of_the_call() -> None:
         ),
         "m5d.xlarge",
     )
-    assert node.family is BootstrapMethod.SHELL
+    assert node.method is BootstrapMethod.SHELL
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "c": "d"}
     assert [str(taint) for taint in node.taints] == ["team=web:NoSchedule", "new:NoExecute"]
@@ -50,34 +50,34 @@ def test_everything_comes_out_of_the_call() -> None:
     assert node.dns == ("10.100.0.10",)
     assert node.local_disks
     assert node.capacity["ephemeral-storage"] == 150 * 10**9
-    assert node.rest == {"cpu-cfs-quota": "false"}
+    assert node.other_config == {"cpu-cfs-quota": "false"}
 
 
-def test_what_is_not_said_is_the_images_own() -> None:
+def test_missing_settings_are_the_defaults_of_the_image() -> None:
     node = boot_node(script())
     assert node.max_pods == 58
     assert node.kube_reserved["memory"] == (255 + 11 * 58) * MIB
     assert node.eviction_hard["memory.available"] == "100Mi"
 
 
-def test_without_its_own_number_the_kubelet_takes_110() -> None:
+def test_without_use_max_pods_the_kubelet_default_is_110() -> None:
     assert boot_node(script("--use-max-pods false")).max_pods == 110
 
 
-def test_a_flag_that_is_a_map_takes_the_place_of_the_whole_map() -> None:
+def test_a_map_flag_replaces_the_whole_map() -> None:
     node = boot_node(kubelet("--kube-reserved=memory=1Gi --eviction-hard=memory.available<1Gi"))
     assert node.kube_reserved == {"memory": GIB}
     assert node.allocatable["cpu"] == node.capacity["cpu"]
     assert node.allocatable["ephemeral-storage"] == node.capacity["ephemeral-storage"]
 
 
-def test_flags_with_a_blank_and_flags_given_twice() -> None:
+def test_flags_separated_by_a_space_and_repeated_flags() -> None:
     node = boot_node(
         kubelet("--max-pods 5 --node-labels a=1 --node-labels=a=2,b=3 --max-pods=6 --quiet")
     )
     assert node.max_pods == 6
     assert node.labels == {"a": "2", "b": "3"}
-    assert node.rest == {"quiet": "true"}
+    assert node.other_config == {"quiet": "true"}
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,19 @@ def test_flags_with_a_blank_and_flags_given_twice() -> None:
         script("--use-max-pods true # --use-max-pods false"),
         script(before="# /etc/eks/bootstrap.sh other --use-max-pods false\n"),
         script(before="exec "),
-        script("--use-max-pods=false"),  # no option of the script, and so a name to it
+        script("--use-max-pods=false"),  # not an option of the script, hence a cluster name
     ],
 )
-def test_the_last_call_counts_up_to_its_end(text: str) -> None:
+def test_the_last_bootstrap_call_applies(text: str) -> None:
     assert boot_node(text).max_pods == 58
 
 
-def test_arguments_may_go_over_several_lines() -> None:
+def test_arguments_may_span_several_lines() -> None:
     node = boot_node(script("--kubelet-extra-args '--max-pods=7\n  --node-labels=a=b'"))
     assert (node.max_pods, node.labels) == (7, {"a": "b"})
 
 
-def test_variables_are_those_that_the_script_sets() -> None:
+def test_variables_are_those_set_by_the_script() -> None:
     text = (
         '#!/bin/bash\nNAME="prod"\nexport PODS=33\nHOST=$(hostname)\n'
         "/etc/eks/bootstrap.sh ${NAME} --b64-cluster-ca 'Q0E=' "
@@ -129,7 +129,7 @@ CALL = """--use-max-pods false --kubelet-extra-args '--node-labels="a=b"'" --max
 
 
 @pytest.mark.parametrize(("kind", "pods"), [("m5.xlarge", 17), ("c5.large", 29), ("t3.nano", 110)])
-def test_a_shell_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
+def test_a_shell_script_looks_up_the_max_pods_of_its_type(kind: str, pods: int) -> None:
     node = boot_node(mime(script(CALL, SHELL_TABLE)), kind)
     assert node.max_pods == pods
     assert node.labels == {"a": "b"}
@@ -138,14 +138,14 @@ def test_a_shell_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> N
 KEEP = CALL.removesuffix('"') + '${kube_reserved:+ --kube-reserved=$kube_reserved}"'
 
 
-def test_a_script_looks_up_what_its_kubelet_keeps() -> None:
+def test_a_script_looks_up_kube_reserved() -> None:
     text = mime(script(KEEP, SHELL_TABLE.replace("=17", "=17=cpu=80m,memory=442Mi")))
     assert boot_node(text).kube_reserved == {"cpu": 80, "memory": 442 * MIB}
     other = boot_node(text, "m5.large")
     assert (other.max_pods, other.kube_reserved["memory"]) == (29, (255 + 11 * 29) * MIB)
 
 
-def test_without_its_table_the_number_is_missing() -> None:
+def test_without_a_table_max_pods_is_missing() -> None:
     assert boot_failure(script(CALL)) is BootFailureReason.REFUSED
 
 
@@ -162,13 +162,11 @@ def test_without_its_table_the_number_is_missing() -> None:
         (kubelet("--eviction-hard=memory.available=5%"), BootFailureReason.REFUSED),
     ],
 )
-def test_bad_user_data_makes_a_machine_that_never_joins(
-    text: str, reason: BootFailureReason
-) -> None:
+def test_invalid_user_data_never_joins(text: str, reason: BootFailureReason) -> None:
     assert boot_failure(text) is reason
 
 
-def test_a_script_that_is_told_only_the_name_asks_eks_for_the_rest() -> None:
+def test_a_script_with_the_cluster_name_alone_gets_the_rest_from_eks() -> None:
     node = boot_node("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n", clusters=CLUSTERS)
     assert node.endpoint == CLUSTER.endpoint
     assert boot_failure("#!/bin/bash\n/etc/eks/bootstrap.sh dev\n", clusters=CLUSTERS) is (
@@ -176,7 +174,7 @@ def test_a_script_that_is_told_only_the_name_asks_eks_for_the_rest() -> None:
     )
 
 
-def test_an_al2_image_takes_the_script_where_there_is_a_config_as_well() -> None:
+def test_an_al2_image_uses_the_script_and_ignores_node_configs() -> None:
     config = (
         "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {name: other, "
         "apiServerEndpoint: x, certificateAuthority: Q0E=, cidr: 10.0.0.0/8}}\n"
@@ -201,7 +199,7 @@ def toml(more: str = "") -> str:
     return TOML_TARGET + more
 
 
-def test_everything_comes_out_of_the_settings() -> None:
+def test_every_bottlerocket_setting_is_read() -> None:
     node = boot_node(
         toml(
             """\
@@ -226,7 +224,7 @@ enabled = true
         ),
         "m5d.xlarge",
     )
-    assert node.family is BootstrapMethod.BOTTLEROCKET
+    assert node.method is BootstrapMethod.BOTTLEROCKET
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"example.com/a": "b"}
     assert [str(taint) for taint in node.taints] == ["team=web:NoSchedule", "team:NoExecute"]
@@ -236,15 +234,15 @@ enabled = true
     assert node.eviction_hard["memory.available"] == "5%"
     assert node.dns == ("10.100.0.10",)
     assert node.local_disks
-    assert node.rest == {"image-gc-high-threshold-percent": "80"}
+    assert node.other_config == {"image-gc-high-threshold-percent": "80"}
 
 
-def test_reserved_memory_goes_by_the_pods_it_was_told() -> None:
+def test_bottlerocket_reserved_memory_depends_on_max_pods() -> None:
     assert boot_node(toml("max-pods = 110\n")).kube_reserved["memory"] == 1465 * MIB
     assert boot_node(toml()).kube_reserved["memory"] == 893 * MIB
 
 
-def test_pods_live_on_the_second_disk() -> None:
+def test_pods_use_the_second_volume() -> None:
     disks = {"/dev/xvda": 4, "/dev/xvdb": 75}
     assert boot_node(toml(), disks=disks).capacity["ephemeral-storage"] == 75 * GIB
     assert boot_node(toml()).capacity["ephemeral-storage"] == 20 * GIB
@@ -262,11 +260,11 @@ def test_pods_live_on_the_second_disk() -> None:
         ("[other]\na = 1\n", BootFailureReason.NO_BOOTSTRAP),
     ],
 )
-def test_bad_settings_make_a_machine_that_never_joins(text: str, reason: BootFailureReason) -> None:
+def test_invalid_bottlerocket_settings_never_join(text: str, reason: BootFailureReason) -> None:
     assert boot_failure(text) is reason
 
 
-def test_a_bottlerocket_image_says_what_is_wrong_with_its_toml() -> None:
+def test_a_bottlerocket_image_reports_invalid_toml() -> None:
     image = "bottlerocket-aws-k8s-1.36-x86_64-v1.51.0-abcdef01"
     assert boot_failure(toml("max-pods = \n"), image_name=image) is BootFailureReason.UNREADABLE
 
@@ -280,14 +278,14 @@ def windows(arguments: str = "", before: str = "") -> str:
     )
 
 
-def test_everything_comes_out_of_the_arguments() -> None:
+def test_every_powershell_argument_is_read() -> None:
     node = boot_node(
         windows(
             """-DNSClusterIP '10.100.0.10' -KubeletExtraArgs '--node-labels="a=b,c=its" """
             """--register-with-taints="os=windows:NoSchedule" --max-pods=50'"""
         )
     )
-    assert node.family is BootstrapMethod.WINDOWS
+    assert node.method is BootstrapMethod.WINDOWS
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "c": "its"}
     assert [str(taint) for taint in node.taints] == ["os=windows:NoSchedule"]
@@ -296,12 +294,12 @@ def test_everything_comes_out_of_the_arguments() -> None:
     assert node.kube_reserved["memory"] == (255 + 11 * 50) * MIB
 
 
-def test_a_quote_within_quotes_is_written_twice() -> None:
+def test_a_doubled_quote_is_one_quote() -> None:
     node = boot_node(windows('-KubeletExtraArgs "--x=""a b"" --max-pods=9"'))
-    assert (node.max_pods, node.rest) == (9, {"x": "a b"})
+    assert (node.max_pods, node.other_config) == (9, {"x": "a b"})
 
 
-def test_windows_takes_110_pods_on_a_larger_disk() -> None:
+def test_windows_defaults_to_110_pods_and_a_50_gib_volume() -> None:
     node = boot_node(windows(), "m5.large")
     assert node.max_pods == 110
     assert node.capacity["ephemeral-storage"] == 50 * GIB
@@ -318,13 +316,13 @@ m5.xlarge=17
 
 
 @pytest.mark.parametrize(("kind", "pods"), [("m5.xlarge", 17), ("c5.large", 60)])
-def test_a_powershell_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
+def test_a_powershell_script_looks_up_the_max_pods_of_its_type(kind: str, pods: int) -> None:
     arguments = """-KubeletExtraArgs ('--node-labels="a=b"' + " --max-pods=$MaxPods")"""
     node = boot_node(windows(arguments, POWERSHELL_TABLE), kind)
     assert (node.max_pods, node.labels) == (pods, {"a": "b"})
 
 
-def test_variables_quotes_and_broken_lines() -> None:
+def test_powershell_variables_quotes_and_line_continuations() -> None:
     text = windows('`\n  -kubeletextraargs "--node-labels=a=$Team --max-pods=${Pods}"', "").replace(
         "<powershell>\n", "<PowerShell>\n$team = 'web'\n[string]$Pods = \"9\"\n"
     )
@@ -343,9 +341,7 @@ def test_variables_quotes_and_broken_lines() -> None:
         (windows("-KubeletExtraArgs '--max-pods=1x'"), BootFailureReason.REFUSED),
     ],
 )
-def test_a_bad_script_makes_a_machine_that_never_joins(
-    text: str, reason: BootFailureReason
-) -> None:
+def test_an_invalid_powershell_script_never_joins(text: str, reason: BootFailureReason) -> None:
     assert boot_failure(text) is reason
 
 
@@ -361,7 +357,7 @@ def test_a_bad_script_makes_a_machine_that_never_joins(
         (toml(), "bottlerocket-aws-k8s-1.36-x86_64-v1.51.0-abcdef01", "linux", None),
     ],
 )
-def test_a_node_has_labels_that_nobody_wrote(
+def test_a_node_has_labels_of_kubelet_and_cloud_controller(
     text: str, image: str, system: str, build: str | None
 ) -> None:
     node = boot_node(text, image_name=image)

@@ -1,4 +1,4 @@
-"""Instances boot from what launch and provider have given them, with their real capacity."""
+"""Instances boot from user data of launch and provider, with their actual capacity."""
 
 import string
 from base64 import b64encode
@@ -37,11 +37,11 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.taints import UNREGISTERED_TAINT, Taint
 
 
-def nursery(account: CheckedAccount) -> NodeBooter:
+def node_booter(account: CheckedAccount) -> NodeBooter:
     parts = account.cloud.services
     return NodeBooter(
         region=parts.context.region,
-        machines=instance_type_info.built_in_instance_types(),
+        instance_types=instance_type_info.built_in_instance_types(),
         instances=parts.instances,
         images=parts.images,
         eks=parts.eks,
@@ -49,7 +49,7 @@ def nursery(account: CheckedAccount) -> NodeBooter:
 
 
 def config(account: CheckedAccount, **changed: str) -> str:
-    cluster = account.ask_of("eks", "DescribeCluster", {"name": "wain"})["cluster"]
+    cluster = account.call_service("eks", "DescribeCluster", {"name": "wain"})["cluster"]
     known = {
         "name": "wain",
         "apiServerEndpoint": cluster["endpoint"],
@@ -63,7 +63,7 @@ def config(account: CheckedAccount, **changed: str) -> str:
 
 def image(account: CheckedAccount, folder: str = "amazon-linux-2023/x86_64/standard") -> str:
     name = f"/aws/service/eks/optimized-ami/1.32/{folder}/recommended/image_id"
-    return str(account.ask_of("ssm", "GetParameter", {"Name": name})["Parameter"]["Value"])
+    return str(account.call_service("ssm", "GetParameter", {"Name": name})["Parameter"]["Value"])
 
 
 def launched(
@@ -78,28 +78,28 @@ def launched(
     params |= more
     if text is not None:
         params["UserData"] = b64encode(text.encode()).decode()
-    (row,) = account.ask("RunInstances", **params)["Instances"]
-    made = account.cloud.services.instances.get(row["InstanceId"])
-    assert made is not None
-    return made
+    (row,) = account.call("RunInstances", **params)["Instances"]
+    created = account.cloud.services.instances.get(row["InstanceId"])
+    assert created is not None
+    return created
 
 
-def test_a_machine_joins_the_cluster_that_it_was_told() -> None:
+def test_an_instance_joins_the_cluster_of_its_user_data() -> None:
     account = CheckedAccount()
-    machine = launched(account, config(account))
-    node = nursery(account).outcome(machine)
+    instance = launched(account, config(account))
+    node = node_booter(account).outcome(instance)
     assert isinstance(node, BootedNode)
     assert node.cluster_name == "wain"
     assert node.capacity["cpu"] == 2000
     assert node.capacity["ephemeral-storage"] == 20 * 2**30
 
 
-def disk(device: str = "/dev/xvda", **said: Any) -> dict[str, Any]:
-    return {"DeviceName": device, "Ebs": said}
+def disk(device: str = "/dev/xvda", **content: Any) -> dict[str, Any]:
+    return {"DeviceName": device, "Ebs": content}
 
 
-def storage(account: CheckedAccount, machine: Instance) -> int:
-    node = nursery(account).outcome(machine)
+def storage(account: CheckedAccount, instance: Instance) -> int:
+    node = node_booter(account).outcome(instance)
     assert isinstance(node, BootedNode), node
     return node.capacity["ephemeral-storage"] // 2**30
 
@@ -113,10 +113,10 @@ def storage(account: CheckedAccount, machine: Instance) -> int:
         ([disk("/dev/xvdb", VolumeSize=500)], 20),
     ],
 )
-def test_pods_have_the_disk_that_the_launch_asked_for(disks: list[Any], gib: int) -> None:
+def test_ephemeral_storage_is_the_volume_size_of_the_launch(disks: list[Any], gib: int) -> None:
     account = CheckedAccount()
-    machine = launched(account, config(account), BlockDeviceMappings=disks)
-    assert storage(account, machine) == gib
+    instance = launched(account, config(account), BlockDeviceMappings=disks)
+    assert storage(account, instance) == gib
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_pods_have_the_disk_that_the_launch_asked_for(disks: list[Any], gib: int
         (None, [disk(VolumeSize=90)], 90),
     ],
 )
-def test_an_override_changes_the_disks_of_its_template_one_by_one(
+def test_an_override_merges_block_devices_with_its_template(
     template: list[Any] | None, override: list[Any] | None, gib: int
 ) -> None:
     account = CheckedAccount()
@@ -139,35 +139,37 @@ def test_an_override_changes_the_disks_of_its_template_one_by_one(
         "UserData": b64encode(config(account).encode()).decode(),
     }
     data |= {} if template is None else {"BlockDeviceMappings": template}
-    account.ask("CreateLaunchTemplate", LaunchTemplateName="mine", LaunchTemplateData=data)
-    pool: dict[str, Any] = {"InstanceType": "m5.large", "AvailabilityZone": "us-east-1a"}
-    pool |= {} if override is None else {"BlockDeviceMappings": override}
+    account.call("CreateLaunchTemplate", LaunchTemplateName="mine", LaunchTemplateData=data)
+    capacity_pool: dict[str, Any] = {"InstanceType": "m5.large", "AvailabilityZone": "us-east-1a"}
+    capacity_pool |= {} if override is None else {"BlockDeviceMappings": override}
     named = {"LaunchTemplateName": "mine", "Version": "$Latest"}
-    answer = account.ask(
+    response = account.call(
         "CreateFleet",
         Type="instant",
         TargetCapacitySpecification={
             "TotalTargetCapacity": 1,
             "DefaultTargetCapacityType": "on-demand",
         },
-        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": named, "Overrides": [pool]}],
+        LaunchTemplateConfigs=[
+            {"LaunchTemplateSpecification": named, "Overrides": [capacity_pool]}
+        ],
     )
-    machine = account.cloud.services.instances.get(answer["Instances"][0]["InstanceIds"][0])
-    assert machine is not None
-    assert storage(account, machine) == gib
+    instance = account.cloud.services.instances.get(response["Instances"][0]["InstanceIds"][0])
+    assert instance is not None
+    assert storage(account, instance) == gib
 
 
-def test_the_disk_of_a_machine_outlives_its_image() -> None:
+def test_block_devices_do_not_change_when_the_image_is_deregistered() -> None:
     account = CheckedAccount()
-    mine = account.ask(
+    mine = account.call(
         "RegisterImage",
         Name="mine",
         Architecture="x86_64",
         BlockDeviceMappings=[disk(VolumeSize=44)],
     )["ImageId"]
-    machine = launched(account, config(account), ImageId=mine)
-    account.ask("DeregisterImage", ImageId=mine)
-    assert storage(account, machine) == 44
+    instance = launched(account, config(account), ImageId=mine)
+    account.call("DeregisterImage", ImageId=mine)
+    assert storage(account, instance) == 44
 
 
 @pytest.mark.parametrize(
@@ -178,29 +180,31 @@ def test_the_disk_of_a_machine_outlives_its_image() -> None:
         ({"cidr": "''"}, BootFailureReason.NO_CLUSTER),
     ],
 )
-def test_a_machine_that_was_told_wrong_never_joins(
+def test_an_instance_with_a_wrong_cluster_never_joins(
     changed: dict[str, str], reason: BootFailureReason
 ) -> None:
     account = CheckedAccount()
-    outcome = nursery(account).outcome(launched(account, config(account, **changed)))
+    outcome = node_booter(account).outcome(launched(account, config(account, **changed)))
     assert isinstance(outcome, BootFailure)
     assert outcome.reason is reason
 
 
-def test_a_machine_without_user_data_and_one_with_the_wrong_image() -> None:
+def test_without_user_data_or_with_the_wrong_image_an_instance_never_joins() -> None:
     account = CheckedAccount()
-    bare = nursery(account).outcome(launched(account, None))
-    other = nursery(account).outcome(launched(account, config(account), "amazon-linux-2"))
+    bare = node_booter(account).outcome(launched(account, None))
+    other = node_booter(account).outcome(launched(account, config(account), "amazon-linux-2"))
     assert isinstance(bare, BootFailure)
     assert isinstance(other, BootFailure)
     assert (bare.reason, other.reason) == (BootFailureReason.NOTHING, BootFailureReason.WRONG_IMAGE)
 
 
-def test_a_dud_never_joins_whatever_it_was_told() -> None:
-    account = CheckedAccount(settings=EmulatorSettings(pace=InstanceTimings(duds=1.0)))
-    outcome = nursery(account).outcome(launched(account, config(account)))
+def test_an_instance_that_never_comes_up_never_joins() -> None:
+    account = CheckedAccount(
+        settings=EmulatorSettings(timings=InstanceTimings(never_join_rate=1.0))
+    )
+    outcome = node_booter(account).outcome(launched(account, config(account)))
     assert isinstance(outcome, BootFailure)
-    assert outcome.reason is BootFailureReason.DUD
+    assert outcome.reason is BootFailureReason.NEVER_JOINS
 
 
 CONFIG = """\
@@ -209,14 +213,14 @@ kind: NodeConfig
 spec:
   cluster: {name: p, apiServerEndpoint: https://api, certificateAuthority: Q0E=, cidr: 10.0.0.0/8}
 """
-MACHINES = instance_type_info.built_in_instance_types()
+INSTANCE_TYPES = instance_type_info.built_in_instance_types()
 
 
-def test_true_memory_is_a_little_off_the_estimate_both_ways() -> None:
+def test_actual_memory_deviates_from_the_estimate_in_both_directions() -> None:
     share = CatalogOptions().vm_memory_overhead
     off = {
-        name: actual_memory(machine) / compute_memory(machine, share).amount
-        for name, machine in MACHINES.items()
+        name: actual_memory(instance) / compute_memory(instance, share).amount
+        for name, instance in INSTANCE_TYPES.items()
     }
     assert all(0.99 < ratio < 1.02 for ratio in off.values())
     fewer = sum(ratio < 1 for ratio in off.values()) / len(off)
@@ -225,35 +229,35 @@ def test_true_memory_is_a_little_off_the_estimate_both_ways() -> None:
     assert len({round(ratio, 4) for ratio in off.values()}) > 100
 
 
-def test_true_memory_is_always_the_same_and_less_than_the_machine_has() -> None:
-    for machine in MACHINES.values():
-        found = actual_memory(machine)
-        assert found == actual_memory(machine)
+def test_actual_memory_is_constant_and_below_the_nominal_size() -> None:
+    for instance in INSTANCE_TYPES.values():
+        found = actual_memory(instance)
+        assert found == actual_memory(instance)
         assert found % 1024 == 0
-        assert 0 < found < machine.memory_mib * 2**20
+        assert 0 < found < instance.memory_mib * 2**20
 
 
 @pytest.mark.parametrize(
     "name", ["m5.xlarge", "t3.nano", "c6g.16xlarge", "m5.metal", "p5.48xlarge"]
 )
-def test_all_but_memory_is_what_was_estimated(name: str) -> None:
+def test_all_resources_except_memory_equal_the_estimate(name: str) -> None:
     node = boot_node(CONFIG, name)
-    estimate = derive_resources(MACHINES[name], NodeClassSettings())
+    estimate = derive_resources(INSTANCE_TYPES[name], NodeClassSettings())
     allocatable = estimate.allocatable()
     for resource in ("cpu", "pods", "ephemeral-storage"):
         assert node.capacity[resource] == estimate.capacity[resource].amount
         assert node.allocatable[resource] == allocatable[resource]
-    kept = node.capacity["memory"] - node.allocatable["memory"]
-    assert kept == estimate.capacity["memory"].amount - allocatable["memory"]
+    stored = node.capacity["memory"] - node.allocatable["memory"]
+    assert stored == estimate.capacity["memory"].amount - allocatable["memory"]
 
 
-def test_machines_of_every_size_boot_with_nothing_but_a_cluster() -> None:
-    for name in list(MACHINES)[::7]:
+def test_every_instance_type_boots_with_a_minimal_node_config() -> None:
+    for name in list(INSTANCE_TYPES)[::7]:
         node = boot_node(CONFIG, name)
         assert all(amount >= 0 for amount in node.allocatable.values())
 
 
-def test_local_disks_count_only_where_they_are_striped_and_there() -> None:
+def test_local_disks_are_used_only_if_striped_and_present() -> None:
     striped = CONFIG + "  instance: {localStorage: {strategy: RAID0}}\n"
     assert boot_node(CONFIG, "m5d.xlarge").capacity["ephemeral-storage"] == 20 * 2**30
     assert boot_node(striped, "m5d.xlarge").capacity["ephemeral-storage"] == 150 * 10**9
@@ -261,7 +265,7 @@ def test_local_disks_count_only_where_they_are_striped_and_there() -> None:
     assert boot_node(CONFIG, disks={"/dev/xvda": 33}).capacity["ephemeral-storage"] == 33 * 2**30
 
 
-def test_soft_thresholds_take_nothing_and_a_hundred_percent_is_none() -> None:
+def test_soft_eviction_thresholds_do_not_reduce_allocatable() -> None:
     soft = (
         "  kubelet: {config: {evictionSoft: {memory.available: 2Gi}, "
         "evictionSoftGracePeriod: {memory.available: 1m}}}\n"
@@ -340,10 +344,10 @@ bootstraps = st.builds(
 )
 
 
-def amounts(given: dict[str, str] | None) -> dict[str, int]:
+def amounts(values: dict[str, str] | None) -> dict[str, int]:
     return {
         name: parse_quantity(text).milli if name == "cpu" else parse_quantity(text).units
-        for name, text in (given or {}).items()
+        for name, text in (values or {}).items()
     }
 
 
@@ -354,7 +358,7 @@ def boot(family: AmiFamily, bootstrap: BootstrapOptions, kind: str = "m5.xlarge"
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=40)
 @given(written=bootstraps, kind=st.sampled_from(TYPES))
-def test_every_setting_comes_through(
+def test_every_kubelet_setting_reaches_the_node(
     family: AmiFamily, written: BootstrapOptions, kind: str
 ) -> None:
     node = boot(family, written, kind)
@@ -379,7 +383,7 @@ def test_every_setting_comes_through(
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=40)
 @given(written=bootstraps, kind=st.sampled_from(TYPES))
-def test_a_machine_takes_the_pods_of_its_type(
+def test_a_node_has_the_max_pods_of_its_instance_type(
     family: AmiFamily, written: BootstrapOptions, kind: str
 ) -> None:
     expected = written.densities.get(kind, written.max_pods)
@@ -393,18 +397,18 @@ def test_a_machine_takes_the_pods_of_its_type(
 @pytest.mark.parametrize("pods", [8, 58, 200])
 @pytest.mark.parametrize("max_pods", [None, 20])
 @pytest.mark.parametrize("own", [{}, {"cpu": "300m"}, {"memory": "1Gi"}])
-def test_a_machine_keeps_what_was_planned_with(
+def test_a_node_reserves_what_was_planned(
     family: AmiFamily, pods: int, max_pods: int | None, own: dict[str, str]
 ) -> None:
-    """With an InstanceType object that says how many pods there are, or without."""
+    """With or without an InstanceType object that sets max pods."""
     reserved = {name: parse_quantity(text) for name, text in own.items()}
     planned = Planned(max_pods=max_pods, kube_reserved=reserved)
     used = NodeClassSettings(ami_family=family, kubelet=planned)
-    machine = instance_type_info.built_in_instance_types()["m5.xlarge"]
+    instance = instance_type_info.built_in_instance_types()["m5.xlarge"]
     held = to_node_resources(
-        derive_resources(machine, used, ResourceOverride(resources={"pods": pods}))
+        derive_resources(instance, used, ResourceOverride(resources={"pods": pods}))
     )
-    made = launch_instance_type(machine, held, Requirements.from_labels({}), used)
+    created = launch_instance_type(instance, held, Requirements.from_labels({}), used)
     written = BootstrapOptions(
         cluster="prod",
         endpoint="https://api.example.com",
@@ -412,19 +416,19 @@ def test_a_machine_keeps_what_was_planned_with(
         cidr="10.100.0.0/16",
         kubelet=KubeletConfiguration(kubeReserved=own),
         max_pods=max_pods,
-        densities={"m5.xlarge": made.density, "t3.nano": 4},
-        reserved={"m5.xlarge": made.reserved} if made.reserved else {},
+        densities={"m5.xlarge": created.density, "t3.nano": 4},
+        reserved={"m5.xlarge": created.reserved} if created.reserved else {},
     )
     node = boot(family, written)
     expected = {name: each.amount for name, each in held.derived.overhead.kube_reserved.items()}
     assert node.kube_reserved["memory"] == expected["memory"]
-    if family is AmiFamily.AL2023 or made.reserved:
+    if family is AmiFamily.AL2023 or created.reserved:
         assert node.kube_reserved == expected
     assert node.max_pods == min(pods, max_pods or pods)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_users_own_settings_stay(family: AmiFamily) -> None:
+def test_kubelet_settings_of_the_user_are_kept(family: AmiFamily) -> None:
     own = {
         AmiFamily.AL2023: (
             "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: "

@@ -31,7 +31,7 @@ from wainwright.model.taints import Taint
 MIB, GIB = 2**20, 2**30
 
 
-def test_everything_comes_out_of_the_user_data() -> None:
+def test_every_node_config_field_is_read() -> None:
     text = node_config(
         {
             "maxPods": 42,
@@ -50,7 +50,7 @@ def test_everything_comes_out_of_the_user_data() -> None:
         ['--node-labels="a=b,example.com/c=d"'],
     )
     node = boot_node(node_config_message(text))
-    assert node.family is BootstrapMethod.NODEADM
+    assert node.method is BootstrapMethod.NODEADM
     assert (node.cluster_name, node.endpoint) == ("prod", "https://api.example.com")
     assert node.labels == {"a": "b", "example.com/c": "d"}
     assert [str(taint) for taint in node.taints] == [
@@ -64,10 +64,10 @@ def test_everything_comes_out_of_the_user_data() -> None:
     assert node.eviction_hard["memory.available"] == "5%"
     assert node.eviction_hard["nodefs.available"] == "10%"
     assert node.eviction_soft == {"memory.available": "10%"}
-    assert node.rest == {"imageGCHighThresholdPercent": 80}
+    assert node.other_config == {"imageGCHighThresholdPercent": 80}
 
 
-def test_what_is_not_said_is_the_images_own() -> None:
+def test_missing_settings_are_the_defaults_of_the_image() -> None:
     node = boot_node(node_config_message(node_config()))
     assert node.max_pods == 58
     assert node.kube_reserved == {
@@ -80,12 +80,12 @@ def test_what_is_not_said_is_the_images_own() -> None:
     assert node.taints == ()
 
 
-def test_reserved_memory_goes_by_interfaces_whatever_max_pods_says() -> None:
+def test_reserved_memory_depends_on_interfaces_not_on_max_pods() -> None:
     few, many = (boot_node(node_config({"maxPods": pods})) for pods in (10, 200))
     assert few.kube_reserved["memory"] == many.kube_reserved["memory"] == 893 * MIB
 
 
-def test_later_configs_go_over_earlier_ones_and_flags_add_up() -> None:
+def test_later_configs_override_earlier_ones_and_flags_are_concatenated() -> None:
     users = node_config(
         {
             "maxPods": 10,
@@ -111,17 +111,17 @@ def test_later_configs_go_over_earlier_ones_and_flags_add_up() -> None:
     assert node.local_disks
 
 
-def test_an_empty_value_above_leaves_the_one_below() -> None:
+def test_an_empty_value_does_not_override() -> None:
     again = node_config_document({"cluster": {"name": ""}, "kubelet": {"config": {}}})
     assert boot_node(node_config_message(node_config({"maxPods": 7}), again)).max_pods == 7
 
 
-def test_a_config_alone_needs_no_mime() -> None:
+def test_a_single_config_needs_no_mime() -> None:
     assert boot_node(node_config({"maxPods": 3})).max_pods == 3
     assert boot_node("---\n" + node_config({"maxPods": 3})).max_pods == 3
 
 
-def test_flags_go_before_the_configuration() -> None:
+def test_flags_override_the_configuration() -> None:
     flags = ["--max-pods=4", "--system-reserved=memory=1Mi", "--system-reserved=cpu=5m"]
     node = boot_node(
         node_config({"maxPods": 3, "systemReserved": {"ephemeral-storage": "1Gi"}}, flags)
@@ -134,7 +134,7 @@ def test_flags_go_before_the_configuration() -> None:
     ("kind", "pods"),
     [("m5.xlarge", 17), ("c5.xlarge", 30), ("m5.large", 8), ("m5.2xlarge", 110)],
 )
-def test_a_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
+def test_a_script_looks_up_the_max_pods_of_its_type(kind: str, pods: int) -> None:
     script = max_pods_table("m5.xlarge=17", "m5.large=8", "*.xlarge=30", "*=110")
     text = mime_message(
         ("text/x-shellscript; charset=us-ascii", script),
@@ -151,7 +151,7 @@ def test_a_script_looks_up_the_pods_of_its_type(kind: str, pods: int) -> None:
         ("m5.xlarge", ["--kube-reserved=memory=1Gi"], GIB),
     ],
 )
-def test_a_script_looks_up_what_its_kubelet_keeps(kind: str, flags: list[str], memory: int) -> None:
+def test_a_script_looks_up_kube_reserved(kind: str, flags: list[str], memory: int) -> None:
     script = max_pods_table("m5.xlarge=20=memory=475Mi", "*=20")
     text = mime_message(
         ("text/x-shellscript; charset=us-ascii", script),
@@ -162,7 +162,7 @@ def test_a_script_looks_up_what_its_kubelet_keeps(kind: str, flags: list[str], m
     assert flags or node.kube_reserved["ephemeral-storage"] == GIB
 
 
-def test_a_table_in_which_the_machine_is_not_breaks_the_kubelet() -> None:
+def test_a_table_without_the_instance_type_prevents_the_kubelet_from_starting() -> None:
     text = mime_message(
         ("text/x-shellscript", max_pods_table("m5.large=8")),
         ("application/node.eks.aws", node_config()),
@@ -174,11 +174,11 @@ def test_a_table_in_which_the_machine_is_not_breaks_the_kubelet() -> None:
     "label",
     ["node.kubernetes.io/mine", "kubelet.kubernetes.io/mine", "topology.kubernetes.io/zone"],
 )
-def test_a_kubelet_may_set_a_few_labels_of_kubernetes(label: str) -> None:
+def test_a_kubelet_may_set_only_some_kubernetes_labels(label: str) -> None:
     assert boot_node(node_config({}, [f"--node-labels={label}=x"])).labels == {label: "x"}
 
 
-def test_the_cluster_must_be_the_one_that_is_there() -> None:
+def test_cluster_endpoint_and_certificate_must_match() -> None:
     assert boot_node(node_config(), clusters=CLUSTERS).endpoint == CLUSTER.endpoint
     for field, value in (
         ("name", "test"),
@@ -189,15 +189,15 @@ def test_the_cluster_must_be_the_one_that_is_there() -> None:
         assert boot_failure(text, clusters=CLUSTERS) is BootFailureReason.OTHER_CLUSTER
 
 
-def test_an_image_reads_its_own_language_only() -> None:
+def test_an_image_reads_only_its_own_user_data_format() -> None:
     text = node_config_message(node_config())
     for name in ("amazon-eks-node-al2023-x86_64-standard-1.36-v20251218", "somebodys-own-image"):
-        assert boot_node(text, image_name=name).family is BootstrapMethod.NODEADM
+        assert boot_node(text, image_name=name).method is BootstrapMethod.NODEADM
     for name in ("bottlerocket-aws-k8s-1.36", "amazon-eks-node-1.32-v20251120"):
         assert boot_failure(text, image_name=name) is BootFailureReason.WRONG_IMAGE
 
 
-def test_user_data_comes_in_base64_and_perhaps_compressed() -> None:
+def test_user_data_is_base64_and_may_be_compressed() -> None:
     text = node_config()
     assert decode_user_data(b64encode(text.encode()).decode()) == text
     assert decode_user_data(b64encode(gzip.compress(text.encode())).decode()) == text
@@ -220,7 +220,7 @@ def test_taints_are_values() -> None:
 
 
 @pytest.mark.parametrize("missing", list(TARGET))
-def test_a_config_without_its_cluster_joins_nothing(missing: str) -> None:
+def test_a_config_without_cluster_fields_never_joins(missing: str) -> None:
     cluster = {key: value for key, value in TARGET.items() if key != missing}
     assert (
         boot_failure(node_config_message(node_config(cluster=cluster)))
@@ -292,12 +292,10 @@ def test_a_config_without_its_cluster_joins_nothing(missing: str) -> None:
         (node_config({"systemReserved": {"memory": "1Ti"}}), BootFailureReason.TOO_SMALL),
     ],
 )
-def test_bad_user_data_makes_a_machine_that_never_joins(
-    text: str, reason: BootFailureReason
-) -> None:
+def test_invalid_user_data_never_joins(text: str, reason: BootFailureReason) -> None:
     assert boot_failure(text) is reason
 
 
-def test_the_reason_comes_with_words() -> None:
+def test_a_boot_failure_has_a_detail() -> None:
     outcome = boot_from_user_data(node_config({"maxPods": "x"}), boot_facts())
     assert outcome == BootFailure(BootFailureReason.REFUSED, "maxPods is 'x', which is no number")

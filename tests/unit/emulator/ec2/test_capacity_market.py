@@ -1,4 +1,4 @@
-"""The shop: prices of every pool now, how they move, and what is left in stock."""
+"""The capacity market: prices of every offering, their movement, and remaining capacity."""
 
 from datetime import UTC, datetime, timedelta
 from math import log
@@ -32,7 +32,7 @@ def history(account: CheckedAccount, **params: Any) -> list[dict[str, Any]]:
     return [row for page in pages for row in page]
 
 
-def test_now_every_spot_pool_has_its_price() -> None:
+def test_every_spot_offering_has_a_current_price() -> None:
     account = CheckedAccount()
     found = history(
         account,
@@ -72,12 +72,14 @@ def test_now_every_spot_pool_has_its_price() -> None:
         ({"ProductDescriptions": ["Windows"]}, set()),
     ],
 )
-def test_history_of_some_pools(params: dict[str, Any], expected: set[tuple[str, str]]) -> None:
+def test_price_history_filters_by_type_zone_and_product(
+    params: dict[str, Any], expected: set[tuple[str, str]]
+) -> None:
     found = history(CheckedAccount(SMALL), **params)
     assert {(row["InstanceType"], row["AvailabilityZone"][-1]) for row in found} == expected
 
 
-def test_prices_of_the_cloud_go_before_the_list() -> None:
+def test_prices_of_the_cloud_override_list_prices() -> None:
     account = CheckedAccount(
         CloudSpec(
             region="us-west-2",
@@ -107,7 +109,7 @@ def test_prices_of_the_cloud_go_before_the_list() -> None:
     assert spot == {"us-west-2a": "1.000000", "us-west-2b": "2.000000"}
 
 
-def test_a_price_or_shortage_of_nothing_is_remarked_upon() -> None:
+def test_prices_and_unavailability_that_match_no_offering_are_warned_about() -> None:
     spec = CloudSpec(
         region="us-west-2",
         instanceTypes=["m5.*", "m6.*"],
@@ -121,7 +123,7 @@ def test_a_price_or_shortage_of_nothing_is_remarked_upon() -> None:
     assert CheckedAccount(SMALL).cloud.remarks == ()
 
 
-def test_what_is_not_sold_has_no_price() -> None:
+def test_an_unknown_offering_has_no_price() -> None:
     capacity_market = CheckedAccount(SMALL).cloud.services.capacity_market
     assert capacity_market.price("c5.large", "us-west-2a", "on-demand") is None
     assert capacity_market.price("m5.large", "us-west-2c", "on-demand") is None
@@ -133,21 +135,23 @@ def moving() -> CheckedAccount:
     return CheckedAccount(SMALL, settings=EmulatorSettings(moving_prices=True))
 
 
-def test_prices_stand_still_unless_asked_to_move() -> None:
+def test_prices_are_constant_by_default() -> None:
     account = CheckedAccount(SMALL)
     before = history(account)
     account.clock.time += 30 * DAY
     assert history(account) == before
 
 
-def test_spot_prices_move_within_what_spot_ever_costs() -> None:
+def test_moving_spot_prices_stay_within_their_bounds() -> None:
     account = moving()
     capacity_market = account.cloud.services.capacity_market
     before = history(account, StartTime=NOW)
     account.clock.time += 30 * DAY
     after = history(account, StartTime=NOW + timedelta(days=30))
     changed = [
-        one for one, two in zip(before, after, strict=True) if one["SpotPrice"] != two["SpotPrice"]
+        service
+        for service, two in zip(before, after, strict=True)
+        if service["SpotPrice"] != two["SpotPrice"]
     ]
     assert len(changed) > len(before) * 0.9
     for row in after:
@@ -157,7 +161,7 @@ def test_spot_prices_move_within_what_spot_ever_costs() -> None:
         assert NOW + timedelta(days=30, hours=-4) <= row["Timestamp"] <= NOW + timedelta(days=30)
 
 
-def test_the_history_is_what_could_be_seen_at_the_time() -> None:
+def test_price_history_equals_the_prices_seen_at_the_time() -> None:
     account = moving()
     seen: list[float | None] = []
     for _ in range(30):
@@ -174,7 +178,7 @@ def test_the_history_is_what_could_be_seen_at_the_time() -> None:
     )
 
 
-def test_a_price_that_is_stated_does_not_move() -> None:
+def test_a_price_of_the_cloud_does_not_move() -> None:
     account = moving()
     account.cloud.change(
         {"prices": [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.05}]}
@@ -186,20 +190,23 @@ def test_a_price_that_is_stated_does_not_move() -> None:
 @pytest.mark.parametrize(
     ("days", "measured"), [(1, 0.026), (2, 0.047), (7, 0.13), (15, 0.21), (30, 0.29)]
 )
-def test_movement_is_as_it_was_measured(days: int, measured: float) -> None:
+def test_spot_price_movement_has_the_measured_statistics(days: int, measured: float) -> None:
     movement = SpotPriceModel(7, 0.0)
-    pools = [(f"m{number}.large", "us-west-2a", "spot") for number in range(600)]
-    start = {pool: movement.factor(pool, 20 * DAY) for pool in pools}
-    changes = [log(movement.factor(pool, (20 + days) * DAY) / start[pool]) for pool in pools]
+    capacity_pools = [(f"m{number}.large", "us-west-2a", "spot") for number in range(600)]
+    start = {
+        capacity_pool: movement.factor(capacity_pool, 20 * DAY) for capacity_pool in capacity_pools
+    }
+    changes = [
+        log(movement.factor(capacity_pool, (20 + days) * DAY) / start[capacity_pool])
+        for capacity_pool in capacity_pools
+    ]
     assert pstdev(changes) == pytest.approx(measured, rel=0.15)
 
 
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=8), st.integers(0, 3))
-def test_a_price_hangs_on_seed_and_moment_not_on_who_asked_when(
-    hours: list[int], seed: int
-) -> None:
-    asked, fresh = SpotPriceModel(seed, 0.0), SpotPriceModel(seed, 0.0)
-    found = [asked.factor(POOL, hour * HOUR) for hour in hours]
+def test_a_spot_price_depends_on_seed_and_time_only(hours: list[int], seed: int) -> None:
+    request, fresh = SpotPriceModel(seed, 0.0), SpotPriceModel(seed, 0.0)
+    found = [request.factor(POOL, hour * HOUR) for hour in hours]
     assert found[-1] == fresh.factor(POOL, hours[-1] * HOUR)
     assert fresh.factor(POOL, 0.0) == 1.0
 
@@ -212,7 +219,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(
-    ("pool", "free"),
+    ("capacity_pool", "free"),
     [
         (("m5.large", "us-west-2a", "spot"), 2),
         (("m5.large", "us-west-2a", "on-demand"), None),
@@ -220,58 +227,58 @@ RULES = [
         (("m5.xlarge", "us-west-2b", "spot"), None),
     ],
 )
-def test_the_last_rule_that_means_a_pool_counts(
-    pool: tuple[str, str, str], free: int | None
+def test_the_last_matching_capacity_rule_applies(
+    capacity_pool: tuple[str, str, str], free: int | None
 ) -> None:
-    assert CapacityCounter(CapacityState(rules=RULES)).free(pool) == free
+    assert CapacityCounter(CapacityState(rules=RULES)).free(capacity_pool) == free
 
 
-def test_stock_falls_and_rises() -> None:
-    stock = CapacityCounter(CapacityState())
-    stock.set_rules(RULES)
-    seen = [stock.free(POOL)]
-    for act in (stock.take, stock.take, stock.release, stock.release, stock.release):
+def test_free_capacity_follows_takes_and_releases() -> None:
+    capacity = CapacityCounter(CapacityState())
+    capacity.set_rules(RULES)
+    seen = [capacity.free(POOL)]
+    for act in (capacity.take, capacity.take, capacity.release, capacity.release, capacity.release):
         act(POOL)
-        seen.append(stock.free(POOL))
+        seen.append(capacity.free(POOL))
     assert seen == [2, 1, 0, 1, 2, 3]
-    assert stock.free(("m5.2xlarge", "us-west-2a", "spot")) == 2
+    assert capacity.free(("m5.2xlarge", "us-west-2a", "spot")) == 2
 
 
-def test_a_pool_without_stock_gets_back_what_comes_back() -> None:
-    stock = CapacityCounter(CapacityState(rules=[CapacityRule(free=0)]))
-    stock.release(POOL)
-    assert stock.free(POOL) == 1
+def test_an_empty_offering_regains_released_capacity() -> None:
+    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=0)]))
+    capacity.release(POOL)
+    assert capacity.free(POOL) == 1
 
 
-def test_what_is_unavailable_stays_so() -> None:
-    stock = CapacityCounter(CapacityState(rules=[CapacityRule(free=5)]))
-    stock.set_unavailable([UnavailableOffering(instanceType="m5.*", zone="us-west-2a")])
-    stock.release(POOL)
-    assert stock.free(POOL) == 0
-    stock.set_unavailable([])
-    assert stock.free(POOL) == 6
+def test_an_unavailable_offering_stays_unavailable_after_releases() -> None:
+    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=5)]))
+    capacity.set_unavailable([UnavailableOffering(instanceType="m5.*", zone="us-west-2a")])
+    capacity.release(POOL)
+    assert capacity.free(POOL) == 0
+    capacity.set_unavailable([])
+    assert capacity.free(POOL) == 6
 
 
-def test_new_rules_count_from_anew() -> None:
-    stock = CapacityCounter(CapacityState())
-    stock.take(POOL)
-    stock.set_rules([CapacityRule(free=1)])
-    assert stock.free(POOL) == 1
+def test_new_capacity_rules_reset_the_counts() -> None:
+    capacity = CapacityCounter(CapacityState())
+    capacity.take(POOL)
+    capacity.set_rules([CapacityRule(free=1)])
+    assert capacity.free(POOL) == 1
 
 
-pools = st.tuples(
+capacity_pools = st.tuples(
     st.sampled_from(["m5.large", "c5.large"]), st.sampled_from(["a", "b"]), st.just("spot")
 )
-acts = st.lists(st.tuples(st.booleans(), pools), max_size=30)
+acts = st.lists(st.tuples(st.booleans(), capacity_pools), max_size=30)
 
 
 @given(st.integers(0, 4), acts)
-def test_each_pool_counts_for_itself(
+def test_each_offering_is_counted_separately(
     free: int, done: list[tuple[bool, tuple[str, str, str]]]
 ) -> None:
-    stock = CapacityCounter(CapacityState(rules=[CapacityRule(free=free)]))
-    for taken, pool in done:
-        (stock.take if taken else stock.release)(pool)
-    for pool in {pool for _, pool in done}:
-        balance = sum(1 if taken else -1 for taken, at in done if at == pool)
-        assert stock.free(pool) == max(free - balance, 0)
+    capacity = CapacityCounter(CapacityState(rules=[CapacityRule(free=free)]))
+    for taken, capacity_pool in done:
+        (capacity.take if taken else capacity.release)(capacity_pool)
+    for capacity_pool in {capacity_pool for _, capacity_pool in done}:
+        balance = sum(1 if taken else -1 for taken, at in done if at == capacity_pool)
+        assert capacity.free(capacity_pool) == max(free - balance, 0)

@@ -1,4 +1,4 @@
-"""DescribeInstanceTypes and its kin: every field that clients rely on, for every type."""
+"""DescribeInstanceTypes, offerings and zones: every field that clients use, for every type."""
 
 import gzip
 import json
@@ -17,10 +17,10 @@ from wainwright.emulator.ec2.instance_types import describe_instance_type
 from wainwright.errors import InvalidInputError
 
 OURS_OR_ROUGH = {
-    ("NetworkInfo", "NetworkPerformance"),  # peak and baseline are one figure to us
+    ("NetworkInfo", "NetworkPerformance"),  # peak and baseline are not distinguished
     ("NetworkInfo", "NetworkCards", "NetworkPerformance"),
     ("NetworkInfo", "NetworkCards", "BaselineBandwidthInGbps"),
-    ("EbsInfo", "EbsOptimizedSupport"),  # optional on a few old types, which we do not tell apart
+    ("EbsInfo", "EbsOptimizedSupport"),  # optional on a few old types, not distinguished
     ("SupportedRootDeviceTypes",),  # instance store on old types
 }
 
@@ -41,17 +41,17 @@ def differences(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> set[tuple
         pairs = [((*path, key), value, known.get(key)) for key, value in ours.items()]
     elif isinstance(ours, list) and ours and isinstance(ours[0], dict):
         assert len(theirs or ()) == len(ours), path
-        pairs = [(path, one, other) for one, other in zip(ours, theirs, strict=True)]
+        pairs = [(path, service, other) for service, other in zip(ours, theirs, strict=True)]
     else:
         return set() if ours == theirs or path in OURS_OR_ROUGH else {path}
-    return set().union(*(differences(one, other, at) for at, one, other in pairs))
+    return set().union(*(differences(service, other, at) for at, service, other in pairs))
 
 
-def test_what_we_say_of_a_type_is_what_another_record_of_ec2_says() -> None:
+def test_instance_types_agree_with_recorded_ec2_responses() -> None:
     wrong = {
         name: found
-        for name, machine in instance_type_info.built_in_instance_types().items()
-        if (found := differences(describe_instance_type(machine), second_opinion()[name]))
+        for name, instance in instance_type_info.built_in_instance_types().items()
+        if (found := differences(describe_instance_type(instance), second_opinion()[name]))
     }
     assert wrong == {}
 
@@ -61,7 +61,7 @@ def whole() -> CheckedAccount:
     return CheckedAccount()
 
 
-def test_every_type_has_what_clients_crash_without(whole: CheckedAccount) -> None:
+def test_every_type_has_the_fields_that_clients_require(whole: CheckedAccount) -> None:
     seen = set()
     for found in whole.pages("DescribeInstanceTypes", "InstanceTypes", MaxResults=100):
         for entry in found:
@@ -77,20 +77,20 @@ def test_every_type_has_what_clients_crash_without(whole: CheckedAccount) -> Non
 
 
 def test_cards_of_a_type_add_up_to_its_interfaces_and_bandwidth() -> None:
-    for machine in instance_type_info.built_in_instance_types().values():
-        cards = describe_instance_type(machine)["NetworkInfo"]["NetworkCards"]
+    for instance in instance_type_info.built_in_instance_types().values():
+        cards = describe_instance_type(instance)["NetworkInfo"]["NetworkCards"]
         interfaces = sum(card["MaximumNetworkInterfaces"] for card in cards)
         bandwidth = sum(card.get("BaselineBandwidthInGbps", 0) for card in cards)
-        assert interfaces == machine.all_network_interfaces
-        assert round(bandwidth * 1000) == (machine.network_mbps or 0)
+        assert interfaces == instance.all_network_interfaces
+        assert round(bandwidth * 1000) == (instance.network_mbps or 0)
 
 
 def types(account: CheckedAccount, **filters: str) -> set[str]:
-    asked = [
+    request = [
         {"Name": name.replace("__", ".").replace("_", "-"), "Values": value.split(",")}
         for name, value in filters.items()
     ]
-    pages = account.pages("DescribeInstanceTypes", "InstanceTypes", Filters=asked)
+    pages = account.pages("DescribeInstanceTypes", "InstanceTypes", Filters=request)
     return {entry["InstanceType"] for page in pages for entry in page}
 
 
@@ -121,24 +121,26 @@ def test_filters(whole: CheckedAccount, filters: dict[str, str], has: str, has_n
     assert has_not not in found
 
 
-def test_types_by_name_come_once_and_unknown_ones_are_named(whole: CheckedAccount) -> None:
-    asked = ["m5.large", "c5.large", "m5.large"]
-    answer = whole.ask("DescribeInstanceTypes", InstanceTypes=asked)
-    assert [each["InstanceType"] for each in answer["InstanceTypes"]] == ["c5.large", "m5.large"]
+def test_types_are_returned_once_and_unknown_ones_are_named_in_the_error(
+    whole: CheckedAccount,
+) -> None:
+    request = ["m5.large", "c5.large", "m5.large"]
+    response = whole.call("DescribeInstanceTypes", InstanceTypes=request)
+    assert [each["InstanceType"] for each in response["InstanceTypes"]] == ["c5.large", "m5.large"]
     assert whole.refused("DescribeInstanceTypes", InstanceTypes=["m5.large", "m5.huge"]) == (
         "InvalidInstanceType",
         400,
     )
 
 
-def test_an_unknown_filter_is_refused(whole: CheckedAccount) -> None:
+def test_an_unknown_filter_is_rejected(whole: CheckedAccount) -> None:
     wrong = [{"Name": "colour", "Values": ["red"]}]
     for operation in ("DescribeInstanceTypes", "DescribeInstanceTypeOfferings"):
         assert whole.refused(operation, Filters=wrong) == ("InvalidParameterValue", 400)
 
 
 def test_a_page_has_at_most_a_hundred_types(whole: CheckedAccount) -> None:
-    assert len(whole.ask("DescribeInstanceTypes")["InstanceTypes"]) == 100
+    assert len(whole.call("DescribeInstanceTypes")["InstanceTypes"]) == 100
     assert whole.refused("DescribeInstanceTypes", MaxResults=101) == ("InvalidParameterValue", 400)
 
 
@@ -146,10 +148,10 @@ def test_a_dry_run_would_have_succeeded(whole: CheckedAccount) -> None:
     assert whole.refused("DescribeInstanceTypes", DryRun=True) == ("DryRunOperation", 412)
 
 
-def test_answers_are_fresh(whole: CheckedAccount) -> None:
-    first = whole.ask("DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"][0]
+def test_responses_are_independent_copies(whole: CheckedAccount) -> None:
+    first = whole.call("DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"][0]
     first["ProcessorInfo"]["SupportedArchitectures"].append("quantum")
-    again = whole.ask("DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"][0]
+    again = whole.call("DescribeInstanceTypes", InstanceTypes=["m5.large"])["InstanceTypes"][0]
     assert again["ProcessorInfo"]["SupportedArchitectures"] == ["x86_64"]
 
 
@@ -169,8 +171,8 @@ def test_offerings_are_those_of_the_region(whole: CheckedAccount, kind: str) -> 
     assert {row["LocationType"] for row in rows} == {kind}
 
 
-def test_offerings_by_type_and_place(whole: CheckedAccount) -> None:
-    answer = whole.ask(
+def test_offerings_by_type_and_location(whole: CheckedAccount) -> None:
+    response = whole.call(
         "DescribeInstanceTypeOfferings",
         LocationType="availability-zone",
         Filters=[
@@ -178,7 +180,7 @@ def test_offerings_by_type_and_place(whole: CheckedAccount) -> None:
             {"Name": "location", "Values": ["us-east-1a"]},
         ],
     )
-    assert [row["Location"] for row in answer["InstanceTypeOfferings"]] == ["us-east-1a"]
+    assert [row["Location"] for row in response["InstanceTypeOfferings"]] == ["us-east-1a"]
     assert whole.refused("DescribeInstanceTypeOfferings", LocationType="outpost") == (
         "InvalidParameterValue",
         400,
@@ -186,12 +188,12 @@ def test_offerings_by_type_and_place(whole: CheckedAccount) -> None:
 
 
 def test_zones(whole: CheckedAccount) -> None:
-    every = whole.ask("DescribeAvailabilityZones")["AvailabilityZones"]
+    every = whole.call("DescribeAvailabilityZones")["AvailabilityZones"]
     assert [each["ZoneName"][-1] for each in every] == list("abcdef")
-    by_id = whole.ask("DescribeAvailabilityZones", ZoneIds=["use1-az3"])["AvailabilityZones"]
+    by_id = whole.call("DescribeAvailabilityZones", ZoneIds=["use1-az3"])["AvailabilityZones"]
     assert [each["ZoneName"] for each in by_id] == ["us-east-1e"]
     filters = [{"Name": "zone-id", "Values": ["use1-az3", "use1-az1"]}]
-    found = whole.ask("DescribeAvailabilityZones", Filters=filters)["AvailabilityZones"]
+    found = whole.call("DescribeAvailabilityZones", Filters=filters)["AvailabilityZones"]
     assert [each["ZoneName"] for each in found] == ["us-east-1a", "us-east-1e"]
     assert whole.refused("DescribeAvailabilityZones", ZoneNames=["mars-1a"]) == (
         "InvalidParameterValue",
@@ -199,7 +201,7 @@ def test_zones(whole: CheckedAccount) -> None:
     )
 
 
-def test_a_cloud_says_what_there_is() -> None:
+def test_a_cloud_limits_types_and_zones() -> None:
     spec = CloudSpec(
         region="us-west-2",
         zones=["us-west-2b", "us-west-2a"],
@@ -209,7 +211,7 @@ def test_a_cloud_says_what_there_is() -> None:
     found = types(account)
     assert found == {name for name in found if name.startswith("m5.")} | {"c6a.large"}
     assert len(found) > 5
-    zones = account.ask("DescribeAvailabilityZones")["AvailabilityZones"]
+    zones = account.call("DescribeAvailabilityZones")["AvailabilityZones"]
     assert [each["ZoneName"] for each in zones] == ["us-west-2a", "us-west-2b"]
     assert account.refused("DescribeInstanceTypes", InstanceTypes=["c5.large"]) == (
         "InvalidInstanceType",
@@ -217,12 +219,12 @@ def test_a_cloud_says_what_there_is() -> None:
     )
 
 
-def test_a_cloud_that_cannot_be_is_refused() -> None:
+def test_an_invalid_cloud_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="us-west-2"):
         CheckedAccount(CloudSpec(region="us-west-2", zones=["us-east-1a"]))
 
 
-def test_a_type_with_a_slice_of_a_gpu_has_none_in_ec2s_count(whole: CheckedAccount) -> None:
-    answer = whole.ask("DescribeInstanceTypes", InstanceTypes=["g6f.large"])
-    (gpu,) = answer["InstanceTypes"][0]["GpuInfo"]["Gpus"]
+def test_a_type_with_a_fractional_gpu_has_gpu_count_zero(whole: CheckedAccount) -> None:
+    response = whole.call("DescribeInstanceTypes", InstanceTypes=["g6f.large"])
+    (gpu,) = response["InstanceTypes"][0]["GpuInfo"]["Gpus"]
     assert (gpu["Count"], gpu["LogicalGpuCount"]) == (0, 1)

@@ -1,4 +1,4 @@
-"""What instances are launched from: launch templates, images and placement groups."""
+"""Launch templates, images and placement groups."""
 
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
@@ -26,9 +26,9 @@ def account() -> CheckedAccount:
 
 
 def create(account: CheckedAccount, name: str = NAME, **params: Any) -> dict[str, Any]:
-    asked = {"LaunchTemplateData": DATA, **params}
-    made = account.ask("CreateLaunchTemplate", LaunchTemplateName=name, **asked)
-    return dict(made["LaunchTemplate"])
+    request = {"LaunchTemplateData": DATA, **params}
+    created = account.call("CreateLaunchTemplate", LaunchTemplateName=name, **request)
+    return dict(created["LaunchTemplate"])
 
 
 def tagged(**tags: str) -> list[dict[str, Any]]:
@@ -42,20 +42,20 @@ def names(account: CheckedAccount, **params: Any) -> list[str]:
 
 
 def test_a_template_is_found_by_name_id_and_tag(account: CheckedAccount) -> None:
-    made = create(account, TagSpecifications=tagged(team="web", empty=""))
+    created = create(account, TagSpecifications=tagged(team="web", empty=""))
     create(account, "other")
-    assert (made["DefaultVersionNumber"], made["LatestVersionNumber"]) == (1, 1)
+    assert (created["DefaultVersionNumber"], created["LatestVersionNumber"]) == (1, 1)
     for params in (
         {"LaunchTemplateNames": [NAME]},
-        {"LaunchTemplateIds": [made["LaunchTemplateId"]]},
+        {"LaunchTemplateIds": [created["LaunchTemplateId"]]},
         {"Filters": [{"Name": "tag:team", "Values": ["web"]}], "MaxResults": 200},
         {"Filters": [{"Name": "launch-template-name", "Values": ["karpenter*"]}]},
         {"Filters": [{"Name": "tag-key", "Values": ["empty"]}]},
     ):
-        assert account.ask("DescribeLaunchTemplates", **params)["LaunchTemplates"] == [made]
+        assert account.call("DescribeLaunchTemplates", **params)["LaunchTemplates"] == [created]
 
 
-def test_missing_templates_have_codes_of_their_own(account: CheckedAccount) -> None:
+def test_missing_templates_have_their_own_error_codes(account: CheckedAccount) -> None:
     create(account)
     describe, delete = "DescribeLaunchTemplates", "DeleteLaunchTemplate"
     assert account.refused(describe, LaunchTemplateNames=[NAME, "absent"]) == NO_NAME
@@ -67,21 +67,21 @@ def test_missing_templates_have_codes_of_their_own(account: CheckedAccount) -> N
     assert account.refused(delete) == ("MissingParameter", 400)
     both = account.refused(delete, LaunchTemplateName=NAME, LaunchTemplateId="lt-1")
     assert both == ("InvalidParameterCombination", 400)
-    assert account.ask(describe, Filters=[{"Name": "tag-key", "Values": ["x"]}]) == {
+    assert account.call(describe, Filters=[{"Name": "tag-key", "Values": ["x"]}]) == {
         "LaunchTemplates": []
     }
 
 
 @pytest.mark.parametrize("by", ["LaunchTemplateId", "LaunchTemplateName"])
-def test_a_deleted_template_is_gone_and_its_name_free(account: CheckedAccount, by: str) -> None:
-    made = create(account)
-    gone = account.ask("DeleteLaunchTemplate", **{by: made[by]})["LaunchTemplate"]
-    assert gone == made
-    assert account.refused("DeleteLaunchTemplate", **{by: made[by]}) in (NO_ID, NO_NAME)
-    assert create(account)["LaunchTemplateId"] != made["LaunchTemplateId"]
+def test_a_deleted_template_frees_its_name(account: CheckedAccount, by: str) -> None:
+    created = create(account)
+    deleted = account.call("DeleteLaunchTemplate", **{by: created[by]})["LaunchTemplate"]
+    assert deleted == created
+    assert account.refused("DeleteLaunchTemplate", **{by: created[by]}) in (NO_ID, NO_NAME)
+    assert create(account)["LaunchTemplateId"] != created["LaunchTemplateId"]
 
 
-def test_a_name_is_taken_once(account: CheckedAccount) -> None:
+def test_a_template_name_is_unique(account: CheckedAccount) -> None:
     create(account)
     again = account.refused(
         "CreateLaunchTemplate", LaunchTemplateName=NAME, LaunchTemplateData=DATA
@@ -104,21 +104,21 @@ def user_data(length: int) -> dict[str, str]:
         ({"TagSpecifications": [{"ResourceType": "instance"}]}, "InvalidParameterValue"),
     ],
 )
-def test_templates_that_cannot_be(
+def test_invalid_templates_are_rejected(
     account: CheckedAccount, params: dict[str, Any], code: str
 ) -> None:
-    asked = {"LaunchTemplateName": "fine", "LaunchTemplateData": DATA, **params}
-    assert account.refused("CreateLaunchTemplate", **asked) == (code, 400)
+    request = {"LaunchTemplateName": "fine", "LaunchTemplateData": DATA, **params}
+    assert account.refused("CreateLaunchTemplate", **request) == (code, 400)
     assert names(account) == []
 
 
-def test_user_data_may_have_16_kib(account: CheckedAccount) -> None:
+def test_user_data_is_limited_to_16_kib(account: CheckedAccount) -> None:
     create(account, LaunchTemplateData=user_data(16384))
 
 
 def test_a_client_token_creates_once(account: CheckedAccount) -> None:
-    made = create(account, ClientToken="token")
-    assert create(account, ClientToken="token") == made
+    created = create(account, ClientToken="token")
+    assert create(account, ClientToken="token") == created
     assert expect_error(lambda: create(account, "other", ClientToken="token")) == (
         "IdempotentParameterMismatch",
         400,
@@ -126,41 +126,44 @@ def test_a_client_token_creates_once(account: CheckedAccount) -> None:
     assert names(account) == [NAME]
 
 
-def test_there_is_a_quota(account: CheckedAccount) -> None:
+def test_the_number_of_templates_is_limited(account: CheckedAccount) -> None:
     for number in range(5000):
-        asked = {"LaunchTemplateName": f"template-{number}", "LaunchTemplateData": {"ImageId": "a"}}
-        account.cloud.answer("ec2", "CreateLaunchTemplate", asked)
+        request = {
+            "LaunchTemplateName": f"template-{number}",
+            "LaunchTemplateData": {"ImageId": "a"},
+        }
+        account.cloud.answer("ec2", "CreateLaunchTemplate", request)
     assert expect_error(lambda: create(account)) == ("MaxTemplateLimitExceeded", 400)
-    account.ask("DeleteLaunchTemplate", LaunchTemplateName="template-7")
+    account.call("DeleteLaunchTemplate", LaunchTemplateName="template-7")
     create(account)
 
 
-def test_many_templates_come_in_pages_whatever_is_deleted(account: CheckedAccount) -> None:
-    made = [create(account, f"template-{number}") for number in range(9)]
-    first = account.ask("DescribeLaunchTemplates", MaxResults=4)
+def test_templates_are_paginated_while_others_are_deleted(account: CheckedAccount) -> None:
+    created = [create(account, f"template-{number}") for number in range(9)]
+    first = account.call("DescribeLaunchTemplates", MaxResults=4)
     for row in first["LaunchTemplates"]:
-        account.ask("DeleteLaunchTemplate", LaunchTemplateId=row["LaunchTemplateId"])
+        account.call("DeleteLaunchTemplate", LaunchTemplateId=row["LaunchTemplateId"])
     rest = names(account, MaxResults=4)
-    second = account.ask("DescribeLaunchTemplates", MaxResults=4, NextToken=first["NextToken"])
-    third = account.ask("DescribeLaunchTemplates", MaxResults=4, NextToken=second["NextToken"])
+    second = account.call("DescribeLaunchTemplates", MaxResults=4, NextToken=first["NextToken"])
+    third = account.call("DescribeLaunchTemplates", MaxResults=4, NextToken=second["NextToken"])
     seen = [*first["LaunchTemplates"], *second["LaunchTemplates"], *third["LaunchTemplates"]]
     assert sorted(each["LaunchTemplateName"] for each in seen) == [
-        each["LaunchTemplateName"] for each in made
+        each["LaunchTemplateName"] for each in created
     ]
     assert len(rest) == 5
 
 
 def test_versions(account: CheckedAccount) -> None:
-    made = create(account)
-    answer = account.ask(
+    created = create(account)
+    response = account.call(
         "CreateLaunchTemplateVersion",
         LaunchTemplateName=NAME,
         SourceVersion="1",
         VersionDescription="second",
         LaunchTemplateData={"ImageId": "ami-2"},
     )["LaunchTemplateVersion"]
-    assert answer["VersionNumber"] == 2
-    assert answer["LaunchTemplateData"] == {**DATA, "ImageId": "ami-2"}
+    assert response["VersionNumber"] == 2
+    assert response["LaunchTemplateData"] == {**DATA, "ImageId": "ami-2"}
     resolve = account.cloud.services.templates.resolve
     for version, image in (
         (None, "ami-1"),
@@ -168,9 +171,9 @@ def test_versions(account: CheckedAccount) -> None:
         ("$Latest", "ami-2"),
         ("2", "ami-2"),
     ):
-        specification = {"LaunchTemplateId": made["LaunchTemplateId"], "Version": version}
+        specification = {"LaunchTemplateId": created["LaunchTemplateId"], "Version": version}
         assert resolve(specification)[1].data["ImageId"] == image
-    account.ask("ModifyLaunchTemplate", LaunchTemplateName=NAME, DefaultVersion="2")
+    account.call("ModifyLaunchTemplate", LaunchTemplateName=NAME, DefaultVersion="2")
     assert resolve({"LaunchTemplateName": NAME})[1].number == 2
     missing = expect_error(lambda: resolve({"LaunchTemplateName": NAME, "Version": "3"}))
     assert missing == ("InvalidLaunchTemplateId.VersionNotFound", 400)
@@ -179,15 +182,15 @@ def test_versions(account: CheckedAccount) -> None:
 def test_versions_are_described_newest_first(account: CheckedAccount) -> None:
     create(account)
     for number in range(2, 5):
-        account.ask(
+        account.call(
             "CreateLaunchTemplateVersion",
             LaunchTemplateName=NAME,
             LaunchTemplateData={"ImageId": f"ami-{number}"},
         )
 
     def versions(**params: Any) -> list[int]:
-        answer = account.ask("DescribeLaunchTemplateVersions", LaunchTemplateName=NAME, **params)
-        return [row["VersionNumber"] for row in answer["LaunchTemplateVersions"]]
+        response = account.call("DescribeLaunchTemplateVersions", LaunchTemplateName=NAME, **params)
+        return [row["VersionNumber"] for row in response["LaunchTemplateVersions"]]
 
     assert versions() == [4, 3, 2, 1]
     assert versions(Versions=["$Latest", "1"]) == [4, 1]
@@ -195,13 +198,13 @@ def test_versions_are_described_newest_first(account: CheckedAccount) -> None:
     assert versions(Filters=[{"Name": "image-id", "Values": ["ami-3"]}]) == [3]
 
 
-def test_what_is_kept_is_a_copy(account: CheckedAccount) -> None:
+def test_template_data_is_stored_as_a_copy(account: CheckedAccount) -> None:
     data = {"ImageId": "ami-1", "NetworkInterfaces": [{"Groups": ["sg-1"]}]}
     create(account, LaunchTemplateData=data)
     data["ImageId"] = "ami-9"
     template = account.cloud.services.templates.resolve({"LaunchTemplateName": NAME})[1]
-    answer = account.ask("DescribeLaunchTemplateVersions", LaunchTemplateName=NAME)
-    answer["LaunchTemplateVersions"][0]["LaunchTemplateData"]["NetworkInterfaces"].clear()
+    response = account.call("DescribeLaunchTemplateVersions", LaunchTemplateName=NAME)
+    response["LaunchTemplateVersions"][0]["LaunchTemplateData"]["NetworkInterfaces"].clear()
     assert template.data == {"ImageId": "ami-1", "NetworkInterfaces": [{"Groups": ["sg-1"]}]}
 
 
@@ -209,12 +212,12 @@ STANDARD = "amazon-eks-node-al2023-x86_64-standard-1.34-v*"
 
 
 def register(account: CheckedAccount, name: str, **params: Any) -> str:
-    asked = {"Architecture": "arm64", **params}
-    return str(account.ask("RegisterImage", Name=name, **asked)["ImageId"])
+    request = {"Architecture": "arm64", **params}
+    return str(account.call("RegisterImage", Name=name, **request)["ImageId"])
 
 
 def images(account: CheckedAccount, **params: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = account.ask("DescribeImages", **params)["Images"]
+    found: list[dict[str, Any]] = account.call("DescribeImages", **params)["Images"]
     return found
 
 
@@ -222,7 +225,7 @@ def named(pattern: str) -> list[dict[str, Any]]:
     return [{"Name": "name", "Values": [pattern]}, {"Name": "state", "Values": ["available"]}]
 
 
-def test_images_of_amazon_have_what_clients_look_at(account: CheckedAccount) -> None:
+def test_public_images_have_the_fields_that_clients_use(account: CheckedAccount) -> None:
     found = images(account, Filters=named(STANDARD), Owners=["amazon"])
     assert len(found) == 3
     for image in found:
@@ -236,13 +239,13 @@ def test_images_of_amazon_have_what_clients_look_at(account: CheckedAccount) -> 
         assert image["BlockDeviceMappings"][0]["DeviceName"] == image["RootDeviceName"]
 
 
-def test_windows_says_so(account: CheckedAccount) -> None:
+def test_windows_images_have_their_platform(account: CheckedAccount) -> None:
     pattern = "Windows_Server-2022-English-Core-EKS_Optimized-1.34-*"
     for image in images(account, Filters=named(pattern)):
         assert (image["Platform"], image["PlatformDetails"]) == ("windows", "Windows")
 
 
-def test_an_image_of_ones_own(account: CheckedAccount) -> None:
+def test_a_registered_image_is_owned_by_the_account(account: CheckedAccount) -> None:
     identity = register(
         account,
         "mine",
@@ -266,7 +269,7 @@ def test_an_image_of_ones_own(account: CheckedAccount) -> None:
     assert account.refused("RegisterImage", Name="mine") == ("InvalidAMIName.Duplicate", 400)
 
 
-def test_images_that_are_not_there(account: CheckedAccount) -> None:
+def test_unknown_images_are_errors(account: CheckedAccount) -> None:
     for ids, code in (
         (["ami-00000000000000000"], "InvalidAMIID.NotFound"),
         (["mine"], "InvalidAMIID.Malformed"),
@@ -277,7 +280,7 @@ def test_images_that_are_not_there(account: CheckedAccount) -> None:
     assert expect_error(lambda: account.cloud.services.images.image(None))[0] == "MissingParameter"
 
 
-def test_deprecated_images_of_others_are_for_those_who_ask(account: CheckedAccount) -> None:
+def test_deprecated_public_images_are_hidden_by_default(account: CheckedAccount) -> None:
     (image, *_) = images(account, Filters=named(STANDARD))
     later = datetime.fromisoformat(image["DeprecationTime"]) + timedelta(days=1)
     account.clock.time = later.timestamp()
@@ -287,25 +290,25 @@ def test_deprecated_images_of_others_are_for_those_who_ask(account: CheckedAccou
     assert images(account, ImageIds=[image["ImageId"]])
 
 
-def test_ones_own_deprecated_images_are_always_shown(account: CheckedAccount) -> None:
+def test_own_deprecated_images_are_always_shown(account: CheckedAccount) -> None:
     identity = register(account, "mine")
     at = datetime(2025, 1, 1, tzinfo=UTC)
-    account.ask("EnableImageDeprecation", ImageId=identity, DeprecateAt=at)
+    account.call("EnableImageDeprecation", ImageId=identity, DeprecateAt=at)
     (image,) = images(account, Owners=["self"])
     assert image["DeprecationTime"] == "2025-01-01T00:00:00.000Z"
-    account.ask("DisableImageDeprecation", ImageId=identity)
+    account.call("DisableImageDeprecation", ImageId=identity)
     assert "DeprecationTime" not in images(account, Owners=["self"])[0]
 
 
-def test_an_image_goes_when_it_is_deregistered(account: CheckedAccount) -> None:
+def test_a_deregistered_image_is_not_found(account: CheckedAccount) -> None:
     identity = register(account, "mine")
-    account.ask("DeregisterImage", ImageId=identity)
+    account.call("DeregisterImage", ImageId=identity)
     assert account.refused("DescribeImages", ImageIds=[identity]) == ("InvalidAMIID.NotFound", 400)
     (image, *_) = images(account, Filters=named(STANDARD))
     assert account.refused("DeregisterImage", ImageId=image["ImageId"]) == ("AuthFailure", 403)
 
 
-def test_pages_and_filters_are_real(account: CheckedAccount) -> None:
+def test_images_are_paginated_and_filtered(account: CheckedAccount) -> None:
     pages = [len(page) for page in account.pages("DescribeImages", "Images", MaxResults=100)]
     assert len(pages) > 3
     assert set(pages[:-1]) == {100}
@@ -313,7 +316,7 @@ def test_pages_and_filters_are_real(account: CheckedAccount) -> None:
     assert account.refused("DescribeImages", Filters=wrong) == ("InvalidParameterValue", 400)
 
 
-def test_images_by_who_may_launch_them(account: CheckedAccount) -> None:
+def test_images_by_executable_users(account: CheckedAccount) -> None:
     identity = register(account, "mine")
     own = images(account, ExecutableUsers=["self"])
     public = images(account, ExecutableUsers=["all"], Filters=named(STANDARD))
@@ -322,19 +325,19 @@ def test_images_by_who_may_launch_them(account: CheckedAccount) -> None:
 
 
 def groups(account: CheckedAccount, **params: Any) -> list[str]:
-    rows = account.ask("DescribePlacementGroups", **params)["PlacementGroups"]
+    rows = account.call("DescribePlacementGroups", **params)["PlacementGroups"]
     return [row["GroupName"] for row in rows]
 
 
-def test_groups_are_made_found_and_deleted(account: CheckedAccount) -> None:
-    made = account.ask("CreatePlacementGroup", GroupName="parts", Strategy="partition")
-    account.ask("CreatePlacementGroup", GroupName="apart", Strategy="spread")
-    assert made["PlacementGroup"]["PartitionCount"] == 2
-    assert made["PlacementGroup"]["State"] == "available"
-    assert groups(account, GroupIds=[made["PlacementGroup"]["GroupId"]]) == ["parts"]
+def test_groups_are_created_described_and_deleted(account: CheckedAccount) -> None:
+    created = account.call("CreatePlacementGroup", GroupName="parts", Strategy="partition")
+    account.call("CreatePlacementGroup", GroupName="apart", Strategy="spread")
+    assert created["PlacementGroup"]["PartitionCount"] == 2
+    assert created["PlacementGroup"]["State"] == "available"
+    assert groups(account, GroupIds=[created["PlacementGroup"]["GroupId"]]) == ["parts"]
     assert groups(account, GroupNames=["apart"]) == ["apart"]
     assert groups(account, Filters=[{"Name": "strategy", "Values": ["spread"]}]) == ["apart"]
-    account.ask("DeletePlacementGroup", GroupName="parts")
+    account.call("DeletePlacementGroup", GroupName="parts")
     assert groups(account) == ["apart"]
 
 
@@ -354,8 +357,8 @@ def test_groups_are_made_found_and_deleted(account: CheckedAccount) -> None:
         ("DeletePlacementGroup", {"GroupName": "no"}, "InvalidPlacementGroup.Unknown"),
     ],
 )
-def test_what_is_refused(
+def test_invalid_requests_are_rejected(
     account: CheckedAccount, operation: str, params: dict[str, Any], code: str
 ) -> None:
-    account.ask("CreatePlacementGroup", GroupName="one")
+    account.call("CreatePlacementGroup", GroupName="one")
     assert account.refused(operation, **params) == (code, 400)

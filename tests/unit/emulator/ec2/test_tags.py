@@ -1,4 +1,4 @@
-"""Tags: what EC2 refuses in them; set, deleted and described on everything that has an id."""
+"""Tags: limits of EC2; created, deleted and described on every resource type."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def pair(key: str, value: str | None = None) -> dict[str, Any]:
     return {"Key": key} if value is None else {"Key": key, "Value": value}
 
 
-def test_tags_come_back_as_they_went_in() -> None:
+def test_tags_round_trip() -> None:
     written = [pair("team", "a & <b>"), pair("karpenter.sh/nodepool", "")]
     assert to_tag_list(parse_tags(written)) == written
 
@@ -41,11 +41,11 @@ def test_a_tag_without_a_value_has_an_empty_one() -> None:
         ([pair(f"k{number}") for number in range(51)], "TagLimitExceeded"),
     ],
 )
-def test_what_ec2_refuses(pairs: list[dict[str, Any]], code: str) -> None:
+def test_invalid_tags_are_rejected(pairs: list[dict[str, Any]], code: str) -> None:
     assert expect_error(lambda: parse_tags(pairs)) == (code, 400)
 
 
-def test_the_longest_and_the_most_are_taken() -> None:
+def test_tags_at_the_limits_are_accepted() -> None:
     maximum = [pair(f"k{number}") for number in range(49)] + [pair("k" * 128, "v" * 256)]
     assert len(parse_tags(maximum)) == 50
 
@@ -59,14 +59,14 @@ SPECIFIED = {
 }
 
 
-def test_specifications_are_read_by_what_they_are_for() -> None:
+def test_tag_specifications_are_selected_by_resource_type() -> None:
     assert parse_tag_specifications(SPECIFIED, "instance") == {"a": "1", "c": "3"}
     assert parse_tag_specifications(SPECIFIED, "volume") == {"b": "2"}
     assert parse_tag_specifications(SPECIFIED, "fleet") == {}
     assert parse_tag_specifications({}, "fleet") == {}
 
 
-def test_tags_for_something_that_is_not_created_are_refused() -> None:
+def test_tags_for_resource_types_that_are_not_created_are_rejected() -> None:
     check_taggable_types(SPECIFIED, "instance", "volume")
     assert expect_error(lambda: check_taggable_types(SPECIFIED, "instance")) == (
         "InvalidParameterValue",
@@ -87,17 +87,17 @@ def account() -> CheckedAccount:
 
 
 def things(account: CheckedAccount) -> dict[str, str]:
-    """One of every kind."""
+    """One resource of every type."""
     found = account.cloud.account
-    template = account.ask(
+    template = account.call(
         "CreateLaunchTemplate", LaunchTemplateName="one", LaunchTemplateData={"ImageId": "ami-1"}
     )
-    placement = account.ask("CreatePlacementGroup", GroupName="one", Strategy="cluster")
+    placement = account.call("CreatePlacementGroup", GroupName="one", Strategy="cluster")
     return {
         "vpc": found.vpc,
         "subnet": found.subnets["us-west-2a"],
         "security-group": found.security_group,
-        "image": account.ask("RegisterImage", Name="one")["ImageId"],
+        "image": account.call("RegisterImage", Name="one")["ImageId"],
         "launch-template": template["LaunchTemplate"]["LaunchTemplateId"],
         "placement-group": placement["PlacementGroup"]["GroupId"],
         "capacity-reservation": "cr-0a",
@@ -109,24 +109,26 @@ def tag(key: str, value: str | None = None) -> dict[str, str]:
 
 
 def listed(account: CheckedAccount, **filters: str) -> set[tuple[str, str, str, str]]:
-    asked = [{"Name": name.replace("_", "-"), "Values": [value]} for name, value in filters.items()]
-    rows = account.ask("DescribeTags", Filters=asked)["Tags"]
+    request = [
+        {"Name": name.replace("_", "-"), "Values": [value]} for name, value in filters.items()
+    ]
+    rows = account.call("DescribeTags", Filters=request)["Tags"]
     return {(row["ResourceType"], row["ResourceId"], row["Key"], row["Value"]) for row in rows}
 
 
-def test_everything_can_be_tagged(account: CheckedAccount) -> None:
+def test_every_resource_type_can_be_tagged(account: CheckedAccount) -> None:
     named = things(account)
-    account.ask("CreateTags", Resources=list(named.values()), Tags=[tag("x", "1"), tag("y", "")])
+    account.call("CreateTags", Resources=list(named.values()), Tags=[tag("x", "1"), tag("y", "")])
     assert listed(account, key="x") == {
         (kind, identity, "x", "1") for kind, identity in named.items()
     }
     assert len(listed(account, key="y", value="")) == len(named)
 
 
-def test_tags_are_seen_where_the_thing_is_described(account: CheckedAccount) -> None:
+def test_tags_appear_in_descriptions_of_the_resource(account: CheckedAccount) -> None:
     subnet = account.cloud.account.subnets["us-west-2a"]
-    account.ask("CreateTags", Resources=[subnet], Tags=[tag("Name", "changed"), tag("x", "1")])
-    (row,) = account.ask("DescribeSubnets", SubnetIds=[subnet])["Subnets"]
+    account.call("CreateTags", Resources=[subnet], Tags=[tag("Name", "changed"), tag("x", "1")])
+    (row,) = account.call("DescribeSubnets", SubnetIds=[subnet])["Subnets"]
     assert {each["Key"]: each["Value"] for each in row["Tags"]} == {
         "Name": "changed",
         "karpenter.sh/discovery": "wain",
@@ -150,40 +152,40 @@ def test_tags_are_seen_where_the_thing_is_described(account: CheckedAccount) -> 
         ("what-0", "InvalidID"),
     ],
 )
-def test_what_is_not_there_cannot_be_tagged(
+def test_unknown_resources_cannot_be_tagged(
     account: CheckedAccount, identity: str, code: str
 ) -> None:
     vpc = account.cloud.account.vpc
-    asked: dict[str, Any] = {"Resources": [vpc, identity], "Tags": [tag("x", "1")]}
-    assert account.refused("CreateTags", **asked) == (code, 400)
+    request: dict[str, Any] = {"Resources": [vpc, identity], "Tags": [tag("x", "1")]}
+    assert account.refused("CreateTags", **request) == (code, 400)
     assert listed(account, key="x") == set()
-    assert account.refused("DeleteTags", **asked) == (code, 400)
+    assert account.refused("DeleteTags", **request) == (code, 400)
 
 
-def test_tags_are_taken_away_by_key_by_value_or_all(account: CheckedAccount) -> None:
+def test_tags_are_deleted_by_key_by_value_or_all(account: CheckedAccount) -> None:
     vpc = account.cloud.account.vpc
 
-    def left() -> set[str]:
+    def remaining() -> set[str]:
         return {key for _, _, key, _ in listed(account, resource_id=vpc)}
 
-    account.ask("CreateTags", Resources=[vpc], Tags=[tag("a", "1"), tag("b", "2"), tag("c", "3")])
-    account.ask("DeleteTags", Resources=[vpc], Tags=[tag("a"), tag("b", "other"), tag("nope")])
-    assert left() == {"Name", "karpenter.sh/discovery", "b", "c"}
-    account.ask("DeleteTags", Resources=[vpc], Tags=[tag("b", "2")])
-    assert left() == {"Name", "karpenter.sh/discovery", "c"}
-    account.ask("DeleteTags", Resources=[vpc])
-    assert left() == set()
+    account.call("CreateTags", Resources=[vpc], Tags=[tag("a", "1"), tag("b", "2"), tag("c", "3")])
+    account.call("DeleteTags", Resources=[vpc], Tags=[tag("a"), tag("b", "other"), tag("nope")])
+    assert remaining() == {"Name", "karpenter.sh/discovery", "b", "c"}
+    account.call("DeleteTags", Resources=[vpc], Tags=[tag("b", "2")])
+    assert remaining() == {"Name", "karpenter.sh/discovery", "c"}
+    account.call("DeleteTags", Resources=[vpc])
+    assert remaining() == set()
 
 
-def test_nothing_has_more_than_fifty(account: CheckedAccount) -> None:
+def test_a_resource_has_at_most_fifty_tags(account: CheckedAccount) -> None:
     vpc = account.cloud.account.vpc
     many = [tag(f"k{number}", "") for number in range(49)]
     assert account.refused("CreateTags", Resources=[vpc], Tags=many) == ("TagLimitExceeded", 400)
-    account.ask("CreateTags", Resources=[vpc], Tags=many[:48])
+    account.call("CreateTags", Resources=[vpc], Tags=many[:48])
     assert len(listed(account, resource_id=vpc)) == 50
 
 
-def test_a_call_without_tags_or_things_is_refused(account: CheckedAccount) -> None:
+def test_a_request_without_tags_or_resources_is_rejected(account: CheckedAccount) -> None:
     vpc = account.cloud.account.vpc
     assert account.refused("CreateTags", Resources=[vpc], Tags=[])[0] == "MissingParameter"
     assert account.refused("CreateTags", Resources=[], Tags=[tag("x")])[0] == "MissingParameter"
@@ -196,7 +198,7 @@ def test_a_call_without_tags_or_things_is_refused(account: CheckedAccount) -> No
 def test_tags_are_filtered_by_type_and_by_the_tag_itself(account: CheckedAccount) -> None:
     found = listed(account, resource_type="security-group")
     assert {key for _, _, key, _ in found} == {"Name", "karpenter.sh/discovery"}
-    rows = account.ask(
+    rows = account.call(
         "DescribeTags", Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["wain"]}]
     )["Tags"]
     assert {row["ResourceType"] for row in rows} == {"vpc", "subnet", "security-group"}

@@ -18,13 +18,13 @@ from wainwright.emulator.http.router import RequestLog, RequestRouter
 ENDPOINT = "http://127.0.0.1:4580"
 
 
-class Asking:
+class RequestSender:
     def __init__(self, cloud: EmulatedAwsAccount | None = None) -> None:
         self.cloud = cloud or EmulatedAwsAccount(clock=ManualClock())
-        self.journal = RequestLog()
-        self.door = RequestRouter(self.cloud, self.journal)
+        self.request_log = RequestLog()
+        self.router = RequestRouter(self.cloud, self.request_log)
         self.changes = 0
-        self._own = AdminApi(self.cloud, self.journal, ENDPOINT, self._changed)
+        self._admin_api = AdminApi(self.cloud, self.request_log, ENDPOINT, self._changed)
 
     def _changed(self) -> None:
         self.changes += 1
@@ -35,19 +35,19 @@ class Asking:
         return self.send(HttpRequest("POST", "/", "", headers, body))
 
     def send(self, incoming: HttpRequest) -> HttpResponse | None:
-        return asyncio.run(self.door.answer(incoming))
+        return asyncio.run(self.router.handle(incoming))
 
-    def own(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+    def admin(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         sent = body if isinstance(body, bytes) else json.dumps(body).encode()
         name, _, query = path.partition("?")
-        reply = self._own.answer(HttpRequest(method, f"/_wain/{name}", query, headers, sent))
+        reply = self._admin_api.handle(HttpRequest(method, f"/_wain/{name}", query, headers, sent))
         return reply.status, json.loads(reply.body)
 
 
 TEXT = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t\r"), max_size=8
 )
-"""What XML can say; all of it must come through."""
+"""Text that XML can represent, which must round-trip."""
 KEYS = st.text(st.sampled_from('abc-:/.%&<>" é'), min_size=1, max_size=6)
 TIMES = st.integers(0, 4_000_000_000_000).map(
     lambda millis: datetime.fromtimestamp(millis // 1000, UTC).replace(
@@ -58,28 +58,28 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_
 DEEPEST = 5
 
 
-def values(shape: Any, *, whole: bool = False, depth: int = 0) -> st.SearchStrategy[Any]:
-    """`whole`: texts and lists are never empty, as not every protocol can say that."""
+def values(shape: Any, *, non_empty: bool = False, depth: int = 0) -> st.SearchStrategy[Any]:
+    """`non_empty`: strings and lists are never empty, as not every protocol can express that."""
     match shape.type_name:
         case "structure":
-            return structures(shape, whole=whole, depth=depth)
+            return structures(shape, non_empty=non_empty, depth=depth)
         case "list":
-            one = values(shape.member, whole=whole, depth=depth + 1)
-            return st.lists(one, min_size=int(whole), max_size=2)
+            service = values(shape.member, non_empty=non_empty, depth=depth + 1)
+            return st.lists(service, min_size=int(non_empty), max_size=2)
         case "map":
-            one = values(shape.value, whole=whole, depth=depth + 1)
+            service = values(shape.value, non_empty=non_empty, depth=depth + 1)
             keys = st.sampled_from(shape.key.enum) if shape.key.enum else KEYS
-            return st.dictionaries(keys, one, min_size=int(whole), max_size=2)
+            return st.dictionaries(keys, service, min_size=int(non_empty), max_size=2)
         case "string" if shape.serialization.get("location") == "uri":
-            return TEXT.filter(bool)  # a path has no empty steps
+            return TEXT.filter(bool)  # a path has no empty segments
         case kind:
             return SCALARS[kind]
 
 
-def structures(shape: Any, *, whole: bool, depth: int = 0) -> st.SearchStrategy[dict[str, Any]]:
-    """Some of the members; all that are required. Deep down no further structures."""
+def structures(shape: Any, *, non_empty: bool, depth: int = 0) -> st.SearchStrategy[dict[str, Any]]:
+    """All required and some optional members; nesting is limited."""
     members = {
-        name: values(member, whole=whole, depth=depth + 1)
+        name: values(member, non_empty=non_empty, depth=depth + 1)
         for name, member in shape.members.items()
         if depth < DEEPEST
         or name in shape.required_members
@@ -93,7 +93,7 @@ def structures(shape: Any, *, whole: bool, depth: int = 0) -> st.SearchStrategy[
         chosen = draw(st.lists(st.sampled_from(others), max_size=3, unique=True)) if others else []
         found = {name: draw(each) for name, each in required.items()}
         found |= {name: draw(members[name]) for name in chosen}
-        if whole and not found and others:
+        if non_empty and not found and others:
             found[others[0]] = draw(members[others[0]])
         return found
 

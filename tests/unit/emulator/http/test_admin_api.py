@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from tests.contract.servers import EmulatorServer, serve_emulator
-from tests.unit.emulator.http.http_support import ENDPOINT, Asking
+from tests.unit.emulator.http.http_support import ENDPOINT, RequestSender
 
 from wainwright.cli.emulator_patch import FLAG_EXAMPLES, parse_fields
 from wainwright.cli.main import wain
@@ -22,23 +22,23 @@ RESERVATION = {
 }
 
 
-def test_the_account_says_how_to_reach_it() -> None:
-    status, said = Asking().own("GET", "account")
+def test_the_account_path_returns_connection_info() -> None:
+    status, content = RequestSender().admin("GET", "account")
     assert status == 200
-    assert said["endpoint"] == ENDPOINT
-    assert said["region"] == "us-east-1"
-    assert said["cluster"] == said["queue"] == "wain"
-    assert said["role"] == "KarpenterNodeRole-wain"
-    assert said["discovery"] == {"karpenter.sh/discovery": "wain"}
-    assert len(said["subnets"]) == 6
-    assert said["securityGroup"].startswith("sg-")
-    assert said["queueURL"].endswith("/wain")
-    assert said["environment"]["AWS_ENDPOINT_URL"] == ENDPOINT
-    assert said["environment"]["AWS_REGION"] == "us-east-1"
+    assert content["endpoint"] == ENDPOINT
+    assert content["region"] == "us-east-1"
+    assert content["cluster"] == content["queue"] == "wain"
+    assert content["role"] == "KarpenterNodeRole-wain"
+    assert content["discovery"] == {"karpenter.sh/discovery": "wain"}
+    assert len(content["subnets"]) == 6
+    assert content["securityGroup"].startswith("sg-")
+    assert content["queueURL"].endswith("/wain")
+    assert content["environment"]["AWS_ENDPOINT_URL"] == ENDPOINT
+    assert content["environment"]["AWS_REGION"] == "us-east-1"
 
 
-def test_what_is_changed_is_shown_in_the_same_fields() -> None:
-    asking = Asking()
+def test_the_state_shows_patched_fields_under_the_same_names() -> None:
+    requests = RequestSender()
     patch: dict[str, Any] = {
         "prices": [{"instanceType": "m5.large", "capacityType": "spot", "price": 0.01}],
         "unavailable": [{"instanceType": "p5.*"}],
@@ -46,27 +46,27 @@ def test_what_is_changed_is_shown_in_the_same_fields() -> None:
         "capacityReservations": [RESERVATION],
         "quota": {"onDemand": {"standard": 64}, "spot": {}, "fleets": 2, "spotRole": True},
     }
-    status, said = asking.own("POST", "change", patch)
+    status, content = requests.admin("POST", "change", patch)
     assert status == 200
-    shown = {name: said[name] for name in patch if name != "capacityReservations"}
+    shown = {name: content[name] for name in patch if name != "capacityReservations"}
     assert shown == {name: patch[name] for name in shown}
-    (reservation,) = said["capacityReservations"]
+    (reservation,) = content["capacityReservations"]
     assert (reservation["id"], reservation["total"], reservation["available"]) == ("cr-0a1b", 3, 3)
-    assert asking.own("GET", "state")[1]["prices"] == patch["prices"]
-    assert asking.changes == 1
+    assert requests.admin("GET", "state")[1]["prices"] == patch["prices"]
+    assert requests.changes == 1
 
 
 def test_faults_and_throttling_are_shown() -> None:
-    asking = Asking()
+    requests = RequestSender()
     rule = {"operation": "DescribeVpcs", "code": "InternalError", "status": 500}
-    asking.own("POST", "change", {"faults": [rule], "throttling": True})
-    asking.ec2("DescribeVpcs")
-    _, said = asking.own("GET", "state")
-    assert said["faults"][0]["operation"] == "DescribeVpcs"
-    assert said["struck"] == [1]
-    assert said["throttling"]
-    _, said = asking.own("POST", "change", {"faults": [], "throttling": False})
-    assert (said["faults"], said["throttling"]) == ([], [])
+    requests.admin("POST", "change", {"faults": [rule], "throttling": True})
+    requests.ec2("DescribeVpcs")
+    _, content = requests.admin("GET", "state")
+    assert content["faults"][0]["operation"] == "DescribeVpcs"
+    assert content["struck"] == [1]
+    assert content["throttling"]
+    _, content = requests.admin("POST", "change", {"faults": [], "throttling": False})
+    assert (content["faults"], content["throttling"]) == ([], [])
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -86,39 +86,39 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_wrong_change_changes_nothing(name: str) -> None:
+def test_an_invalid_patch_changes_nothing(name: str) -> None:
     body, message = REFUSED[name]
-    asking = Asking()
-    before = asking.own("GET", "state")
-    status, said = asking.own("POST", "change", body)
+    requests = RequestSender()
+    before = requests.admin("GET", "state")
+    status, content = requests.admin("POST", "change", body)
     assert status == 400
-    assert said["error"].startswith(message)
-    assert asking.own("GET", "state") == before
-    assert asking.changes == 0
+    assert content["error"].startswith(message)
+    assert requests.admin("GET", "state") == before
+    assert requests.changes == 0
 
 
 def test_the_log_has_the_latest_requests() -> None:
-    asking = Asking()
-    asking.ec2("DescribeVpcs", **{"VpcId.1": "vpc-1"})
-    asking.ec2("DescribeSubnets")
-    _, said = asking.own("GET", "log")
-    assert [each["operation"] for each in said] == ["DescribeVpcs", "DescribeSubnets"]
-    assert said[0]["params"] == {"VpcIds": ["vpc-1"]}
-    assert said[0]["status"] == 400
-    _, said = asking.own("GET", "log?count=1")
-    assert [each["operation"] for each in said] == ["DescribeSubnets"]
-    assert asking.own("GET", "log?count=few")[0] == 400
+    requests = RequestSender()
+    requests.ec2("DescribeVpcs", **{"VpcId.1": "vpc-1"})
+    requests.ec2("DescribeSubnets")
+    _, content = requests.admin("GET", "log")
+    assert [each["operation"] for each in content] == ["DescribeVpcs", "DescribeSubnets"]
+    assert content[0]["params"] == {"VpcIds": ["vpc-1"]}
+    assert content[0]["status"] == 400
+    _, content = requests.admin("GET", "log?count=1")
+    assert [each["operation"] for each in content] == ["DescribeSubnets"]
+    assert requests.admin("GET", "log?count=few")[0] == 400
 
 
-def test_other_paths_and_web_pages_are_refused() -> None:
-    asking = Asking()
-    status, said = asking.own("GET", "nothing")
+def test_unknown_paths_and_web_pages_are_rejected() -> None:
+    requests = RequestSender()
+    status, content = requests.admin("GET", "nothing")
     assert status == 404
-    assert "POST /_wain/change" in said["hint"]
-    assert asking.own("GET", "change")[0] == 404
-    status, _ = asking.own("POST", "change", {"faults": []}, Origin="http://example.com")
+    assert "POST /_wain/change" in content["hint"]
+    assert requests.admin("GET", "change")[0] == 404
+    status, _ = requests.admin("POST", "change", {"faults": []}, Origin="http://example.com")
     assert status == 403
-    assert asking.changes == 0
+    assert requests.changes == 0
 
 
 CLOUD = """
@@ -134,8 +134,8 @@ spec:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[EmulatorServer]:
-    with serve_emulator() as made:
-        yield made
+    with serve_emulator() as created:
+        yield created
 
 
 def change(running: EmulatorServer, *arguments: str, text: str | None = None) -> Result:
@@ -149,7 +149,7 @@ def refused(result: Result) -> str:
     return result.exception.message
 
 
-def test_flags_become_rules(running: EmulatorServer) -> None:
+def test_flags_become_a_patch(running: EmulatorServer) -> None:
     result = change(
         running,
         *("--price", "instanceType=m5.large,capacityType=spot,price=0.01"),
@@ -165,7 +165,7 @@ def test_flags_become_rules(running: EmulatorServer) -> None:
     assert [(each.instanceType, each.price) for each in capacity_market.prices] == [
         ("m5.large", 0.01)
     ]
-    assert [(each.instanceType, each.free) for each in capacity_market.stock.rules] == [
+    assert [(each.instanceType, each.free) for each in capacity_market.capacity.rules] == [
         ("c5.*", 3),
         ("c5.large", 1),
     ]
@@ -177,27 +177,27 @@ def test_flags_become_rules(running: EmulatorServer) -> None:
 def test_a_list_can_be_emptied(running: EmulatorServer) -> None:
     change(running, "--unavailable", "instanceType=p5.*")
     assert change(running, "--clear", "unavailable").exit_code == 0
-    assert running.cloud.services.capacity_market.state.stock.unavailable == []
+    assert running.cloud.services.capacity_market.state.capacity.unavailable == []
 
 
 def test_a_file_and_flags_together(running: EmulatorServer, tmp_path: Path) -> None:
     file = tmp_path / "patch.yaml"
     file.write_text("stock: [{instanceType: r5.*, free: 2}]\npace: {boot: {median: 0}}\n")
     assert change(running, str(file), "--stock", "instanceType=r6i.*,free=1").exit_code == 0
-    rules = running.cloud.services.capacity_market.state.stock.rules
+    rules = running.cloud.services.capacity_market.state.capacity.rules
     assert [each.instanceType for each in rules] == ["r5.*", "r6i.*"]
-    assert running.cloud.services.instances.state.pace.boot.median == 0
+    assert running.cloud.services.instances.state.timings.boot.median == 0
 
 
 def test_a_patch_from_standard_input(running: EmulatorServer) -> None:
     patch = {"unavailable": [{"instanceType": "x1.*"}]}
     assert change(running, "-", text=json.dumps(patch)).exit_code == 0
-    (only,) = running.cloud.services.capacity_market.state.stock.unavailable
+    (only,) = running.cloud.services.capacity_market.state.capacity.unavailable
     assert only.instanceType == "x1.*"
     change(running, "--clear", "unavailable")
 
 
-def test_a_cloud_will_do(running: EmulatorServer, tmp_path: Path) -> None:
+def test_a_cloud_is_accepted_as_a_patch(running: EmulatorServer, tmp_path: Path) -> None:
     file = tmp_path / "cloud.yaml"
     file.write_text(CLOUD)
     result = change(running, str(file))
@@ -226,7 +226,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_said(name: str, running: EmulatorServer) -> None:
+def test_errors_name_the_invalid_field(name: str, running: EmulatorServer) -> None:
     arguments, message = WRONG[name]
     assert refused(change(running, *arguments)).startswith(message)
 
@@ -241,14 +241,14 @@ FILES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_cannot_be_used(name: str, running: EmulatorServer, tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(name: str, running: EmulatorServer, tmp_path: Path) -> None:
     text, message = FILES[name]
     file = tmp_path / "patch.yaml"
     file.write_text(text)
     assert message in refused(change(running, str(file)))
 
 
-def test_nobody_there() -> None:
+def test_no_emulator_at_the_endpoint_is_an_error() -> None:
     line = ["emulator", "set", "--port", "1", "--throttle"]
     message = refused(CliRunner().invoke(wain, line, standalone_mode=False))
     assert message.startswith("no emulator answers at http://127.0.0.1:1: ")
@@ -273,8 +273,8 @@ def test_fields_of_a_flag(name: str) -> None:
     assert parse_fields("reservation", text) == expected
 
 
-def test_the_help_of_each_flag_can_be_read(running: EmulatorServer) -> None:
-    """Without what is in brackets, which may be left out, and with real values for dots."""
+def test_the_example_of_each_flag_can_be_parsed(running: EmulatorServer) -> None:
+    """The example without optional parts in brackets, and with values for dots."""
     for flag in FLAG_EXAMPLES.keys() - {"interrupt"}:
         text = FLAG_EXAMPLES[flag].partition("[")[0].replace("cr-…", "cr-0b")
         text = text.replace("instanceType=…", "instanceType=m5.large").replace("…", "us-east-1a")

@@ -1,4 +1,4 @@
-"""What boto3 writes we read, and what we write boto3 reads: for every operation that is served."""
+"""Requests of boto3 are decoded and responses are decoded by boto3, for every operation."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -22,7 +22,7 @@ REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 @cache
 def operations() -> list[tuple[str, str]]:
-    """Everything that the emulator knows, and a service that it does not know at all."""
+    """All operations of the emulator, and those of a service that is not emulated."""
     parts = EmulatedAwsAccount(clock=ManualClock()).services
     served = {(part.name, name) for part in parts.all() for name in part.operations()}
     return sorted(served | {("sts", "AssumeRole"), ("arc-zonal-shift", "ListZonalShifts")})
@@ -31,7 +31,7 @@ def operations() -> list[tuple[str, str]]:
 @cache
 def params(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] | None:
     shape = service_model(service).operation_model(operation).input_shape
-    return None if shape is None else values(shape, whole=True)
+    return None if shape is None else values(shape, non_empty=True)
 
 
 @cache
@@ -40,67 +40,67 @@ def answers(service: str, operation: str) -> st.SearchStrategy[dict[str, Any]] |
     return None if shape is None else values(shape)
 
 
-def sent(service: str, operation: str, meant: Mapping[str, Any]) -> HttpRequest:
-    """As boto3 would send it."""
+def sent(service: str, operation: str, expected: Mapping[str, Any]) -> HttpRequest:
+    """The request as boto3 sends it."""
     model = service_model(service)
     serializer = botocore.serialize.create_serializer(
         model.metadata["protocol"], include_validation=False
     )
-    made = serializer.serialize_to_request(dict(meant), model.operation_model(operation))
-    path, _, query = made["url_path"].partition("?")
-    asked = made["query_string"]
-    query = "&".join(filter(None, [query, urlencode(asked, doseq=True) if asked else ""]))
-    body = made["body"]
+    created = serializer.serialize_to_request(dict(expected), model.operation_model(operation))
+    path, _, query = created["url_path"].partition("?")
+    request = created["query_string"]
+    query = "&".join(filter(None, [query, urlencode(request, doseq=True) if request else ""]))
+    body = created["body"]
     if isinstance(body, dict):
         body = urlencode(body).encode()
-    return HttpRequest(made["method"], path, query, made["headers"], body)
+    return HttpRequest(created["method"], path, query, created["headers"], body)
 
 
 def received(service: str, operation: str, status: int, headers: Any, body: bytes) -> Any:
-    """As boto3 would read it, without what it adds."""
+    """The response as boto3 parses it, without its metadata."""
     model = service_model(service)
     parser = botocore.parsers.create_parser(model.metadata["protocol"])
     lowered = {name.lower(): value for name, value in headers.items()}
-    answer = {"status_code": status, "headers": lowered, "body": body}
-    found = parser.parse(answer, model.operation_model(operation).output_shape)
+    response = {"status_code": status, "headers": lowered, "body": body}
+    found = parser.parse(response, model.operation_model(operation).output_shape)
     found.pop("ResponseMetadata", None)
     return found
 
 
 @given(st.data())
-def test_requests_are_read_as_they_were_meant(data: st.DataObject) -> None:
+def test_requests_of_boto3_are_decoded(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
     strategy = params(service, operation)
     if strategy is None:
         return
-    meant = data.draw(strategy)
+    expected = data.draw(strategy)
     spoken = load_protocol(service)
     assert spoken is not None
-    incoming = sent(service, operation, meant)
+    incoming = sent(service, operation, expected)
     assert spoken.operation(incoming) == operation
-    assert spoken.params(operation, incoming) == meant
+    assert spoken.params(operation, incoming) == expected
 
 
 @given(st.data())
-def test_answers_are_read_as_they_were_meant(data: st.DataObject) -> None:
+def test_responses_are_decoded_by_boto3(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
     strategy = answers(service, operation)
     if strategy is None:
         return
-    meant = data.draw(strategy)
+    expected = data.draw(strategy)
     spoken = load_protocol(service)
     assert spoken is not None
-    reply = spoken.answer(operation, meant, REQUEST_ID)
+    reply = spoken.answer(operation, expected, REQUEST_ID)
     found = received(service, operation, reply.status, reply.headers, reply.body)
-    assert found == meant
+    assert found == expected
 
 
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS_BY_NAME))
-def test_every_protocol_is_met_by_some_operation(protocol: str) -> None:
+def test_every_protocol_is_covered(protocol: str) -> None:
     spoken = {service_model(service).metadata["protocol"] for service, _ in operations()}
     assert protocol in spoken
 
 
-def test_a_service_that_nobody_knows_has_no_speech() -> None:
+def test_an_unknown_service_has_no_protocol() -> None:
     assert load_protocol("no-such-service") is None
     assert load_protocol("s3") is None

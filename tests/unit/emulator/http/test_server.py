@@ -1,4 +1,4 @@
-"""The router and its request log; an account kept in a file."""
+"""The router and its request log; an account in a state file."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.emulator_accounts import ManualClock
-from tests.unit.emulator.http.http_support import Asking
+from tests.unit.emulator.http.http_support import RequestSender
 from tests.unit.emulator.http.test_protocols import operations, params
 
 from wainwright.clock import VirtualClock
@@ -20,22 +20,22 @@ from wainwright.emulator.http.server import StateFile, resume_account
 from wainwright.errors import AwsError, InvalidInputError
 
 
-def noted(asking: Asking) -> list[tuple[str, str, int, str | None]]:
+def noted(requests: RequestSender) -> list[tuple[str, str, int, str | None]]:
     found: list[tuple[str, str, int, str | None]] = []
-    asking.journal.listeners.append(
+    requests.request_log.listeners.append(
         lambda entry: found.append((entry.service, entry.operation, entry.status, entry.code))
     )
     return found
 
 
-def test_every_request_is_noted_with_its_end() -> None:
-    asking = Asking()
-    found = noted(asking)
-    asking.ec2("DescribeSubnets")
-    asking.ec2("DescribeInstances", **{"InstanceId.1": "i-0123456789abcdef0"})
-    asking.ec2("Nothing")
-    asking.cloud.change({"faults": [{"operation": "DescribeVpcs", "when": "after"}]})
-    assert asking.ec2("DescribeVpcs") is None
+def test_every_request_is_logged_with_its_outcome() -> None:
+    requests = RequestSender()
+    found = noted(requests)
+    requests.ec2("DescribeSubnets")
+    requests.ec2("DescribeInstances", **{"InstanceId.1": "i-0123456789abcdef0"})
+    requests.ec2("Nothing")
+    requests.cloud.change({"faults": [{"operation": "DescribeVpcs", "when": "after"}]})
+    assert requests.ec2("DescribeVpcs") is None
     assert found == [
         ("ec2", "DescribeSubnets", 200, None),
         ("ec2", "DescribeInstances", 400, "InvalidInstanceID.NotFound"),
@@ -44,9 +44,9 @@ def test_every_request_is_noted_with_its_end() -> None:
     ]
 
 
-def test_each_request_has_an_id_of_its_own() -> None:
-    asking = Asking()
-    replies = [asking.ec2("DescribeSubnets") for _ in range(3)]
+def test_each_request_has_its_own_id() -> None:
+    requests = RequestSender()
+    replies = [requests.ec2("DescribeSubnets") for _ in range(3)]
     assert len({reply.headers["x-amzn-RequestId"] for reply in replies if reply}) == 3
 
 
@@ -62,42 +62,42 @@ def entry(operation: str, size: int = 0) -> RequestLogEntry:
     )
 
 
-def test_the_journal_keeps_the_latest_that_fit() -> None:
-    journal = RequestLog()
+def test_the_request_log_keeps_the_latest_entries_that_fit() -> None:
+    request_log = RequestLog()
     for number in range(5):
-        journal.note(entry(str(number), MAX_LOG_BYTES // 4))
-    assert [b'"operation":"4"' in bytes(each) for each in journal.latest()][-1]
-    assert len(list(journal.latest())) == 3
-    assert len(list(journal.latest(1))) == 1
-    assert b'"operation":"4"' in bytes(next(journal.latest(1)))
+        request_log.add(entry(str(number), MAX_LOG_BYTES // 4))
+    assert [b'"operation":"4"' in bytes(each) for each in request_log.latest()][-1]
+    assert len(list(request_log.latest())) == 3
+    assert len(list(request_log.latest(1))) == 1
+    assert b'"operation":"4"' in bytes(next(request_log.latest(1)))
 
 
-def test_questions_change_nothing() -> None:
+def test_read_only_operations_do_not_change_state() -> None:
     reads = ["DescribeInstances", "GetParameter", "ListQueues", ""]
     writes = ["CreateFleet", "ReceiveMessage", "TerminateInstances"]
-    assert not any(entry(name).changes for name in reads)
-    assert all(entry(name).changes for name in writes)
+    assert not any(entry(name).may_change_state for name in reads)
+    assert all(entry(name).may_change_state for name in writes)
 
 
 CLOUD = EmulatedAwsAccount(clock=ManualClock())
 
 
 @given(st.data())
-def test_no_request_however_odd_ends_in_a_mistake_of_ours(data: st.DataObject) -> None:
+def test_no_request_causes_an_internal_error(data: st.DataObject) -> None:
     service, operation = data.draw(st.sampled_from(operations()))
     strategy = params(service, operation)
-    asked: dict[str, Any] = {} if strategy is None else data.draw(strategy)
-    asked.pop("DryRun", None)
+    request: dict[str, Any] = {} if strategy is None else data.draw(strategy)
+    request.pop("DryRun", None)
     try:
-        CLOUD.answer(service, operation, asked)
+        CLOUD.answer(service, operation, request)
     except AwsError as error:
-        assert error.status < 500  # noqa: PT017 — whether it is refused at all is left open
+        assert error.status < 500  # noqa: PT017 — it may or may not be rejected
 
 
 BASE = "http://127.0.0.1:5000"
 
 
-def test_an_account_goes_on_under_its_new_address(tmp_path: Path) -> None:
+def test_a_resumed_account_has_queue_urls_of_the_new_endpoint(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     clock = ManualClock()
     cloud = EmulatedAwsAccount(clock=clock)
@@ -113,19 +113,19 @@ def test_an_account_goes_on_under_its_new_address(tmp_path: Path) -> None:
     assert again.account.subnets == cloud.account.subnets
 
 
-def test_no_file_no_account(tmp_path: Path) -> None:
+def test_without_a_state_file_there_is_no_account(tmp_path: Path) -> None:
     assert resume_account(tmp_path / "none", clock=ManualClock(), queue_base=BASE) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 99}'])
-def test_a_file_that_is_something_else(text: str, tmp_path: Path) -> None:
+def test_an_invalid_state_file_is_an_error(text: str, tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text(text)
     with pytest.raises(InvalidInputError, match="no saved emulator"):
         resume_account(file, clock=ManualClock(), queue_base=BASE)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_as_state_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         resume_account(tmp_path, clock=ManualClock(), queue_base=BASE)
     with pytest.raises(InvalidInputError, match="cannot be written"):
@@ -139,12 +139,12 @@ def test_changes_are_written_together_after_a_pause(tmp_path: Path) -> None:
 
     async def story() -> list[bool]:
         state = StateFile(file, cloud)
-        keeping = asyncio.create_task(state.keep())
+        keeping = asyncio.create_task(state.write_changes())
         there = []
         await clock.sleep(10)
         there.append(file.exists())
         for _ in range(3):
-            state.touch()
+            state.mark_changed()
             await clock.sleep(0.2)
         there.append(file.exists())
         await clock.sleep(1)

@@ -1,4 +1,4 @@
-"""IAM: roles and instance profiles, their codes, and what the launch of a machine asks of them."""
+"""IAM: roles and instance profiles, their error codes, and their use in launches."""
 
 import json
 from typing import Any
@@ -18,55 +18,55 @@ CONFLICT = ("DeleteConflict", 409)
 
 
 def iam() -> SingleService[Iam]:
-    one = SingleService(Iam)
-    one.ask("CreateRole", RoleName="nodes", AssumeRolePolicyDocument=POLICY)
-    one.ask("CreateInstanceProfile", InstanceProfileName="profile", Path="/karpenter/eu/a/")
-    return one
+    service = SingleService(Iam)
+    service.call("CreateRole", RoleName="nodes", AssumeRolePolicyDocument=POLICY)
+    service.call("CreateInstanceProfile", InstanceProfileName="profile", Path="/karpenter/eu/a/")
+    return service
 
 
-def listed(one: SingleService[Iam], **params: Any) -> list[str]:
-    answer = one.ask("ListInstanceProfiles", **params)
-    return [each["InstanceProfileName"] for each in answer["InstanceProfiles"]]
+def listed(service: SingleService[Iam], **params: Any) -> list[str]:
+    response = service.call("ListInstanceProfiles", **params)
+    return [each["InstanceProfileName"] for each in response["InstanceProfiles"]]
 
 
-def test_a_role_is_given_back_as_it_was_made() -> None:
-    one = SingleService(Iam)
+def test_a_role_round_trips() -> None:
+    service = SingleService(Iam)
     tags = [{"Key": "team", "Value": ""}, {"Key": "a&b", "Value": "<x>"}]
-    made = one.ask(
+    created = service.call(
         "CreateRole", RoleName="r", Path="/x/", AssumeRolePolicyDocument=POLICY, Tags=tags
     )["Role"]
-    assert one.ask("GetRole", RoleName="r")["Role"] == made
-    assert made["Arn"] == "arn:aws:iam::111122223333:role/x/r"
-    assert made["Tags"] == tags
-    assert unquote(made["AssumeRolePolicyDocument"]) == POLICY
-    assert made["CreateDate"].timestamp() == one.clock.time
+    assert service.call("GetRole", RoleName="r")["Role"] == created
+    assert created["Arn"] == "arn:aws:iam::111122223333:role/x/r"
+    assert created["Tags"] == tags
+    assert unquote(created["AssumeRolePolicyDocument"]) == POLICY
+    assert created["CreateDate"].timestamp() == service.clock.time
 
 
 @pytest.mark.parametrize(
     ("region", "partition"), [("us-gov-west-1", "aws-us-gov"), ("cn-north-1", "aws-cn")]
 )
-def test_arns_are_of_the_partition(region: str, partition: str) -> None:
-    one = SingleService(Iam, region)
-    role = one.ask("CreateRole", RoleName="r", AssumeRolePolicyDocument=POLICY)["Role"]
+def test_arns_have_the_partition_of_the_region(region: str, partition: str) -> None:
+    service = SingleService(Iam, region)
+    role = service.call("CreateRole", RoleName="r", AssumeRolePolicyDocument=POLICY)["Role"]
     assert role["Arn"] == f"arn:{partition}:iam::111122223333:role/r"
 
 
-def test_a_profile_has_at_most_one_role_and_goes_only_without() -> None:
-    one = iam()
+def test_a_profile_has_at_most_one_role_and_is_deleted_only_without() -> None:
+    service = iam()
     names = {"InstanceProfileName": "profile", "RoleName": "nodes"}
-    one.ask("AddRoleToInstanceProfile", **names)
-    shown = one.ask("GetInstanceProfile", InstanceProfileName="profile")["InstanceProfile"]
+    service.call("AddRoleToInstanceProfile", **names)
+    shown = service.call("GetInstanceProfile", InstanceProfileName="profile")["InstanceProfile"]
     assert [role["RoleName"] for role in shown["Roles"]] == ["nodes"]
-    assert one.refused("AddRoleToInstanceProfile", **names) == ("LimitExceeded", 409)
-    assert one.refused("DeleteInstanceProfile", InstanceProfileName="profile") == CONFLICT
-    assert one.refused("DeleteRole", RoleName="nodes") == CONFLICT
-    found = one.ask("ListInstanceProfilesForRole", RoleName="nodes")["InstanceProfiles"]
+    assert service.refused("AddRoleToInstanceProfile", **names) == ("LimitExceeded", 409)
+    assert service.refused("DeleteInstanceProfile", InstanceProfileName="profile") == CONFLICT
+    assert service.refused("DeleteRole", RoleName="nodes") == CONFLICT
+    found = service.call("ListInstanceProfilesForRole", RoleName="nodes")["InstanceProfiles"]
     assert [each["InstanceProfileName"] for each in found] == ["profile"]
-    one.ask("RemoveRoleFromInstanceProfile", **names)
-    assert one.refused("RemoveRoleFromInstanceProfile", **names) == MISSING
-    one.ask("DeleteInstanceProfile", InstanceProfileName="profile")
-    one.ask("DeleteRole", RoleName="nodes")
-    assert one.refused("GetRole", RoleName="nodes") == MISSING
+    service.call("RemoveRoleFromInstanceProfile", **names)
+    assert service.refused("RemoveRoleFromInstanceProfile", **names) == MISSING
+    service.call("DeleteInstanceProfile", InstanceProfileName="profile")
+    service.call("DeleteRole", RoleName="nodes")
+    assert service.refused("GetRole", RoleName="nodes") == MISSING
 
 
 @pytest.mark.parametrize(
@@ -106,93 +106,97 @@ def test_a_profile_has_at_most_one_role_and_goes_only_without() -> None:
         ("DeleteServiceLinkedRole", {"RoleName": "nodes"}, ("InvalidInput", 400)),
     ],
 )
-def test_what_is_refused(operation: str, params: dict[str, Any], expected: tuple[str, int]) -> None:
+def test_invalid_requests_are_rejected(
+    operation: str, params: dict[str, Any], expected: tuple[str, int]
+) -> None:
     assert iam().refused(operation, **params) == expected
 
 
-def test_a_missing_role_is_told_from_a_missing_profile_by_its_words() -> None:
-    one = iam()
+def test_a_missing_role_and_a_missing_profile_have_different_messages() -> None:
+    service = iam()
     with pytest.raises(Exception, match="role with name x"):
-        one.raw("AddRoleToInstanceProfile", InstanceProfileName="profile", RoleName="x")
+        service.raw("AddRoleToInstanceProfile", InstanceProfileName="profile", RoleName="x")
     with pytest.raises(Exception, match="Instance Profile x"):
-        one.raw("AddRoleToInstanceProfile", InstanceProfileName="x", RoleName="nodes")
+        service.raw("AddRoleToInstanceProfile", InstanceProfileName="x", RoleName="nodes")
 
 
-def test_the_path_decides_which_profiles_are_listed() -> None:
-    one = iam()
+def test_profiles_are_listed_by_path() -> None:
+    service = iam()
     for name, path in (("b", "/karpenter/eu/b/"), ("c", "/karpenter/eu/a/uid/"), ("d", "/")):
-        one.ask("CreateInstanceProfile", InstanceProfileName=name, Path=path)
-    assert listed(one) == ["b", "c", "d", "profile"]
-    assert listed(one, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
-    assert listed(one, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
-    assert listed(one, PathPrefix="/karpenter/us/") == []
+        service.call("CreateInstanceProfile", InstanceProfileName=name, Path=path)
+    assert listed(service) == ["b", "c", "d", "profile"]
+    assert listed(service, PathPrefix="/karpenter/eu/a/") == ["c", "profile"]
+    assert listed(service, PathPrefix="/karpenter/eu/a/uid/") == ["c"]
+    assert listed(service, PathPrefix="/karpenter/us/") == []
 
 
 @given(st.integers(0, 30), st.integers(1, 9))
-def test_pages_are_the_whole(count: int, size: int) -> None:
-    one = SingleService(Iam)
+def test_pages_together_have_all_profiles(count: int, size: int) -> None:
+    service = SingleService(Iam)
     names = [f"p{number:02}" for number in range(count)]
     for name in names:
-        one.raw("CreateInstanceProfile", InstanceProfileName=name)
+        service.raw("CreateInstanceProfile", InstanceProfileName=name)
     found, params = [], {"MaxItems": size}
     while True:
-        answer = one.raw("ListInstanceProfiles", **params)
-        found += [each["InstanceProfileName"] for each in answer["InstanceProfiles"]]
-        assert answer["IsTruncated"] is ("Marker" in answer)
-        if not answer["IsTruncated"]:
+        response = service.raw("ListInstanceProfiles", **params)
+        found += [each["InstanceProfileName"] for each in response["InstanceProfiles"]]
+        assert response["IsTruncated"] is ("Marker" in response)
+        if not response["IsTruncated"]:
             break
-        params = {"MaxItems": size, "Marker": answer["Marker"]}
+        params = {"MaxItems": size, "Marker": response["Marker"]}
     assert found == names
 
 
-def test_tags_come_and_go() -> None:
-    one = iam()
+def test_tags_are_added_and_removed() -> None:
+    service = iam()
     pairs = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
-    one.ask("TagInstanceProfile", InstanceProfileName="profile", Tags=pairs)
-    one.ask("TagInstanceProfile", InstanceProfileName="profile", Tags=[{"Key": "a", "Value": "3"}])
-    one.ask("UntagInstanceProfile", InstanceProfileName="profile", TagKeys=["b", "unknown"])
-    tags = one.ask("ListInstanceProfileTags", InstanceProfileName="profile")["Tags"]
+    service.call("TagInstanceProfile", InstanceProfileName="profile", Tags=pairs)
+    service.call(
+        "TagInstanceProfile", InstanceProfileName="profile", Tags=[{"Key": "a", "Value": "3"}]
+    )
+    service.call("UntagInstanceProfile", InstanceProfileName="profile", TagKeys=["b", "unknown"])
+    tags = service.call("ListInstanceProfileTags", InstanceProfileName="profile")["Tags"]
     assert tags == [{"Key": "a", "Value": "3"}]
     many = [{"Key": str(number), "Value": ""} for number in range(50)]
-    assert one.refused("TagInstanceProfile", InstanceProfileName="profile", Tags=many) == (
+    assert service.refused("TagInstanceProfile", InstanceProfileName="profile", Tags=many) == (
         "LimitExceeded",
         409,
     )
 
 
 def test_spot_needs_a_role_that_only_its_service_may_delete() -> None:
-    one = SingleService(Iam)
-    assert not one.service.has_spot_role()
-    one.service.seed("nodes")
-    assert one.service.has_spot_role()
+    service = SingleService(Iam)
+    assert not service.service.has_spot_role()
+    service.service.seed("nodes")
+    assert service.service.has_spot_role()
     name = "AWSServiceRoleForEC2Spot"
-    role = one.ask("GetRole", RoleName=name)["Role"]
+    role = service.call("GetRole", RoleName=name)["Role"]
     assert role["Path"] == "/aws-service-role/spot.amazonaws.com/"
-    assert one.refused("DeleteRole", RoleName=name) == ("UnmodifiableEntity", 400)
-    taken = one.refused("CreateServiceLinkedRole", AWSServiceName="spot.amazonaws.com")
+    assert service.refused("DeleteRole", RoleName=name) == ("UnmodifiableEntity", 400)
+    taken = service.refused("CreateServiceLinkedRole", AWSServiceName="spot.amazonaws.com")
     assert taken == ("InvalidInput", 400)
-    assert one.ask("DeleteServiceLinkedRole", RoleName=name)["DeletionTaskId"]
-    assert not one.service.has_spot_role()
-    one.ask("CreateServiceLinkedRole", AWSServiceName="spot.amazonaws.com")
-    assert one.service.has_spot_role()
+    assert service.call("DeleteServiceLinkedRole", RoleName=name)["DeletionTaskId"]
+    assert not service.service.has_spot_role()
+    service.call("CreateServiceLinkedRole", AWSServiceName="spot.amazonaws.com")
+    assert service.service.has_spot_role()
 
 
 def test_a_launch_finds_a_profile_by_name_and_by_arn() -> None:
-    one = iam()
-    profile = one.service.find_profile("profile")
+    service = iam()
+    profile = service.service.find_profile("profile")
     assert profile is not None
-    arn = one.service.profile_arn(profile)
+    arn = service.service.profile_arn(profile)
     assert arn == "arn:aws:iam::111122223333:instance-profile/karpenter/eu/a/profile"
-    assert one.service.find_profile(arn) is profile
-    assert one.service.find_profile("other") is None
-    assert one.service.find_profile(arn.replace("/a/", "/b/")) is None
+    assert service.service.find_profile(arn) is profile
+    assert service.service.find_profile("other") is None
+    assert service.service.find_profile(arn.replace("/a/", "/b/")) is None
 
 
-def test_everything_survives_being_saved() -> None:
-    one = iam()
-    one.ask("AddRoleToInstanceProfile", InstanceProfileName="profile", RoleName="nodes")
-    again = one.reborn()
+def test_roles_and_profiles_survive_saving() -> None:
+    service = iam()
+    service.call("AddRoleToInstanceProfile", InstanceProfileName="profile", RoleName="nodes")
+    again = service.reloaded()
     named = {"InstanceProfileName": "profile"}
-    assert again.ask("GetInstanceProfile", **named) == one.ask("GetInstanceProfile", **named)
-    again.ask("RemoveRoleFromInstanceProfile", **named, RoleName="nodes")
-    assert one.service.state.profiles["profile"].role == "nodes"
+    assert again.call("GetInstanceProfile", **named) == service.call("GetInstanceProfile", **named)
+    again.call("RemoveRoleFromInstanceProfile", **named, RoleName="nodes")
+    assert service.service.state.profiles["profile"].role == "nodes"

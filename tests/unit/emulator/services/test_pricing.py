@@ -1,4 +1,4 @@
-"""Pricing: the streams that clients ask for, in the shape in which they read them."""
+"""Pricing: the products that clients request, in the format that they parse."""
 
 import json
 from collections.abc import Mapping
@@ -27,18 +27,18 @@ def term(field: str, value: str, kind: str = "TERM_MATCH") -> dict[str, str]:
     return {"Type": kind, "Field": field, "Value": value}
 
 
-def stream(one: SingleService[Pricing], region: str, **fields: str) -> dict[str, float]:
-    """All pages, read as clients read them: type to price."""
+def stream(service: SingleService[Pricing], region: str, **fields: str) -> dict[str, float]:
+    """All pages, parsed as clients do: price by instance type."""
     filters = [term(field, value) for field, value in {"regionCode": region, **fields}.items()]
     found: dict[str, float] = {}
     params: dict[str, Any] = {"ServiceCode": "AmazonEC2", "Filters": filters, "MaxResults": 100}
     while True:
-        answer = one.ask("GetProducts", **params)
-        assert len(answer["PriceList"]) <= 100
-        found |= dict(_read(line) for line in answer["PriceList"])
-        if "NextToken" not in answer:
+        response = service.call("GetProducts", **params)
+        assert len(response["PriceList"]) <= 100
+        found |= dict(_read(line) for line in response["PriceList"])
+        if "NextToken" not in response:
             return found
-        params["NextToken"] = answer["NextToken"]
+        params["NextToken"] = response["NextToken"]
 
 
 def _read(line: str) -> tuple[str, float]:
@@ -50,14 +50,14 @@ def _read(line: str) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
-def test_both_streams_together_price_every_type_of_the_region_once(region: str) -> None:
-    one = SingleService(Pricing, "us-west-2")
-    shared = stream(one, region, **COMMON, **SHARED)
-    metal = stream(one, region, **COMMON, **METAL)
+def test_shared_and_dedicated_products_price_every_type_once(region: str) -> None:
+    service = SingleService(Pricing, "us-west-2")
+    shared = stream(service, region, **COMMON, **SHARED)
+    metal = stream(service, region, **COMMON, **METAL)
     assert not shared.keys() & metal.keys()
-    machines = instance_type_info.built_in_instance_types()
+    instances = instance_type_info.built_in_instance_types()
     assert metal
-    assert all(machines[name].is_bare_metal for name in metal)
+    assert all(instances[name].is_bare_metal for name in metal)
     listed = {
         name: built_in_offerings.on_demand_list_price(name, region)
         for name in regions.load_region(region).offered
@@ -67,10 +67,10 @@ def test_both_streams_together_price_every_type_of_the_region_once(region: str) 
     }
 
 
-def test_the_region_is_the_worlds_own_where_no_filter_names_one() -> None:
-    one = SingleService(Pricing, "eu-west-1")
+def test_the_default_region_is_that_of_the_account() -> None:
+    service = SingleService(Pricing, "eu-west-1")
     filters = [term("instanceType", "m5.large")]
-    (line,) = one.ask("GetProducts", ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
+    (line,) = service.call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
     assert json.loads(line)["product"]["attributes"]["regionCode"] == "eu-west-1"
 
 
@@ -86,20 +86,20 @@ def test_the_region_is_the_worlds_own_where_no_filter_names_one() -> None:
         ({"instanceType": "m5.large", "vcpu": "2", "memory": "8 GiB"}, 1),
     ],
 )
-def test_every_filter_counts(fields: dict[str, str], count: int) -> None:
+def test_every_filter_applies(fields: dict[str, str], count: int) -> None:
     filters = [term(field, value) for field, value in fields.items()]
-    answer = SingleService(Pricing).ask("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
-    assert len(answer["PriceList"]) == count
+    response = SingleService(Pricing).call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
+    assert len(response["PriceList"]) == count
 
 
 @pytest.mark.parametrize(
     ("kind", "value", "count"),
     [("EQUALS", "m5.large", 1), ("ANY_OF", "m5.large,c5.large", 2), ("CONTAINS", "m5.larg", 1)],
 )
-def test_other_ways_to_match(kind: str, value: str, count: int) -> None:
+def test_other_filter_types(kind: str, value: str, count: int) -> None:
     filters = [term("instanceType", value, kind)]
-    answer = SingleService(Pricing).ask("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
-    assert len(answer["PriceList"]) == count
+    response = SingleService(Pricing).call("GetProducts", ServiceCode="AmazonEC2", Filters=filters)
+    assert len(response["PriceList"]) == count
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_other_ways_to_match(kind: str, value: str, count: int) -> None:
         ),
     ],
 )
-def test_what_is_refused(params: dict[str, Any], code: str) -> None:
+def test_invalid_requests_are_rejected(params: dict[str, Any], code: str) -> None:
     assert SingleService(Pricing).refused("GetProducts", **params) == (code, 400)
 
 
-class Sale:
-    """A book of one's own, in which prices move."""
+class MovingPrices:
+    """A price source whose prices change."""
 
     def __init__(self) -> None:
         self.prices: dict[str, float] = {"m5.large": 0.05, "x9.home": 1.25, "m5.metal": 2.0}
@@ -133,11 +133,11 @@ class Sale:
         return self.prices if region == "us-east-1" else {}
 
 
-def test_prices_are_those_of_the_book_also_for_types_that_no_catalogue_knows() -> None:
-    book = Sale()
-    one = SingleService(lambda context: Pricing(context, book))
-    assert stream(one, "us-east-1", **SHARED) == {"m5.large": 0.05, "x9.home": 1.25}
-    assert stream(one, "us-east-1", **METAL) == {"m5.metal": 2.0}
+def test_prices_come_from_the_price_source_even_for_unknown_types() -> None:
+    book = MovingPrices()
+    service = SingleService(lambda context: Pricing(context, book))
+    assert stream(service, "us-east-1", **SHARED) == {"m5.large": 0.05, "x9.home": 1.25}
+    assert stream(service, "us-east-1", **METAL) == {"m5.metal": 2.0}
     book.prices["m5.large"] = 0.0425
-    assert stream(one, "us-east-1", **SHARED)["m5.large"] == 0.0425
-    assert stream(one, "us-west-2", **SHARED) == {}
+    assert stream(service, "us-east-1", **SHARED)["m5.large"] == 0.0425
+    assert stream(service, "us-west-2", **SHARED) == {}

@@ -20,89 +20,91 @@ INVALID = ("InvalidParameterValue", 400)
 
 
 def sqs(**attributes: str) -> tuple[SingleService[Sqs], str]:
-    one = SingleService(Sqs)
-    answer = one.ask("CreateQueue", QueueName="q", Attributes=attributes)
-    return one, answer["QueueUrl"]
+    service = SingleService(Sqs)
+    response = service.call("CreateQueue", QueueName="q", Attributes=attributes)
+    return service, response["QueueUrl"]
 
 
-def received(one: SingleService[Sqs], url: str, **params: Any) -> list[Any]:
-    return list(one.ask("ReceiveMessage", QueueUrl=url, **params).get("Messages", ()))
+def received(service: SingleService[Sqs], url: str, **params: Any) -> list[Any]:
+    return list(service.call("ReceiveMessage", QueueUrl=url, **params).get("Messages", ()))
 
 
-def bodies(one: SingleService[Sqs], url: str, **params: Any) -> list[str]:
-    return [each["Body"] for each in received(one, url, **params)]
+def bodies(service: SingleService[Sqs], url: str, **params: Any) -> list[str]:
+    return [each["Body"] for each in received(service, url, **params)]
 
 
-def test_a_queue_is_found_by_its_name_and_by_the_end_of_its_address() -> None:
-    one, url = sqs()
+def test_a_queue_is_found_by_name_and_by_the_last_segment_of_its_url() -> None:
+    service, url = sqs()
     assert url == "https://sqs.us-east-1.amazonaws.com/111122223333/q"
-    assert one.ask("GetQueueUrl", QueueName="q") == {"QueueUrl": url}
-    one.ask("SendMessage", QueueUrl="http://localhost:4566/000000000000/q", MessageBody="hello")
-    assert bodies(one, url) == ["hello"]
+    assert service.call("GetQueueUrl", QueueName="q") == {"QueueUrl": url}
+    service.call(
+        "SendMessage", QueueUrl="http://localhost:4566/000000000000/q", MessageBody="hello"
+    )
+    assert bodies(service, url) == ["hello"]
 
 
-def test_addresses_begin_as_the_door_wants_them() -> None:
-    one = SingleService(lambda context: Sqs(context, "http://127.0.0.1:9000"))
-    assert one.service.seed("wain") == "http://127.0.0.1:9000/111122223333/wain"
+def test_queue_urls_have_the_configured_base() -> None:
+    service = SingleService(lambda context: Sqs(context, "http://127.0.0.1:9000"))
+    assert service.service.seed("wain") == "http://127.0.0.1:9000/111122223333/wain"
 
 
-def test_a_message_is_hidden_until_its_time_is_over_then_comes_again() -> None:
-    one, url = sqs()
-    one.ask("SendMessage", QueueUrl=url, MessageBody="m")
-    assert bodies(one, url, VisibilityTimeout=20) == ["m"]
-    one.clock.time += 19.9
-    assert bodies(one, url) == []
-    one.clock.time += 0.1
-    (again,) = received(one, url, AttributeNames=["All"])
+def test_a_received_message_is_hidden_for_its_visibility_timeout() -> None:
+    service, url = sqs()
+    service.call("SendMessage", QueueUrl=url, MessageBody="m")
+    assert bodies(service, url, VisibilityTimeout=20) == ["m"]
+    service.clock.time += 19.9
+    assert bodies(service, url) == []
+    service.clock.time += 0.1
+    (again,) = received(service, url, AttributeNames=["All"])
     assert again["Attributes"]["ApproximateReceiveCount"] == "2"
     assert again["Attributes"]["SentTimestamp"] == str(round(EPOCH * 1000))
-    one.clock.time += 29.9
-    assert bodies(one, url) == []
-    one.clock.time += 0.1
-    assert bodies(one, url) == ["m"]
+    service.clock.time += 29.9
+    assert bodies(service, url) == []
+    service.clock.time += 0.1
+    assert bodies(service, url) == ["m"]
 
 
-def test_a_deleted_message_does_not_come_again() -> None:
-    one, url = sqs()
-    one.ask("SendMessage", QueueUrl=url, MessageBody="m")
-    (message,) = received(one, url, VisibilityTimeout=0)
+def test_a_deleted_message_is_not_received_again() -> None:
+    service, url = sqs()
+    service.call("SendMessage", QueueUrl=url, MessageBody="m")
+    (message,) = received(service, url, VisibilityTimeout=0)
     handle = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
-    one.ask("DeleteMessage", **handle)
-    assert bodies(one, url) == []
-    one.ask("DeleteMessage", **handle)
+    service.call("DeleteMessage", **handle)
+    assert bodies(service, url) == []
+    service.call("DeleteMessage", **handle)
 
 
-def test_a_receipt_of_an_earlier_reception_deletes_nothing() -> None:
-    one, url = sqs()
-    one.ask("SendMessage", QueueUrl=url, MessageBody="m")
-    (first,) = received(one, url, VisibilityTimeout=0)
-    (second,) = received(one, url, VisibilityTimeout=0)
+def test_a_receipt_handle_of_an_earlier_reception_deletes_nothing() -> None:
+    service, url = sqs()
+    service.call("SendMessage", QueueUrl=url, MessageBody="m")
+    (first,) = received(service, url, VisibilityTimeout=0)
+    (second,) = received(service, url, VisibilityTimeout=0)
     assert first["ReceiptHandle"] != second["ReceiptHandle"]
-    one.ask("DeleteMessage", QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
-    (third,) = received(one, url)
-    one.ask("DeleteMessage", QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
-    assert one.service.state.queues["q"].messages == {}
+    service.call("DeleteMessage", QueueUrl=url, ReceiptHandle=first["ReceiptHandle"])
+    (third,) = received(service, url)
+    service.call("DeleteMessage", QueueUrl=url, ReceiptHandle=third["ReceiptHandle"])
+    assert service.service.state.queues["q"].messages == {}
 
 
-def test_at_most_as_many_as_asked_for_oldest_first() -> None:
-    one, url = sqs()
+def test_the_oldest_messages_up_to_the_maximum_are_received() -> None:
+    service, url = sqs()
     for number in range(12):
-        one.ask("SendMessage", QueueUrl=url, MessageBody=str(number))
-    assert bodies(one, url) == ["0"]
-    assert bodies(one, url, MaxNumberOfMessages=10) == [str(number) for number in range(1, 11)]
-    assert bodies(one, url, MaxNumberOfMessages=10) == ["11"]
-    assert one.ask("ReceiveMessage", QueueUrl=url) == {}
+        service.call("SendMessage", QueueUrl=url, MessageBody=str(number))
+    assert bodies(service, url) == ["0"]
+    assert bodies(service, url, MaxNumberOfMessages=10) == [str(number) for number in range(1, 11)]
+    assert bodies(service, url, MaxNumberOfMessages=10) == ["11"]
+    assert service.call("ReceiveMessage", QueueUrl=url) == {}
 
 
-def test_only_the_attributes_that_were_asked_for_come_along() -> None:
-    one, url = sqs()
+def test_only_requested_attributes_are_returned() -> None:
+    service, url = sqs()
     own = {
         "kind": {"DataType": "String", "StringValue": "spot"},
         "count.of": {"DataType": "Number", "StringValue": "3"},
         "raw": {"DataType": "Binary", "BinaryValue": b"\x00\xff"},
     }
-    sent = one.ask("SendMessage", QueueUrl=url, MessageBody="m", MessageAttributes=own)
-    again = one.reborn()
+    sent = service.call("SendMessage", QueueUrl=url, MessageBody="m", MessageAttributes=own)
+    again = service.reloaded()
     (bare,) = received(again, url, VisibilityTimeout=0)
     assert "MessageAttributes" not in bare
     assert "Attributes" not in bare
@@ -115,11 +117,11 @@ def test_only_the_attributes_that_were_asked_for_come_along() -> None:
     assert set(dated["Attributes"]) == {"SentTimestamp"}
 
 
-def test_sums_are_those_that_clients_reckon() -> None:
-    one, url = sqs()
+def test_md5_sums_are_those_that_clients_verify() -> None:
+    service, url = sqs()
     own = {"test": {"DataType": "String", "StringValue": "value"}}
-    sent = one.ask("SendMessage", QueueUrl=url, MessageBody="grüße", MessageAttributes=own)
-    (message,) = received(one, url)
+    sent = service.call("SendMessage", QueueUrl=url, MessageBody="grüße", MessageAttributes=own)
+    (message,) = received(service, url)
     assert sent["MD5OfMessageBody"] == message["MD5OfBody"]
     assert message["MD5OfBody"] == md5("grüße".encode(), usedforsecurity=False).hexdigest()
     parts = b"\0\0\0\4test" + b"\0\0\0\6String" + b"\1" + b"\0\0\0\5value"
@@ -127,23 +129,23 @@ def test_sums_are_those_that_clients_reckon() -> None:
     assert sent["MD5OfMessageAttributes"] == expected
 
 
-def test_delayed_messages_wait_and_old_ones_are_forgotten() -> None:
-    one, url = sqs(DelaySeconds="5", MessageRetentionPeriod="60")
-    one.ask("SendMessage", QueueUrl=url, MessageBody="late")
-    one.ask("SendMessage", QueueUrl=url, MessageBody="now", DelaySeconds=0)
-    assert bodies(one, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["now"]
-    one.clock.time += 5
-    assert bodies(one, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["late", "now"]
-    one.clock.time += 55
-    assert bodies(one, url, MaxNumberOfMessages=10) == []
+def test_delayed_messages_wait_and_expired_ones_are_dropped() -> None:
+    service, url = sqs(DelaySeconds="5", MessageRetentionPeriod="60")
+    service.call("SendMessage", QueueUrl=url, MessageBody="late")
+    service.call("SendMessage", QueueUrl=url, MessageBody="now", DelaySeconds=0)
+    assert bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["now"]
+    service.clock.time += 5
+    assert bodies(service, url, MaxNumberOfMessages=10, VisibilityTimeout=1) == ["late", "now"]
+    service.clock.time += 55
+    assert bodies(service, url, MaxNumberOfMessages=10) == []
 
 
-def test_a_queue_counts_what_it_holds() -> None:
-    one, url = sqs(VisibilityTimeout="40")
+def test_a_queue_counts_its_messages() -> None:
+    service, url = sqs(VisibilityTimeout="40")
     for body in "abc":
-        one.ask("SendMessage", QueueUrl=url, MessageBody=body)
-    one.ask("SendMessage", QueueUrl=url, MessageBody="d", DelaySeconds=9)
-    received(one, url)
+        service.call("SendMessage", QueueUrl=url, MessageBody=body)
+    service.call("SendMessage", QueueUrl=url, MessageBody="d", DelaySeconds=9)
+    received(service, url)
     names = [
         "ApproximateNumberOfMessages",
         "ApproximateNumberOfMessagesNotVisible",
@@ -152,37 +154,37 @@ def test_a_queue_counts_what_it_holds() -> None:
         "MessageRetentionPeriod",
         "QueueArn",
     ]
-    found = one.ask("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]
+    found = service.call("GetQueueAttributes", QueueUrl=url, AttributeNames=names)["Attributes"]
     arn = "arn:aws:sqs:us-east-1:111122223333:q"
     assert [found[name] for name in names] == ["2", "1", "1", "40", "345600", arn]
-    assert one.ask("GetQueueAttributes", QueueUrl=url) == {}
-    every = one.ask("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert service.call("GetQueueAttributes", QueueUrl=url) == {}
+    every = service.call("GetQueueAttributes", QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert set(names) < set(every)
-    one.ask("PurgeQueue", QueueUrl=url)
-    assert one.service.state.queues["q"].messages == {}
+    service.call("PurgeQueue", QueueUrl=url)
+    assert service.service.state.queues["q"].messages == {}
 
 
-def test_making_a_queue_again_must_not_change_it() -> None:
-    one, url = sqs(VisibilityTimeout="40")
-    assert one.ask("CreateQueue", QueueName="q")["QueueUrl"] == url
-    one.ask("CreateQueue", QueueName="q", Attributes={"DelaySeconds": "0"})
-    other = one.refused("CreateQueue", QueueName="q", Attributes={"VisibilityTimeout": "41"})
+def test_recreating_a_queue_with_other_attributes_is_an_error() -> None:
+    service, url = sqs(VisibilityTimeout="40")
+    assert service.call("CreateQueue", QueueName="q")["QueueUrl"] == url
+    service.call("CreateQueue", QueueName="q", Attributes={"DelaySeconds": "0"})
+    other = service.refused("CreateQueue", QueueName="q", Attributes={"VisibilityTimeout": "41"})
     assert other == ("QueueAlreadyExists", 400)
-    one.ask("SetQueueAttributes", QueueUrl=url, Attributes={"VisibilityTimeout": "41"})
-    one.ask("CreateQueue", QueueName="q", Attributes={"VisibilityTimeout": "41"})
+    service.call("SetQueueAttributes", QueueUrl=url, Attributes={"VisibilityTimeout": "41"})
+    service.call("CreateQueue", QueueName="q", Attributes={"VisibilityTimeout": "41"})
 
 
 def test_queues_are_listed_tagged_and_deleted() -> None:
-    one, url = sqs()
-    one.ask("CreateQueue", QueueName="other", tags={"team": "web"})
-    other = one.ask("GetQueueUrl", QueueName="other")["QueueUrl"]
-    assert one.ask("ListQueues") == {"QueueUrls": [other, url]}
-    assert one.ask("ListQueues", QueueNamePrefix="q") == {"QueueUrls": [url]}
-    assert one.ask("ListQueues", QueueNamePrefix="x") == {}
-    one.ask("TagQueue", QueueUrl=other, Tags={"a": "b"})
-    assert one.ask("ListQueueTags", QueueUrl=other) == {"Tags": {"team": "web", "a": "b"}}
-    one.ask("DeleteQueue", QueueUrl=url)
-    assert one.refused("GetQueueUrl", QueueName="q") == (NO_QUEUE, 400)
+    service, url = sqs()
+    service.call("CreateQueue", QueueName="other", tags={"team": "web"})
+    other = service.call("GetQueueUrl", QueueName="other")["QueueUrl"]
+    assert service.call("ListQueues") == {"QueueUrls": [other, url]}
+    assert service.call("ListQueues", QueueNamePrefix="q") == {"QueueUrls": [url]}
+    assert service.call("ListQueues", QueueNamePrefix="x") == {}
+    service.call("TagQueue", QueueUrl=other, Tags={"a": "b"})
+    assert service.call("ListQueueTags", QueueUrl=other) == {"Tags": {"team": "web", "a": "b"}}
+    service.call("DeleteQueue", QueueUrl=url)
+    assert service.refused("GetQueueUrl", QueueName="q") == (NO_QUEUE, 400)
 
 
 @pytest.mark.parametrize(
@@ -231,60 +233,62 @@ def test_queues_are_listed_tagged_and_deleted() -> None:
         ),
     ],
 )
-def test_what_is_refused(operation: str, params: dict[str, Any], expected: tuple[str, int]) -> None:
+def test_invalid_requests_are_rejected(
+    operation: str, params: dict[str, Any], expected: tuple[str, int]
+) -> None:
     assert sqs()[0].refused(operation, **params) == expected
 
 
-def test_codes_that_have_another_name_in_json() -> None:
+def test_error_names_that_differ_in_json() -> None:
     assert JSON_ERROR_NAMES[NO_QUEUE] == "QueueDoesNotExist"
 
 
 def test_visibility_can_be_changed_while_in_flight() -> None:
-    one, url = sqs()
-    one.ask("SendMessage", QueueUrl=url, MessageBody="m")
-    (message,) = received(one, url)
+    service, url = sqs()
+    service.call("SendMessage", QueueUrl=url, MessageBody="m")
+    (message,) = received(service, url)
     held = {"QueueUrl": url, "ReceiptHandle": message["ReceiptHandle"]}
-    one.ask("ChangeMessageVisibility", **held, VisibilityTimeout=100)
-    one.clock.time += 99
-    assert bodies(one, url) == []
-    one.ask("ChangeMessageVisibility", **held, VisibilityTimeout=0)
-    assert bodies(one, url) == ["m"]
-    stale = one.refused("ChangeMessageVisibility", **held, VisibilityTimeout=1)
+    service.call("ChangeMessageVisibility", **held, VisibilityTimeout=100)
+    service.clock.time += 99
+    assert bodies(service, url) == []
+    service.call("ChangeMessageVisibility", **held, VisibilityTimeout=0)
+    assert bodies(service, url) == ["m"]
+    stale = service.refused("ChangeMessageVisibility", **held, VisibilityTimeout=1)
     assert stale == ("AWS.SimpleQueueService.MessageNotInflight", 400)
 
 
-def test_what_is_sent_to_no_queue_is_lost() -> None:
-    one, url = sqs()
-    one.service.send("other", "m")
-    assert bodies(one, url) == []
+def test_a_message_to_an_unknown_queue_is_dropped() -> None:
+    service, url = sqs()
+    service.service.send("other", "m")
+    assert bodies(service, url) == []
 
 
 @given(st.lists(st.sampled_from(["send", "receive", "delete", "wait"]), max_size=60))
-def test_no_message_is_lost_doubled_or_received_while_hidden(steps: list[str]) -> None:
-    one, url = sqs(VisibilityTimeout="10")
+def test_no_message_is_lost_duplicated_or_received_while_hidden(steps: list[str]) -> None:
+    service, url = sqs(VisibilityTimeout="10")
     sent, deleted = 0, 0
     hidden: dict[str, float] = {}
     handles: list[str] = []
     for step in steps:
         if step == "send":
-            one.raw("SendMessage", QueueUrl=url, MessageBody=str(sent))
+            service.raw("SendMessage", QueueUrl=url, MessageBody=str(sent))
             sent += 1
         elif step == "receive":
-            for each in one.raw("ReceiveMessage", QueueUrl=url).get("Messages", ()):
-                assert hidden.get(each["Body"], 0) <= one.clock.time
-                hidden[each["Body"]] = one.clock.time + 10
+            for each in service.raw("ReceiveMessage", QueueUrl=url).get("Messages", ()):
+                assert hidden.get(each["Body"], 0) <= service.clock.time
+                hidden[each["Body"]] = service.clock.time + 10
                 handles.append(each["ReceiptHandle"])
         elif step == "delete" and handles:
-            before = len(one.service.state.queues["q"].messages)
-            one.raw("DeleteMessage", QueueUrl=url, ReceiptHandle=handles.pop())
-            deleted += before - len(one.service.state.queues["q"].messages)
+            before = len(service.service.state.queues["q"].messages)
+            service.raw("DeleteMessage", QueueUrl=url, ReceiptHandle=handles.pop())
+            deleted += before - len(service.service.state.queues["q"].messages)
         else:
-            one.clock.time += 4
-    assert len(one.service.state.queues["q"].messages) == sent - deleted
+            service.clock.time += 4
+    assert len(service.service.state.queues["q"].messages) == sent - deleted
 
 
-class Waiting:
-    """A queue on virtual time, which passes only while everybody waits."""
+class WaitingReceiver:
+    """A queue on virtual time, which advances only while all tasks wait."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -293,12 +297,12 @@ class Waiting:
         self.url = self.sqs.seed("q")
 
     async def receive(self, wait: int = 20, **params: Any) -> tuple[float, list[str]]:
-        """How long it took, and what came."""
+        """The duration of the poll, and the received messages."""
         start = self.clock.now()
-        asked = {"QueueUrl": self.url, "WaitTimeSeconds": wait, **params}
-        answer = await self.sqs.receive(asked, self.clock)
+        request = {"QueueUrl": self.url, "WaitTimeSeconds": wait, **params}
+        response = await self.sqs.receive(request, self.clock)
         took = round(self.clock.now() - start, 2)
-        return took, [each["Body"] for each in answer.get("Messages", ())]
+        return took, [each["Body"] for each in response.get("Messages", ())]
 
     async def send_later(self, seconds: float, body: str = "m") -> None:
         await self.clock.sleep(seconds)
@@ -306,21 +310,21 @@ class Waiting:
 
 
 @pytest.fixture
-def waiting() -> Iterator[Waiting]:
-    made = Waiting()
-    yield made
-    made.clock.close()
+def waiting() -> Iterator[WaitingReceiver]:
+    created = WaitingReceiver()
+    yield created
+    created.clock.close()
 
 
-def test_a_poll_ends_empty_when_its_time_is_over(waiting: Waiting) -> None:
+def test_a_long_poll_ends_empty_after_its_wait_time(waiting: WaitingReceiver) -> None:
     assert waiting.clock.run(waiting.receive()) == (20, [])
 
 
-def test_a_poll_without_waiting_answers_at_once(waiting: Waiting) -> None:
+def test_a_poll_without_wait_time_returns_at_once(waiting: WaitingReceiver) -> None:
     assert waiting.clock.run(waiting.receive(0)) == (0, [])
 
 
-def test_the_queue_says_how_long_where_the_request_does_not(waiting: Waiting) -> None:
+def test_the_default_wait_time_is_that_of_the_queue(waiting: WaitingReceiver) -> None:
     waiting.sqs.operations()["SetQueueAttributes"](
         {"QueueUrl": waiting.url, "Attributes": {"ReceiveMessageWaitTimeSeconds": "7"}}
     )
@@ -329,7 +333,7 @@ def test_the_queue_says_how_long_where_the_request_does_not(waiting: Waiting) ->
     assert waiting.clock.now() - start == pytest.approx(7, abs=0.01)
 
 
-def test_a_message_wakes_who_waits_for_it(waiting: Waiting) -> None:
+def test_a_message_wakes_a_waiting_receiver(waiting: WaitingReceiver) -> None:
     async def both() -> tuple[float, list[str]]:
         found, _ = await asyncio.gather(waiting.receive(), waiting.send_later(3.5))
         return found
@@ -337,7 +341,7 @@ def test_a_message_wakes_who_waits_for_it(waiting: Waiting) -> None:
     assert waiting.clock.run(both()) == (3.5, ["m"])
 
 
-def test_of_two_who_wait_one_gets_it_and_the_other_goes_on_waiting(waiting: Waiting) -> None:
+def test_of_two_waiting_receivers_one_gets_the_message(waiting: WaitingReceiver) -> None:
     async def three() -> list[tuple[float, list[str]]]:
         found = await asyncio.gather(waiting.receive(), waiting.receive(), waiting.send_later(5))
         return sorted(found[:2])
@@ -345,24 +349,28 @@ def test_of_two_who_wait_one_gets_it_and_the_other_goes_on_waiting(waiting: Wait
     assert waiting.clock.run(three()) == [(5, ["m"]), (20, [])]
 
 
-def test_a_message_that_becomes_visible_again_is_noticed(waiting: Waiting) -> None:
+def test_a_waiting_receiver_gets_a_message_that_becomes_visible_again(
+    waiting: WaitingReceiver,
+) -> None:
     waiting.sqs.send("q", "m")
     waiting.clock.run(waiting.receive(VisibilityTimeout=6))
     assert waiting.clock.run(waiting.receive()) == (6, ["m"])
 
 
-def test_an_appointment_that_sends_a_message_is_kept(waiting: Waiting) -> None:
-    waiting.context.on("news", lambda about: waiting.sqs.send("q", about["body"]))
-    waiting.context.at(EPOCH + 4, "news", body="planned")
+def test_a_timed_event_that_sends_a_message_wakes_a_receiver(waiting: WaitingReceiver) -> None:
+    waiting.context.register_handler("news", lambda about: waiting.sqs.send("q", about["body"]))
+    waiting.context.schedule_event(EPOCH + 4, "news", body="planned")
     assert waiting.clock.run(waiting.receive()) == (4, ["planned"])
 
 
-def test_an_appointment_made_while_waiting_is_kept_after_a_stir(waiting: Waiting) -> None:
-    waiting.context.on("news", lambda about: waiting.sqs.send("q", about["body"]))
+def test_a_timed_event_scheduled_during_a_wait_is_noticed_after_wake_waiters(
+    waiting: WaitingReceiver,
+) -> None:
+    waiting.context.register_handler("news", lambda about: waiting.sqs.send("q", about["body"]))
 
     async def appoint() -> None:
         await waiting.clock.sleep(2)
-        waiting.context.at(EPOCH + 4, "news", body="planned")
+        waiting.context.schedule_event(EPOCH + 4, "news", body="planned")
         waiting.sqs.wake_waiters()
 
     async def both() -> tuple[float, list[str]]:
@@ -372,7 +380,7 @@ def test_an_appointment_made_while_waiting_is_kept_after_a_stir(waiting: Waiting
     assert waiting.clock.run(both()) == (4, ["planned"])
 
 
-def test_a_poll_that_is_given_up_leaves_nothing_behind(waiting: Waiting) -> None:
+def test_a_cancelled_poll_leaves_no_waiter(waiting: WaitingReceiver) -> None:
     async def impatient() -> tuple[float, list[str]]:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(waiting.receive(), 1)
@@ -382,7 +390,7 @@ def test_a_poll_that_is_given_up_leaves_nothing_behind(waiting: Waiting) -> None
     assert waiting.clock.run(impatient()) == (0, ["m"])
 
 
-def test_a_queue_deleted_meanwhile_is_not_there(waiting: Waiting) -> None:
+def test_a_poll_fails_when_its_queue_is_deleted(waiting: WaitingReceiver) -> None:
     async def delete() -> None:
         await waiting.clock.sleep(1)
         waiting.sqs.operations()["DeleteQueue"]({"QueueUrl": waiting.url})

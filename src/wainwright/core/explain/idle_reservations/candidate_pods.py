@@ -1,9 +1,9 @@
 """Candidate pods: pods of a plan that use no capacity reservation, where the plan has them
-instead, and which domains other pods leave to them there.
+instead, and which topology domains other pods leave to them.
 
-The plan decided one pod after the other; this looks at the end of it, with every pod in its
-place and each planned claim seen as the node it will be. What still rules a domain out is a
-reason. What did so earlier and no longer does cannot be named, only that it may have been so.
+The plan placed one pod after the other; this looks at the end of it, with every pod in its place
+and each planned claim seen as the node it will be. A constraint that still rules a domain out is a
+reason. One that did so only earlier cannot be named, only that there may have been one.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ from wainwright.model.taints import Taint
 
 
 class PlannedNodes:
-    """Remembers what it made, as most claims of a plan are like some other."""
+    """The nodes that planned claims will be; cached, as most claims of a plan are equal."""
 
     def __init__(self, catalogs: Mapping[str, InstanceTypeIndex]) -> None:
         self._catalogs = catalogs
@@ -59,131 +59,129 @@ class PlannedNodes:
         self._requirements: dict[object, Requirements] = {}
 
     def node_requirements(self, claim: PlannedNodeClaim) -> Requirements:
-        """What the labels of the node will be; several values where that is still open."""
+        """The labels of the node; several values where one is not decided yet."""
         key = (claim.pool, claim.launch, claim.requirements)
         if key not in self._requirements:
-            kind = self._kind(claim)
-            bought = kind.requirements.narrow(_offering_requirements(kind, claim.launch))
-            self._requirements[key] = bought.narrow(claim.requirements)
+            instance_type = self._instance_type(claim)
+            offering = _offering_requirements(instance_type, claim.launch)
+            launched = instance_type.requirements.narrow(offering)
+            self._requirements[key] = launched.narrow(claim.requirements)
         return self._requirements[key]
 
     def node(self, claim: PlannedNodeClaim, pods: Iterable[Pod], taints: tuple[Taint, ...]) -> Node:
-        found = self.node_requirements(claim)
-        labels = {key: value for key in found if (value := found.single_value(key)) is not None}
+        known = self.node_requirements(claim)
+        labels = {key: value for key in known if (value := known.single_value(key)) is not None}
         return Node(name=claim.name, labels=labels, taints=taints, pods=tuple(pods))
 
-    def _kind(self, claim: PlannedNodeClaim) -> InstanceType:
+    def _instance_type(self, claim: PlannedNodeClaim) -> InstanceType:
         if claim.pool not in self._types:
             types = self._catalogs[claim.pool].types
-            self._types[claim.pool] = {kind.name: kind for kind in types}
+            self._types[claim.pool] = {each.name: each for each in types}
         return self._types[claim.pool][claim.launch.instance_type]
 
 
-def _offering_requirements(kind: InstanceType, launch: PlannedLaunch) -> Requirements:
-    """What the offering says that is bought, and what was decided where it leaves that open."""
-    decided = {CAPACITY_TYPE: launch.capacity_type}
+def _offering_requirements(instance_type: InstanceType, launch: PlannedLaunch) -> Requirements:
+    """Of the offering that is launched, with the zone and capacity type of the launch."""
+    labels = {CAPACITY_TYPE: launch.capacity_type}
     if launch.zone is not None:
-        decided[ZONE] = launch.zone
-    said = Requirements.from_labels(decided)
-    fitting = (
+        labels[ZONE] = launch.zone
+    decided = Requirements.from_labels(labels)
+    matching = (
         each.requirements
-        for each in kind.offerings
+        for each in instance_type.offerings
         if (each.reservation_id, each.price) == (launch.reservation_id, launch.price)
-        and each.requirements.is_compatible(said, frozenset(decided))
+        and each.requirements.is_compatible(decided, frozenset(labels))
     )
-    return next(fitting, said).narrow(said)
+    return next(matching, decided).narrow(decided)
 
 
 AllowedValues: TypeAlias = dict[str, ValueSet]
-"""By label the values that will do."""
+"""Allowed values by label."""
 
 
 class RemainingDomains:
-    """What the others leave to a pod, as if it was not where it is."""
+    """The topology domains that other pods leave to a pod, as if it was not placed itself."""
 
     def __init__(
-        self, bound: TopologyConstraints, counting: frozenset[int], at: Callable[[str], str]
+        self,
+        constraints: TopologyConstraints,
+        counting: frozenset[int],
+        label_value: Callable[[str], str],
     ) -> None:
         self._counting = counting
         """The numbers of the groups that count the pod itself."""
-        self._at = at
-        """The values of labels where it is."""
-        self._left: AllowedValues = {}
-        self._left_by_anti_affinity: AllowedValues = {}
-        """What is left by those who do not want it near."""
-        self._needed: set[str] = set()
-        """Labels without which no node will do."""
-        near = (group for groups, _ in bound.near for group in groups)
-        others = any(map(self._places, (*bound.away, *near)))
-        self.is_concerned = others or bool(bound.spreads)
-        """Whether a new node for it cannot be just anywhere."""
-        self._spread(bound)
-        self._near(bound)
-        for group in bound.away:
-            left = (
-                self._left_by_anti_affinity if group.kind is ConstraintKind.SHUNNED else self._left
-            )
-            _narrow_values(left, group.key, none_of(self._places(group)))
+        self._label_value = label_value
+        """The value of a label of the node that it is on."""
+        self._allowed: AllowedValues = {}
+        """By the pod's own constraints."""
+        self._allowed_by_others: AllowedValues = {}
+        """By the anti-affinity of other pods."""
+        self._required: set[str] = set()
+        """Labels that a node must have."""
+        affinity = (group for groups, _ in constraints.affinity for group in groups)
+        others = any(map(self._occupied, (*constraints.anti_affinity, *affinity)))
+        self.is_concerned = others or bool(constraints.spreads)
+        """Whether other pods restrict where a new node for it may be."""
+        self._add_spreads(constraints)
+        self._add_affinity(constraints)
+        for group in constraints.anti_affinity:
+            is_inverse = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            allowed = self._allowed_by_others if is_inverse else self._allowed
+            _narrow_values(allowed, group.key, none_of(self._occupied(group)))
 
-    def against(self, node_requirements: Requirements) -> TopologyElsewhere | None:
-        """By which labels a new node like that will not do, if any."""
-        own = [key for key in self._left if self._excludes(key, self._left, node_requirements)]
-        if own:
-            return TopologyElsewhere(keys=tuple(sorted(own)))
-        theirs = [
-            key
-            for key in self._left_by_anti_affinity
-            if self._excludes(key, self._left_by_anti_affinity, node_requirements)
-        ]
-        if theirs:
-            return TopologyElsewhere(keys=tuple(sorted(theirs)), theirs=True)
-        both = {
-            key: self._left[key] & self._left_by_anti_affinity[key]
-            for key in {*self._left} & {*self._left_by_anti_affinity}
-        }
+    def conflict_with(self, node_requirements: Requirements) -> TopologyElsewhere | None:
+        """The labels by which a new node with these requirements is ruled out, if any."""
+        own, others = self._allowed, self._allowed_by_others
+        by_own = [key for key in own if self._excludes(key, own, node_requirements)]
+        if by_own:
+            return TopologyElsewhere(keys=tuple(sorted(by_own)))
+        by_others = [key for key in others if self._excludes(key, others, node_requirements)]
+        if by_others:
+            return TopologyElsewhere(keys=tuple(sorted(by_others)), theirs=True)
+        both = {key: own[key] & others[key] for key in {*own} & {*others}}
         keys = [key for key in both if self._excludes(key, both, node_requirements)]
         return TopologyElsewhere(keys=tuple(sorted(keys))) if keys else None
 
-    def _excludes(self, key: str, left: AllowedValues, node_requirements: Requirements) -> bool:
-        offered = node_requirements[key].allowed if key in node_requirements else None
-        if offered is None or offered.is_empty:
-            return left is self._left and key in self._needed
-        return (offered & left[key]).is_empty
+    def _excludes(self, key: str, allowed: AllowedValues, node_requirements: Requirements) -> bool:
+        values = node_requirements[key].allowed if key in node_requirements else None
+        if values is None or values.is_empty:
+            return allowed is self._allowed and key in self._required
+        return (values & allowed[key]).is_empty
 
-    def _spread(self, bound: TopologyConstraints) -> None:
-        for group, itself in bound.spreads:
+    def _add_spreads(self, constraints: TopologyConstraints) -> None:
+        for group, counts_itself in constraints.spreads:
             others = group.fork()
             if group.number in self._counting:
-                others.add(self._at(group.key), -1)
-            self._need(group.key, one_of(domains_within_skew(others, itself=itself)))
+                others.add(self._label_value(group.key), -1)
+            self._require(group.key, one_of(domains_within_skew(others, itself=counts_itself)))
 
-    def _near(self, bound: TopologyConstraints) -> None:
-        for groups, itself in bound.near:
-            alone = itself and not any(map(self._places, groups))
+    def _add_affinity(self, constraints: TopologyConstraints) -> None:
+        for groups, matches_itself in constraints.affinity:
+            is_first = matches_itself and not any(map(self._occupied, groups))
             for group in groups:
-                allowed = ANY_VALUE if alone else one_of(self._places(group))
-                if isinstance(group, LabelGroup) or not alone:
-                    self._need(group.key, allowed)
+                allowed = ANY_VALUE if is_first else one_of(self._occupied(group))
+                if isinstance(group, LabelGroup) or not is_first:
+                    self._require(group.key, allowed)
 
-    def _need(self, key: str, allowed: ValueSet) -> None:
-        _narrow_values(self._left, key, allowed)
-        self._needed.add(key)
+    def _require(self, key: str, allowed: ValueSet) -> None:
+        _narrow_values(self._allowed, key, allowed)
+        self._required.add(key)
 
-    def _places(self, group: AnyGroup) -> list[str]:
-        """Where others of the group are; of nodes only that there are some."""
-        itself = group.number in self._counting
+    def _occupied(self, group: AnyGroup) -> list[str]:
+        """The domains with other pods of the group; for nodes only whether there are any."""
+        is_counted = group.number in self._counting
         if isinstance(group, HostGroup):
-            return ["a node that stands"] if group.total > itself else []
-        own = self._at(group.key) if itself else None
+            return ["an existing node"] if group.total > is_counted else []
+        own = self._label_value(group.key) if is_counted else None
         return [value for value, count in group.counts.items() if count > (value == own)]
 
 
-def _narrow_values(left: AllowedValues, key: str, allowed: ValueSet) -> None:
-    left[key] = left.get(key, ANY_VALUE) & allowed
+def _narrow_values(values: AllowedValues, key: str, allowed: ValueSet) -> None:
+    values[key] = values.get(key, ANY_VALUE) & allowed
 
 
 class TopologyAfterPlan:
-    """The cluster as the plan leaves it, counted."""
+    """The topology of the cluster after the plan, with every pod counted."""
 
     def __init__(
         self,
@@ -196,41 +194,47 @@ class TopologyAfterPlan:
         self._policy = policy
         self._registry = TopologyRegistry()
         running = (pod for node in snapshot.nodes if not node.deleting for pod in node.pods)
-        self._registry.introduce(snapshot.pods, running)
-        settled = _nodes_after_plan(snapshot, plan, planned_nodes) if self._registry.groups else ()
-        self._table = ExistingNodes(settled, ())
-        self._numbers = {node.name: number for number, node in enumerate(self._table.nodes)}
-        self._degrees: dict[
+        self._registry.register(snapshot.pods, running)
+        # Without topology constraints of any pod nothing is counted, and no node is made.
+        nodes = _nodes_after_plan(snapshot, plan, planned_nodes) if self._registry.groups else ()
+        self._nodes = ExistingNodes(nodes, ())
+        self._numbers = {node.name: number for number, node in enumerate(self._nodes.nodes)}
+        self._relaxed: dict[
             tuple[PodConstraints, tuple[RelaxedPreference, ...]], RelaxedConstraints
         ] = {}
         self._remaining_domains: dict[object, RemainingDomains | None] = {}
 
-    def count(self, templates: Sequence[NodeClaimTemplate], free: Mapping[str, int]) -> None:
-        """To be called before anything is asked; pools say where pods could be besides."""
+    def count_pods(
+        self, templates: Sequence[NodeClaimTemplate], available_counts: Mapping[str, int]
+    ) -> None:
+        """To be called before anything else; the pools add domains that have no node yet."""
         if self._registry.groups:
-            stock = create_reservation_manager(templates, Counter(free), gate=True)
-            stock.begin_round()
+            manager = create_reservation_manager(templates, Counter(available_counts), gate=True)
+            manager.begin_round()
             drafts = DraftTable(templates, CapacityIndex((), 0))
-            Topology(self._registry, templates, self._table, drafts, stock).refresh_all()
+            Topology(self._registry, templates, self._nodes, drafts, manager).refresh_all()
 
     @property
     def keys(self) -> list[str]:
-        """The labels by which anything is counted."""
+        """The topology keys by which pods are counted."""
         return self._registry.keys
 
     def remaining_domains(
         self, pod: Pod, claim: PlannedNodeClaim, given_up: tuple[RelaxedPreference, ...]
     ) -> RemainingDomains | None:
-        """None for a pod that may be anywhere; for those that are alike it is the very same."""
-        standing = self._registry.standing(pod)
+        """None for a pod without topology constraints.
+
+        Equal pods get the same object: they are grouped by it, and it is made once.
+        """
+        matching = self._registry.matching_groups(pod)
         if not self._registry.groups or (
-            pod.constraints is NO_CONSTRAINTS and not standing.shunned
+            pod.constraints is NO_CONSTRAINTS and not matching.inverse_anti_affinity
         ):
             return None
         number = self._numbers[claim.name]
-        counting = frozenset(self._counting(pod, standing, number))
-        labels = self._table.nodes[number].labels
-        here = tuple(labels.get(key) for key in self._registry.keys)
+        counting = frozenset(self._counting_groups(pod, matching, number))
+        labels = self._nodes.nodes[number].labels
+        domains = tuple(labels.get(key) for key in self._registry.keys)
         identity = (
             pod.namespace,
             *pod.labels.items(),
@@ -238,71 +242,76 @@ class TopologyAfterPlan:
             pod.alternatives,
             pod.tolerations,
         )
-        key = (identity, given_up, counting, here)
+        key = (identity, given_up, counting, domains)
         if key not in self._remaining_domains:
-            found = topology_constraints(
-                pod, self._degree(pod.constraints, given_up), self._registry, standing
-            )
+            relaxed = self._relaxed_constraints(pod.constraints, given_up)
+            constraints = topology_constraints(pod, relaxed, self._registry, matching)
             self._remaining_domains[key] = (
-                None if found is None else RemainingDomains(found, counting, labels.__getitem__)
+                None
+                if constraints is None
+                else RemainingDomains(constraints, counting, labels.__getitem__)
             )
         return self._remaining_domains[key]
 
-    def _counting(self, pod: Pod, standing: MatchingGroups, number: int) -> Iterator[int]:
-        """The groups that count the pod on this node."""
-        own = (self._registry.shunned(term) for term in pod.constraints.anti_affinity)
-        labels = self._table.nodes[number].labels
-        for group in (*standing.counted, *own):
+    def _counting_groups(self, pod: Pod, matching: MatchingGroups, number: int) -> Iterator[int]:
+        """The numbers of the groups that count the pod on this node."""
+        own = (
+            self._registry.inverse_anti_affinity_group(term)
+            for term in pod.constraints.anti_affinity
+        )
+        labels = self._nodes.nodes[number].labels
+        for group in (*matching.counting, *own):
             is_labelled = group.key in labels or group.key not in self._registry.keys
             if group.nodes >> number & 1 and is_labelled:
                 yield group.number
 
-    def _degree(
+    def _relaxed_constraints(
         self, constraints: PodConstraints, given_up: tuple[RelaxedPreference, ...]
     ) -> RelaxedConstraints:
-        """What the pod still asked for when it found its place."""
+        """The constraints that were left when the pod found its place."""
         key = (constraints, given_up)
-        if key not in self._degrees:
-            every = list(relaxation_steps(constraints, self._policy, tainted=True))
-            self._degrees[key] = next(
-                (each for each in every if each.given_up == given_up), every[-1]
+        if key not in self._relaxed:
+            steps = list(relaxation_steps(constraints, self._policy, has_soft_taints=True))
+            self._relaxed[key] = next(
+                (each for each in steps if each.given_up == given_up), steps[-1]
             )
-        return self._degrees[key]
+        return self._relaxed[key]
 
 
 def _nodes_after_plan(
     snapshot: Snapshot, plan: Plan, planned_nodes: PlannedNodes
 ) -> Iterator[Node]:
-    """The nodes with the pods that they receive, and the new ones with theirs."""
+    """The existing nodes with the pods placed there, and the planned nodes with theirs."""
     pods = {pod.key: pod for pod in snapshot.pods}
     taints = {pool.name: pool.taints for pool in snapshot.pools}
-    received = {each.node: [pods[key] for key in each.pods] for each in plan.placements}
+    placed = {each.node: [pods[key] for key in each.pods] for each in plan.placements}
     for node in snapshot.nodes:
-        yield msgspec.structs.replace(node, pods=(*node.pods, *received.get(node.name, ())))
+        yield msgspec.structs.replace(node, pods=(*node.pods, *placed.get(node.name, ())))
     for claim in plan.claims:
         yield planned_nodes.node(claim, (pods[key] for key in claim.pods), taints[claim.pool])
 
 
 CandidateLocation = tuple[CurrentPlacement, str | int]
-"""With the pool of the new node, or which failure of the plan it is."""
+"""With the pool of the new node, or the number of the unschedulable group of the plan."""
 
 
 class CandidatePod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that uses no reservation, for all equal ones that fared alike."""
+    """A pod that uses no reservation, for all equal pods with the same result of the plan."""
 
     pod: Pod
-    place: CurrentPlacement
-    wanted: tuple[Requirements, ...]
-    """Its alternatives, where its volumes can be reached."""
-    needs: Resources
-    """What it requests, one of the node's pods included."""
+    placement: CurrentPlacement
+    alternatives: tuple[Requirements, ...]
+    """With the topology of its volumes."""
+    requests: Resources
+    """With one of the resource pods."""
     pool: str | None = None
-    """That launches the new node it is on."""
+    """Of the new node that it is on."""
     placed_by: Requirements | None = None
     """Of several alternatives the one that the new node is for."""
     remaining_domains: RemainingDomains | None = None
-    """What other pods leave to one that is on a new node."""
+    """Of a pod on a new node: the topology domains that other pods leave to it."""
     failure: UnschedulableGroup | None = None
+    """Of a pod without a place."""
     given_up: tuple[RelaxedPreference, ...] = ()
     keys: list[str] = msgspec.field(default_factory=list)
 
@@ -310,16 +319,19 @@ class CandidatePod(msgspec.Struct, frozen=True, kw_only=True):
 def find_candidate_pods(
     snapshot: Snapshot, plan: Plan, planned_nodes: PlannedNodes, topology: TopologyAfterPlan
 ) -> Iterable[CandidatePod]:
-    """Pods that are to be placed and are on no reserved claim of the plan, alike ones together."""
-    whereabouts, launched = _pod_locations(plan), _unreserved_claims_by_pod(plan)
+    """The pending pods that are on no reserved claim of the plan, equal ones together.
+
+    Everything after this is done once for equal pods: a plan has thousands of pods of few classes.
+    """
+    locations, claims = _pod_locations(plan), _unreserved_claims_by_pod(plan)
     given_up = {pod: each.preferences for each in plan.relaxed for pod in each.pods}
-    found: dict[object, CandidatePod] = {}
+    candidates: dict[object, CandidatePod] = {}
     for pod in snapshot.pods:
-        where = whereabouts.get(pod.key)
-        if where is not None:
-            gave, claim = given_up.get(pod.key, ()), launched.get(pod.key)
+        location = locations.get(pod.key)
+        if location is not None:
+            relaxed, claim = given_up.get(pod.key, ()), claims.get(pod.key)
             remaining_domains = (
-                topology.remaining_domains(pod, claim, gave) if claim is not None else None
+                topology.remaining_domains(pod, claim, relaxed) if claim is not None else None
             )
             placed_by = (
                 _matching_alternative(pod, claim, planned_nodes) if claim is not None else None
@@ -330,18 +342,19 @@ def find_candidate_pods(
                 pod.tolerations,
                 pod.constraints,
             )
-            key = (identity, where, gave, remaining_domains, placed_by)
-            if key not in found:
-                made = _create_candidate(pod, where, plan, gave)
-                found[key] = msgspec.structs.replace(
-                    made, remaining_domains=remaining_domains, placed_by=placed_by
+            key = (identity, location, relaxed, remaining_domains, placed_by)
+            if key not in candidates:
+                candidates[key] = msgspec.structs.replace(
+                    _create_candidate(pod, location, plan, relaxed),
+                    remaining_domains=remaining_domains,
+                    placed_by=placed_by,
                 )
-            found[key].keys.append(pod.key)
-    return found.values()
+            candidates[key].keys.append(pod.key)
+    return candidates.values()
 
 
 def _unreserved_claims_by_pod(plan: Plan) -> dict[str, PlannedNodeClaim]:
-    """By pod the new node that it is on, where that uses no reservation."""
+    """By key of the pod the claim that it is on, where that uses no reservation."""
     claims = (claim for claim in plan.claims if claim.launch.reservation_id is None)
     return {pod: claim for claim in claims for pod in claim.pods}
 
@@ -359,36 +372,36 @@ def _matching_alternative(
 
 
 def _pod_locations(plan: Plan) -> dict[str, CandidateLocation]:
-    found: dict[str, CandidateLocation] = {}
+    locations: dict[str, CandidateLocation] = {}
     for number, failure in enumerate(plan.unschedulable):
-        found |= dict.fromkeys(failure.pods, (CurrentPlacement.NONE, number))
+        locations |= dict.fromkeys(failure.pods, (CurrentPlacement.NONE, number))
     for claim in plan.claims:
         if claim.launch.reservation_id is None:
-            found |= dict.fromkeys(claim.pods, (CurrentPlacement.NEW, claim.pool))
+            locations |= dict.fromkeys(claim.pods, (CurrentPlacement.NEW, claim.pool))
     for placement in plan.placements:
-        found |= dict.fromkeys(placement.pods, (CurrentPlacement.EXISTING, 0))
-    return found
+        locations |= dict.fromkeys(placement.pods, (CurrentPlacement.EXISTING, 0))
+    return locations
 
 
 def _create_candidate(
-    pod: Pod, where: CandidateLocation, plan: Plan, given_up: tuple[RelaxedPreference, ...]
+    pod: Pod, location: CandidateLocation, plan: Plan, given_up: tuple[RelaxedPreference, ...]
 ) -> CandidatePod:
-    place, detail = where
+    placement, detail = location
     return CandidatePod(
         pod=pod,
-        place=place,
-        wanted=_alternatives_with_volumes(pod),
-        needs={**pod.requests, PODS: 1},
+        placement=placement,
+        alternatives=_alternatives_with_volumes(pod),
+        requests={**pod.requests, PODS: 1},
         pool=detail if isinstance(detail, str) else None,
-        failure=plan.unschedulable[int(detail)] if place is CurrentPlacement.NONE else None,
+        failure=plan.unschedulable[int(detail)] if placement is CurrentPlacement.NONE else None,
         given_up=given_up,
     )
 
 
 def _alternatives_with_volumes(pod: Pod) -> tuple[Requirements, ...]:
-    """Each alternative with each place of the pod's volumes."""
-    places = pod.constraints.volume_topology
-    if places is ANY_NODE_TERMS:
+    """Each alternative combined with each topology term of the pod's volumes."""
+    terms = pod.constraints.volume_topology
+    if terms is ANY_NODE_TERMS:
         return pod.alternatives
-    together = (combine_requirements(one, place) for one in pod.alternatives for place in places)
-    return tuple(dict.fromkeys(each for each in together if each is not None))
+    combined = (combine_requirements(own, term) for own in pod.alternatives for term in terms)
+    return tuple(dict.fromkeys(each for each in combined if each is not None))

@@ -48,117 +48,119 @@ from wainwright.model.taints import TOLERATE_PREFER_NO_SCHEDULE, find_untolerate
 class ReservedLaunch:
     """One NodePool and one instance type, launched into one reservation."""
 
-    def __init__(self, template: NodeClaimTemplate, offering_group: int, row: int) -> None:
+    def __init__(self, template: NodeClaimTemplate, offering_group: int, type_number: int) -> None:
         self.template = template
-        self.row = row
-        self.instance_type = template.index.types[row]
-        self._market = offering_group
-        self._sold = template.index.offering_groups[offering_group]
-        self._type_requirements = self.instance_type.requirements.narrow(self._sold.requirements)
-        self.in_stock = bool(self._sold.available_types >> row & 1)
-        self.barred = self._barred()
-        """Why the pool itself does not allow it."""
-        self.taken: Resources = template.overhead.of(row)
-        """By daemonsets."""
-        self.room = subtract_resources(self.instance_type.allocatable, self.taken)
-        self.overdrawn = daemonset_overcommit(template, 1 << row)
-        """Where daemonsets want more than there is; then nothing fits at all."""
-        self.limit = self._limit()
+        self.type_number = type_number
+        self.instance_type = template.index.types[type_number]
+        self._group_number = offering_group
+        self._group = template.index.offering_groups[offering_group]
+        self._type_requirements = self.instance_type.requirements.narrow(self._group.requirements)
+        self.is_available = bool(self._group.available_types >> type_number & 1)
+        self.excluded_by_pool = self._excluded_by_pool()
+        """Why the requirements of the pool do not allow it."""
+        self.overhead: Resources = template.overhead.of(type_number)
+        """Of daemonsets."""
+        self.room = subtract_resources(self.instance_type.allocatable, self.overhead)
+        self.overcommit = daemonset_overcommit(template, 1 << type_number)
+        """Where daemonsets request more than there is; then no pod fits."""
+        self.exceeded_limit = self._exceeded_limit()
         self._label_conflicts: dict[Requirements, LabelConflict | None] = {}
 
     @property
     def identity(self) -> object:
-        """What sets it apart from launches into other reservations, but for their names."""
-        sold = self._sold.requirements.without({RESERVATION_ID})
-        return self.template.number, self.row, self.in_stock, sold
+        """Equal for launches into reservations that differ only in their names."""
+        offered = self._group.requirements.without({RESERVATION_ID})
+        return self.template.number, self.type_number, self.is_available, offered
 
     def label_conflict(self, wanted: Requirements) -> LabelConflict | None:
-        """Why its labels are not those that are wanted."""
+        """Why the labels of its nodes do not match; cached, as many pods require the same."""
         if wanted not in self._label_conflicts:
             self._label_conflicts[wanted] = self._label_conflict(wanted)
         return self._label_conflicts[wanted]
 
     def node_requirements(self, wanted: Requirements) -> Requirements:
-        """What the labels of a node would be that is launched for who wants this."""
+        """The labels of a node that is launched for a pod with these requirements."""
         pool = self.template.base.requirements
-        return self._type_requirements.narrow(pool).narrow(self.template.decided_here(wanted))
+        return self._type_requirements.narrow(pool).narrow(self.template.known_requirements(wanted))
 
-    def is_known(self, wanted: Requirements) -> bool:
-        """Whether the pool could give that with other instance types."""
+    def is_allowed_by_pool(self, wanted: Requirements) -> bool:
+        """Whether the pool could satisfy the requirements with other instance types."""
         return self.template.base.requirements.is_compatible(wanted, self.template.well_known)
 
-    def _barred(self) -> PoolExcludesReservation | None:
+    def _excluded_by_pool(self) -> PoolExcludesReservation | None:
         wanted = self.template.base.requirements
-        if self._is(wanted):
+        if self._satisfies(wanted):
             return None
-        key = self._failing(wanted, wanted)
+        key = self._first_failing(wanted, wanted)
         return PoolExcludesReservation(
             key=key, wanted=wanted.allowed(key), offered=self._value(key)
         )
 
     def _label_conflict(self, wanted: Requirements) -> LabelConflict | None:
         pool = self.template.base.requirements
-        found = pool.find_conflict(wanted, self.template.well_known)
-        if found is not None:
-            return LabelConflict(key=found.key, wanted=found.wanted, offered=found.offered)
-        asked = self.template.decided_here(wanted)
-        both = pool.narrow(asked)
-        if self._is(both):
+        conflict = pool.find_conflict(wanted, self.template.well_known)
+        if conflict is not None:
+            return LabelConflict(key=conflict.key, wanted=conflict.wanted, offered=conflict.offered)
+        decided = self.template.known_requirements(wanted)
+        combined = pool.narrow(decided)
+        if self._satisfies(combined):
             return None
-        key = self._failing(asked, both)
+        key = self._first_failing(decided, combined)
         return LabelConflict(key=key, wanted=wanted.allowed(key), offered=self._value(key))
 
-    def _is(self, wanted: Requirements) -> bool:
+    def _satisfies(self, wanted: Requirements) -> bool:
         index = self.template.index
-        admitted = index.compatible_types(wanted) >> self.row & 1
-        return bool(admitted and index.compatible_groups(wanted) >> self._market & 1)
+        is_compatible = index.compatible_types(wanted) >> self.type_number & 1
+        return bool(is_compatible and index.compatible_groups(wanted) >> self._group_number & 1)
 
-    def _failing(self, keys: Iterable[str], wanted: Requirements) -> str:
-        """The first of the labels that is not as it should be."""
-        known = list(keys)
-        each = (key for key in known if not self._is(wanted.without(set(wanted) - {key})))
-        return next(each, known[0])
+    def _first_failing(self, keys: Iterable[str], wanted: Requirements) -> str:
+        """The first of the labels that does not match."""
+        candidates = list(keys)
+        failing = (
+            key for key in candidates if not self._satisfies(wanted.without(set(wanted) - {key}))
+        )
+        return next(failing, candidates[0])
 
     def _value(self, key: str) -> ValueSet | None:
-        """What its nodes have there; None where they lack the label."""
+        """The values of the label on its nodes; None where they lack the label."""
         return self._type_requirements[key].allowed if key in self._type_requirements else None
 
-    def _limit(self) -> LimitExceeded | None:
-        """The limit that one more node would break."""
-        names = exceeded_limits(self.template, self.row)
-        return limit_reached_reason(self.template, self.row, names[0]) if names else None
+    def _exceeded_limit(self) -> LimitExceeded | None:
+        """The first limit that one more node would exceed."""
+        names = exceeded_limits(self.template, self.type_number)
+        return limit_reached_reason(self.template, self.type_number, names[0]) if names else None
 
 
 def find_reserved_launches(
     reservation: str, templates: Iterable[NodeClaimTemplate]
 ) -> Iterator[list[ReservedLaunch]]:
-    """By pool, highest weight first, all types that the reservation is for."""
+    """By pool, highest weight first: the launches into the reservation with any of its types."""
     for template in templates:
-        found = [
-            ReservedLaunch(template, number, row)
+        launches = [
+            ReservedLaunch(template, number, type_number)
             for number, offering_group in enumerate(template.index.offering_groups)
             if offering_group.reservation_id == reservation
-            for row in iter_bits(offering_group.offered_types)
+            for type_number in iter_bits(offering_group.offered_types)
         ]
-        if found:
-            yield found
+        if launches:
+            yield launches
 
 
 class ObstacleContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the plan has come to."""
+    """The results and options of the plan that obstacles depend on."""
 
-    free: Mapping[str, int]
-    """Available capacity of each reservation."""
+    available_counts: Mapping[str, int]
+    """Available instances of each reservation."""
     weights: Mapping[str, int]
     """Of the pools, by name."""
-    strict: bool
-    """Whether minValues must be kept."""
-    respects: bool
-    """Whether preferences are."""
+    strict_min_values: bool
+    """Whether minValues must be satisfied."""
+    respect_preferences: bool
+    """Whether preferences count until they are relaxed."""
 
 
 class ObstacleQuery(NamedTuple):
-    """Why these pods were not launched into the reservation like this."""
+    """Why was this candidate not placed by this launch into the reservation?"""
 
     reserved_launch: ReservedLaunch
     candidate: CandidatePod
@@ -171,177 +173,178 @@ ObstacleCheck: TypeAlias = Callable[[ObstacleQuery], ReservationObstacle | None]
 def find_obstacle(
     reserved_launches: Sequence[ReservedLaunch], candidate: CandidatePod, context: ObstacleContext
 ) -> ReservationObstacle:
-    """What stopped the pod with the launch with which it came furthest."""
+    """The obstacle of the launch that passed most checks."""
     return max(
         (
             _first_obstacle(reserved_launch, candidate, context)
             for reserved_launch in reserved_launches
         ),
-        key=lambda found: found[0],
+        key=lambda obstacle: obstacle[0],
     )[1]
 
 
 def _first_obstacle(
     reserved_launch: ReservedLaunch, candidate: CandidatePod, context: ObstacleContext
 ) -> tuple[int, ReservationObstacle]:
-    asked = ObstacleQuery(reserved_launch, candidate, context)
-    for number, test in enumerate(OBSTACLE_CHECKS):
-        found = test(asked)
-        if found is not None:
-            return number, found
-    return len(OBSTACLE_CHECKS), _fallback_reason(asked)
+    """The number of the first check that fails, and its reason."""
+    query = ObstacleQuery(reserved_launch, candidate, context)
+    for number, check in enumerate(OBSTACLE_CHECKS):
+        obstacle = check(query)
+        if obstacle is not None:
+            return number, obstacle
+    return len(OBSTACLE_CHECKS), _fallback_reason(query)
 
 
-def _check_pod(asked: ObstacleQuery) -> ReservationObstacle | None:
-    """Whatever the pool, there is no place for such a pod."""
-    failure = asked.candidate.failure
-    if failure is None or (failure.pools and asked.candidate.wanted):
+def _check_pod(query: ObstacleQuery) -> ReservationObstacle | None:
+    """Whether the pod has no place whatever the pool."""
+    failure = query.candidate.failure
+    if failure is None or (failure.pools and query.candidate.alternatives):
         return None
     return failure.reason
 
 
-def _check_taints(asked: ObstacleQuery) -> ReservationObstacle | None:
-    tolerations = asked.candidate.pod.tolerations
-    if asked.candidate.failure is not None or PreferNoScheduleTaint() in asked.candidate.given_up:
+def _check_taints(query: ObstacleQuery) -> ReservationObstacle | None:
+    tolerations = query.candidate.pod.tolerations
+    if query.candidate.failure is not None or PreferNoScheduleTaint() in query.candidate.given_up:
         tolerations = (*tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-    taint = find_untolerated_taint(asked.reserved_launch.template.pool.taints, tolerations)
+    taint = find_untolerated_taint(query.reserved_launch.template.pool.taints, tolerations)
     return None if taint is None else UntoleratedTaint(taint=taint)
 
 
-def _check_labels(asked: ObstacleQuery) -> ReservationObstacle | None:
-    """None where any of the alternatives would do; else why the nearest of them would not."""
-    if asked.reserved_launch.barred is not None:
-        return asked.reserved_launch.barred
+def _check_labels(query: ObstacleQuery) -> ReservationObstacle | None:
+    """None where any of the alternatives matches; else why the closest of them does not."""
+    if query.reserved_launch.excluded_by_pool is not None:
+        return query.reserved_launch.excluded_by_pool
     conflicts = [
-        (each, asked.reserved_launch.label_conflict(each)) for each in asked.candidate.wanted
+        (each, query.reserved_launch.label_conflict(each)) for each in query.candidate.alternatives
     ]
-    if any(found is None for _, found in conflicts):
+    if any(conflict is None for _, conflict in conflicts):
         return None
-    _, nearest = max(
-        conflicts, key=lambda label_conflict: _alternative_rank(asked, label_conflict[0])
-    )
-    return nearest
+    _, closest = max(conflicts, key=lambda conflict: _alternative_rank(query, conflict[0]))
+    return closest
 
 
-def _alternative_rank(asked: ObstacleQuery, wanted: Requirements) -> tuple[bool, bool]:
-    return asked.reserved_launch.is_known(wanted), wanted == asked.candidate.placed_by
+def _alternative_rank(query: ObstacleQuery, wanted: Requirements) -> tuple[bool, bool]:
+    return query.reserved_launch.is_allowed_by_pool(wanted), wanted == query.candidate.placed_by
 
 
-def _matching_requirements(asked: ObstacleQuery) -> Requirements:
-    """The first alternative that such a launch would match."""
+def _matching_requirements(query: ObstacleQuery) -> Requirements:
+    """The first alternative that the launch satisfies."""
     return next(
         each
-        for each in asked.candidate.wanted
-        if asked.reserved_launch.label_conflict(each) is None
+        for each in query.candidate.alternatives
+        if query.reserved_launch.label_conflict(each) is None
     )
 
 
-def _check_resources(asked: ObstacleQuery) -> ReservationObstacle | None:
-    needs, room = asked.candidate.needs, asked.reserved_launch.room
-    if asked.reserved_launch.overdrawn is not None:
-        return asked.reserved_launch.overdrawn
-    for name in missing_resources(needs, room):
+def _check_resources(query: ObstacleQuery) -> ReservationObstacle | None:
+    requests, room = query.candidate.requests, query.reserved_launch.room
+    if query.reserved_launch.overcommit is not None:
+        return query.reserved_launch.overcommit
+    for name in missing_resources(requests, room):
         return ReservationTooSmall(
             resource=name,
-            needed=needs.get(name, 0),
+            needed=requests.get(name, 0),
             room=room.get(name, 0),
-            instance_type=asked.reserved_launch.instance_type.name,
-            daemonsets=asked.reserved_launch.taken.get(name, 0),
+            instance_type=query.reserved_launch.instance_type.name,
+            daemonsets=query.reserved_launch.overhead.get(name, 0),
         )
     return None
 
 
-def _check_host_ports(asked: ObstacleQuery) -> ReservationObstacle | None:
-    ports = asked.candidate.pod.constraints.ports
+def _check_host_ports(query: ObstacleQuery) -> ReservationObstacle | None:
+    ports = query.candidate.pod.constraints.ports
     if not ports:
         return None
-    tolerations = (*asked.candidate.pod.tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-    terms = asked.reserved_launch.template.terms(
-        SchedulingRequirements(_matching_requirements(asked), tolerations, ports)
+    tolerations = (*query.candidate.pod.tolerations, TOLERATE_PREFER_NO_SCHEDULE)
+    compatibility = query.reserved_launch.template.compatibility(
+        SchedulingRequirements(_matching_requirements(query), tolerations, ports)
     )
-    if terms is None or terms.rows >> asked.reserved_launch.row & 1:
+    if compatibility is None or compatibility.types >> query.reserved_launch.type_number & 1:
         return None
     return ReservationHostPortsTaken(ports=tuple(sorted({port.port for port in ports})))
 
 
-def _check_availability(asked: ObstacleQuery) -> ReservationObstacle | None:
+def _check_availability(query: ObstacleQuery) -> ReservationObstacle | None:
     return (
         None
-        if asked.reserved_launch.in_stock
-        else ReservationUnavailable(instance_type=asked.reserved_launch.instance_type.name)
+        if query.reserved_launch.is_available
+        else ReservationUnavailable(instance_type=query.reserved_launch.instance_type.name)
     )
 
 
-def _check_existing_nodes(asked: ObstacleQuery) -> ReservationObstacle | None:
-    return ExistingNodeUsed() if asked.candidate.place is CurrentPlacement.EXISTING else None
+def _check_existing_nodes(query: ObstacleQuery) -> ReservationObstacle | None:
+    return ExistingNodeUsed() if query.candidate.placement is CurrentPlacement.EXISTING else None
 
 
-def _check_pool_weight(asked: ObstacleQuery) -> ReservationObstacle | None:
-    own = asked.reserved_launch.template.pool.weight
-    weight = own if asked.candidate.pool is None else asked.context.weights[asked.candidate.pool]
-    if asked.candidate.pool is None or weight <= own:
+def _check_pool_weight(query: ObstacleQuery) -> ReservationObstacle | None:
+    own = query.reserved_launch.template.pool.weight
+    weight = own if query.candidate.pool is None else query.context.weights[query.candidate.pool]
+    if query.candidate.pool is None or weight <= own:
         return None
-    return HigherWeightPoolUsed(pool=asked.candidate.pool, weight=weight, own=own)
+    return HigherWeightPoolUsed(pool=query.candidate.pool, weight=weight, own=own)
 
 
-def _check_min_values(asked: ObstacleQuery) -> ReservationObstacle | None:
-    if not asked.context.strict or not asked.reserved_launch.template.minimums:
+def _check_min_values(query: ObstacleQuery) -> ReservationObstacle | None:
+    if not query.context.strict_min_values or not query.reserved_launch.template.min_values:
         return None
-    return _too_few_values(asked, asked.reserved_launch.template.index.all_types)
+    return _too_few_values(query, query.reserved_launch.template.index.all_types)
 
 
-def _check_limits(asked: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied | None:
+def _check_limits(query: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied | None:
     if (
-        asked.reserved_launch.limit is not None
-        or not asked.context.strict
-        or not asked.reserved_launch.template.minimums
+        query.reserved_launch.exceeded_limit is not None
+        or not query.context.strict_min_values
+        or not query.reserved_launch.template.min_values
     ):
-        return asked.reserved_launch.limit
-    return _too_few_values(asked, asked.reserved_launch.template.limits.allowed)
+        return query.reserved_launch.exceeded_limit
+    return _too_few_values(query, query.reserved_launch.template.limits.allowed)
 
 
-def _too_few_values(asked: ObstacleQuery, among: BitSet) -> MinValuesUnsatisfied | None:
-    """Whether those of the types that hold the pod are less diverse than the pool asks for."""
-    template, index = asked.reserved_launch.template, asked.reserved_launch.template.index
-    wanted = template.base.requirements.narrow(template.decided_here(_matching_requirements(asked)))
-    offering_groups = available_offering_groups(index, wanted, asked.context.free)
-    rows = index.compatible_types(wanted) & template.room.fitting(asked.candidate.needs)
+def _too_few_values(query: ObstacleQuery, among: BitSet) -> MinValuesUnsatisfied | None:
+    """Whether the types that hold the pod do not satisfy the minValues of the pool."""
+    template, index = query.reserved_launch.template, query.reserved_launch.template.index
+    wanted = template.base.requirements.narrow(
+        template.known_requirements(_matching_requirements(query))
+    )
+    offering_groups = available_offering_groups(index, wanted, query.context.available_counts)
+    types = index.compatible_types(wanted) & template.allocatable.fitting(query.candidate.requests)
     return check_min_values(
-        template, wanted, rows & index.available_in(offering_groups) & among, offering_groups
+        template, wanted, types & index.available_in(offering_groups) & among, offering_groups
     )
 
 
-def _check_preferences(asked: ObstacleQuery) -> ReservationObstacle | None:
-    """The heaviest preference that it did not have to give up is as good as a requirement."""
-    if not asked.context.respects or asked.candidate.failure is not None:
+def _check_preferences(query: ObstacleQuery) -> ReservationObstacle | None:
+    """The preference with the highest weight that was not relaxed counts like a requirement."""
+    if not query.context.respect_preferences or query.candidate.failure is not None:
         return None
-    for liked in asked.candidate.pod.constraints.preferred_nodes:
-        told = PreferredNodeAffinity(requirements=str(liked.requirements), weight=liked.weight)
-        if told not in asked.candidate.given_up:
-            kept_off = asked.reserved_launch.label_conflict(liked.requirements) is not None
-            return PreferredElsewhere(preference=told) if kept_off else None
+    for term in query.candidate.pod.constraints.preferred_nodes:
+        preference = PreferredNodeAffinity(requirements=str(term.requirements), weight=term.weight)
+        if preference not in query.candidate.given_up:
+            is_violated = query.reserved_launch.label_conflict(term.requirements) is not None
+            return PreferredElsewhere(preference=preference) if is_violated else None
     return None
 
 
-def _check_topology(asked: ObstacleQuery) -> ReservationObstacle | None:
-    if asked.candidate.failure is not None:
-        reason = asked.candidate.failure.reason
+def _check_topology(query: ObstacleQuery) -> ReservationObstacle | None:
+    if query.candidate.failure is not None:
+        reason = query.candidate.failure.reason
         return reason if isinstance(reason, TopologyUnsatisfied) else None
-    remaining_domains = asked.candidate.remaining_domains
+    remaining_domains = query.candidate.remaining_domains
     if remaining_domains is None:
         return None
-    found = remaining_domains.against(
-        asked.reserved_launch.node_requirements(_matching_requirements(asked))
+    conflict = remaining_domains.conflict_with(
+        query.reserved_launch.node_requirements(_matching_requirements(query))
     )
-    return found or (BlockedByOtherPods() if remaining_domains.is_concerned else None)
+    return conflict or (BlockedByOtherPods() if remaining_domains.is_concerned else None)
 
 
-def _fallback_reason(asked: ObstacleQuery) -> ReservationObstacle:
-    """What the plan itself says."""
-    if asked.candidate.failure is None:
-        return OtherPoolUsed(pool=asked.candidate.pool or "")
-    said = {verdict.pool: verdict.reason for verdict in asked.candidate.failure.pools}
-    return said.get(asked.reserved_launch.template.pool.name, NoCompatiblePool())
+def _fallback_reason(query: ObstacleQuery) -> ReservationObstacle:
+    """The reason of the plan itself."""
+    if query.candidate.failure is None:
+        return OtherPoolUsed(pool=query.candidate.pool or "")
+    reasons = {verdict.pool: verdict.reason for verdict in query.candidate.failure.pools}
+    return reasons.get(query.reserved_launch.template.pool.name, NoCompatiblePool())
 
 
 OBSTACLE_CHECKS: Final[tuple[ObstacleCheck, ...]] = (
@@ -358,4 +361,4 @@ OBSTACLE_CHECKS: Final[tuple[ObstacleCheck, ...]] = (
     _check_preferences,
     _check_topology,
 )
-"""In the order in which a pool is asked; who passes one is asked the next."""
+"""In the order of the scheduler; the first check that fails gives the reason."""

@@ -52,14 +52,17 @@ class ReservationUtilization(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     available: int
     promised: int
+    """To claims that are in flight."""
     used: int
+    """By claims of the plan."""
     on_demand_price: float | None
-    """USD per hour of one instance on demand; None where nobody knows."""
-    kept: tuple[PodsOffReservation, ...]
+    """USD per hour of one instance on demand; None where it is not known."""
+    obstacles: tuple[PodsOffReservation, ...]
+    """What kept pods from using it; empty where nothing is idle."""
 
     @property
     def idle(self) -> int:
-        """What is free, and neither promised to claims under way nor used by the plan."""
+        """Available instances, neither promised to claims in flight nor used by the plan."""
         return max(0, self.available - self.promised - self.used)
 
 
@@ -69,13 +72,14 @@ def reservation_utilization(
     plan: Plan,
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> tuple[ReservationUtilization, ...]:
-    """Every reservation that can be used, with what kept pods off the capacity that stays idle."""
-    stocktaking = _UtilizationReport(snapshot, catalogs, plan, options)
-    return tuple(map(stocktaking.of, (each for each in snapshot.reservations if each.is_usable)))
+    """Every reservation that can be used, with what kept pods from using its idle capacity."""
+    report = _UtilizationReport(snapshot, catalogs, plan, options)
+    usable = (each for each in snapshot.reservations if each.is_usable)
+    return tuple(map(report.utilization_of, usable))
 
 
 class _UtilizationReport:
-    """Everything that is asked of each reservation, found out once."""
+    """Everything that the utilization of each reservation depends on, worked out once."""
 
     def __init__(
         self,
@@ -84,119 +88,118 @@ class _UtilizationReport:
         plan: Plan,
         options: PlanOptions,
     ) -> None:
-        now = snapshot_after_plan(snapshot, catalogs, plan.claims)
-        self.templates = compile_templates(now.pools, catalogs, snapshot.daemonsets)
+        after_plan = snapshot_after_plan(snapshot, catalogs, plan.claims)
+        self.templates = compile_templates(after_plan.pools, catalogs, snapshot.daemonsets)
         self.unusable = [
             (pool, catalogs[pool.name])
             for pool in sorted(snapshot.pools, key=pool_order)
             if pool.unusable is not None and pool.name in catalogs
         ]
-        self.uses = {use.id: use for use in plan.reservations}
+        self.usage = {usage.id: usage for usage in plan.reservations}
         self.context = ObstacleContext(
-            free={use.id: use.remaining for use in plan.reservations},
+            available_counts={usage.id: usage.remaining for usage in plan.reservations},
             weights={pool.name: pool.weight for pool in snapshot.pools},
-            strict=options.min_values_policy is MinValuesPolicy.STRICT,
-            respects=options.preference_policy is PreferencePolicy.RESPECT,
+            strict_min_values=options.min_values_policy is MinValuesPolicy.STRICT,
+            respect_preferences=options.preference_policy is PreferencePolicy.RESPECT,
         )
         planned_nodes = PlannedNodes(catalogs)
         topology = TopologyAfterPlan(snapshot, plan, planned_nodes, options.preference_policy)
-        topology.count(self.templates, self.context.free)
+        topology.count_pods(self.templates, self.context.available_counts)
         self.candidates = list(find_candidate_pods(snapshot, plan, planned_nodes, topology))
-        asked = (*topology.keys, *chain.from_iterable(self._wanted(snapshot)))
-        self.named = RESERVATION_ID in asked
-        """Whether anybody asks for reservations by name."""
-        self.kept: dict[object, tuple[PodsOffReservation, ...]] = {}
+        required = (*topology.keys, *chain.from_iterable(self._requirements(snapshot)))
+        self.has_required_ids = RESERVATION_ID in required
+        """Whether a pool or pod requires reservations by their ids."""
+        self.cache: dict[object, tuple[PodsOffReservation, ...]] = {}
 
-    def _wanted(self, snapshot: Snapshot) -> Iterator[Requirements]:
+    def _requirements(self, snapshot: Snapshot) -> Iterator[Requirements]:
         yield from (pool.requirements for pool in snapshot.pools)
         for candidate in self.candidates:
-            yield from candidate.wanted
+            yield from candidate.alternatives
             yield from (each.requirements for each in candidate.pod.constraints.preferred_nodes)
 
-    def of(self, one: ReservationState) -> ReservationUtilization:
-        use = self.uses.get(one.id) or ReservationUsage(
-            id=one.id, total=one.total, available=one.available, used=0
+    def utilization_of(self, reservation: ReservationState) -> ReservationUtilization:
+        usage = self.usage.get(reservation.id) or ReservationUsage(
+            id=reservation.id,
+            total=reservation.total,
+            available=reservation.available,
+            used=0,
         )
-        found = list(find_reserved_launches(one.id, self.templates))
         return ReservationUtilization(
-            id=one.id,
-            instance_type=one.instance_type,
-            zone=one.zone,
-            total=one.total,
-            available=one.available,
-            promised=use.in_flight,
-            used=use.used,
-            on_demand_price=self._price(one.id),
-            kept=self._cached_obstacles(one.id, found) if use.remaining else (),
+            id=reservation.id,
+            instance_type=reservation.instance_type,
+            zone=reservation.zone,
+            total=reservation.total,
+            available=reservation.available,
+            promised=usage.in_flight,
+            used=usage.used,
+            on_demand_price=self._on_demand_price(reservation.id),
+            obstacles=self._cached_obstacles(reservation.id) if usage.remaining else (),
         )
 
-    def _cached_obstacles(
-        self, name: str, found: Sequence[Sequence[ReservedLaunch]]
-    ) -> tuple[PodsOffReservation, ...]:
-        """Asked once of reservations that differ in nothing but their names."""
-        closed = [
+    def _cached_obstacles(self, name: str) -> tuple[PodsOffReservation, ...]:
+        """Worked out once for reservations that differ only in their names.
+
+        Hundreds of equal reservations would otherwise each be checked against every candidate.
+        """
+        launches_by_pool = list(find_reserved_launches(name, self.templates))
+        unusable_pools = [
             pool
             for pool, index in self.unusable
-            if any(
-                offering_group.reservation_id == name for offering_group in index.offering_groups
-            )
+            if any(group.reservation_id == name for group in index.offering_groups)
         ]
-        reserved_launches = tuple(
-            reserved_launch.identity for each in found for reserved_launch in each
+        key = (
+            tuple(launch.identity for launches in launches_by_pool for launch in launches),
+            tuple(pool.name for pool in unusable_pools),
+            name if self.has_required_ids else None,
         )
-        key = (reserved_launches, tuple(pool.name for pool in closed), name if self.named else None)
-        if key not in self.kept:
-            self.kept[key] = tuple(self._kept(found, closed))
-        return self.kept[key]
+        if key not in self.cache:
+            self.cache[key] = tuple(self._obstacles(launches_by_pool, unusable_pools))
+        return self.cache[key]
 
-    def _kept(
-        self, found: Iterable[Sequence[ReservedLaunch]], closed: Iterable[Pool]
+    def _obstacles(
+        self, launches_by_pool: Iterable[Sequence[ReservedLaunch]], unusable_pools: Iterable[Pool]
     ) -> Iterator[PodsOffReservation]:
-        """By pool: those without a place, then those on new nodes, then the others."""
-        for each in found:
-            yield from _group_by_obstacle(each[0].template.pool, self._obstacles(each))
-        for pool in closed:
+        """By pool: pods without a place, then those on new nodes, then those on existing nodes."""
+        for launches in launches_by_pool:
+            obstacles = (
+                (candidate, find_obstacle(launches, candidate, self.context))
+                for candidate in self.candidates
+            )
+            yield from _group_by_obstacle(launches[0].template.pool, obstacles)
+        for pool in unusable_pools:
             reason = PoolUnusable(why=pool.unusable or "")
             yield from _group_by_obstacle(
                 pool, ((candidate, reason) for candidate in self.candidates)
             )
 
-    def _obstacles(
-        self, found: Sequence[ReservedLaunch]
-    ) -> Iterator[tuple[CandidatePod, ReservationObstacle]]:
-        return (
-            (candidate, find_obstacle(found, candidate, self.context))
-            for candidate in self.candidates
-        )
-
-    def _price(self, name: str) -> float | None:
+    def _on_demand_price(self, name: str) -> float | None:
         indexes = (*(each.index for each in self.templates), *(each for _, each in self.unusable))
         return next(
-            (_on_demand_price(*offer) for offer in _reserved_offerings(name, indexes)), None
+            (_cheapest_on_demand(*offer) for offer in _reserved_offerings(name, indexes)), None
         )
 
 
 def _group_by_obstacle(
-    pool: Pool, found: Iterable[tuple[CandidatePod, ReservationObstacle]]
+    pool: Pool, obstacles: Iterable[tuple[CandidatePod, ReservationObstacle]]
 ) -> Iterator[PodsOffReservation]:
     groups: dict[
         tuple[CurrentPlacement, ReservationObstacle], tuple[ReservationObstacle, list[str]]
     ] = {}
-    for candidate, reason in found:
-        key = candidate.place, _without_size(reason)
-        told, pods = groups.setdefault(key, (reason, []))
+    for candidate, reason in obstacles:
+        key = candidate.placement, _without_size(reason)
+        closest, pods = groups.setdefault(key, (reason, []))
         pods += candidate.keys
-        groups[key] = _nearer_obstacle(told, reason), pods
-    for place in (CurrentPlacement.NONE, CurrentPlacement.NEW, CurrentPlacement.EXISTING):
-        for (where, _), (reason, pods) in groups.items():
-            if where is place:
+        groups[key] = _closer_obstacle(closest, reason), pods
+    for placement in (CurrentPlacement.NONE, CurrentPlacement.NEW, CurrentPlacement.EXISTING):
+        for (own, _), (reason, pods) in groups.items():
+            if own is placement:
                 yield PodsOffReservation(
-                    pool=pool.name, placement=place, reason=reason, pods=tuple(sorted(pods))
+                    pool=pool.name, placement=placement, reason=reason, pods=tuple(sorted(pods))
                 )
 
 
 def _without_size(reason: ReservationObstacle) -> ReservationObstacle:
-    """Pods of many sizes for which a type is too small are told of together."""
+    """Pods of different sizes that do not fit a type are one group."""
     return (
         msgspec.structs.replace(reason, needed=0)
         if isinstance(reason, ReservationTooSmall)
@@ -204,10 +207,11 @@ def _without_size(reason: ReservationObstacle) -> ReservationObstacle:
     )
 
 
-def _nearer_obstacle(told: ReservationObstacle, reason: ReservationObstacle) -> ReservationObstacle:
-    if isinstance(told, ReservationTooSmall) and isinstance(reason, ReservationTooSmall):
-        return min(told, reason, key=lambda each: each.needed)
-    return told
+def _closer_obstacle(one: ReservationObstacle, other: ReservationObstacle) -> ReservationObstacle:
+    """Of two pods that do not fit the one that lacks less."""
+    if isinstance(one, ReservationTooSmall) and isinstance(other, ReservationTooSmall):
+        return min(one, other, key=lambda each: each.needed)
+    return one
 
 
 def _reserved_offerings(
@@ -220,7 +224,7 @@ def _reserved_offerings(
                     yield instance_type, offering
 
 
-def _on_demand_price(instance_type: InstanceType, reserved: Offering) -> float | None:
+def _cheapest_on_demand(instance_type: InstanceType, reserved: Offering) -> float | None:
     prices = [
         offering.price
         for offering in instance_type.offerings

@@ -1,9 +1,9 @@
-"""Allowed domains: what topology constraints leave to one more pod right now.
+"""Allowed domains: where topology constraints allow one more pod right now.
 
-Of drafts that have decided on a value, a set says which are allowed. Those that have not, and new
-nodes, must be narrowed: there are as many options as combinations of values that keep every spread
-within its skew, the emptiest first. Affinity and anti-affinity need no combinations, they narrow
-the options.
+For drafts that have decided on a value, a set says which are allowed. Undecided drafts and new
+nodes must be narrowed: there are as many options as combinations of values that keep every spread
+within its skew, the emptiest first. Affinity and anti-affinity need no combinations, they only
+narrow the options.
 """
 
 from collections.abc import Iterator
@@ -29,114 +29,125 @@ from wainwright.model.requirements import (
 MAX_OPTIONS: Final = 64  # combinations of values that are tried at most
 
 DomainCounts: TypeAlias = tuple[int, ...]
-"""How full a place is in the eyes of each spread; places of which it is the same are equal."""
+"""Pod count, or rank by it, for each spread; options with equal ones are equally good."""
 
 
 class AllowedDomains:
-    """Where one more pod of the bound may go."""
+    """Where one more pod with these constraints may go."""
 
-    __slots__ = ("_keys", "_ranked", "drafts", "near_a_node", "nodes", "undecided")
+    __slots__ = ("_ranked", "_values", "drafts", "existing_only", "nodes", "undecided_drafts")
 
     def __init__(self, keys: "_AllowedValues") -> None:
-        self._keys = keys
+        self._values = keys
         self._ranked: tuple[list[Requirements], list[DomainCounts]] | None = None
         self.nodes: BitSet = -1
         self.drafts: BitSet = -1
-        """Of the drafts that have settled on all labels in question."""
-        self.undecided: BitSet = 0
-        """Those that have not, and might do."""
-        self.near_a_node = False
-        """Whether only a node or draft that is there already will do."""
+        """Allowed drafts, of those that have decided on all labels in question."""
+        self.undecided_drafts: BitSet = 0
+        """Drafts that have not decided, and could decide on an allowed value."""
+        self.existing_only = False
+        """Whether only an existing node or draft is allowed, not a new one."""
 
     def among(self, drafts: BitSet) -> "AllowedDomains":
-        """What it leaves of these."""
-        self.nodes, self.drafts, self.undecided = 0, self.drafts & drafts, self.undecided & drafts
+        """Restricts it to these drafts."""
+        self.nodes, self.drafts, self.undecided_drafts = (
+            0,
+            self.drafts & drafts,
+            self.undecided_drafts & drafts,
+        )
         return self
 
     @property
     def options(self) -> list[Requirements]:
-        """What undecided drafts, and new nodes, have to be narrowed to: any of these."""
+        """The requirements, any of which undecided drafts and new nodes must be narrowed to."""
         return self._in_order[0]
 
     @property
-    def crowds(self) -> list[DomainCounts]:
-        """Of each option."""
+    def domain_counts(self) -> list[DomainCounts]:
+        """The pod counts of each option."""
         return self._in_order[1]
 
     @property
     def _in_order(self) -> tuple[list[Requirements], list[DomainCounts]]:
         if self._ranked is None:
-            found = list(islice(self._keys.options(), MAX_OPTIONS))
-            self._ranked = [asked for asked, _ in found], [crowd for _, crowd in found]
+            combinations = list(islice(self._values.options(), MAX_OPTIONS))
+            self._ranked = (
+                [requirements for requirements, _ in combinations],
+                [counts for _, counts in combinations],
+            )
         return self._ranked
 
 
-def allowed_domains(bound: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
-    """None where no place will do, whatever is there."""
-    per_key = _AllowedValues(domains)
-    found = AllowedDomains(per_key)
-    for key in bound.there:
-        per_key.labelled(key)
-    _apply_affinity(bound, found, per_key)
-    for group in bound.full:
-        found.nodes &= ~group.full_nodes
-        found.drafts &= ~group.full
-    for away in bound.away:
-        per_key.avoid(away)
-    for spread, itself in bound.spreads:
-        per_key.spread(spread, itself=itself)
-    return found if per_key.settle(found) else None
+def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> AllowedDomains | None:
+    """None if no place is allowed."""
+    values = _AllowedValues(domains)
+    allowed = AllowedDomains(values)
+    for key in constraints.required_labels:
+        values.require_label(key)
+    _apply_affinity(constraints, allowed, values)
+    for group in constraints.host_groups:
+        allowed.nodes &= ~group.full_nodes
+        allowed.drafts &= ~group.full_drafts
+    for avoided in constraints.anti_affinity:
+        values.apply_anti_affinity(avoided)
+    for spread, itself in constraints.spreads:
+        values.apply_spread(spread, itself=itself)
+    return allowed if values.apply_to(allowed) else None
 
 
 def _apply_affinity(
-    bound: TopologyConstraints, found: AllowedDomains, per_key: "_AllowedValues"
+    constraints: TopologyConstraints, allowed: AllowedDomains, values: "_AllowedValues"
 ) -> None:
-    for groups, itself in bound.near:
+    for groups, itself in constraints.affinity:
         if itself and not any(map(_has_pods, groups)):
-            # The first of its kind may go anywhere, as long as there is a label to stick to.
+            # The first pod of its own affinity group may go anywhere with the topology label.
             for group in groups:
                 if isinstance(group, LabelGroup):
-                    per_key.labelled(group.key)
+                    values.require_label(group.key)
             continue
         for group in groups:
             if isinstance(group, HostGroup):
-                found.nodes &= group.full_nodes
-                found.drafts &= group.full
-                found.near_a_node = True
+                allowed.nodes &= group.full_nodes
+                allowed.drafts &= group.full_drafts
+                allowed.existing_only = True
             else:
-                per_key.near(group)
+                values.require_affinity(group)
 
 
 def _has_pods(group: LabelGroup | HostGroup) -> bool:
-    return group.anywhere if isinstance(group, HostGroup) else bool(group.counts or group.pending)
+    return (
+        group.has_pods
+        if isinstance(group, HostGroup)
+        else bool(group.counts or group.undecided_counts)
+    )
 
 
 class _AllowedValues:
-    """What is allowed of each label, put together."""
+    """The allowed values of each label, over all constraints."""
 
     def __init__(self, domains: Domains) -> None:
         self._domains = domains
         self._allowed: dict[str, ValueSet] = {}
         self._spread: dict[str, dict[str, int]] = {}
-        """By label the values that keep every spread even, the emptiest first, and how full."""
+        """By label the values within the skew of every spread with pod counts, emptiest first."""
         self._optional: dict[str, bool] = {}
-        """Whether a node without the label will do as well."""
+        """Whether a node without the label is allowed as well."""
 
-    def labelled(self, key: str) -> None:
+    def require_label(self, key: str) -> None:
         self._narrow(key, ANY_VALUE, optional=False)
 
-    def near(self, group: LabelGroup) -> None:
-        here = (value for value, count in group.counts.items() if count)
-        self._narrow(group.key, one_of(here), optional=False)
+    def require_affinity(self, group: LabelGroup) -> None:
+        occupied = (value for value, count in group.counts.items() if count)
+        self._narrow(group.key, one_of(occupied), optional=False)
 
-    def avoid(self, group: LabelGroup) -> None:
-        taken = [value for value, count in group.counts.items() if count]
-        if taken or group.stuck:
-            # Where a draft cannot settle in this round its pods might be anywhere.
-            free = one_of(()) if group.stuck else none_of(taken)
+    def apply_anti_affinity(self, group: LabelGroup) -> None:
+        occupied = [value for value, count in group.counts.items() if count]
+        if occupied or group.deferred_drafts:
+            # The pods of a draft that cannot decide in this round might be in any domain.
+            free = one_of(()) if group.deferred_drafts else none_of(occupied)
             self._narrow(group.key, free, optional=True)
 
-    def spread(self, group: LabelGroup, *, itself: bool) -> None:
+    def apply_spread(self, group: LabelGroup, *, itself: bool) -> None:
         key, values = group.key, domains_within_skew(group, itself=itself)
         self._narrow(key, one_of(values), optional=False)
         before = self._spread.get(key)
@@ -150,48 +161,50 @@ class _AllowedValues:
         self._allowed[key] = allowed if before is None else before & allowed
         self._optional[key] = self._optional.get(key, True) and optional
 
-    def settle(self, found: AllowedDomains) -> bool:
-        """Whether anything is left."""
-        undecided, possible = 0, True
+    def apply_to(self, result: AllowedDomains) -> bool:
+        """Restricts nodes and drafts to the allowed values; returns whether anything is left."""
+        undecided, has_values = 0, True
         for key, allowed in self._allowed.items():
             optional = self._optional[key]
-            found.nodes &= self._nodes(key, allowed, optional=optional)
-            settled, maybe = self._drafts(key, allowed, optional=optional)
-            found.drafts &= settled | maybe
-            undecided |= maybe
-            possible = possible and (optional or not allowed.is_empty)
-        found.undecided = undecided & found.drafts
-        found.drafts &= ~undecided
-        new = possible and not found.near_a_node
-        return bool(new or found.nodes or found.drafts or found.undecided)
+            result.nodes &= self._nodes(key, allowed, optional=optional)
+            decided, possible = self._drafts(key, allowed, optional=optional)
+            result.drafts &= decided | possible
+            undecided |= possible
+            has_values = has_values and (optional or not allowed.is_empty)
+        result.undecided_drafts = undecided & result.drafts
+        result.drafts &= ~undecided
+        can_open_node = has_values and not result.existing_only
+        return bool(can_open_node or result.nodes or result.drafts or result.undecided_drafts)
 
     def _nodes(self, key: str, allowed: ValueSet, *, optional: bool) -> BitSet:
-        columns = self._domains.of_nodes[key]
-        fine = union_of(columns, filter(allowed.admits, columns))
-        return fine | self._domains.unlabelled[key] if optional else fine
+        by_value = self._domains.nodes_by_value[key]
+        nodes = union_of(by_value, filter(allowed.admits, by_value))
+        return nodes | self._domains.nodes_without_label[key] if optional else nodes
 
     def _drafts(self, key: str, allowed: ValueSet, *, optional: bool) -> tuple[BitSet, BitSet]:
-        columns = self._domains.of_drafts[key]
-        fine = union_of(columns, filter(allowed.admits, columns))
+        by_value = self._domains.drafts_by_value[key]
+        decided = union_of(by_value, filter(allowed.admits, by_value))
         if optional:
-            fine |= self._domains.lacking[key]
-        return fine, 0 if allowed.is_empty else self._domains.undecided[key]
+            decided |= self._domains.drafts_without_label[key]
+        return decided, 0 if allowed.is_empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
-        """All combinations that keep every spread even, the emptiest places first."""
+        """All combinations of values within the skew of every spread, the emptiest first."""
         keys = list(self._allowed)
         choices = [self._choices(key) for key in keys]
-        for values, crowd in _emptiest_first(choices):
+        for values, counts in _emptiest_first(choices):
             pairs = zip(keys, values, strict=True)
-            said = tuple((key, allowed) for key, allowed in pairs if self._says(key, allowed))
-            yield _requirements_of(said), crowd
+            stated = tuple(
+                (key, allowed) for key, allowed in pairs if self._must_state(key, allowed)
+            )
+            yield _requirements_of(stated), counts
 
-    def _says(self, key: str, allowed: ValueSet) -> bool:
-        """That a node has some zone goes without saying; that it has some label does not."""
+    def _must_state(self, key: str, allowed: ValueSet) -> bool:
+        """Whether requirements must state the key: every node has a zone, but not every label."""
         return allowed != ANY_VALUE or not (self._optional[key] or key in WELL_KNOWN_LABELS)
 
     def _choices(self, key: str) -> list[tuple[ValueSet, int]]:
-        """The values, and how full each is."""
+        """The values, with their pod counts."""
         allowed = self._allowed[key]
         if key not in self._spread:
             return [(allowed, 0)] if not allowed.is_empty or self._optional[key] else []
@@ -199,6 +212,8 @@ class _AllowedValues:
         return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 
 
+# Cached because the same combinations come up for every pod: saves building them, and finding
+# them in `narrowed_levels` is quick as equal ones are one object.
 @lru_cache(maxsize=65536)
 def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
     if not pairs:
@@ -209,7 +224,7 @@ def _requirements_of(pairs: tuple[tuple[str, ValueSet], ...]) -> Requirements:
 def _emptiest_first(
     choices: list[list[tuple[ValueSet, int]]],
 ) -> Iterator[tuple[tuple[ValueSet, ...], DomainCounts]]:
-    """All combinations, those with the best places in every list first."""
+    """All combinations, those with the lowest ranks first."""
     if len(choices) == 1:
         return (((values,), (count,)) for values, count in choices[0])
     ranked = product(*map(_ranks, choices))
@@ -218,7 +233,7 @@ def _emptiest_first(
 
 
 def _ranks(choices: list[tuple[ValueSet, int]]) -> list[tuple[int, ValueSet]]:
-    """Each with its rank among the others: 0 for the emptiest."""
+    """Each value with its rank by pod count: 0 for the emptiest."""
     counts = sorted({count for _, count in choices})
     return [(counts.index(count), values) for values, count in choices]
 

@@ -9,69 +9,80 @@ from wainwright.core.scheduling.topology.registry import MatchingGroups, Topolog
 from wainwright.model.pod import AffinityTerm, Pod
 
 AffinityGroups: TypeAlias = tuple[tuple[AnyGroup, ...], bool]
-"""Groups of pods to be near at once, and whether the pod itself would do as the first of them."""
+"""Groups of pods to be near, all at once, and whether the pod itself could be the first of them."""
 
 
 class TopologyConstraints:
-    """What others' places, and those of its own kind, leave to a pod."""
+    """The topology groups that constrain where a pod may go."""
 
-    __slots__ = ("_met", "away", "full", "groups", "labels", "near", "spreads", "there")
+    __slots__ = (
+        "_without_affinity",
+        "affinity",
+        "anti_affinity",
+        "groups",
+        "host_groups",
+        "label_groups",
+        "required_labels",
+        "spreads",
+    )
 
     def __init__(
         self,
         spreads: Sequence[tuple[LabelGroup, bool]],
-        near: Sequence[AffinityGroups],
-        away: Sequence[LabelGroup],
-        full: Sequence[HostGroup],
+        affinity: Sequence[AffinityGroups],
+        anti_affinity: Sequence[LabelGroup],
+        host_groups: Sequence[HostGroup],
     ) -> None:
         self.spreads = tuple(spreads)
-        """With each whether the pod itself is counted."""
-        self.near = tuple(near)
-        self.away = tuple(away)
-        """Values of a label with any pod in these are out of bounds."""
-        self.full = tuple(full)
-        """Nodes and drafts that are full in any of these are out of bounds."""
+        """Each with whether the pod itself is counted."""
+        self.affinity = tuple(affinity)
+        self.anti_affinity = tuple(anti_affinity)
+        """Label values with any pod of these groups are forbidden."""
+        self.host_groups = tuple(host_groups)
+        """Nodes and drafts that are full in any of these groups are forbidden."""
         self.groups: tuple[AnyGroup, ...] = tuple(
             dict.fromkeys(
                 [
                     *(group for group, _ in spreads),
-                    *(group for groups, _ in near for group in groups),
-                    *away,
-                    *full,
+                    *(group for groups, _ in affinity for group in groups),
+                    *anti_affinity,
+                    *host_groups,
                 ]
             )
         )
-        self.labels = tuple(each for each in self.groups if isinstance(each, LabelGroup))
-        self.there: tuple[str, ...] = ()
-        """Labels that the node must have, whatever their values."""
-        self._met: dict[int, TopologyConstraints] = {}
+        self.label_groups = tuple(each for each in self.groups if isinstance(each, LabelGroup))
+        self.required_labels: tuple[str, ...] = ()
+        """Labels that the node must have, with any value."""
+        self._without_affinity: dict[int, TopologyConstraints] = {}
 
-    def through(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
-        """The same with forks in the place of the groups that they came from."""
+    def with_forks(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
+        """The same with forked groups in place of the original ones."""
         if not any(group.number in forks for group in self.groups):
             return self
         return TopologyConstraints(
             [(_label_group(forks, group), itself) for group, itself in self.spreads],
-            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.near],
-            [_label_group(forks, group) for group in self.away],
-            [_host_group(forks, group) for group in self.full],
+            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.affinity],
+            [_label_group(forks, group) for group in self.anti_affinity],
+            [_host_group(forks, group) for group in self.host_groups],
         )
 
-    def met(self, number: int) -> "TopologyConstraints":
-        """What is left of it on a node that has one of each whom the pod wants to be near."""
-        found = self._met.get(number)
-        if found is None:
-            near = self.near[:number] + self.near[number + 1 :]
-            found = self._met[number] = TopologyConstraints(
-                self.spreads, near, self.away, self.full
+    def without_affinity(self, number: int) -> "TopologyConstraints":
+        """The same without one affinity, for nodes that already satisfy it."""
+        constraints = self._without_affinity.get(number)
+        if constraints is None:
+            affinity = self.affinity[:number] + self.affinity[number + 1 :]
+            constraints = self._without_affinity[number] = TopologyConstraints(
+                self.spreads, affinity, self.anti_affinity, self.host_groups
             )
-            groups = self.near[number][0]
-            found.there = tuple(each.key for each in groups if isinstance(each, LabelGroup))
-        return found
+            groups = self.affinity[number][0]
+            constraints.required_labels = tuple(
+                each.key for each in groups if isinstance(each, LabelGroup)
+            )
+        return constraints
 
     @property
     def version(self) -> int:
-        """Changes whenever any of its groups does."""
+        """Changes whenever any of its groups changes."""
         return sum(group.version for group in self.groups)
 
 
@@ -88,35 +99,37 @@ def _host_group(forks: Mapping[int, AnyGroup], group: HostGroup) -> HostGroup:
 
 
 def topology_constraints(
-    pod: Pod, degree: RelaxedConstraints, registry: TopologyRegistry, standing: MatchingGroups
+    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
 ) -> TopologyConstraints | None:
-    """None for a pod that may go anywhere, whoever is there."""
+    """The constraints at this relaxation level; None if the pod may go anywhere."""
     spreads: list[tuple[LabelGroup, bool]] = []
-    away: list[LabelGroup] = []
-    full: list[HostGroup] = []
-    for spread in degree.spreads:
-        group = registry.spread(pod, spread)
+    anti_affinity: list[LabelGroup] = []
+    host_groups: list[HostGroup] = []
+    for spread in relaxed.spreads:
+        group = registry.spread_group(pod, spread)
         if isinstance(group, HostGroup):
-            full.append(group)
+            host_groups.append(group)
         else:
             spreads.append((group, spread.selector.selects(pod.labels)))
-    for group in _anti_affinity_groups(degree, registry, standing):
+    for group in _anti_affinity_groups(relaxed, registry, matching):
         if isinstance(group, HostGroup):
-            full.append(group)
+            host_groups.append(group)
         else:
-            away.append(group)
-    near = list(_affinity_groups(pod, degree, registry))
+            anti_affinity.append(group)
+    affinity = list(_affinity_groups(pod, relaxed, registry))
     return (
-        TopologyConstraints(spreads, near, away, full) if spreads or near or away or full else None
+        TopologyConstraints(spreads, affinity, anti_affinity, host_groups)
+        if spreads or affinity or anti_affinity or host_groups
+        else None
     )
 
 
 def _affinity_groups(
-    pod: Pod, degree: RelaxedConstraints, registry: TopologyRegistry
+    pod: Pod, relaxed: RelaxedConstraints, registry: TopologyRegistry
 ) -> Iterator[AffinityGroups]:
-    wanted = [degree.affinity] if degree.affinity else []
-    for terms in (*wanted, *((each.term,) for each in degree.near)):
-        yield registry.near(terms), _selects(terms, pod)
+    required = [relaxed.affinity] if relaxed.affinity else []
+    for terms in (*required, *((each.term,) for each in relaxed.preferred_affinity)):
+        yield registry.affinity_groups(terms), _selects(terms, pod)
 
 
 def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
@@ -124,10 +137,15 @@ def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
 
 
 def _anti_affinity_groups(
-    degree: RelaxedConstraints, registry: TopologyRegistry, standing: MatchingGroups
+    relaxed: RelaxedConstraints, registry: TopologyRegistry, matching: MatchingGroups
 ) -> Iterator[AnyGroup]:
-    own = degree.anti_affinity
-    yield from (registry.away(term) for term in own)
-    yield from (registry.away(each.term) for each in degree.away)
-    # Those who shun their own kind are among those whom such a pod avoids already.
-    yield from (each for each in standing.shunned if each.alien or each.meaning[0] not in own)
+    own = relaxed.anti_affinity
+    yield from (registry.anti_affinity_group(term) for term in own)
+    yield from (registry.anti_affinity_group(each.term) for each in relaxed.preferred_anti_affinity)
+    # Pods with anti-affinity to pods like themselves are among those that such a pod avoids
+    # already.
+    yield from (
+        each
+        for each in matching.inverse_anti_affinity
+        if each.has_unselected_owner or each.terms[0] not in own
+    )

@@ -24,204 +24,212 @@ from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, find_
 
 class NoValue(Enum):
     UNDECIDED = auto()
-    LACKING = auto()
-    """Nodes of this kind do not have the label."""
+    LABEL_ABSENT = auto()
+    """Nodes of this pool do not have the label."""
 
 
 DomainValue: TypeAlias = str | NoValue
 
 
 class Domains:
-    """For every label that anything is counted by."""
+    """Drafts and nodes by domain, for every topology label that is counted."""
 
     def __init__(self, keys: Sequence[str], nodes: Sequence[Node]) -> None:
         self.keys = tuple(keys)
-        self.of_drafts: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
-        self.undecided: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.lacking: dict[str, BitSet] = dict.fromkeys(keys, 0)
-        self.of_nodes: dict[str, dict[str, BitSet]] = {key: _by_value(key, nodes) for key in keys}
-        self.unlabelled: dict[str, BitSet] = {key: _nodes_without(key, nodes) for key in keys}
+        self.drafts_by_value: dict[str, dict[str, BitSet]] = {key: {} for key in keys}
+        self.undecided_drafts: dict[str, BitSet] = dict.fromkeys(keys, 0)
+        self.drafts_without_label: dict[str, BitSet] = dict.fromkeys(keys, 0)
+        self.nodes_by_value: dict[str, dict[str, BitSet]] = {
+            key: _by_value(key, nodes) for key in keys
+        }
+        self.nodes_without_label: dict[str, BitSet] = {
+            key: _nodes_without(key, nodes) for key in keys
+        }
         self._values: dict[int, dict[str, DomainValue]] = {}
-        self._known: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
+        self._cache: dict[CompiledRequirements, tuple[DomainValue, ...]] = {}
 
     def fork(self) -> "Domains":
-        """The same nodes, and no drafts."""
-        twin = copy(self)
-        twin.of_drafts = {key: {} for key in self.keys}
-        twin.undecided = dict.fromkeys(self.keys, 0)
-        twin.lacking = dict.fromkeys(self.keys, 0)
-        twin._values = {}
-        return twin
+        """The same nodes, without drafts."""
+        clone = copy(self)
+        clone.drafts_by_value = {key: {} for key in self.keys}
+        clone.undecided_drafts = dict.fromkeys(self.keys, 0)
+        clone.drafts_without_label = dict.fromkeys(self.keys, 0)
+        clone._values = {}
+        return clone
 
-    def enter(self, draft: Draft) -> None:
-        """A draft was opened."""
-        decided = self._decided(draft.template, draft.narrowing)
+    def add_draft(self, draft: Draft) -> None:
+        """Call this when a draft is opened."""
+        decided = self._decided(draft.template, draft.compiled)
         self._values[draft.number] = dict(zip(self.keys, decided, strict=True))
         for key, value in zip(self.keys, decided, strict=True):
-            self._put(draft.bit, key, value)
+            self._set_value(draft.bit, key, value)
 
-    def narrowed(self, draft: Draft) -> None:
-        """The draft was left fewer values."""
+    def draft_narrowed(self, draft: Draft) -> None:
+        """Call this when the draft was left fewer values."""
         values = self._values[draft.number]
-        decided = self._decided(draft.template, draft.narrowing)
+        decided = self._decided(draft.template, draft.compiled)
         for key, value in zip(self.keys, decided, strict=True):
             if values[key] is NoValue.UNDECIDED and value is not NoValue.UNDECIDED:
                 self.decide(draft, key, value)
 
     def decide(self, draft: Draft, key: str, value: DomainValue) -> None:
-        self.undecided[key] &= ~draft.bit
+        self.undecided_drafts[key] &= ~draft.bit
         self._values[draft.number][key] = value
-        self._put(draft.bit, key, value)
+        self._set_value(draft.bit, key, value)
 
     def value(self, draft: Draft, key: str) -> DomainValue:
         return self._values[draft.number][key]
 
-    def _put(self, bit: BitSet, key: str, value: DomainValue) -> None:
+    def _set_value(self, bit: BitSet, key: str, value: DomainValue) -> None:
         if value is NoValue.UNDECIDED:
-            self.undecided[key] |= bit
-        elif value is NoValue.LACKING:
-            self.lacking[key] |= bit
+            self.undecided_drafts[key] |= bit
+        elif value is NoValue.LABEL_ABSENT:
+            self.drafts_without_label[key] |= bit
         else:
-            same = self.of_drafts[key]
+            same = self.drafts_by_value[key]
             same[value] = same.get(value, 0) | bit
 
     def _decided(
-        self, template: NodeClaimTemplate, narrowing: CompiledRequirements
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements
     ) -> tuple[DomainValue, ...]:
-        found = self._known.get(narrowing)
-        if found is None:
-            found = tuple(_decided_value(template, narrowing, key) for key in self.keys)
-            self._known[narrowing] = found
-        return found
+        values = self._cache.get(compiled)
+        if values is None:
+            values = tuple(_decided_value(template, compiled, key) for key in self.keys)
+            self._cache[compiled] = values
+        return values
 
 
 def _decided_value(
-    template: NodeClaimTemplate, narrowing: CompiledRequirements, key: str
+    template: NodeClaimTemplate, compiled: CompiledRequirements, key: str
 ) -> DomainValue:
-    requirement = narrowing.requirements.get(key)
+    requirement = compiled.requirements.get(key)
     if requirement is None:
-        return NoValue.UNDECIDED if key in template.well_known else NoValue.LACKING
+        return NoValue.UNDECIDED if key in template.well_known else NoValue.LABEL_ABSENT
     allowed = requirement.allowed
     if allowed.is_empty:
-        return NoValue.LACKING
+        return NoValue.LABEL_ABSENT
     if allowed.length == 1:
         return next(iter(allowed.values))
     return NoValue.UNDECIDED
 
 
-def launched_value(draft: Draft, buy: LaunchChoice, key: str) -> str | None:
-    """The value of the label on the machine that would be bought; None if it will have none."""
-    left, kind = draft.left, draft.template.index.types[buy.row]
+def launched_value(draft: Draft, choice: LaunchChoice, key: str) -> str | None:
+    """The label's value on the node that would be launched; None if it has none."""
+    options, instance_type = draft.launch_options, draft.template.index.types[choice.type_number]
     if key == ZONE:
-        return zone_of(left, buy)
+        return zone_of(options, choice)
     if key == CAPACITY_TYPE:
-        return capacity_type_of(left, buy)
-    offered = buy.offering.requirements.single_value(key)
+        return capacity_type_of(options, choice)
+    offered = choice.offering.requirements.single_value(key)
     if offered is not None:
         return offered
-    allowed = kind.requirements.allowed(key) & left.requirements.allowed(key)
+    allowed = instance_type.requirements.allowed(key) & options.requirements.allowed(key)
     return None if allowed.open else allowed.any_value() or None
 
 
 def _by_value(key: str, nodes: Iterable[Node]) -> dict[str, BitSet]:
-    found: dict[str, BitSet] = {}
+    nodes_by_value: dict[str, BitSet] = {}
     for number, node in enumerate(nodes):
         value = node.labels.get(key)
         if value is not None:
-            found[value] = found.get(value, 0) | 1 << number
-    return found
+            nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
+    return nodes_by_value
 
 
 def _nodes_without(key: str, nodes: Iterable[Node]) -> BitSet:
     return sum(1 << number for number, node in enumerate(nodes) if key not in node.labels)
 
 
-def union_of(columns: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:
-    """Those with any of the values."""
-    found = 0
+def union_of(by_value: Mapping[str, BitSet], values: Iterable[str]) -> BitSet:
+    """The nodes or drafts with any of the values."""
+    result = 0
     for value in values:
-        found |= columns.get(value, 0)
-    return found
+        result |= by_value.get(value, 0)
+    return result
 
 
 def launchable(
-    templates: Sequence[NodeClaimTemplate], wanted: NodeFilter
+    templates: Sequence[NodeClaimTemplate], node_filter: NodeFilter
 ) -> Iterator[tuple[CompiledRequirements, NodeClaimTemplate]]:
     """What pools could launch of the nodes that count, where the pod may go."""
     for template in templates:
-        if not _tolerates_pool(template, wanted):
+        if not _tolerates_pool(template, node_filter):
             continue
-        for each in wanted.reach or ANY_NODE_TERMS:
+        for each in node_filter.reachable or ANY_NODE_TERMS:
             if template.base.requirements.is_compatible(each, template.well_known):
-                narrowing = template.base.joined(template.decided_here(each))
-                if narrowing is not None:
-                    yield narrowing, template
+                compiled = template.base.combine(template.known_requirements(each))
+                if compiled is not None:
+                    yield compiled, template
 
 
-def counts_draft(wanted: NodeFilter, draft: Draft) -> bool:
-    return _tolerates_pool(draft.template, wanted) and any(
-        _may_become(draft, each) for each in wanted.alternatives or ANY_NODE_TERMS
+def counts_draft(node_filter: NodeFilter, draft: Draft) -> bool:
+    return _tolerates_pool(draft.template, node_filter) and any(
+        _may_become(draft, each) for each in node_filter.alternatives or ANY_NODE_TERMS
     )
 
 
-def _may_become(draft: Draft, wanted: Requirements) -> bool:
-    """Whether the draft can become such a node, or is one if it is settled what it becomes."""
+def _may_become(draft: Draft, node_term: Requirements) -> bool:
+    """Whether the draft could become such a node; if it is pinned, whether it is one."""
     template = draft.template
-    if not template.base.requirements.is_compatible(wanted, template.well_known):
+    if not template.base.requirements.is_compatible(node_term, template.well_known):
         return False
-    narrowing = draft.narrowing.joined(template.decided_here(wanted))
-    if narrowing is None:
+    compiled = draft.compiled.combine(template.known_requirements(node_term))
+    if compiled is None:
         return False
-    if not draft.pinned:
-        slots = template.shelf.available_in(draft.held & narrowing.reserved, draft.reserved_rows)
-        return bool(draft.rows & narrowing.rows & (narrowing.offered | slots))
-    bought = (narrowing.offering_groups | narrowing.reserved) & draft.pinned_market
-    return bool(narrowing.rows & draft.pinned and bought)
+    if not draft.pinned_type:
+        reserved_types = template.pool_reservations.available_in(
+            draft.held & compiled.reserved, draft.reserved_types
+        )
+        return bool(draft.types & compiled.types & (compiled.offered | reserved_types))
+    groups = (compiled.offering_groups | compiled.reserved) & draft.pinned_group
+    return bool(compiled.types & draft.pinned_type and groups)
 
 
-def _tolerates_pool(template: NodeClaimTemplate, wanted: NodeFilter) -> bool:
-    if wanted.tolerations is None:
+def _tolerates_pool(template: NodeClaimTemplate, node_filter: NodeFilter) -> bool:
+    if node_filter.tolerations is None:
         return True
-    return tolerates_taints(template.pool.taints, wanted.tolerations)
+    return tolerates_taints(template.pool.taints, node_filter.tolerations)
 
 
 def tolerates_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether all taints that bind are tolerated."""
+    """Whether all taints but PreferNoSchedule are tolerated."""
     binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
     return find_untolerated_taint(binding, tolerations) is None
 
 
 def launchable_values(
     template: NodeClaimTemplate,
-    narrowing: CompiledRequirements,
+    compiled: CompiledRequirements,
     key: str,
-    stock: ReservationManager,
+    reservation_manager: ReservationManager,
 ) -> list[str]:
     """The values of the label that nodes of the pool could have if they were launched now."""
-    reserved = narrowing.reserved & template.shelf.of(stock.live)
-    rows = narrowing.rows & template.limits.allowed_at_start
-    return _label_values(template, narrowing, key, rows, reserved)
+    reserved = compiled.reserved & template.pool_reservations.groups_of(
+        reservation_manager.available
+    )
+    types = compiled.types & template.limits.allowed_at_start
+    return _label_values(template, compiled, key, types, reserved)
 
 
 def possible_values(
-    template: NodeClaimTemplate, narrowing: CompiledRequirements, key: str
+    template: NodeClaimTemplate, compiled: CompiledRequirements, key: str
 ) -> list[str]:
-    """The same, whatever limits and reservations say."""
-    reserved = narrowing.reserved & template.shelf.offering_groups
-    return _label_values(template, narrowing, key, narrowing.rows, reserved)
+    """The same, leaving limits and reservation counts aside."""
+    reserved = compiled.reserved & template.pool_reservations.offering_groups
+    return _label_values(template, compiled, key, compiled.types, reserved)
 
 
 def _label_values(
     template: NodeClaimTemplate,
-    narrowing: CompiledRequirements,
+    compiled: CompiledRequirements,
     key: str,
-    rows: BitSet,
+    types: BitSet,
     reserved: OfferingGroupSet,
 ) -> list[str]:
-    index, allowed = template.index, narrowing.requirements.allowed(key)
-    rows &= narrowing.offered | template.shelf.available_in(reserved, rows)
-    if not rows:
+    index, allowed = template.index, compiled.requirements.allowed(key)
+    types &= compiled.offered | template.pool_reservations.available_in(reserved, types)
+    if not types:
         return []
     if key in index.keys:
-        return index.remaining_values(key, rows, narrowing.offering_groups | reserved, allowed)
+        return index.remaining_values(key, types, compiled.offering_groups | reserved, allowed)
     return [] if allowed.open else sorted(allowed.values)

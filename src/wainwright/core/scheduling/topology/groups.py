@@ -1,8 +1,8 @@
-"""Topology groups: the pods that one constraint selects, counted by the domains where they are.
+"""Topology groups: the pods that one constraint selects, counted by topology domain.
 
 A group of a label counts by the label's values. Pods on a draft that has not decided on a value are
-kept apart until somebody needs to know: then the draft is decided, and they are counted. A group of
-the hostname counts by node and draft, and only how many are full matters.
+kept apart until a count depends on it: then the draft decides, and they are counted. A group of the
+hostname counts by node and draft, and only which of them are full matters.
 """
 
 from collections.abc import Mapping
@@ -19,39 +19,41 @@ NO_COUNTS: Final[Mapping[int, int]] = {}
 
 class ConstraintKind(Enum):
     SPREAD = auto()
-    NEAR = auto()
-    """Affinity: counts the pods to be near."""
-    AWAY = auto()
-    """Anti-affinity: counts the pods not to be near."""
-    SHUNNED = auto()
-    """Anti-affinity seen from the other side: counts those that do not want the pod near."""
+    AFFINITY = auto()
+    """Counts the pods to be near."""
+    ANTI_AFFINITY = auto()
+    """Counts the pods to avoid."""
+    INVERSE_ANTI_AFFINITY = auto()
+    """Counts the pods whose anti-affinity selects the pod."""
 
 
-ANTI_AFFINITY_KINDS: Final = frozenset({ConstraintKind.AWAY, ConstraintKind.SHUNNED})
+ANTI_AFFINITY_KINDS: Final = frozenset(
+    {ConstraintKind.ANTI_AFFINITY, ConstraintKind.INVERSE_ANTI_AFFINITY}
+)
 
 
 class NodeFilter:
-    """The nodes that count for a spread; None means that all do."""
+    """The nodes that count for a spread (node affinity and taints policies); None counts all."""
 
-    __slots__ = ("alternatives", "launchable", "reach", "takes", "tolerations")
+    __slots__ = ("alternatives", "counts_cache", "launchable", "reachable", "tolerations")
 
     def __init__(
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
-        reach: tuple[Requirements, ...] | None,
+        reachable: tuple[Requirements, ...] | None,
     ) -> None:
         self.alternatives = alternatives
         self.tolerations = tolerations
-        self.reach = reach
-        """Where the pod itself may go: new nodes elsewhere would never be made for it."""
+        self.reachable = reachable
+        """Where the pod itself may go: new nodes elsewhere would never be launched for it."""
         self.launchable: list[Any] | None = None
-        """What pools could launch that counts, once somebody has worked it out."""
-        self.takes: dict[Any, bool] = {}
-        """Whether drafts count, by what they are narrowed to."""
+        """Cache: what pools could launch of the nodes that count."""
+        self.counts_cache: dict[Any, bool] = {}
+        """Cache: whether drafts count, by what they are narrowed to."""
 
     @property
-    def trivial(self) -> bool:
+    def is_trivial(self) -> bool:
         return self.alternatives is None and self.tolerations is None
 
 
@@ -59,106 +61,106 @@ AffinityTerms: TypeAlias = tuple[AffinityTerm, ...]
 
 
 class TopologyGroup:
-    """Common to both ways of counting."""
+    """Base of both ways of counting."""
 
     __slots__ = (
-        "alien",
+        "counts_unreachable",
         "filter",
+        "has_unselected_owner",
         "key",
         "kind",
-        "meaning",
         "nodes",
         "number",
-        "roams",
         "spread",
+        "terms",
         "version",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int) -> None:
+    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
         self.kind = kind
         self.key = key
-        self.meaning = meaning
-        """The pods it speaks of: those that all of these mean."""
+        self.terms = terms
+        """The pods it counts: those that all terms select."""
         self.number = number
-        self.alien = False
-        """Of the shunned: whether some who shun them are not such pods themselves."""
+        self.has_unselected_owner = False
+        """For inverse anti-affinity: whether some pod with the term is not selected by it."""
         self.spread: TopologySpread | None = None
         self.filter: NodeFilter | None = None
-        self.roams = False
-        """Of a spread: whether it counts nodes where its pods cannot go."""
+        self.counts_unreachable = False
+        """For a spread: whether it counts nodes where its pods cannot go."""
         self.nodes: BitSet = -1
-        """The nodes of the cluster that count."""
+        """The existing nodes that count."""
         self.version = 0
-        """Goes up when the counts change."""
+        """Increases when the counts change."""
 
-    def speaks_of(self, namespace: str, labels: dict[str, str]) -> bool:
-        return all(term.matches(namespace, labels) for term in self.meaning)
+    def selects(self, namespace: str, labels: dict[str, str]) -> bool:
+        return all(term.matches(namespace, labels) for term in self.terms)
 
-    def _copied(self, twin: "TopologyGroup") -> None:
-        twin.spread, twin.filter, twin.nodes = self.spread, self.filter, self.nodes
-        twin.roams = self.roams
+    def _copy_to(self, clone: "TopologyGroup") -> None:
+        clone.spread, clone.filter, clone.nodes = self.spread, self.filter, self.nodes
+        clone.counts_unreachable = self.counts_unreachable
 
 
 class LabelGroup(TopologyGroup):
     """Counts by the values of a node label."""
 
     __slots__ = (
-        "adrift",
         "counts",
+        "deferred_drafts",
         "domains",
-        "doubtful",
+        "domains_version",
         "launchable",
-        "pending",
-        "stamp",
-        "stuck",
-        "undecided",
+        "outside_drafts",
+        "provisional_counts",
+        "undecided_counts",
+        "undecided_drafts",
     )
 
-    def __init__(self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int) -> None:
-        super().__init__(kind, key, meaning, number)
+    def __init__(self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int) -> None:
+        super().__init__(kind, key, terms, number)
         self.counts: dict[str, int] = {}
-        self.pending: dict[int, int] = {}
-        """Pods on drafts that have not settled on a value, by the number of the draft."""
-        self.undecided: BitSet = 0
-        """Those drafts."""
-        self.doubtful: dict[int, int] = {}
-        """Pods on drafts that may yet become something else than the nodes that count."""
-        self.stuck: BitSet = 0
-        """Those that cannot settle before their round is over."""
+        self.undecided_counts: dict[int, int] = {}
+        """Pods on drafts that have not decided on a value, by draft number."""
+        self.undecided_drafts: BitSet = 0
+        """The drafts of `undecided_counts`."""
+        self.provisional_counts: dict[int, int] = {}
+        """Pods on drafts that count now but could become nodes that do not, by draft number."""
+        self.deferred_drafts: BitSet = 0
+        """Undecided drafts that cannot decide before their round is over."""
         self.domains: tuple[str, ...] = ()
         """The values over which pods are spread."""
         self.launchable: frozenset[str] = frozenset()
-        """Those among them that a new node could have."""
-        self.adrift: BitSet = 0
-        """Drafts with which there may be a further value soon, where nobody is."""
-        self.stamp: object = None
+        """Those of them that a new node could have."""
+        self.outside_drafts: BitSet = 0
+        """Undecided drafts that could end up outside `domains`, as a further and empty domain."""
+        self.domains_version: object = None
 
     def fork(self) -> "LabelGroup":
-        """A copy to play with; only for a group without drafts."""
-        twin = LabelGroup(self.kind, self.key, self.meaning, self.number)
-        self._copied(twin)
-        twin.counts, twin.domains = dict(self.counts), self.domains
-        twin.launchable, twin.stamp = self.launchable, self.stamp
-        return twin
+        """A copy for a simulation; only for a group without drafts."""
+        clone = LabelGroup(self.kind, self.key, self.terms, self.number)
+        self._copy_to(clone)
+        clone.counts, clone.domains = dict(self.counts), self.domains
+        clone.launchable, clone.domains_version = self.launchable, self.domains_version
+        return clone
 
     def add(self, value: str, count: int = 1) -> None:
-        now = self.counts.get(value, 0) + count
-        if now:
-            self.counts[value] = now
+        total = self.counts.get(value, 0) + count
+        if total:
+            self.counts[value] = total
         else:
             self.counts.pop(value, None)
         self.version += 1
 
-    def postpone(self, draft: int) -> None:
-        self.pending[draft] = self.pending.get(draft, 0) + 1
-        self.undecided |= 1 << draft
+    def add_undecided(self, draft: int) -> None:
+        self.undecided_counts[draft] = self.undecided_counts.get(draft, 0) + 1
+        self.undecided_drafts |= 1 << draft
         self.version += 1
 
-    def settle(self, draft: int, value: str | None) -> None:
-        """The draft has its value now, or will never have one."""
-        count = self.pending.pop(draft)
-        self.undecided &= ~(1 << draft)
-        self.stuck &= ~(1 << draft)
+    def decide(self, draft: int, value: str | None) -> None:
+        """The draft has decided on a value, or will have none."""
+        count = self.undecided_counts.pop(draft)
+        self.undecided_drafts &= ~(1 << draft)
+        self.deferred_drafts &= ~(1 << draft)
         if value is not None:
             self.add(value, count)
 
@@ -166,49 +168,61 @@ class LabelGroup(TopologyGroup):
 class HostGroup(TopologyGroup):
     """Counts by node and by draft."""
 
-    __slots__ = ("_before", "full", "full_nodes", "limit", "on_drafts", "on_nodes", "total")
+    __slots__ = (
+        "_base_counts",
+        "draft_counts",
+        "full_drafts",
+        "full_nodes",
+        "limit",
+        "node_counts",
+        "total",
+    )
 
     def __init__(
-        self, kind: ConstraintKind, key: str, meaning: AffinityTerms, number: int, limit: int
+        self, kind: ConstraintKind, key: str, terms: AffinityTerms, number: int, limit: int
     ) -> None:
-        super().__init__(kind, key, meaning, number)
+        super().__init__(kind, key, terms, number)
         self.limit = limit
-        """From so many on a node or draft is among the full ones."""
-        self.on_drafts: dict[int, int] = {}
-        self.on_nodes: dict[int, int] = {}
-        self._before: Mapping[int, int] = NO_COUNTS
-        """Of a fork: what the group counted that it came from."""
-        self.full: BitSet = 0
+        """With so many pods a node or draft is full."""
+        self.draft_counts: dict[int, int] = {}
+        self.node_counts: dict[int, int] = {}
+        self._base_counts: Mapping[int, int] = NO_COUNTS
+        """For a fork: the counts of the original group; saves copying them for every simulation."""
+        self.full_drafts: BitSet = 0
         self.full_nodes: BitSet = 0
         self.total = 0
 
     @property
-    def anywhere(self) -> bool:
+    def has_pods(self) -> bool:
         return self.total > 0
 
     def fork(self) -> "HostGroup":
-        """A copy to play with; only for a group that is no fork itself and has no drafts."""
-        twin = HostGroup(self.kind, self.key, self.meaning, self.number, self.limit)
-        self._copied(twin)
-        twin._before, twin.full_nodes, twin.total = self.on_nodes, self.full_nodes, self.total
-        return twin
+        """A copy for a simulation; only for an original group without drafts."""
+        clone = HostGroup(self.kind, self.key, self.terms, self.number, self.limit)
+        self._copy_to(clone)
+        clone._base_counts, clone.full_nodes, clone.total = (
+            self.node_counts,
+            self.full_nodes,
+            self.total,
+        )
+        return clone
 
-    def forget(self) -> None:
-        """One pod less, on a node that goes and will not be asked again."""
+    def remove_one(self) -> None:
+        """Removes one pod of a removed node, whose own count is not read again."""
         self.total -= 1
 
     def add_draft(self, number: int) -> None:
-        count = self.on_drafts[number] = self.on_drafts.get(number, 0) + 1
+        count = self.draft_counts[number] = self.draft_counts.get(number, 0) + 1
         self.total += 1
         if count == self.limit:
-            self.full |= 1 << number
+            self.full_drafts |= 1 << number
         if count == self.limit or self.total == 1:
             self.version += 1
 
     def add_node(self, number: int) -> None:
-        known = self.on_nodes.get(number)
-        count = self.on_nodes[number] = (
-            self._before.get(number, 0) if known is None else known
+        known = self.node_counts.get(number)
+        count = self.node_counts[number] = (
+            self._base_counts.get(number, 0) if known is None else known
         ) + 1
         self.total += 1
         if count == self.limit:
@@ -221,23 +235,25 @@ AnyGroup: TypeAlias = LabelGroup | HostGroup
 
 
 def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
-    """The values where one more pod keeps the skew, the emptiest first.
+    """The values where one more pod keeps within the skew, the emptiest first.
 
-    `itself` tells whether the pod is one of those that are counted.
+    `itself` says whether the pod is one of those that are counted.
     """
     assert group.spread is not None
     counts = group.counts
-    taken = [counts.get(value, 0) for value in group.domains]
-    wanted = group.spread.min_domains
-    few = bool(group.adrift) or (wanted is not None and len(taken) < wanted)
-    lowest = 0 if few else min(taken, default=0)
-    # Pods on drafts that cannot settle yet might be anywhere.
-    anywhere = sum(group.pending.values()) if group.stuck else 0
-    most = lowest + group.spread.max_skew - itself - anywhere
-    pairs = zip(taken, group.domains, strict=True)
-    return [value for count, value in sorted(pairs) if count <= most]
+    counts_in_order = [counts.get(value, 0) for value in group.domains]
+    min_domains = group.spread.min_domains
+    has_too_few_domains = bool(group.outside_drafts) or (
+        min_domains is not None and len(counts_in_order) < min_domains
+    )
+    lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
+    # Pods on drafts that cannot decide yet might be in any domain.
+    undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
+    highest = lowest + group.spread.max_skew - itself - undecided_pods
+    pairs = zip(counts_in_order, group.domains, strict=True)
+    return [value for count, value in sorted(pairs) if count <= highest]
 
 
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:
-    """For explanations: every domain with its count."""
+    """Every domain with its pod count; for explanations."""
     return {value: group.counts.get(value, 0) for value in group.domains} | group.counts

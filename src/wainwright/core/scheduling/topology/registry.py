@@ -24,190 +24,206 @@ from wainwright.model.requirements import Requirements, parse_requirement
 from wainwright.model.taints import Toleration
 
 PodIdentity: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
-"""Namespace and labels: all that selectors see of a pod."""
+"""Namespace and labels: all that selectors depend on."""
 
 
 class MatchingGroups:
-    """What others' constraints have to do with pods of one look."""
+    """The groups that concern pods of one namespace and labels."""
 
-    __slots__ = ("counted", "shunned")
+    __slots__ = ("counting", "inverse_anti_affinity")
 
-    def __init__(self, counted: tuple[AnyGroup, ...], shunned: tuple[AnyGroup, ...]) -> None:
-        self.counted = counted
+    def __init__(
+        self, counting: tuple[AnyGroup, ...], inverse_anti_affinity: tuple[AnyGroup, ...]
+    ) -> None:
+        self.counting = counting
         """The groups that count such a pod."""
-        self.shunned = shunned
-        """Pods that do not want it near."""
+        self.inverse_anti_affinity = inverse_anti_affinity
+        """The groups of pods whose anti-affinity selects it."""
 
 
 NO_MATCHING_GROUPS = MatchingGroups((), ())
 
 
 class TopologyRegistry:
-    """Finds groups by what they mean; equal constraints share one."""
+    """Finds groups by constraint; equal constraints share one group."""
 
     def __init__(self) -> None:
         self.groups: dict[object, AnyGroup] = {}
-        self._anchored: dict[tuple[str, str], list[AnyGroup]] = {}
-        self._other: list[AnyGroup] = []
+        self._by_label: dict[tuple[str, str], list[AnyGroup]] = {}
+        self._without_label: list[AnyGroup] = []
         self._filters: dict[object, NodeFilter] = {}
-        self._standings: dict[PodIdentity, MatchingGroups] = {}
-        self._equal: dict[tuple[int, ...], MatchingGroups] = {}
+        self._by_identity: dict[PodIdentity, MatchingGroups] = {}
+        self._matching_groups: dict[tuple[int, ...], MatchingGroups] = {}
 
     @property
     def keys(self) -> list[str]:
-        """The labels over which anything is counted, but for the hostname."""
-        found = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
-        return list(dict.fromkeys(found))
+        """The topology labels of all groups, except the hostname."""
+        keys = (group.key for group in self.groups.values() if isinstance(group, LabelGroup))
+        return list(dict.fromkeys(keys))
 
-    def spread(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
-        asked = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
-        places = pod.constraints.volume_topology
-        reach = asked if places is ANY_NODE_TERMS else _reachable(asked, places)
-        others = _other_keys(pod, spread)
-        honoured = asked if spread.honor_affinity else None
-        alternatives = _with_labels(honoured, others)
+    def spread_group(self, pod: Pod, spread: TopologySpread) -> AnyGroup:
+        node_terms = pod.alternatives if pod.alternatives != ANY_NODE_TERMS else None
+        volume_terms = pod.constraints.volume_topology
+        reachable = (
+            node_terms if volume_terms is ANY_NODE_TERMS else _reachable(node_terms, volume_terms)
+        )
+        other_keys = _other_keys(pod, spread)
+        honoured = node_terms if spread.honor_affinity else None
+        alternatives = _with_labels(honoured, other_keys)
         tolerations = pod.tolerations if spread.honor_taints else None
         itself = spread.selector.selects(pod.labels)
-        name = (
+        key = (
             ConstraintKind.SPREAD,
             pod.namespace,
             spread,
-            asked,
-            reach,
+            node_terms,
+            reachable,
             tolerations,
             itself,
-            others,
+            other_keys,
         )
-        found = self.groups.get(name)
-        if found is None:
-            inside = frozenset({pod.namespace})
-            means = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=inside)
-            # A new node is always possible, so that the emptiest counts as empty.
+        group = self.groups.get(key)
+        if group is None:
+            namespaces = frozenset({pod.namespace})
+            term = AffinityTerm(key=spread.key, selector=spread.selector, namespaces=namespaces)
+            # A new node is always possible, so that the global minimum is 0.
             limit = spread.max_skew + (not itself)
-            found = self._new(name, ConstraintKind.SPREAD, (means,), limit)
-            found.spread, found.filter = spread, self._filter(alternatives, tolerations, reach)
-            found.roams = reach != honoured
-        return found
+            group = self._add_group(key, ConstraintKind.SPREAD, (term,), limit)
+            group.spread, group.filter = spread, self._filter(alternatives, tolerations, reachable)
+            group.counts_unreachable = reachable != honoured
+        return group
 
     def _filter(
         self,
         alternatives: tuple[Requirements, ...] | None,
         tolerations: tuple[Toleration, ...] | None,
-        reach: tuple[Requirements, ...] | None,
+        reachable: tuple[Requirements, ...] | None,
     ) -> NodeFilter:
-        key = (alternatives, tolerations, reach)
-        found = self._filters.get(key)
-        if found is None:
-            found = self._filters[key] = NodeFilter(alternatives, tolerations, reach)
-        return found
+        key = (alternatives, tolerations, reachable)
+        node_filter = self._filters.get(key)
+        if node_filter is None:
+            node_filter = self._filters[key] = NodeFilter(alternatives, tolerations, reachable)
+        return node_filter
 
-    def near(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
-        """One for each term; every one of them counts the pods that all terms mean."""
-        found = []
+    def affinity_groups(self, terms: tuple[AffinityTerm, ...]) -> tuple[AnyGroup, ...]:
+        """One group for each topology key; each counts the pods that all terms select."""
+        groups = []
         for key in dict.fromkeys(term.key for term in terms):
-            name = (ConstraintKind.NEAR, key, terms)
-            found.append(
-                self.groups.get(name) or self._new(name, ConstraintKind.NEAR, terms, 1, key)
+            group_key = (ConstraintKind.AFFINITY, key, terms)
+            groups.append(
+                self.groups.get(group_key)
+                or self._add_group(group_key, ConstraintKind.AFFINITY, terms, 1, key)
             )
-        return tuple(found)
+        return tuple(groups)
 
-    def away(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.AWAY, term)
-        return self.groups.get(name) or self._new(name, ConstraintKind.AWAY, (term,), 1)
+    def anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
+        key = (ConstraintKind.ANTI_AFFINITY, term)
+        return self.groups.get(key) or self._add_group(
+            key, ConstraintKind.ANTI_AFFINITY, (term,), 1
+        )
 
-    def shunned(self, term: AffinityTerm) -> AnyGroup:
-        name = (ConstraintKind.SHUNNED, term)
-        return self.groups.get(name) or self._new(name, ConstraintKind.SHUNNED, (term,), 1)
+    def inverse_anti_affinity_group(self, term: AffinityTerm) -> AnyGroup:
+        key = (ConstraintKind.INVERSE_ANTI_AFFINITY, term)
+        return self.groups.get(key) or self._add_group(
+            key, ConstraintKind.INVERSE_ANTI_AFFINITY, (term,), 1
+        )
 
-    def introduce(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
-        """Registers every constraint; only then can pods be told where they stand."""
+    def register(self, pods: Iterable[Pod], running: Iterable[Pod]) -> None:
+        """Registers all constraints; must be done before groups are looked up for a pod."""
         seen: set[tuple[object, ...]] = set()
         for pod in pods:
             if pod.constraints is not NO_CONSTRAINTS:
-                look = _registration_key(
-                    pod
-                )  # most pods share the very constraints of their workload
-                if look not in seen:
-                    seen.add(look)
-                    self._register(pod, pod.constraints)
+                # Most pods share the constraints of their workload: each is registered once.
+                identity = _registration_key(pod)
+                if identity not in seen:
+                    seen.add(identity)
+                    self._register_constraints(pod, pod.constraints)
         for pod in running:
-            self._shun(pod, pod.constraints)
+            self._register_inverse(pod, pod.constraints)
 
-    def standing(self, pod: Pod) -> MatchingGroups:
+    def matching_groups(self, pod: Pod) -> MatchingGroups:
         if not self.groups:
             return NO_MATCHING_GROUPS
-        look = (pod.namespace, tuple(pod.labels.items()))
-        found = self._standings.get(look)
-        if found is None:
-            found = self._standings[look] = self._find(pod)
-        return found
+        identity = (pod.namespace, tuple(pod.labels.items()))
+        matching = self._by_identity.get(identity)
+        if matching is None:
+            matching = self._by_identity[identity] = self._find_matching(pod)
+        return matching
 
-    def _register(self, pod: Pod, constraints: PodConstraints) -> None:
+    def _register_constraints(self, pod: Pod, constraints: PodConstraints) -> None:
         for spread in constraints.spreads:
-            self.spread(pod, spread)
+            self.spread_group(pod, spread)
         if constraints.affinity:
-            self.near(constraints.affinity)
+            self.affinity_groups(constraints.affinity)
         for term in constraints.anti_affinity:
-            self.away(term)
-        self._shun(pod, constraints)
+            self.anti_affinity_group(term)
+        self._register_inverse(pod, constraints)
         for preferred in constraints.preferred_affinity:
-            self.near((preferred.term,))
+            self.affinity_groups((preferred.term,))
         for preferred in constraints.preferred_anti_affinity:
-            self.away(preferred.term)
+            self.anti_affinity_group(preferred.term)
 
-    def _shun(self, pod: Pod, constraints: PodConstraints) -> None:
+    def _register_inverse(self, pod: Pod, constraints: PodConstraints) -> None:
         for term in constraints.anti_affinity:
-            group = self.shunned(term)
-            group.alien = group.alien or not term.matches(pod.namespace, pod.labels)
+            group = self.inverse_anti_affinity_group(term)
+            group.has_unselected_owner = group.has_unselected_owner or not term.matches(
+                pod.namespace, pod.labels
+            )
 
-    def _new(
+    def _add_group(
         self,
-        name: object,
+        group_key: object,
         kind: ConstraintKind,
-        meaning: tuple[AffinityTerm, ...],
+        terms: tuple[AffinityTerm, ...],
         limit: int,
         key: str | None = None,
     ) -> AnyGroup:
-        key = key or meaning[0].key
-        made: AnyGroup
+        key = key or terms[0].key
+        group: AnyGroup
         number = len(self.groups)
         if key == HOSTNAME:
-            made = HostGroup(kind, key, meaning, number, limit)
+            group = HostGroup(kind, key, terms, number, limit)
         else:
-            made = LabelGroup(kind, key, meaning, number)
-        self.groups[name] = made
-        anchor = meaning[0].selector.required_label
-        place = self._other if anchor is None else self._anchored.setdefault(anchor, [])
-        place.append(made)
-        return made
+            group = LabelGroup(kind, key, terms, number)
+        self.groups[group_key] = group
+        # A selector that requires a label is checked only for pods with this label: saves checking
+        # every group for every pod.
+        anchor = terms[0].selector.required_label
+        same_label = (
+            self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
+        )
+        same_label.append(group)
+        return group
 
-    def _find(self, pod: Pod) -> MatchingGroups:
-        found = [
-            each for each in self._concerning(pod) if each.speaks_of(pod.namespace, pod.labels)
-        ]
-        found.sort(key=lambda each: each.number)
-        name = tuple(map(id, found))
-        standing = self._equal.get(name)
-        if standing is None:
-            counted = tuple(each for each in found if each.kind is not ConstraintKind.SHUNNED)
-            shunned = tuple(each for each in found if each.kind is ConstraintKind.SHUNNED)
-            standing = self._equal[name] = MatchingGroups(counted, shunned)
-        return standing
+    def _find_matching(self, pod: Pod) -> MatchingGroups:
+        groups = [each for each in self._candidates(pod) if each.selects(pod.namespace, pod.labels)]
+        groups.sort(key=lambda each: each.number)
+        key = tuple(map(id, groups))
+        matching = self._matching_groups.get(key)
+        if matching is None:
+            counting = tuple(
+                each for each in groups if each.kind is not ConstraintKind.INVERSE_ANTI_AFFINITY
+            )
+            inverse = tuple(
+                each for each in groups if each.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            )
+            matching = self._matching_groups[key] = MatchingGroups(counting, inverse)
+        return matching
 
-    def _concerning(self, pod: Pod) -> Iterator[AnyGroup]:
-        yield from self._other
+    def _candidates(self, pod: Pod) -> Iterator[AnyGroup]:
+        yield from self._without_label
         for label in pod.labels.items():
-            yield from self._anchored.get(label, ())
+            yield from self._by_label.get(label, ())
 
 
 def _registration_key(pod: Pod) -> tuple[object, ...]:
-    """All that the groups of a pod depend on, by identity where that is quicker to compare."""
+    """All that the groups of a pod depend on, by identity where that is faster to compare."""
     own = id(pod.constraints), id(pod.alternatives), id(pod.tolerations)
     return (*own, pod.namespace, tuple(pod.labels.items()))
 
 
 def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
-    """Labels that a node must have to count: those of all spreads that bind the pod."""
+    """Labels that a node must have to count: those of all required spreads of the pod."""
     if not spread.required:
         return ()
     keys = {each.key for each in pod.constraints.spreads if each.required}
@@ -216,14 +232,16 @@ def _other_keys(pod: Pod, spread: TopologySpread) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _reachable(
-    asked: tuple[Requirements, ...] | None, places: tuple[Requirements, ...]
+    node_terms: tuple[Requirements, ...] | None, volume_terms: tuple[Requirements, ...]
 ) -> tuple[Requirements, ...] | None:
-    """Where pods may go that ask for this and have their volumes in these places."""
-    if places == ANY_NODE_TERMS:
-        return asked
-    pairs = [(one, place) for one in asked or ANY_NODE_TERMS for place in places]
-    found = [one.narrow(place) for one, place in pairs if one.is_compatible(place, set(place))]
-    return tuple(dict.fromkeys(found))
+    """The node terms combined with the volume topology terms: where pods may go."""
+    if volume_terms == ANY_NODE_TERMS:
+        return node_terms
+    pairs = [(one, volume) for one in node_terms or ANY_NODE_TERMS for volume in volume_terms]
+    combined = [
+        one.narrow(volume) for one, volume in pairs if one.is_compatible(volume, set(volume))
+    ]
+    return tuple(dict.fromkeys(combined))
 
 
 @lru_cache(maxsize=4096)
@@ -232,5 +250,5 @@ def _with_labels(
 ) -> tuple[Requirements, ...] | None:
     if not keys:
         return alternatives
-    there = Requirements(parse_requirement(key, "Exists") for key in keys)
-    return tuple(each.narrow(there) for each in alternatives or ANY_NODE_TERMS)
+    labels_exist = Requirements(parse_requirement(key, "Exists") for key in keys)
+    return tuple(each.narrow(labels_exist) for each in alternatives or ANY_NODE_TERMS)

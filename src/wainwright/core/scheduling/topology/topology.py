@@ -1,4 +1,4 @@
-"""Topology: all groups of a plan being made, kept up to date as pods are placed."""
+"""Topology: all topology groups of a plan, kept up to date as pods are placed."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -32,11 +32,12 @@ from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import ANY_NODE_TERMS, Pod
 
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
-"""Makes a draft settle on the group's label; UNDECIDED where that must wait for its launch."""
+"""Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
+"""
 
 
 class Topology:
-    """Answers where pods may go, and is told where they went."""
+    """Computes where pods may go, and counts them where they were placed."""
 
     def __init__(
         self,
@@ -44,127 +45,137 @@ class Topology:
         templates: Sequence[NodeClaimTemplate],
         nodes: ExistingNodes,
         table: DraftTable,
-        stock: ReservationManager,
+        reservation_manager: ReservationManager,
     ) -> None:
         self.registry = registry
         self._templates = templates
         self._nodes = nodes
         self._table = table
-        self._stock = stock
+        self._reservation_manager = reservation_manager
         self.domains = Domains(registry.keys, nodes.nodes)
         self.decide: DecideDomain = _stays_undecided
-        self._waiting: dict[int, set[LabelGroup]] = {}
-        """By draft: groups that would like to know what it settles on, and cannot yet."""
-        self._pinned_by: dict[str, tuple[BitSet, dict[str, BitSet]]] = {}
-        self._era = -1
+        self._waiting_groups: dict[int, set[LabelGroup]] = {}
+        """By draft: groups whose counts depend on a decision that the draft cannot make yet."""
+        self._pinned_cache: dict[str, tuple[BitSet, dict[str, BitSet]]] = {}
+        self._values_round = -1
         self._values: dict[tuple[CompiledRequirements, str], list[str]] = {}
-        """What new nodes could have, worked out once a round."""
+        """Cache, valid for one round: the values that new nodes could have."""
         self._prepare()
 
-    def restriction(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        """What is left to one more pod of the bound; None where nothing is."""
-        for group in bound.labels:
-            if group.doubtful:
-                self._reconsider(group)
-            if group.undecided != group.stuck & self.domains.undecided[group.key]:
-                self._resolve(group)
+    def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        """Where one more pod with these constraints may go; None if nowhere."""
+        for group in constraints.label_groups:
+            if group.provisional_counts:
+                self._remove_uncounted(group)
+            if (
+                group.undecided_drafts
+                != group.deferred_drafts & self.domains.undecided_drafts[group.key]
+            ):
+                self._decide_drafts(group)
             if group.spread is not None:
                 self.refresh(group)
-                group.adrift = self._adrift(group) if group.roams else 0
-        return allowed_domains(bound, self.domains)
+                group.outside_drafts = (
+                    self._outside_drafts(group) if group.counts_unreachable else 0
+                )
+        return allowed_domains(constraints, self.domains)
 
-    def company(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        """What is left to a pod of drafts with those whom it wants to be near.
+    def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        """The drafts on which all pods are that the pod wants to be near.
 
-        None unless all of them are on drafts of this round that have not settled: on the same
-        node it is near them, wherever that will be.
+        None unless they are all on undecided drafts of this round: on the same node the pod is near
+        them, whatever domain that will be.
         """
-        for number, (groups, _) in enumerate(bound.near):
+        for number, (groups, _) in enumerate(constraints.affinity):
             for group in groups:
-                if isinstance(group, LabelGroup) and self._is_afloat(group):
-                    near = group.undecided  # what comes next may have them settle after all
-                    found = self.restriction(bound.met(number))
-                    return found if found is None else found.among(near)
+                if isinstance(group, LabelGroup) and self._is_only_on_undecided(group):
+                    # Read before the next call, which may make these drafts decide after all.
+                    drafts = group.undecided_drafts
+                    allowed = self.allowed_domains(constraints.without_affinity(number))
+                    return allowed if allowed is None else allowed.among(drafts)
         return None
 
-    def _is_afloat(self, group: LabelGroup) -> bool:
-        """Whether the group is somewhere, and it is quite open where."""
-        floating = self.domains.undecided[group.key] & self._table.current
-        return bool(group.undecided) and not group.counts and not group.undecided & ~floating
+    def _is_only_on_undecided(self, group: LabelGroup) -> bool:
+        """Whether all pods of the group are on undecided drafts of this round."""
+        undecided = self.domains.undecided_drafts[group.key] & self._table.current
+        return (
+            bool(group.undecided_drafts)
+            and not group.counts
+            and not group.undecided_drafts & ~undecided
+        )
 
-    def steering(self, bound: TopologyConstraints) -> AllowedDomains | None:
-        """What would be left to a pod of the one draft that keeps it off by where it may end.
+    def drafts_outside_spread(self, constraints: TopologyConstraints) -> AllowedDomains | None:
+        """The one draft that excludes the pod because it could end up outside the domains.
 
-        With the pod on it that cannot be; asked for after everything else.
+        With the pod on it that is no longer possible. Tried after everything else.
         """
-        groups = [group for group, _ in bound.spreads if group.adrift]
-        adrift = union(group.adrift for group in groups)
-        if not adrift or adrift & (adrift - 1):
+        groups = [group for group, _ in constraints.spreads if group.outside_drafts]
+        outside = union(group.outside_drafts for group in groups)
+        if not outside or outside & (outside - 1):
             return None
         for group in groups:
-            group.adrift = 0
-        found = allowed_domains(bound, self.domains)
-        return found if found is None else found.among(adrift)
+            group.outside_drafts = 0
+        allowed = allowed_domains(constraints, self.domains)
+        return allowed if allowed is None else allowed.among(outside)
 
-    def _adrift(self, group: LabelGroup) -> BitSet:
-        """Drafts that may become nodes where the group's pods cannot go, yet that count."""
-        found = 0
-        for number in iter_bits(self.domains.undecided[group.key] & self._table.current):
+    def _outside_drafts(self, group: LabelGroup) -> BitSet:
+        """Undecided drafts that count, but could become nodes where the group's pods cannot go."""
+        drafts = 0
+        for number in iter_bits(self.domains.undecided_drafts[group.key] & self._table.current):
             draft = self._table.drafts[number]
-            values = possible_values(draft.template, draft.narrowing, group.key)
-            if self._counts(group, draft) and not set(values) <= set(group.domains):
-                self._waiting.setdefault(number, set()).add(group)
-                found |= draft.bit
-        return found
+            values = possible_values(draft.template, draft.compiled, group.key)
+            if self._counts_draft(group, draft) and not set(values) <= set(group.domains):
+                self._waiting_groups.setdefault(number, set()).add(group)
+                drafts |= draft.bit
+        return drafts
 
     def refresh_all(self) -> None:
-        """Works out beforehand over which values pods are spread."""
-        for group in self._labels():
+        """Computes the domains of all spreads beforehand."""
+        for group in self._label_groups():
             if group.spread is not None:
                 self.refresh(group)
 
-    def opened(self, draft: Draft) -> None:
-        self.domains.enter(draft)
+    def draft_opened(self, draft: Draft) -> None:
+        self.domains.add_draft(draft)
 
-    def narrowed(self, draft: Draft) -> None:
-        self.domains.narrowed(draft)
-        for group in self._waiting.get(draft.number, ()):
+    def draft_narrowed(self, draft: Draft) -> None:
+        self.domains.draft_narrowed(draft)
+        for group in self._waiting_groups.get(draft.number, ()):
             group.version += 1
 
-    def put_on_draft(self, group: PodClass, draft: Draft) -> None:
-        for each in group.counted:
+    def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
+        for each in pod_class.counted_by:
             self._count_on_draft(each, draft)
 
-    def put_on_node(self, group: PodClass, number: int) -> None:
-        for each in group.counted:
+    def count_on_node(self, pod_class: PodClass, number: int) -> None:
+        for each in pod_class.counted_by:
             self._count_on_node(each, number)
 
     def end_round(self) -> None:
-        """What could not settle has been pinned by now."""
-        self._waiting.clear()
-        for group in self._labels():
-            group.stuck = 0
-            group.version += 1  # domains may have come or gone with the limits
+        """All undecided drafts are pinned by now."""
+        self._waiting_groups.clear()
+        for group in self._label_groups():
+            group.deferred_drafts = 0
+            group.version += 1  # limits may have added or removed domains
 
-    def _labels(self) -> Iterator[LabelGroup]:
+    def _label_groups(self) -> Iterator[LabelGroup]:
         for group in self.registry.groups.values():
             if isinstance(group, LabelGroup):
                 yield group
 
     def _prepare(self) -> None:
         for group in self.registry.groups.values():
-            if group.filter is not None and not group.filter.trivial:
+            if group.filter is not None and not group.filter.is_trivial:
                 group.nodes = self._matching_nodes(group.filter)
         for number, node in enumerate(self._nodes.nodes):
             for pod in node.pods:
                 self._count_running(pod, number)
 
     def _count_running(self, pod: Pod, number: int) -> None:
-        for group in self.registry.standing(pod).counted:
+        for group in self.registry.matching_groups(pod).counting:
             if not (pod.terminating and group.kind is ConstraintKind.SPREAD):
                 self._count_on_node(group, number)
         for term in dict.fromkeys(pod.constraints.anti_affinity):
-            self._count_on_node(self.registry.shunned(term), number)
+            self._count_on_node(self.registry.inverse_anti_affinity_group(term), number)
 
     def _count_on_node(self, group: AnyGroup, number: int) -> None:
         if not group.nodes >> number & 1:
@@ -177,124 +188,136 @@ class Topology:
             group.add(value)
 
     def _count_on_draft(self, group: AnyGroup, draft: Draft) -> None:
-        if not self._counts(group, draft):
+        if not self._counts_draft(group, draft):
             return
         if isinstance(group, HostGroup):
             group.add_draft(draft.number)
             return
-        if group.filter is not None and not group.filter.trivial:
-            group.doubtful[draft.number] = group.doubtful.get(draft.number, 0) + 1
+        if group.filter is not None and not group.filter.is_trivial:
+            group.provisional_counts[draft.number] = (
+                group.provisional_counts.get(draft.number, 0) + 1
+            )
         value = self.domains.value(draft, group.key)
         if isinstance(value, str):
             group.add(value)
         elif value is NoValue.UNDECIDED:
-            group.postpone(draft.number)
+            group.add_undecided(draft.number)
 
-    def _reconsider(self, group: LabelGroup) -> None:
-        """Pods on drafts that have become something else than the nodes that count."""
+    def _remove_uncounted(self, group: LabelGroup) -> None:
+        """Removes pods on drafts that have become nodes that do not count."""
         drafts = self._table.drafts
-        for number in [n for n in group.doubtful if not self._counts(group, drafts[n])]:
-            count = group.doubtful.pop(number)
+        for number in [
+            n for n in group.provisional_counts if not self._counts_draft(group, drafts[n])
+        ]:
+            count = group.provisional_counts.pop(number)
             value = self.domains.value(drafts[number], group.key)
-            if number in group.pending:
-                group.settle(number, None)
+            if number in group.undecided_counts:
+                group.decide(number, None)
             elif isinstance(value, str):
                 group.add(value, -count)
 
-    def _counts(self, group: AnyGroup, draft: Draft) -> bool:
-        """Whether nodes like the draft are among those that count."""
-        wanted = group.filter
-        if wanted is None or wanted.trivial:
+    def _counts_draft(self, group: AnyGroup, draft: Draft) -> bool:
+        """Whether nodes like the draft count for the group."""
+        node_filter = group.filter
+        if node_filter is None or node_filter.is_trivial:
             return True
-        state = (draft.narrowing, draft.pinned or draft.rows, draft.pinned_market or draft.held)
-        known = wanted.takes.get(state)
-        if known is None:
-            known = wanted.takes[state] = counts_draft(wanted, draft)
-        return known
+        state = (draft.compiled, draft.pinned_type or draft.types, draft.pinned_group or draft.held)
+        counts = node_filter.counts_cache.get(state)
+        if counts is None:
+            counts = node_filter.counts_cache[state] = counts_draft(node_filter, draft)
+        return counts
 
-    def _resolve(self, group: LabelGroup) -> None:
-        """Has every draft with pods of the group settle on a value, so that they can be counted."""
-        waiting = group.stuck & self.domains.undecided[group.key]
-        for number in iter_bits(group.undecided ^ waiting):
+    def _decide_drafts(self, group: LabelGroup) -> None:
+        """Makes every draft with pods of the group decide on a value, so that pods are counted."""
+        deferred = group.deferred_drafts & self.domains.undecided_drafts[group.key]
+        for number in iter_bits(group.undecided_drafts ^ deferred):
             draft = self._table.drafts[number]
             value = self.domains.value(draft, group.key)
             if value is NoValue.UNDECIDED:
                 decided = self.decide(draft, group)
                 if decided is NoValue.UNDECIDED:
-                    group.stuck |= draft.bit
-                    self._waiting.setdefault(number, set()).add(group)
+                    group.deferred_drafts |= draft.bit
+                    self._waiting_groups.setdefault(number, set()).add(group)
                     continue
-                value = NoValue.LACKING if decided is None else decided
+                value = NoValue.LABEL_ABSENT if decided is None else decided
                 self.domains.decide(draft, group.key, value)
-            group.settle(number, value if isinstance(value, str) else None)
+            group.decide(number, value if isinstance(value, str) else None)
 
     def refresh(self, group: LabelGroup) -> None:
-        """The values that count for a spread: of standing nodes, and of what could be launched."""
-        drafts = self.domains.of_drafts[group.key]
-        stamp = (self._stock.era, len(drafts))
-        if group.stamp == stamp:
+        """Updates the domains of a spread: those of existing nodes and of possible launches."""
+        drafts = self.domains.drafts_by_value[group.key]
+        version = (self._reservation_manager.round, len(drafts))
+        if group.domains_version == version:
             return
-        group.stamp = stamp
-        standing = self.domains.of_nodes[group.key].items()
+        group.domains_version = version
+        nodes_by_value = self.domains.nodes_by_value[group.key].items()
         group.launchable = self._launchable_values(group)
-        found = {value for value, rows in standing if rows & group.nodes} | group.launchable
-        pinned = self._pinned(group.key)
-        for value in {*drafts, *pinned} - found:
-            if self._stands(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
-                found.add(value)
-        group.domains = tuple(sorted(found))
+        values = {
+            value for value, nodes in nodes_by_value if nodes & group.nodes
+        } | group.launchable
+        pinned = self._pinned_drafts(group.key)
+        for value in {*drafts, *pinned} - values:
+            if self._has_counted_draft(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
+                values.add(value)
+        group.domains = tuple(sorted(values))
         group.version += 1
 
     def _launchable_values(self, group: LabelGroup) -> frozenset[str]:
-        if self._era != self._stock.era:
-            self._era, self._values = self._stock.era, {}
-        found: set[str] = set()
-        for narrowing, template in self._launchable(group):
-            values = self._values.get((narrowing, group.key))
+        if self._values_round != self._reservation_manager.round:
+            self._values_round, self._values = self._reservation_manager.round, {}
+        all_values: set[str] = set()
+        for compiled, template in self._launchable(group):
+            values = self._values.get((compiled, group.key))
             if values is None:
-                values = launchable_values(template, narrowing, group.key, self._stock)
-                self._values[narrowing, group.key] = values
-            found.update(values)
-        return frozenset(found)
+                values = launchable_values(template, compiled, group.key, self._reservation_manager)
+                self._values[compiled, group.key] = values
+            all_values.update(values)
+        return frozenset(all_values)
 
     def _launchable(
         self, group: LabelGroup
     ) -> Sequence[tuple[CompiledRequirements, NodeClaimTemplate]]:
-        wanted = group.filter or NodeFilter(None, None, None)
-        if wanted.launchable is None:
-            wanted.launchable = list(launchable(self._templates, wanted))
-        return wanted.launchable
+        node_filter = group.filter or NodeFilter(None, None, None)
+        if node_filter.launchable is None:
+            node_filter.launchable = list(launchable(self._templates, node_filter))
+        return node_filter.launchable
 
-    def _pinned(self, key: str) -> dict[str, BitSet]:
-        """Machines under way by the value they will have, where nobody made them settle on it."""
-        done, found = self._pinned_by.setdefault(key, (0, {}))
-        new = self.domains.undecided[key] & self._table.settled & ~done
+    def _pinned_drafts(self, key: str) -> dict[str, BitSet]:
+        """In-flight drafts that no group made decide, by the value they will be launched with."""
+        done, by_value = self._pinned_cache.setdefault(key, (0, {}))
+        new = self.domains.undecided_drafts[key] & self._table.inflight & ~done
         for number in iter_bits(new):
             draft = self._table.drafts[number]
-            value = launched_value(draft, draft.buy, key) if draft.buy is not None else None
-            if value is not None:
-                found[value] = found.get(value, 0) | draft.bit
-        self._pinned_by[key] = (done | new, found)
-        return found
-
-    def _stands(self, group: LabelGroup, value: str, rows: BitSet) -> bool:
-        """Whether a draft that counts has the value, although nothing more can be launched."""
-        wanted = group.filter.alternatives if group.filter is not None else None
-        if wanted and not any(each.allowed(group.key).admits(value) for each in wanted):
-            return False
-        return any(self._counts(group, self._table.drafts[each]) for each in iter_bits(rows))
-
-    def _matching_nodes(self, wanted: NodeFilter) -> int:
-        found = 0
-        for each in wanted.alternatives or ANY_NODE_TERMS:
-            found |= self._nodes.labelled(each)
-        if wanted.tolerations is not None:
-            found &= union(
-                rows
-                for taints, rows in self._nodes.by_taints.items()
-                if tolerates_taints(taints, wanted.tolerations)
+            value = (
+                launched_value(draft, draft.launch_choice, key)
+                if draft.launch_choice is not None
+                else None
             )
-        return found
+            if value is not None:
+                by_value[value] = by_value.get(value, 0) | draft.bit
+        self._pinned_cache[key] = (done | new, by_value)
+        return by_value
+
+    def _has_counted_draft(self, group: LabelGroup, value: str, drafts: BitSet) -> bool:
+        """Whether a draft that counts has the value, though no further node can launch there."""
+        node_terms = group.filter.alternatives if group.filter is not None else None
+        if node_terms and not any(each.allowed(group.key).admits(value) for each in node_terms):
+            return False
+        return any(
+            self._counts_draft(group, self._table.drafts[each]) for each in iter_bits(drafts)
+        )
+
+    def _matching_nodes(self, node_filter: NodeFilter) -> int:
+        matching = 0
+        for each in node_filter.alternatives or ANY_NODE_TERMS:
+            matching |= self._nodes.matching_labels(each)
+        if node_filter.tolerations is not None:
+            matching &= union(
+                nodes
+                for taints, nodes in self._nodes.by_taints.items()
+                if tolerates_taints(taints, node_filter.tolerations)
+            )
+        return matching
 
 
 def _stays_undecided(_draft: Draft, _group: LabelGroup) -> NoValue:

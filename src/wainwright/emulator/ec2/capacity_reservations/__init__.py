@@ -1,1 +1,1 @@
-"""Capacity reservations and capacity blocks: the API, and who runs in them."""
+"""Capacity reservations and capacity blocks: the API, and the instances in them."""

@@ -1,4 +1,4 @@
-"""Capacity reservations: created, described, modified, cancelled, entered by instances."""
+"""Capacity reservations: created, described, modified, cancelled; instances moved into them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
@@ -57,7 +57,7 @@ RESERVATION_FILTERS: Final[FilterFields[CapacityReservation]] = {
 
 
 def reservation_view(reservation: CapacityReservation, region: str) -> Response:
-    answer: Response = {
+    view: Response = {
         "CapacityReservationId": reservation.id,
         "CapacityReservationArn": CAPACITY_RESERVATION.arn(
             region, reservation.owner, reservation.id
@@ -82,8 +82,8 @@ def reservation_view(reservation: CapacityReservation, region: str) -> Response:
         "Tags": tags.to_tag_list(reservation.tags),
     }
     if reservation.end is not None:
-        answer["EndDate"] = to_datetime(int(reservation.end))
-    return answer
+        view["EndDate"] = to_datetime(int(reservation.end))
+    return view
 
 
 def _end_date_type(reservation: CapacityReservation) -> str:
@@ -110,19 +110,19 @@ TENANCIES: Final = ("default", "dedicated")
 def parse_create_request(
     params: Params, context: AccountContext, region_offerings: RegionOfferings
 ) -> CapacityReservation:
-    """What CreateCapacityReservation is to make."""
+    """The reservation that CreateCapacityReservation requests."""
     tags.check_taggable_types(params, "capacity-reservation")
-    kind, zone, now = (
+    instance_type, zone, now = (
         require_param(params, "InstanceType"),
         _parse_zone(params, region_offerings),
         context.now(),
     )
-    _check_offered(kind, zone, region_offerings)
+    _check_offered(instance_type, zone, region_offerings)
     start = to_epoch_seconds(params.get("StartDate") or now, "startDate")
     return CapacityReservation(
         id=api_conventions.new_resource_id(context, "cr"),
         owner=context.account,
-        type=kind,
+        type=instance_type,
         zone=zone,
         zone_id=region_offerings.zones[zone],
         total=parse_instance_count(require_param(params, "InstanceCount")),
@@ -141,11 +141,11 @@ def parse_create_request(
 def reservation_from_cloud(
     entry: CloudReservation, context: AccountContext, region_offerings: RegionOfferings
 ) -> CapacityReservation:
-    """What the Cloud has; whatever its state says, it is active only in its time."""
+    """A reservation of the Cloud; whatever its state says, it is active only in its time window."""
     now = context.now()
     start = now if entry.startTime is None else to_epoch_seconds(entry.startTime, "startTime")
-    until = None if entry.endTime is None else to_epoch_seconds(entry.endTime, "endTime")
-    free = entry.total if entry.available is None else min(entry.available, entry.total)
+    end = None if entry.endTime is None else to_epoch_seconds(entry.endTime, "endTime")
+    available = entry.total if entry.available is None else min(entry.available, entry.total)
     return CapacityReservation(
         id=entry.id,
         owner=entry.ownerID or context.account,
@@ -153,22 +153,22 @@ def reservation_from_cloud(
         zone=entry.availabilityZone,
         zone_id=region_offerings.zones[entry.availabilityZone],
         total=entry.total,
-        others=entry.total - free,
+        used_by_others=entry.total - available,
         platform=entry.platform,
         tenancy=entry.tenancy,
         criteria=entry.instanceMatchCriteria,
         kind=entry.reservationType,
         interruptible=entry.interruptible,
-        state=_state_at(entry.state, start, until, now),
+        state=_state_at(entry.state, start, end, now),
         created=min(start, now),
         start=start,
-        end=until,
+        end=end,
         tags=dict(entry.tags or {}),
     )
 
 
 class ModifiedReservation(NamedTuple):
-    """What ModifyCapacityReservation leaves behind."""
+    """The values after ModifyCapacityReservation."""
 
     total: int
     criteria: str
@@ -178,29 +178,29 @@ class ModifiedReservation(NamedTuple):
 def parse_modify_request(
     params: Params, reservation: CapacityReservation, now: float
 ) -> ModifiedReservation:
-    in_use = reservation.used + reservation.others
+    in_use = reservation.used + reservation.used_by_others
     total = parse_instance_count(params.get("InstanceCount", reservation.total))
     if total < in_use:
         raise invalid_reservation_parameter(
             total, "instanceCount", f"at least the {in_use} instances that run in it"
         )
-    wanted = parse_match_criteria(params.get("InstanceMatchCriteria", reservation.criteria))
-    if wanted != reservation.criteria and in_use:
+    criteria = parse_match_criteria(params.get("InstanceMatchCriteria", reservation.criteria))
+    if criteria != reservation.criteria and in_use:
         raise AwsError(
             "InvalidParameterCombination",
             "The instance eligibility can only be changed while no instances run in the "
             "Capacity Reservation.",
         )
-    dated = "EndDate" in params or "EndDateType" in params
+    changes_end = "EndDate" in params or "EndDateType" in params
     return ModifiedReservation(
-        total, wanted, parse_end_date(params, now) if dated else reservation.end
+        total, criteria, parse_end_date(params, now) if changes_end else reservation.end
     )
 
 
-def _state_at(state: str, start: float, until: float | None, now: float) -> str:
+def _state_at(state: str, start: float, end: float | None, now: float) -> str:
     if state != "active":
         return state
-    if until is not None and until <= now:
+    if end is not None and end <= now:
         return "expired"
     return "scheduled" if start > now else "active"
 
@@ -225,20 +225,20 @@ def parse_match_criteria(value: Any) -> str:
 
 
 def parse_end_date(params: Params, after: float) -> float | None:
-    """When it is to expire; None: when it is cancelled."""
-    date = params.get("EndDate")
-    limited = params.get("EndDateType", "unlimited" if date is None else "limited") == "limited"
-    if limited != (date is not None):
+    """When it expires; None: not before it is cancelled."""
+    end_date = params.get("EndDate")
+    limited = params.get("EndDateType", "unlimited" if end_date is None else "limited") == "limited"
+    if limited != (end_date is not None):
         raise AwsError(
             "InvalidParameterCombination",
             "EndDate must be given if, and only if, EndDateType is limited.",
         )
-    if date is None:
+    if end_date is None:
         return None
-    moment = to_epoch_seconds(date, "endDate")
-    if moment <= after:
-        raise invalid_reservation_parameter(date, "endDate", "a time in the future")
-    return moment
+    end = to_epoch_seconds(end_date, "endDate")
+    if end <= after:
+        raise invalid_reservation_parameter(end_date, "endDate", "a time in the future")
+    return end
 
 
 def invalid_reservation_parameter(value: Any, name: str, expected: str) -> AwsError:
@@ -249,7 +249,7 @@ def invalid_reservation_parameter(value: Any, name: str, expected: str) -> AwsEr
 
 
 def _one_of(value: Any, known: tuple[str, ...], name: str) -> str:
-    """The first where nothing is said."""
+    """The value, checked; the first of `known` by default."""
     if value is None:
         return known[0]
     if value not in known:
@@ -270,9 +270,9 @@ def _parse_zone(params: Params, region_offerings: RegionOfferings) -> str:
 
 
 def _check_offered(instance_type: str, zone: str, region_offerings: RegionOfferings) -> None:
-    if instance_type not in region_offerings.machines:
+    if instance_type not in region_offerings.instance_types:
         raise launch_errors.invalid_instance_type(instance_type)
-    offered = region_offerings.offered[instance_type]
+    offered = region_offerings.zones_by_type[instance_type]
     if zone not in offered:
         raise launch_errors.unsupported_zone(instance_type, zone, offered)
 
@@ -281,7 +281,7 @@ MAX_RESULTS: Final = 1000
 
 
 class CapacityReservations:
-    """Every reservation that the account can see, its own and those shared with it."""
+    """Every reservation visible to the account: its own and those shared with it."""
 
     name = "ec2"
 
@@ -317,8 +317,8 @@ class CapacityReservations:
             "ModifyInstanceCapacityReservationAttributes": self.attach,
         }
 
-    def check(self, entries: Iterable[CloudReservation]) -> None:
-        """InvalidInputError where one lies in a zone that is not there."""
+    def check_zones(self, entries: Iterable[CloudReservation]) -> None:
+        """InvalidInputError where an entry is in a zone that the region does not have."""
         for entry in entries:
             if entry.availabilityZone not in self._region_offerings.zones:
                 raise InvalidInputError(
@@ -328,105 +328,107 @@ class CapacityReservations:
                 )
 
     def seed(self, entries: Iterable[CloudReservation]) -> None:
-        """Reservations as the Cloud describes them, at the start or while the emulator runs.
+        """Adds or changes reservations from the Cloud, at the start or while the emulator runs.
 
-        Those in zones that the Cloud leaves out are left out as well.
+        Those in zones that the Cloud leaves out are skipped.
         """
         for entry in entries:
             if entry.availabilityZone not in self._region_offerings.zones:
                 continue
             described = reservation_from_cloud(entry, self._context, self._region_offerings)
-            known = self.state.reservations.get(entry.id)
-            if known is None:
+            existing = self.state.reservations.get(entry.id)
+            if existing is None:
                 self.lifecycle.add(described)
             else:
-                self.lifecycle.replace(known, described)
+                self.lifecycle.replace(existing, described)
 
     def create(self, params: Params) -> Response:
         api_conventions.check_client_token(params)
-        made = self._tokens.once(params, lambda: self._create(params))
-        return {"CapacityReservation": self._shown(self._known(made))}
+        reservation_id = self._tokens.run_once(params, lambda: self._create(params))
+        return {"CapacityReservation": self._view(self._get(reservation_id))}
 
     def describe(self, params: Params) -> Response:
-        asked = params.get("CapacityReservationIds")
-        if asked and params.get("MaxResults") is not None:
+        reservation_ids = params.get("CapacityReservationIds")
+        if reservation_ids and params.get("MaxResults") is not None:
             raise AwsError(
                 "InvalidParameterCombination",
                 "The parameter CapacityReservationIds cannot be used with the parameter MaxResults",
             )
-        rows = find_by_ids(self.state.reservations, asked, CAPACITY_RESERVATION)
-        found = apply_filters(
+        rows = find_by_ids(self.state.reservations, reservation_ids, CAPACITY_RESERVATION)
+        matching = apply_filters(
             rows, params.get("Filters"), RESERVATION_FILTERS, lambda each: each.tags
         )
-        rows, token = paginate(found, params, maximum=MAX_RESULTS, minimum=1)
-        return {"CapacityReservations": [self._shown(each) for each in rows], **token}
+        rows, token = paginate(matching, params, maximum=MAX_RESULTS, minimum=1)
+        return {"CapacityReservations": [self._view(each) for each in rows], **token}
 
     def modify(self, params: Params) -> Response:
-        reservation = self._changeable(params)
+        reservation = self._require_modifiable(params)
         changed = parse_modify_request(params, reservation, self._context.now())
         self.lifecycle.resize(reservation, changed.total)
         reservation.criteria = changed.criteria
         if reservation.end != changed.end:
             reservation.end = changed.end
             self.lifecycle.schedule(reservation)
-        self.lifecycle.absorb(reservation)
+        self.lifecycle.adopt_running_instances(reservation)
         return {"Return": True}
 
     def cancel(self, params: Params) -> Response:
-        self.lifecycle.end(self._changeable(params), "cancelled")
+        self.lifecycle.end(self._require_modifiable(params), "cancelled")
         return {"Return": True}
 
     def attach(self, params: Params) -> Response:
-        """EC2 wants the machine stopped first; here machines do not stop, so it may run."""
-        asked = parse_reservation_specification(params.get("CapacityReservationSpecification"))
-        instance = self._instances.named([require_param(params, "InstanceId")])[0]
+        """EC2 requires a stopped instance; stopping is not emulated, so here it may be running."""
+        specification = parse_reservation_specification(
+            params.get("CapacityReservationSpecification")
+        )
+        instance = self._instances.get_by_ids([require_param(params, "InstanceId")])[0]
         if instance.state != RUNNING or instance.lifecycle != ON_DEMAND:
             raise AwsError(
                 "IncorrectInstanceState",
                 f"The instance '{instance.id}' is not a running On-Demand Instance.",
             )
-        before = instance.preference, instance.target
-        instance.preference, instance.target = asked
+        previous = instance.preference, instance.target
+        instance.preference, instance.target = specification
         try:
-            self._settle(instance)
+            self._move_instance(instance)
         except AwsError:
-            instance.preference, instance.target = before
+            instance.preference, instance.target = previous
             raise
-        self._instances.changed()
+        self._instances.invalidate_listing()
         return {"Return": True}
 
-    def _settle(self, instance: Instance) -> None:
-        """Moves the machine to where it wants to be; raises where there is no room."""
-        wanted = self.lifecycle.wanted(instance)
-        check_capacity_request(wanted)
-        inside = self.state.reservations.get(instance.reservation or "")
-        if inside is not None and _may_stay(inside, wanted):
+    def _move_instance(self, instance: Instance) -> None:
+        """Moves the instance to the capacity that it now requests; raises where there is none."""
+        request = self.lifecycle.capacity_request(instance)
+        check_capacity_request(request)
+        current = self.state.reservations.get(instance.reservation or "")
+        if current is not None and _may_stay(current, request):
             return
-        goal = self._goal(wanted)
-        if goal is not None:
-            self.capacity_source.enter(instance, goal)
-        elif inside is not None:
-            self.capacity_source.leave(instance)
+        target = self._select_reservation(request)
+        if target is not None:
+            self.capacity_source.move_into(instance, target)
+        elif current is not None:
+            self.capacity_source.move_out(instance)
 
-    def _goal(self, wanted: CapacityRequest) -> CapacityReservation | None:
-        """The reservation to move to; None: wherever else there is capacity."""
-        if wanted.target is not None:
-            return self.capacity_source.find(wanted)
-        if wanted.preference == NONE:
+    def _select_reservation(self, request: CapacityRequest) -> CapacityReservation | None:
+        """The reservation to move to; None: capacity outside reservations."""
+        if request.target is not None:
+            return self.capacity_source.find_capacity(request)
+        if request.preference == NONE:
             return None
-        found = self.capacity_source.open_for(wanted)
-        if found is None and wanted.preference == RESERVATIONS_ONLY:
+        reservation = self.capacity_source.find_open(request)
+        if reservation is None and request.preference == RESERVATIONS_ONLY:
             raise reservation_capacity_exceeded()
-        return found
+        return reservation
 
     def _create(self, params: Params) -> str:
         reservation = parse_create_request(params, self._context, self._region_offerings)
-        self.lifecycle.set_aside(reservation, reservation.total)
+        self.lifecycle.hold_capacity(reservation, reservation.total)
         self.lifecycle.add(reservation)
         return reservation.id
 
-    def _changeable(self, params: Params) -> CapacityReservation:
-        reservation = self._known(params.get("CapacityReservationId"))
+    def _require_modifiable(self, params: Params) -> CapacityReservation:
+        reservation = self._get(params.get("CapacityReservationId"))
         if reservation.owner != self._context.account:
             raise AwsError(
                 "UnauthorizedOperation",
@@ -444,15 +446,15 @@ class CapacityReservations:
             )
         return reservation
 
-    def _known(self, identity: str | None) -> CapacityReservation:
+    def _get(self, identity: str | None) -> CapacityReservation:
         return get_by_id(self.state.reservations, identity, CAPACITY_RESERVATION)
 
-    def _shown(self, reservation: CapacityReservation) -> Response:
+    def _view(self, reservation: CapacityReservation) -> Response:
         return reservation_view(reservation, self._context.region)
 
 
-def _may_stay(inside: CapacityReservation, wanted: CapacityRequest) -> bool:
-    """Whether a machine may stay where it is."""
-    if wanted.target is not None:
-        return inside.id == wanted.target
-    return wanted.preference != NONE and inside.criteria == OPEN
+def _may_stay(current: CapacityReservation, request: CapacityRequest) -> bool:
+    """Whether the instance may stay in its reservation."""
+    if request.target is not None:
+        return current.id == request.target
+    return request.preference != NONE and current.criteria == OPEN

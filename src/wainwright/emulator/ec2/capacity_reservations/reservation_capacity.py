@@ -1,10 +1,10 @@
-"""The capacity of instances, from the market or from a reservation, and the lifecycle of capacity
-reservations: who runs in them, when they begin and end, what then happens.
+"""The capacity of instances, from the capacity market or from a reservation, and the lifecycle of
+capacity reservations: the instances in them, when they begin and end, and what happens then.
 
-What is reserved has been set aside: it is not in the market, and instances that run in a
-reservation take nothing from it. When a reservation ends, what was free in it goes back to the
-market, and the instances in it go on as if they had been launched from there; those of a capacity
-block or of interruptible capacity end with it.
+Reserved capacity is held: the market does not have it, and instances in a reservation take none
+from the market. When a reservation ends, its unused capacity goes back to the market, and its
+instances continue as if they had been launched from there; those of a capacity block or of
+interruptible capacity are terminated with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,14 +39,14 @@ class CapacityReservation(msgspec.Struct, kw_only=True):
     zone_id: str
     total: int
     used: int = 0
-    """By machines of this account."""
-    others: int = 0
-    """By machines of other accounts, which share it."""
+    """By instances of this account."""
+    used_by_others: int = msgspec.field(default=0, name="others")
+    """By instances of other accounts, where it is shared."""
     platform: str = "Linux/UNIX"
     tenancy: str = "default"
     criteria: str = OPEN
     kind: str = "default"
-    """Or capacity-block."""
+    """default or capacity-block."""
     interruptible: bool = False
     state: str = "active"
     created: float
@@ -57,7 +57,7 @@ class CapacityReservation(msgspec.Struct, kw_only=True):
 
     @property
     def free(self) -> int:
-        return max(self.total - self.used - self.others, 0)
+        return max(self.total - self.used - self.used_by_others, 0)
 
     @property
     def active(self) -> bool:
@@ -65,18 +65,18 @@ class CapacityReservation(msgspec.Struct, kw_only=True):
 
     @property
     def lifecycle(self) -> str:
-        """What machines are called that run in it."""
+        """The lifecycle of instances that run in it."""
         if self.kind == CAPACITY_BLOCK:
             return CAPACITY_BLOCK
         return INTERRUPTIBLE if self.interruptible else ON_DEMAND
 
 
-BLOCK_RECLAIM_SECONDS: Final = 30 * 60.0  # so long before its end EC2 takes the machines of a block
+BLOCK_RECLAIM_SECONDS: Final = 30 * 60.0  # before its end; then EC2 terminates the instances
 RESERVED_CAPACITY_TYPE: Final = "reserved"
 
 
 class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine asks of capacity."""
+    """The capacity that an instance needs."""
 
     type: str
     zone: str
@@ -87,13 +87,13 @@ class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
 
     @property
-    def market(self) -> str:
-        """Which stock it comes from, unless it comes from a reservation."""
+    def capacity_type(self) -> str:
+        """The capacity type in the market, where the instance is in no reservation."""
         return SPOT if self.lifecycle == SPOT else ON_DEMAND
 
 
 class CapacitySource:
-    """Finds capacity, takes it and gives it back."""
+    """Finds, takes and releases capacity of instances."""
 
     def __init__(self, context: AccountContext, capacity_market: CapacityMarket) -> None:
         self._context = context
@@ -105,89 +105,93 @@ class CapacitySource:
         return self._reservations
 
     @reservations.setter
-    def reservations(self, known: Mapping[str, CapacityReservation]) -> None:
-        self._reservations = known
-        self._by_pool: dict[tuple[str, str], list[CapacityReservation]] = {}
-        for each in known.values():
+    def reservations(self, reservations: Mapping[str, CapacityReservation]) -> None:
+        self._reservations = reservations
+        self._by_type_and_zone: dict[tuple[str, str], list[CapacityReservation]] = {}
+        for each in reservations.values():
             self.add(each)
 
     def add(self, reservation: CapacityReservation) -> None:
-        """Has a new one found by those who look for it."""
-        self._by_pool.setdefault((reservation.type, reservation.zone), []).append(reservation)
+        """Indexes the reservation by type and zone, so that launches look at matching ones only."""
+        self._by_type_and_zone.setdefault((reservation.type, reservation.zone), []).append(
+            reservation
+        )
 
-    def find(self, wanted: CapacityRequest) -> CapacityReservation | None:
-        """The reservation that the machine would run in; None: the stock has one.
+    def find_capacity(self, request: CapacityRequest) -> CapacityReservation | None:
+        """The reservation that the instance would run in; None: capacity of the market.
 
-        Raises what EC2 says where it would not launch.
+        Raises the error of EC2 where it could not be launched.
         """
-        check_capacity_request(wanted)
-        if wanted.target is not None:
-            return self._targeted(wanted, wanted.target)
-        if wanted.lifecycle == ON_DEMAND and wanted.preference != NONE:
-            found = self.open_for(wanted)
-            if found is not None:
-                return found
-            if wanted.preference == RESERVATIONS_ONLY:
+        check_capacity_request(request)
+        if request.target is not None:
+            return self._find_targeted(request, request.target)
+        if request.lifecycle == ON_DEMAND and request.preference != NONE:
+            reservation = self.find_open(request)
+            if reservation is not None:
+                return reservation
+            if request.preference == RESERVATIONS_ONLY:
                 raise reservation_capacity_exceeded()
-        if self._capacity_market.free(wanted.type, wanted.zone, wanted.market) == 0:
-            raise insufficient_capacity(wanted.type, wanted.zone, wanted.market)
+        if self._capacity_market.free(request.type, request.zone, request.capacity_type) == 0:
+            raise insufficient_capacity(request.type, request.zone, request.capacity_type)
         return None
 
-    def open_for(self, wanted: CapacityRequest) -> CapacityReservation | None:
-        """The oldest open reservation that takes the machine in without being named."""
-        for each in self._by_pool.get((wanted.type, wanted.zone), ()):
-            if each.criteria == OPEN and each.free and self.takes(each, wanted):
+    def find_open(self, request: CapacityRequest) -> CapacityReservation | None:
+        """The oldest open reservation with free capacity that matches the request."""
+        for each in self._by_type_and_zone.get((request.type, request.zone), ()):
+            if each.criteria == OPEN and each.free and self.accepts(each, request):
                 return each
         return None
 
-    def any_open(self, instance_type: str, zone: str) -> bool:
-        """Whether it is worth a closer look."""
-        known = self._by_pool.get((instance_type, zone), ())
-        return any(each.criteria == OPEN and each.active and each.free for each in known)
+    def has_open_capacity(self, instance_type: str, zone: str) -> bool:
+        """A cheap test that saves building a request: whether open reservations have capacity."""
+        reservations = self._by_type_and_zone.get((instance_type, zone), ())
+        return any(each.criteria == OPEN and each.active and each.free for each in reservations)
 
-    def room(self, wanted: CapacityRequest) -> int:
-        """How many such machines open reservations would take in."""
-        known = self._by_pool.get((wanted.type, wanted.zone), ())
+    def open_capacity(self, request: CapacityRequest) -> int:
+        """How many such instances fit into open reservations."""
+        reservations = self._by_type_and_zone.get((request.type, request.zone), ())
         return sum(
-            each.free for each in known if each.criteria == OPEN and self.takes(each, wanted)
+            each.free
+            for each in reservations
+            if each.criteria == OPEN and self.accepts(each, request)
         )
 
-    def takes(self, reservation: CapacityReservation, wanted: CapacityRequest) -> bool:
-        """Whether the machine may run in it, had it room."""
+    def accepts(self, reservation: CapacityReservation, request: CapacityRequest) -> bool:
+        """Whether the instance may run in it, apart from free capacity."""
         return (
             reservation.active
-            and reservation.type == wanted.type
-            and reservation.zone == wanted.zone
-            and reservation.tenancy == wanted.tenancy
-            and reservation.lifecycle == wanted.lifecycle
-            and _platform_matches(reservation, wanted)
-            and not self._ending(reservation)
-            and self._capacity_market.free(wanted.type, wanted.zone, RESERVED_CAPACITY_TYPE) != 0
+            and reservation.type == request.type
+            and reservation.zone == request.zone
+            and reservation.tenancy == request.tenancy
+            and reservation.lifecycle == request.lifecycle
+            and _platform_matches(reservation, request)
+            and not self._is_ending(reservation)
+            and self._capacity_market.free(request.type, request.zone, RESERVED_CAPACITY_TYPE) != 0
         )
 
-    def take(self, wanted: CapacityRequest, reservation: CapacityReservation | None) -> None:
+    def take(self, request: CapacityRequest, reservation: CapacityReservation | None) -> None:
         if reservation is not None:
             reservation.used += 1
         else:
-            self._capacity_market.take(wanted.type, wanted.zone, wanted.market)
+            self._capacity_market.take(request.type, request.zone, request.capacity_type)
 
     def release(self, instance: Instance) -> None:
-        """What a machine has taken, when it ends or never begins."""
+        """Releases the capacity of an instance that ends or was never launched."""
         reservation = self._reservations.get(instance.reservation or "")
         if reservation is not None:
             reservation.used -= 1
         else:
-            market = SPOT if instance.lifecycle == SPOT else ON_DEMAND
-            self._capacity_market.release(instance.type, instance.zone, market)
+            capacity_type = SPOT if instance.lifecycle == SPOT else ON_DEMAND
+            self._capacity_market.release(instance.type, instance.zone, capacity_type)
 
-    def enter(self, instance: Instance, reservation: CapacityReservation) -> None:
-        """A machine that runs already goes into a reservation; its own place becomes free."""
+    def move_into(self, instance: Instance, reservation: CapacityReservation) -> None:
+        """Moves a running instance into a reservation; its former capacity is released."""
         self.release(instance)
         reservation.used += 1
         instance.reservation = reservation.id
 
-    def leave(self, instance: Instance) -> None:
-        """A machine goes on outside its reservation, which gets another place from the stock."""
+    def move_out(self, instance: Instance) -> None:
+        """Moves an instance out of its reservation, onto capacity of the market."""
         if self._capacity_market.free(instance.type, instance.zone, ON_DEMAND) == 0:
             raise insufficient_capacity(instance.type, instance.zone, ON_DEMAND)
         self.release(instance)
@@ -195,33 +199,33 @@ class CapacitySource:
         self._capacity_market.take(instance.type, instance.zone, ON_DEMAND)
 
     def release_unused(self, reservation: CapacityReservation) -> None:
-        """What was free in it goes back to the stock; what was used is used on."""
+        """Releases unused capacity to the market; used capacity stays with its instances."""
         self._capacity_market.release(
             reservation.type, reservation.zone, ON_DEMAND, reservation.free
         )
         reservation.used = 0
 
-    def _targeted(self, wanted: CapacityRequest, target: str) -> CapacityReservation:
-        found = self._reservations.get(target)
-        if found is None:
-            raise CAPACITY_RESERVATION.lost([target])
-        if not found.free or not self.takes(found, wanted):
+    def _find_targeted(self, request: CapacityRequest, target: str) -> CapacityReservation:
+        reservation = self._reservations.get(target)
+        if reservation is None:
+            raise CAPACITY_RESERVATION.not_found_error([target])
+        if not reservation.free or not self.accepts(reservation, request):
             raise reservation_capacity_exceeded()
-        return found
+        return reservation
 
-    def _ending(self, reservation: CapacityReservation) -> bool:
+    def _is_ending(self, reservation: CapacityReservation) -> bool:
         if reservation.kind != CAPACITY_BLOCK or reservation.end is None:
             return False
         return self._context.now() >= reservation.end - BLOCK_RECLAIM_SECONDS
 
 
-def _platform_matches(reservation: CapacityReservation, wanted: CapacityRequest) -> bool:
-    """Images do not say which Linux they are: who names a reservation is believed."""
-    if reservation.platform == wanted.platform:
+def _platform_matches(reservation: CapacityReservation, request: CapacityRequest) -> bool:
+    """Images do not tell Linux distributions apart: a launch that targets a reservation matches."""
+    if reservation.platform == request.platform:
         return True
     windows = "Windows"
-    return wanted.target is not None and windows not in (
-        wanted.platform,
+    return request.target is not None and windows not in (
+        request.platform,
         reservation.platform.partition(" ")[0],
     )
 
@@ -230,11 +234,11 @@ def parse_reservation_specification(
     specification: Mapping[str, Any] | None,
 ) -> tuple[str, str | None]:
     """Preference and target of a CapacityReservationSpecification."""
-    asked = specification or {}
-    target = asked.get("CapacityReservationTarget") or {}
+    requested = specification or {}
+    target = requested.get("CapacityReservationTarget") or {}
     if target.get("CapacityReservationResourceGroupArn"):
         raise AwsError("UnsupportedOperation", "Groups of Capacity Reservations are not emulated.")
-    preference = asked.get("CapacityReservationPreference") or OPEN
+    preference = requested.get("CapacityReservationPreference") or OPEN
     if preference not in (OPEN, NONE, RESERVATIONS_ONLY):
         raise AwsError(
             "InvalidParameterValue",
@@ -243,21 +247,21 @@ def parse_reservation_specification(
     return preference, target.get("CapacityReservationId")
 
 
-def check_capacity_request(wanted: CapacityRequest) -> None:
-    """Refuses what contradicts itself."""
-    if wanted.target is None:
-        if wanted.lifecycle not in (ON_DEMAND, SPOT):
+def check_capacity_request(request: CapacityRequest) -> None:
+    """Raises for contradictory requests."""
+    if request.target is None:
+        if request.lifecycle not in (ON_DEMAND, SPOT):
             raise AwsError(
                 "InvalidParameterCombination",
-                f"A launch of market type {wanted.lifecycle} must target a Capacity Reservation.",
+                f"A launch of market type {request.lifecycle} must target a Capacity Reservation.",
             )
-    elif wanted.preference == NONE:
+    elif request.preference == NONE:
         raise AwsError(
             "InvalidParameterCombination",
             "A Capacity Reservation preference of 'none' cannot be used together with a Capacity "
             "Reservation target.",
         )
-    elif wanted.lifecycle == SPOT:
+    elif request.lifecycle == SPOT:
         raise AwsError(
             "InvalidParameterCombination",
             "Spot Instances cannot be launched into a Capacity Reservation.",
@@ -276,10 +280,10 @@ BEGIN_EVENT: Final = "ec2.reservation.begins"
 END_EVENT: Final = "ec2.reservation.ends"
 WARNING_EVENT: Final = "ec2.reservation.warns"
 RECLAIM_EVENT: Final = "ec2.reservation.reclaims"
-BLOCK_WARNING_SECONDS: Final = 40 * 60.0  # so long before its end everybody is told of a block
+BLOCK_WARNING_SECONDS: Final = 40 * 60.0  # before the end of a block; then warnings are sent
 ACTIVE, SCHEDULED, EXPIRED = "active", "scheduled", "expired"
 HELD_STATES: Final = (ACTIVE, SCHEDULED)
-"""States in which its capacity is set aside."""
+"""States in which its capacity is held."""
 RESERVATION_ENDED_REASON: Final = "Server.CapacityReservationEnded"
 
 
@@ -287,14 +291,14 @@ BlockEndListener: TypeAlias = Callable[[CapacityReservation, list[Instance]], No
 
 
 class ReservationsState(msgspec.Struct, kw_only=True):
-    """In the order in which they were made."""
+    """Reservations in order of creation."""
 
     reservations: dict[str, CapacityReservation] = {}
     tokens: dict[str, IdempotentResponse] = {}
 
 
 class ReservationLifecycle:
-    """Keeps counts and machines in step, whatever happens to either."""
+    """Keeps the counts of reservations consistent with the instances in them."""
 
     def __init__(
         self, context: AccountContext, capacity_market: CapacityMarket, instances: Instances
@@ -304,12 +308,12 @@ class ReservationLifecycle:
         self._instances = instances
         self.capacity_source = CapacitySource(context, capacity_market)
         self.state = ReservationsState()
-        instances.watch(self._note)
-        context.on(BEGIN_EVENT, self._begin)
-        context.on(END_EVENT, self._expire)
-        context.on(WARNING_EVENT, self._warn)
-        context.on(RECLAIM_EVENT, self._reclaim)
-        self._told: list[BlockEndListener] = []
+        instances.add_listener(self._on_state_change)
+        context.register_handler(BEGIN_EVENT, self._begin)
+        context.register_handler(END_EVENT, self._expire)
+        context.register_handler(WARNING_EVENT, self._warn)
+        context.register_handler(RECLAIM_EVENT, self._reclaim)
+        self._block_end_listeners: list[BlockEndListener] = []
 
     @property
     def state(self) -> ReservationsState:
@@ -320,130 +324,132 @@ class ReservationLifecycle:
         self._state = state
         self.capacity_source.reservations = state.reservations
 
-    def watch(self, told: BlockEndListener) -> None:
-        """Told of every capacity block that is nearly over, and of the machines in it."""
-        self._told.append(told)
+    def add_listener(self, listener: BlockEndListener) -> None:
+        """Adds a callback for capacity blocks that are about to end, with the instances in them."""
+        self._block_end_listeners.append(listener)
 
     def add(self, reservation: CapacityReservation) -> None:
         self.state.reservations[reservation.id] = reservation
         self.capacity_source.add(reservation)
         self.schedule(reservation)
-        self.absorb(reservation)
+        self.adopt_running_instances(reservation)
 
-    def set_aside(self, reservation: CapacityReservation, count: int) -> None:
-        """Takes more machines out of the stock, to be kept for it."""
+    def hold_capacity(self, reservation: CapacityReservation, count: int) -> None:
+        """Takes more capacity from the market for the reservation."""
         free = self._capacity_market.free(reservation.type, reservation.zone, ON_DEMAND)
         if free is not None and free < count:
             raise insufficient_capacity(reservation.type, reservation.zone, ON_DEMAND)
         self._capacity_market.take(reservation.type, reservation.zone, ON_DEMAND, count)
 
     def resize(self, reservation: CapacityReservation, total: int) -> None:
-        grown = total - reservation.total
-        if grown > 0:
-            self.set_aside(reservation, grown)
-        elif grown < 0:
-            self._capacity_market.release(reservation.type, reservation.zone, ON_DEMAND, -grown)
+        growth = total - reservation.total
+        if growth > 0:
+            self.hold_capacity(reservation, growth)
+        elif growth < 0:
+            self._capacity_market.release(reservation.type, reservation.zone, ON_DEMAND, -growth)
         reservation.total = total
 
-    def replace(self, known: CapacityReservation, described: CapacityReservation) -> None:
-        """Makes it what the Cloud says now; machines without room any more go on outside."""
-        for each in self.inside(known)[described.total :]:
+    def replace(self, reservation: CapacityReservation, described: CapacityReservation) -> None:
+        """Applies a changed entry of the Cloud; instances beyond the total move outside."""
+        for each in self.instances_in(reservation)[described.total :]:
             each.reservation = None
-            known.used -= 1
+            reservation.used -= 1
             self._capacity_market.take(each.type, each.zone, ON_DEMAND)
-        known.total = described.total
-        known.others = max(described.others - known.used, 0)
-        known.criteria, known.tags = described.criteria, described.tags
-        known.start, known.end = described.start, described.end
-        if known.active and described.state != ACTIVE:
-            self.end(known, described.state)
-        known.state = described.state
-        self.schedule(known)
-        self.absorb(known)
-        self._instances.changed()
+        reservation.total = described.total
+        reservation.used_by_others = max(described.used_by_others - reservation.used, 0)
+        reservation.criteria, reservation.tags = described.criteria, described.tags
+        reservation.start, reservation.end = described.start, described.end
+        if reservation.active and described.state != ACTIVE:
+            self.end(reservation, described.state)
+        reservation.state = described.state
+        self.schedule(reservation)
+        self.adopt_running_instances(reservation)
+        self._instances.invalidate_listing()
 
     def schedule(self, reservation: CapacityReservation) -> None:
-        about = {"id": reservation.id}
+        payload = {"id": reservation.id}
         if reservation.state == SCHEDULED:
-            self._context.at(reservation.start, BEGIN_EVENT, at=reservation.start, **about)
+            self._context.schedule_event(
+                reservation.start, BEGIN_EVENT, at=reservation.start, **payload
+            )
         if reservation.end is not None and reservation.state in HELD_STATES:
-            self._context.at(reservation.end, END_EVENT, at=reservation.end, **about)
+            self._context.schedule_event(reservation.end, END_EVENT, at=reservation.end, **payload)
             if reservation.kind == CAPACITY_BLOCK:
                 for kind, before in (
                     (WARNING_EVENT, BLOCK_WARNING_SECONDS),
                     (RECLAIM_EVENT, BLOCK_RECLAIM_SECONDS),
                 ):
                     due = max(reservation.end - before, self._context.now())
-                    self._context.at(due, kind, at=reservation.end, **about)
+                    self._context.schedule_event(due, kind, at=reservation.end, **payload)
 
-    def absorb(self, reservation: CapacityReservation) -> None:
-        """An open reservation takes in what runs already, matches, and has nothing against it."""
+    def adopt_running_instances(self, reservation: CapacityReservation) -> None:
+        """Moves running instances into an open reservation if they match and allow it."""
         if reservation.criteria != OPEN or not reservation.active:
             return
-        for each in self._instances.alive():
-            loose = each.reservation is None and each.target is None and each.preference == OPEN
+        for each in self._instances.list_alive():
+            eligible = each.reservation is None and each.target is None and each.preference == OPEN
             if (
-                loose
+                eligible
                 and reservation.free
-                and self.capacity_source.takes(reservation, self.wanted(each))
+                and self.capacity_source.accepts(reservation, self.capacity_request(each))
             ):
-                self.capacity_source.enter(each, reservation)
-        self._instances.changed()
+                self.capacity_source.move_into(each, reservation)
+        self._instances.invalidate_listing()
 
-    def wanted(self, instance: Instance) -> CapacityRequest:
-        """What a machine that runs already would ask for."""
-        build = self._instances.specification_of(instance)
+    def capacity_request(self, instance: Instance) -> CapacityRequest:
+        """The capacity request of a running instance."""
+        specification = self._instances.specification_of(instance)
         return CapacityRequest(
             type=instance.type,
             zone=instance.zone,
-            platform=build.platform,
-            tenancy=build.tenancy,
+            platform=specification.platform,
+            tenancy=specification.tenancy,
             lifecycle=instance.lifecycle,
             preference=instance.preference,
             target=instance.target,
         )
 
-    def inside(self, reservation: CapacityReservation) -> list[Instance]:
-        """The oldest first."""
-        return [each for each in self._instances.alive() if each.reservation == reservation.id]
+    def instances_in(self, reservation: CapacityReservation) -> list[Instance]:
+        """The instances in the reservation, the oldest first."""
+        return [each for each in self._instances.list_alive() if each.reservation == reservation.id]
 
     def end(self, reservation: CapacityReservation, state: str) -> None:
-        """Ordinary machines go on as on-demand ones; those of a block or on call end with it."""
-        inside = self.inside(reservation)
+        """Ordinary instances continue as on-demand; those of a block or interruptible ones end."""
+        instances = self.instances_in(reservation)
         if reservation.lifecycle != ON_DEMAND:
-            self._instances.terminate([each.id for each in inside], RESERVATION_ENDED_REASON)
+            self._instances.terminate([each.id for each in instances], RESERVATION_ENDED_REASON)
         if reservation.state in HELD_STATES:
             self.capacity_source.release_unused(reservation)
         reservation.state = state
-        for each in inside:
+        for each in instances:
             each.reservation = None
-        self._instances.changed()
+        self._instances.invalidate_listing()
 
-    def _begin(self, about: Mapping[str, Any]) -> None:
-        reservation = self.state.reservations[about["id"]]
-        if reservation.state == SCHEDULED and reservation.start == about["at"]:
+    def _begin(self, payload: Mapping[str, Any]) -> None:
+        reservation = self.state.reservations[payload["id"]]
+        if reservation.state == SCHEDULED and reservation.start == payload["at"]:
             reservation.state = ACTIVE
-            self.absorb(reservation)
+            self.adopt_running_instances(reservation)
 
-    def _expire(self, about: Mapping[str, Any]) -> None:
-        reservation = self.state.reservations[about["id"]]
-        if reservation.state in HELD_STATES and reservation.end == about["at"]:
+    def _expire(self, payload: Mapping[str, Any]) -> None:
+        reservation = self.state.reservations[payload["id"]]
+        if reservation.state in HELD_STATES and reservation.end == payload["at"]:
             self.end(reservation, EXPIRED)
 
-    def _warn(self, about: Mapping[str, Any]) -> None:
-        reservation = self.state.reservations[about["id"]]
-        if reservation.active and reservation.end == about["at"]:
-            for told in self._told:
-                told(reservation, self.inside(reservation))
+    def _warn(self, payload: Mapping[str, Any]) -> None:
+        reservation = self.state.reservations[payload["id"]]
+        if reservation.active and reservation.end == payload["at"]:
+            for notify in self._block_end_listeners:
+                notify(reservation, self.instances_in(reservation))
 
-    def _reclaim(self, about: Mapping[str, Any]) -> None:
-        """EC2 ends the machines of a block half an hour before the block itself."""
-        reservation = self.state.reservations[about["id"]]
-        if reservation.active and reservation.end == about["at"]:
+    def _reclaim(self, payload: Mapping[str, Any]) -> None:
+        """EC2 terminates the instances of a block half an hour before its end."""
+        reservation = self.state.reservations[payload["id"]]
+        if reservation.active and reservation.end == payload["at"]:
             self._instances.terminate(
-                [each.id for each in self.inside(reservation)], RESERVATION_ENDED_REASON
+                [each.id for each in self.instances_in(reservation)], RESERVATION_ENDED_REASON
             )
 
-    def _note(self, instance: Instance, before: str) -> None:
-        if before in ALIVE_STATES and not instance.alive:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
+        if previous_state in ALIVE_STATES and not instance.alive:
             self.capacity_source.release(instance)

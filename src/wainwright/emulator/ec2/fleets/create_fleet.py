@@ -1,5 +1,5 @@
-"""CreateFleet: what was asked for is launched at once, override after override, until there is
-enough or no override is left; what stays of the fleet is a record, for an hour.
+"""CreateFleet of type instant: instances are launched at once, override after override, until the
+target capacity is met or no override is left; a record of the fleet is kept for an hour.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,14 +64,14 @@ RECORDED_PARAMS: Final = (
     "ReservedCapacityOptions",
     "Context",
 )
-"""What of a request is shown again. Its overrides are not kept: there may be hundreds."""
+"""Request fields that DescribeFleets returns. Overrides are not stored: there may be hundreds."""
 
 
 class FleetRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     at: float
-    said: str
-    """JSON: what was asked for, and what came of it."""
+    content_json: str = msgspec.field(name="said")
+    """JSON: the recorded request fields, and the launched instances and errors."""
     tags: dict[str, str]
 
 
@@ -83,53 +83,53 @@ FLEET_FILTERS: Final[FilterFields[FleetRecord]] = {
 
 
 class FleetRecords:
-    """`kept` is part of the state of whoever has the fleets."""
+    """Records of past fleets; `records` is part of the state of `Fleets`."""
 
-    def __init__(self, context: AccountContext, kept: dict[str, FleetRecord]) -> None:
+    def __init__(self, context: AccountContext, records: dict[str, FleetRecord]) -> None:
         self._context = context
-        self._kept = kept
+        self._records = records
 
-    def keep(self, params: Params, answer: Mapping[str, Any]) -> None:
-        self._forget()
-        said = {name: params[name] for name in RECORDED_PARAMS if name in params}
-        said |= {name: answer[name] for name in ("Instances", "Errors")}
-        self._kept[answer["FleetId"]] = FleetRecord(
-            id=answer["FleetId"],
+    def add(self, params: Params, response: Mapping[str, Any]) -> None:
+        self._drop_expired()
+        content = {name: params[name] for name in RECORDED_PARAMS if name in params}
+        content |= {name: response[name] for name in ("Instances", "Errors")}
+        self._records[response["FleetId"]] = FleetRecord(
+            id=response["FleetId"],
             at=self._context.now(),
-            said=msgspec.json.encode(said).decode(),
+            content_json=msgspec.json.encode(content).decode(),
             tags=parse_tag_specifications(params, FLEET.resource),
         )
 
     def describe(self, params: Params) -> Response:
-        """Fleets of type instant are found by their ids only."""
-        self._forget()
-        asked = params.get("FleetIds")
-        rows = find_by_ids(self._kept, asked, FLEET) if asked else []
+        """Fleets of type instant are described only by id, as in EC2."""
+        self._drop_expired()
+        fleet_ids = params.get("FleetIds")
+        rows = find_by_ids(self._records, fleet_ids, FLEET) if fleet_ids else []
         rows = apply_filters(rows, params.get("Filters"), FLEET_FILTERS)
-        shown, token = paginate(rows, params, maximum=MAX_RESULTS, minimum=1)
-        return {"Fleets": [_fleet_view(each) for each in shown], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS, minimum=1)
+        return {"Fleets": [_fleet_view(each) for each in page], **token}
 
-    def _forget(self) -> None:
-        """The oldest come first."""
+    def _drop_expired(self) -> None:
+        """Records are in order of age, so the first one that is young enough ends the scan."""
         limit = self._context.now() - FLEET_RECORD_SECONDS
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if self._kept[oldest].at > limit:
+        while self._records:
+            oldest = next(iter(self._records))
+            if self._records[oldest].at > limit:
                 return
-            del self._kept[oldest]
+            del self._records[oldest]
 
 
 def _fleet_view(record: FleetRecord) -> Response:
-    said: Response = msgspec.json.decode(record.said)
+    content: Response = msgspec.json.decode(record.content_json)
     return {
-        **said,
+        **content,
         "FleetId": record.id,
         "FleetState": "active",
         "CreateTime": to_datetime(int(record.at)),
         "Type": "instant",
-        "FulfilledCapacity": _instance_count(said["Instances"]),
+        "FulfilledCapacity": _instance_count(content["Instances"]),
         "FulfilledOnDemandCapacity": _instance_count(
-            each for each in said["Instances"] if each["Lifecycle"] == "on-demand"
+            each for each in content["Instances"] if each["Lifecycle"] == "on-demand"
         ),
         "TerminateInstancesWithExpiration": False,
         "ReplaceUnhealthyInstances": False,
@@ -142,222 +142,238 @@ def _instance_count(entries: Iterable[Response]) -> float:
 
 
 class FleetResult:
-    """What a fleet has got so far, and what it was refused."""
+    """The launched instances and the errors of a fleet."""
 
     def __init__(self, fleet: str) -> None:
         self.fleet = fleet
-        self._got: dict[tuple[int, str], tuple[FleetOverride, list[Instance]]] = {}
-        self._failed: dict[tuple[int, str], tuple[FleetOverride, AwsError]] = {}
+        self._launched: dict[tuple[int, str], tuple[FleetOverride, list[Instance]]] = {}
+        self._errors: dict[tuple[int, str], tuple[FleetOverride, AwsError]] = {}
 
-    def add(self, choice: FleetOverride, lifecycle: str, instances: Sequence[Instance]) -> None:
+    def add(self, override: FleetOverride, lifecycle: str, instances: Sequence[Instance]) -> None:
         if instances:
-            _, got = self._got.setdefault((choice.index, lifecycle), (choice, []))
-            got.extend(instances)
+            _, launched = self._launched.setdefault((override.index, lifecycle), (override, []))
+            launched.extend(instances)
 
-    def fail(self, choice: FleetOverride, lifecycle: str, error: AwsError) -> None:
-        self._failed[choice.index, lifecycle] = (choice, error)
+    def fail(self, override: FleetOverride, lifecycle: str, error: AwsError) -> None:
+        self._errors[override.index, lifecycle] = (override, error)
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         return {
             "FleetId": self.fleet,
             "Instances": [
                 {
-                    "LaunchTemplateAndOverrides": choice.shown(),
+                    "LaunchTemplateAndOverrides": override.view(),
                     "Lifecycle": lifecycle,
                     "InstanceIds": [each.id for each in instances],
-                    "InstanceType": choice.type,
+                    "InstanceType": override.type,
                 }
-                for (_, lifecycle), (choice, instances) in self._got.items()
+                for (_, lifecycle), (override, instances) in self._launched.items()
             ],
             "Errors": [
                 {
-                    "LaunchTemplateAndOverrides": choice.shown(),
+                    "LaunchTemplateAndOverrides": override.view(),
                     "Lifecycle": lifecycle,
                     "ErrorCode": error.code,
                     "ErrorMessage": error.text,
                 }
-                for (_, lifecycle), (choice, error) in self._failed.items()
+                for (_, lifecycle), (override, error) in self._errors.items()
             ],
         }
 
 
 class FleetFulfillment:
-    """One fleet, while it is being filled."""
+    """Launches the instances of one fleet."""
 
-    def __init__(self, launcher: InstanceLauncher, fleet: str, own_tags: Mapping[str, str]) -> None:
+    def __init__(
+        self, launcher: InstanceLauncher, fleet: str, instance_tags: Mapping[str, str]
+    ) -> None:
         self._launcher = launcher
         self._capacity_market = launcher.deps.capacity_market
         self._capacity_source = launcher.deps.reservations.capacity_source
-        self._tags = own_tags
-        self.tally = FleetResult(fleet)
+        self._tags = instance_tags
+        self.result = FleetResult(fleet)
 
     def fill(
-        self, option: PurchaseOption, choices: Sequence[FleetOverride], wanted: float
+        self, option: PurchaseOption, overrides: Sequence[FleetOverride], remaining: float
     ) -> float:
-        """What is still lacking afterwards."""
-        if wanted <= 0:
-            return wanted
-        ordered = self._ordered(option, self._usable(option, choices))
-        if option.use_first:
-            wanted = self._into_open(option, ordered, wanted)
-        return self._through(option, ordered, wanted)
+        """Launches up to `remaining` capacity; returns the capacity that is still missing."""
+        if remaining <= 0:
+            return remaining
+        ordered = self._order_overrides(option, self._usable_overrides(option, overrides))
+        if option.use_open_reservations_first:
+            remaining = self._use_open_reservations(option, ordered, remaining)
+        return self._launch_in_order(option, ordered, remaining)
 
-    def _usable(
-        self, option: PurchaseOption, choices: Sequence[FleetOverride]
+    def _usable_overrides(
+        self, option: PurchaseOption, overrides: Sequence[FleetOverride]
     ) -> Sequence[FleetOverride]:
-        """Who uses up open reservations first does not use templates that name one."""
-        if not option.use_first:
-            return choices
-        usable = [each for each in choices if each.source.target is None]
+        """Where open reservations are used first, templates that target one are not used."""
+        if not option.use_open_reservations_first:
+            return overrides
+        usable = [each for each in overrides if each.fleet_template.target is None]
         if not usable:
-            for each in choices:
-                self.tally.fail(each, option.lifecycle, launch_errors.unfulfillable_capacity())
+            for each in overrides:
+                self.result.fail(each, option.lifecycle, launch_errors.unfulfillable_capacity())
         return usable
 
-    def _ordered(
-        self, option: PurchaseOption, choices: Sequence[FleetOverride]
+    def _order_overrides(
+        self, option: PurchaseOption, overrides: Sequence[FleetOverride]
     ) -> list[FleetOverride]:
         spot = option.lifecycle == SPOT
-        pools = [self._pool(each, number, spot) for number, each in enumerate(choices)]
-        order = (SPOT_STRATEGIES if spot else ON_DEMAND_STRATEGIES)[option.strategy]
-        return [choices[pool.index] for pool in order(pools)]
+        candidates = [
+            self._allocation_candidate(each, number, spot) for number, each in enumerate(overrides)
+        ]
+        allocation_order = (SPOT_STRATEGIES if spot else ON_DEMAND_STRATEGIES)[option.strategy]
+        return [overrides[candidate.index] for candidate in allocation_order(candidates)]
 
-    def _pool(self, choice: FleetOverride, number: int, spot: bool) -> AllocationCandidate:
-        market = SPOT if spot else ON_DEMAND
+    def _allocation_candidate(
+        self, override: FleetOverride, index: int, spot: bool
+    ) -> AllocationCandidate:
+        capacity_type = SPOT if spot else ON_DEMAND
         return AllocationCandidate(
-            index=number,
-            price=self._capacity_market.price(choice.type, choice.zone, market),
-            priority=choice.override.get("Priority"),
-            depth=self._depth(choice) if spot else inf,
+            index=index,
+            price=self._capacity_market.price(override.type, override.zone, capacity_type),
+            priority=override.params.get("Priority"),
+            depth=self._available_count(override) if spot else inf,
         )
 
-    def _depth(self, choice: FleetOverride) -> float:
-        if not self._capacity_market.is_offered(choice.type, choice.zone, SPOT):
+    def _available_count(self, override: FleetOverride) -> float:
+        if not self._capacity_market.is_offered(override.type, override.zone, SPOT):
             return 0.0
-        free = self._capacity_market.free(choice.type, choice.zone, SPOT)
+        free = self._capacity_market.free(override.type, override.zone, SPOT)
         return inf if free is None else free
 
-    def _into_open(
-        self, option: PurchaseOption, ordered: Sequence[FleetOverride], wanted: float
+    def _use_open_reservations(
+        self, option: PurchaseOption, ordered: Sequence[FleetOverride], remaining: float
     ) -> float:
-        """Only as many as the open reservations of each pool have room for."""
+        """Launches only as many instances as open reservations of each capacity pool can hold."""
         for each in ordered:
-            if wanted <= 0:
+            if remaining <= 0:
                 break
-            if each.source.preference != NONE and self._capacity_source.any_open(
+            if each.fleet_template.preference != NONE and self._capacity_source.has_open_capacity(
                 each.type, each.zone
             ):
-                wanted = self._try(option, each, wanted, self._room(option, each))
-        return wanted
+                remaining = self._launch_override(
+                    option, each, remaining, self._open_capacity(option, each)
+                )
+        return remaining
 
-    def _room(self, option: PurchaseOption, choice: FleetOverride) -> int:
+    def _open_capacity(self, option: PurchaseOption, override: FleetOverride) -> int:
         try:
-            order = self._order(option, choice, None)
-            return self._capacity_source.room(
-                self._launcher.wanted(order, self._launcher.checked(order))
+            request = self._launch_request(option, override, None)
+            return self._capacity_source.open_capacity(
+                self._launcher.capacity_request(request, self._launcher.validate(request))
             )
         except AwsError:
-            return 0  # said when the pool is tried for ordinary capacity
+            return 0  # reported when the override is tried for ordinary capacity
 
-    def _through(
-        self, option: PurchaseOption, ordered: Sequence[FleetOverride], wanted: float
+    def _launch_in_order(
+        self, option: PurchaseOption, ordered: Sequence[FleetOverride], remaining: float
     ) -> float:
-        """Even shares for the first so many pools, if the strategy spreads; then all in order."""
+        """Even shares of the first overrides, if the strategy diversifies; then all in order."""
         parts = (
-            diversification_count(option.strategy, option.pools_to_use, len(ordered))
+            diversification_count(option.strategy, option.instance_pools_to_use, len(ordered))
             if option.lifecycle == SPOT
             else 1
         )
         if parts > 1:
-            for each, share in zip(ordered, even_shares(ceil(wanted), parts), strict=False):
-                if share and wanted > 0:
-                    wanted -= share - self._try(option, each, share)
+            for each, share in zip(ordered, even_shares(ceil(remaining), parts), strict=False):
+                if share and remaining > 0:
+                    remaining -= share - self._launch_override(option, each, share)
         for each in ordered:
-            if wanted <= 0:
+            if remaining <= 0:
                 break
-            wanted = self._try(option, each, wanted)
-        return wanted
+            remaining = self._launch_override(option, each, remaining)
+        return remaining
 
-    def _try(
-        self, option: PurchaseOption, choice: FleetOverride, wanted: float, maximum: float = inf
+    def _launch_override(
+        self,
+        option: PurchaseOption,
+        override: FleetOverride,
+        remaining: float,
+        maximum: float = inf,
     ) -> float:
-        """What is still lacking; why it is not less stands in the tally."""
+        """Launches from one override; returns the missing capacity, and records the error."""
         error: AwsError | None = None
-        for target in self._targets(option, choice):
-            count = int(min(ceil(wanted / choice.weight), maximum))
+        for target in self._target_reservations(option, override):
+            count = int(min(ceil(remaining / override.weight), maximum))
             if count < 1:
-                return wanted
+                return remaining
             try:
-                order = self._order(option, choice, target)
-            except AwsError as flaw:
-                error = flaw
+                request = self._launch_request(option, override, target)
+            except AwsError as invalid:
+                error = invalid
                 break
-            launch = self._launcher.launch(order, count, token=self.tally.fleet)
-            self._launcher.settle(launch)
-            self.tally.add(choice, option.lifecycle, launch.instances)
-            wanted -= len(launch.instances) * choice.weight
+            launch = self._launcher.launch(request, count, token=self.result.fleet)
+            self._launcher.commit(launch)
+            self.result.add(override, option.lifecycle, launch.instances)
+            remaining -= len(launch.instances) * override.weight
             error = launch.error
             if error is None:
                 break
         if error is not None:
-            self.tally.fail(choice, option.lifecycle, error)
-        return wanted
+            self.result.fail(override, option.lifecycle, error)
+        return remaining
 
-    def _targets(self, option: PurchaseOption, choice: FleetOverride) -> Sequence[str | None]:
-        """The reservations to be tried in turn; those that the fleet names if the pool has none."""
-        if choice.source.target is not None or not option.targets:
-            return (choice.source.target,)
-        known = self._capacity_source.reservations
-        found = [
+    def _target_reservations(
+        self, option: PurchaseOption, override: FleetOverride
+    ) -> Sequence[str | None]:
+        """Reservations to try in order: the template's, else matching ones of the fleet request."""
+        if override.fleet_template.target is not None or not option.targets:
+            return (override.fleet_template.target,)
+        reservations = self._capacity_source.reservations
+        matching = [
             each
             for each in option.targets
-            if each not in known
-            or (known[each].type, known[each].zone) == (choice.type, choice.zone)
+            if each not in reservations
+            or (reservations[each].type, reservations[each].zone) == (override.type, override.zone)
         ]
-        return found or option.targets[:1]
+        return matching or option.targets[:1]
 
-    def _order(
-        self, option: PurchaseOption, choice: FleetOverride, target: str | None
+    def _launch_request(
+        self, option: PurchaseOption, override: FleetOverride, target: str | None
     ) -> InstanceLaunchRequest:
-        if choice.subnet is None:
-            raise choice.flaw or launch_errors.unfulfillable_capacity()
-        _check_market_type(option, choice)
-        preference = choice.source.preference
-        if option.reserved and target is None:
+        if override.subnet is None:
+            raise override.placement_error or launch_errors.unfulfillable_capacity()
+        _check_market_type(option, override)
+        preference = override.fleet_template.preference
+        if option.reservations_only and target is None:
             if option.lifecycle != ON_DEMAND:
                 raise reservation_capacity_exceeded()
             preference = RESERVATIONS_ONLY
         return InstanceLaunchRequest(
-            type=choice.type,
-            subnet=choice.subnet,
-            data=choice.data(),
+            type=override.type,
+            subnet=override.subnet,
+            data=override.data(),
             lifecycle=option.lifecycle,
             preference=preference,
             target=target,
-            max_price=choice.max_price,
-            tags=self._all_tags(choice),
+            max_price=override.max_price,
+            tags=self._all_tags(override),
         )
 
-    def _all_tags(self, choice: FleetOverride) -> dict[str, str]:
-        source = choice.source
+    def _all_tags(self, override: FleetOverride) -> dict[str, str]:
+        fleet_template = override.fleet_template
         return {
-            **tags.parse_tag_specifications(source.version.data, "instance"),
+            **tags.parse_tag_specifications(fleet_template.version.data, "instance"),
             **self._tags,
-            "aws:ec2:fleet-id": self.tally.fleet,
-            "aws:ec2launchtemplate:id": source.template.id,
-            "aws:ec2launchtemplate:version": str(source.version.number),
+            "aws:ec2:fleet-id": self.result.fleet,
+            "aws:ec2launchtemplate:id": fleet_template.template.id,
+            "aws:ec2launchtemplate:version": str(fleet_template.version.number),
         }
 
 
-def _check_market_type(option: PurchaseOption, choice: FleetOverride) -> None:
-    """Template and fleet must mean the same way to pay; a block must be asked for by both."""
-    market = choice.source.market
-    if market == option.lifecycle or (market is None and option.lifecycle != CAPACITY_BLOCK):
+def _check_market_type(option: PurchaseOption, override: FleetOverride) -> None:
+    """Template and fleet must have the same market type; both must name a capacity block."""
+    market_type = override.fleet_template.market_type
+    if market_type == option.lifecycle or (
+        market_type is None and option.lifecycle != CAPACITY_BLOCK
+    ):
         return
     raise AwsError(
         "InvalidParameterCombination",
         f"The fleet asks for {option.lifecycle} capacity, its launch template for market type "
-        f"{market}.",
+        f"{market_type}.",
     )
 
 
@@ -367,7 +383,7 @@ class FleetsState(msgspec.Struct, kw_only=True):
 
 
 class Fleets:
-    """Fleets of type instant: they launch once, and what stays of them is a record."""
+    """Fleets of type instant: they launch once; only a record remains."""
 
     name = "ec2"
     dry_runs = ("CreateFleet",)
@@ -375,7 +391,7 @@ class Fleets:
     def __init__(self, launcher: InstanceLauncher, templates: LaunchTemplates) -> None:
         self._deps = launcher.deps
         self._launcher = launcher
-        self._pools = OverrideReader(
+        self._override_reader = OverrideReader(
             templates, SubnetSelector(self._deps.region_offerings, self._deps.network)
         )
         self.state = FleetsState()
@@ -395,29 +411,33 @@ class Fleets:
 
     def create(self, params: Params) -> Response:
         check_client_token(params)
-        wanted, own = (
+        targets, instance_tags = (
             parse_target_capacity(params),
             tags.parse_tag_specifications(params, "instance"),
         )
         if params.get("DryRun"):
-            self._pools.read(params)
+            self._override_reader.read(params)
             raise dry_run_error()
-        answer: Response = self._tokens.once(params, lambda: self._launch(params, wanted, own))
-        return answer
+        response: Response = self._tokens.run_once(
+            params, lambda: self._launch(params, targets, instance_tags)
+        )
+        return response
 
     def _launch(
-        self, params: Params, wanted: list[TargetCapacity], own: Mapping[str, str]
+        self, params: Params, targets: list[TargetCapacity], instance_tags: Mapping[str, str]
     ) -> Response:
-        choices = self._pools.read(params)
-        number = self._deps.context.random.getrandbits(128)
-        filling = FleetFulfillment(self._launcher, f"fleet-{UUID(int=number)}", own)
-        for goal in wanted:
-            left = goal.wanted
-            for option in goal.purchase_options:
-                left = filling.fill(option, choices, left)
-        answer = filling.tally.answer()
-        self._records.keep(params, answer)
-        return answer
+        overrides = self._override_reader.read(params)
+        fleet_number = self._deps.context.random.getrandbits(128)
+        fulfillment = FleetFulfillment(
+            self._launcher, f"fleet-{UUID(int=fleet_number)}", instance_tags
+        )
+        for target in targets:
+            remaining = target.capacity
+            for option in target.purchase_options:
+                remaining = fulfillment.fill(option, overrides, remaining)
+        response = fulfillment.result.response()
+        self._records.add(params, response)
+        return response
 
     def describe(self, params: Params) -> Response:
         return self._records.describe(params)

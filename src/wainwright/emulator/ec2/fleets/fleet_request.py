@@ -1,6 +1,6 @@
-"""What a CreateFleet request asks for: target capacity by purchase option, the allocation strategy
-of each (the order in which overrides are tried, and how much is wanted of each), and every
-override resolved to an instance type, a zone and a launch template.
+"""The content of a CreateFleet request: target capacity by purchase option, the allocation strategy
+of each (the order in which overrides are tried, and the share of each), and every override resolved
+to an instance type, a zone and a launch template.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,59 +34,73 @@ DIVERSIFIED: Final = "diversified"
 CAPACITY_OPTIMIZED: Final = "capacity-optimized"
 CAPACITY_OPTIMIZED_PRIORITIZED: Final = "capacity-optimized-prioritized"
 PRICE_CAPACITY_OPTIMIZED: Final = "price-capacity-optimized"
-DEEP_FRACTION: Final = 0.5  # a pool with half as much left as the deepest one counts as deep
+DEEP_FRACTION: Final = (
+    0.5  # of the deepest capacity pool; one with at least as much left counts as deep
+)
 
 
 class AllocationCandidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A type in a zone, as the fleet sees it before it tries."""
+    """A capacity pool (instance type and zone) of a fleet, before launching.
+
+    gc=False: a fleet has up to 300 of them, and they hold no references that could form a cycle.
+    """
 
     index: int
-    """Where the request names it."""
+    """Its position in the request."""
     price: float | None
-    """None where it is not sold."""
+    """None where it is not offered."""
     priority: float | None = None
     depth: float = inf
-    """How many could be had; what only the owner of the machines knows, and the fleet uses."""
+    """Available instances; callers of the API do not see it, the allocation strategies use it."""
 
 
 AllocationOrder: TypeAlias = Callable[[Sequence[AllocationCandidate]], list[AllocationCandidate]]
 
 
-def _candidate_price(pool: AllocationCandidate) -> float:
-    return inf if pool.price is None else pool.price
+def _candidate_price(candidate: AllocationCandidate) -> float:
+    return inf if candidate.price is None else candidate.price
 
 
-def _candidate_priority(pool: AllocationCandidate) -> float:
-    """The lowest number first; who has none comes last."""
-    return inf if pool.priority is None else pool.priority
+def _candidate_priority(candidate: AllocationCandidate) -> float:
+    """The lowest number first; without a priority last."""
+    return inf if candidate.priority is None else candidate.priority
 
 
-def order_by_price(pools: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
+def order_by_price(candidates: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
     """Equal prices keep the order of the request."""
-    return sorted(pools, key=_candidate_price)
+    return sorted(candidates, key=_candidate_price)
 
 
-def order_by_priority(pools: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
-    return sorted(pools, key=_candidate_priority)
+def order_by_priority(candidates: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
+    return sorted(candidates, key=_candidate_priority)
 
 
-def order_by_depth(pools: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
-    return sorted(pools, key=lambda pool: (-pool.depth, _candidate_price(pool)))
+def order_by_depth(candidates: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
+    return sorted(candidates, key=lambda candidate: (-candidate.depth, _candidate_price(candidate)))
 
 
-def order_by_depth_then_price(pools: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
-    """The cheapest of the deep pools, then the cheapest of the others."""
-    enough = _depth_threshold(pools)
-    return sorted(pools, key=lambda pool: (pool.depth < enough, _candidate_price(pool)))
+def order_by_depth_then_price(
+    candidates: Sequence[AllocationCandidate],
+) -> list[AllocationCandidate]:
+    """The cheapest of the deep capacity pools, then the cheapest of the others."""
+    threshold = _depth_threshold(candidates)
+    return sorted(
+        candidates, key=lambda candidate: (candidate.depth < threshold, _candidate_price(candidate))
+    )
 
 
-def order_by_depth_then_priority(pools: Sequence[AllocationCandidate]) -> list[AllocationCandidate]:
-    enough = _depth_threshold(pools)
-    return sorted(pools, key=lambda pool: (pool.depth < enough, _candidate_priority(pool)))
+def order_by_depth_then_priority(
+    candidates: Sequence[AllocationCandidate],
+) -> list[AllocationCandidate]:
+    threshold = _depth_threshold(candidates)
+    return sorted(
+        candidates,
+        key=lambda candidate: (candidate.depth < threshold, _candidate_priority(candidate)),
+    )
 
 
-def _depth_threshold(pools: Sequence[AllocationCandidate]) -> float:
-    return DEEP_FRACTION * max((pool.depth for pool in pools), default=0.0)
+def _depth_threshold(candidates: Sequence[AllocationCandidate]) -> float:
+    return DEEP_FRACTION * max((candidate.depth for candidate in candidates), default=0.0)
 
 
 ON_DEMAND_STRATEGIES: Final[dict[str, AllocationOrder]] = {
@@ -102,19 +116,19 @@ SPOT_STRATEGIES: Final[dict[str, AllocationOrder]] = {
 }
 
 
-def diversification_count(strategy: str, pools_to_use: int | None, available: int) -> int:
-    """Over how many pools a spot fleet divides what it wants; the others stand in."""
+def diversification_count(strategy: str, instance_pools_to_use: int | None, available: int) -> int:
+    """Over how many capacity pools a spot fleet divides its target; the others are fallbacks."""
     if strategy == DIVERSIFIED:
         return max(available, 1)
     if strategy == LOWEST_PRICE:
-        return max(min(pools_to_use or 1, available), 1)
+        return max(min(instance_pools_to_use or 1, available), 1)
     return 1
 
 
-def even_shares(wanted: int, over: int) -> list[int]:
-    """Even parts, the larger ones first."""
-    part, rest = divmod(wanted, over)
-    return [part + (number < rest) for number in range(over)]
+def even_shares(total: int, parts: int) -> list[int]:
+    """Shares that differ by at most one, the larger ones first."""
+    share, remainder = divmod(total, parts)
+    return [share + (number < remainder) for number in range(parts)]
 
 
 RESERVED_CAPACITY: Final = "reserved-capacity"
@@ -124,7 +138,7 @@ LIFECYCLE_BY_RESERVATION_TYPE: Final = {
     "capacity-block": CAPACITY_BLOCK,
     "interruptible-capacity-reservation": INTERRUPTIBLE,
 }
-"""Reservation types of a fleet, to what their machines are called."""
+"""The lifecycle of instances by the reservation type of a fleet."""
 NOT_EMULATED_OPTIONS: Final = (
     "MaxTotalPrice",
     "MinTargetCapacity",
@@ -134,42 +148,42 @@ NOT_EMULATED_OPTIONS: Final = (
 
 
 class PurchaseOption(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to pay, and in which order pools are tried for it."""
+    """A purchase option, and the order in which capacity pools are tried for it."""
 
     lifecycle: str
     strategy: str = LOWEST_PRICE
-    use_first: bool = False
-    """Whether open reservations are used up before anything else."""
-    pools_to_use: int | None = None
-    reserved: bool = False
-    """Whether only reservations will do."""
+    use_open_reservations_first: bool = False
+    """Whether open reservations are used before other capacity."""
+    instance_pools_to_use: int | None = None
+    reservations_only: bool = False
+    """Whether instances are launched into reservations only."""
     targets: tuple[str, ...] = ()
-    """Reservations that the fleet itself names."""
+    """Reservations that the fleet request itself names."""
 
 
 class TargetCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """So much capacity; what one way does not give, the next may."""
+    """Capacity to launch; what one purchase option cannot provide, the next may."""
 
-    wanted: float
+    capacity: float
     purchase_options: tuple[PurchaseOption, ...]
 
 
 def parse_target_capacity(params: Params) -> list[TargetCapacity]:
-    """In the order in which they are fulfilled."""
+    """Target capacities in the order in which they are fulfilled."""
     _check_fleet_type(params)
     target = params.get("TargetCapacitySpecification") or {}
-    wanted = _split_target_capacity(target)
+    capacity_by_type = _split_target_capacity(target)
     default = target.get("DefaultTargetCapacityType") or ON_DEMAND
-    wanted[default] = wanted.get(default, 0) + wanted.pop("")
+    capacity_by_type[default] = capacity_by_type.get(default, 0) + capacity_by_type.pop("")
     return [
-        TargetCapacity(wanted=count, purchase_options=_purchase_options(params, kind))
-        for kind, count in wanted.items()
+        TargetCapacity(capacity=count, purchase_options=_purchase_options(params, kind))
+        for kind, count in capacity_by_type.items()
         if count
     ]
 
 
 def _split_target_capacity(target: Mapping[str, Any]) -> dict[str, int]:
-    """By way to pay; under "" what is left to the default."""
+    """By purchase option; "" is the part that uses the default option."""
     total = target.get("TotalTargetCapacity") or 0
     on_demand = target.get("OnDemandTargetCapacity") or 0
     spot = target.get("SpotTargetCapacity") or 0
@@ -187,7 +201,7 @@ def _purchase_options(params: Params, kind: str) -> tuple[PurchaseOption, ...]:
     if kind == SPOT:
         return (_spot_option(params.get("SpotOptions") or {}),)
     if kind == CAPACITY_BLOCK:
-        return (PurchaseOption(lifecycle=CAPACITY_BLOCK, reserved=True),)
+        return (PurchaseOption(lifecycle=CAPACITY_BLOCK, reservations_only=True),)
     if kind == RESERVED_CAPACITY:
         return _reserved_options(params.get("ReservedCapacityOptions") or {})
     raise invalid_fleet_parameter(kind, "defaultTargetCapacityType")
@@ -201,7 +215,7 @@ def _on_demand_option(options: Mapping[str, Any]) -> PurchaseOption:
     return PurchaseOption(
         lifecycle=ON_DEMAND,
         strategy=_allocation_strategy(options, ON_DEMAND_STRATEGIES),
-        use_first=usage == USE_RESERVATIONS_FIRST,
+        use_open_reservations_first=usage == USE_RESERVATIONS_FIRST,
     )
 
 
@@ -210,12 +224,12 @@ def _spot_option(options: Mapping[str, Any]) -> PurchaseOption:
     return PurchaseOption(
         lifecycle=SPOT,
         strategy=_allocation_strategy(options, SPOT_STRATEGIES),
-        pools_to_use=options.get("InstancePoolsToUseCount"),
+        instance_pools_to_use=options.get("InstancePoolsToUseCount"),
     )
 
 
 def _reserved_options(options: Mapping[str, Any]) -> tuple[PurchaseOption, ...]:
-    """One for each kind of reservation, in their order."""
+    """One for each reservation type, in their order."""
     target = options.get("CapacityReservationTarget") or {}
     if options.get("ReservedCapacityFallbackOptions"):
         raise not_emulated_error("ReservedCapacityFallbackOptions")
@@ -228,7 +242,7 @@ def _reserved_options(options: Mapping[str, Any]) -> tuple[PurchaseOption, ...]:
         PurchaseOption(
             lifecycle=LIFECYCLE_BY_RESERVATION_TYPE[kind],
             strategy=_allocation_strategy(options, ON_DEMAND_STRATEGIES),
-            reserved=True,
+            reservations_only=True,
             targets=tuple(target.get("CapacityReservationIds") or ()),
         )
         for kind in kinds
@@ -275,172 +289,180 @@ ECHOED_OVERRIDE_FIELDS: Final = (
     "BlockDeviceMappings",
     "AvailabilityZoneId",
 )
-"""What answers repeat of an override, beside type and place."""
+"""Fields of an override that responses repeat, besides type, zone and subnet."""
 INSTANCE_OVERRIDE_FIELDS: Final = (
     "ImageId",
     "KeyName",
     "IamInstanceProfile",
     "MetadataOptions",
 )
-"""What an override says of the machine itself."""
+"""Fields of an override that replace those of the launch template."""
 
 
 class FleetTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch template that the fleet names, read once for all of its overrides."""
+    """A launch template of the fleet, read once for all of its overrides."""
 
     template: LaunchTemplate
     version: LaunchTemplateVersion
     preference: str
     target: str | None
-    market: str | None
-    """What its InstanceMarketOptions say."""
+    market_type: str | None
+    """MarketType of its InstanceMarketOptions."""
     max_price: str | None
 
 
 class FleetOverride(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool: a type in a zone, launched from one template."""
+    """A capacity pool of the fleet: an instance type in a zone, and its launch template."""
 
     index: int
-    source: FleetTemplate
-    override: Mapping[str, Any]
+    fleet_template: FleetTemplate
+    params: Mapping[str, Any]
     type: str
     zone: str
     subnet: Subnet | None
-    flaw: AwsError | None = None
-    """Why there is no subnet."""
+    placement_error: AwsError | None = None
+    """Why there is no subnet, where it is None."""
 
     @property
     def weight(self) -> float:
-        """How much of the target a machine fulfils."""
-        return float(self.override.get("WeightedCapacity") or 1)
+        """How much of the target one instance fulfils."""
+        return float(self.params.get("WeightedCapacity") or 1)
 
     @property
     def max_price(self) -> float | None:
-        asked = self.override.get("MaxPrice") or self.source.max_price
-        return None if asked is None else float(asked)
+        max_price = self.params.get("MaxPrice") or self.fleet_template.max_price
+        return None if max_price is None else float(max_price)
 
     def data(self) -> dict[str, Any]:
-        """What the machine is made from: the template, and what the override has of its own."""
-        template = self.source.version.data
+        """The launch parameters: the template, with the fields of the override over it."""
+        template = self.fleet_template.version.data
         merged = {
             **template,
-            **{
-                name: self.override[name]
-                for name in INSTANCE_OVERRIDE_FIELDS
-                if name in self.override
-            },
+            **{name: self.params[name] for name in INSTANCE_OVERRIDE_FIELDS if name in self.params},
         }
-        if "BlockDeviceMappings" in self.override:
-            # Device by device: what the override does not say is the template's.
-            disks = template.get("BlockDeviceMappings") or ()
-            merged["BlockDeviceMappings"] = [*disks, *self.override["BlockDeviceMappings"]]
-        if "Placement" in self.override:
+        if "BlockDeviceMappings" in self.params:
+            # Merged device by device: fields that the override leaves out are the template's.
+            template_devices = template.get("BlockDeviceMappings") or ()
+            merged["BlockDeviceMappings"] = [*template_devices, *self.params["BlockDeviceMappings"]]
+        if "Placement" in self.params:
             merged["Placement"] = {
                 **(template.get("Placement") or {}),
-                **self.override["Placement"],
+                **self.params["Placement"],
             }
         return merged
 
-    def shown(self) -> Response:
-        """LaunchTemplateAndOverrides; whoever reads it finds the pool in it."""
-        subnet = self.override.get("SubnetId") if self.subnet is None else self.subnet.id
+    def view(self) -> Response:
+        """LaunchTemplateAndOverrides, which identifies the capacity pool to the caller."""
+        subnet = self.params.get("SubnetId") if self.subnet is None else self.subnet.id
         overrides = {"InstanceType": self.type, "AvailabilityZone": self.zone, "SubnetId": subnet}
         overrides |= {
-            name: self.override[name] for name in ECHOED_OVERRIDE_FIELDS if name in self.override
+            name: self.params[name] for name in ECHOED_OVERRIDE_FIELDS if name in self.params
         }
-        group = (self.override.get("Placement") or {}).get("GroupName")
+        group = (self.params.get("Placement") or {}).get("GroupName")
         if group:
             overrides["Placement"] = {"GroupName": group}
         return {
             "LaunchTemplateSpecification": {
-                "LaunchTemplateId": self.source.template.id,
-                "Version": str(self.source.version.number),
+                "LaunchTemplateId": self.fleet_template.template.id,
+                "Version": str(self.fleet_template.version.number),
             },
             "Overrides": {name: each for name, each in overrides.items() if each},
         }
 
 
 class OverridePlacement(NamedTuple):
-    """Where an override puts its machines, or why nowhere."""
+    """Zone and subnet of an override, or why there is no subnet."""
 
     zone: str
     subnet: Subnet | None
-    flaw: AwsError | None
+    error: AwsError | None
 
 
 class OverrideReader:
-    """Reads the pools out of a request; what is wrong with all of it is raised."""
+    """Reads the overrides of a request; raises errors that concern the whole request."""
 
-    def __init__(self, templates: LaunchTemplates, places: SubnetSelector) -> None:
+    def __init__(self, templates: LaunchTemplates, subnet_selector: SubnetSelector) -> None:
         self._templates = templates
-        self._places = places
+        self._subnet_selector = subnet_selector
 
     def read(self, params: Params) -> list[FleetOverride]:
         configs = params.get("LaunchTemplateConfigs") or ()
         _check_request_size(configs)
-        found: list[FleetOverride] = []
+        overrides: list[FleetOverride] = []
         for config in configs:
-            source = self._source(config.get("LaunchTemplateSpecification") or {})
-            sites: dict[Any, OverridePlacement] = {}
-            overrides: Sequence[Mapping[str, Any]] = config.get("Overrides") or ({},)
-            for override in overrides:
-                site = self._site(source, override, sites)
-                found.append(_make_override(len(found), source, override, site))
-        _check_unique_overrides(found)
-        return found
+            fleet_template = self._read_template(config.get("LaunchTemplateSpecification") or {})
+            placements: dict[Any, OverridePlacement] = {}
+            raw_overrides: Sequence[Mapping[str, Any]] = config.get("Overrides") or ({},)
+            for raw in raw_overrides:
+                placement = self._find_placement(fleet_template, raw, placements)
+                overrides.append(_make_override(len(overrides), fleet_template, raw, placement))
+        _check_unique_overrides(overrides)
+        return overrides
 
-    def _source(self, specification: Mapping[str, Any]) -> FleetTemplate:
+    def _read_template(self, specification: Mapping[str, Any]) -> FleetTemplate:
         template, version = self._templates.resolve(specification)
         preference, target = parse_reservation_specification(
             version.data.get("CapacityReservationSpecification")
         )
-        market = version.data.get("InstanceMarketOptions") or {}
+        market_options = version.data.get("InstanceMarketOptions") or {}
         return FleetTemplate(
             template=template,
             version=version,
             preference=preference,
             target=target,
-            market=market.get("MarketType"),
-            max_price=(market.get("SpotOptions") or {}).get("MaxPrice"),
+            market_type=market_options.get("MarketType"),
+            max_price=(market_options.get("SpotOptions") or {}).get("MaxPrice"),
         )
 
-    def _site(
-        self, source: FleetTemplate, override: Mapping[str, Any], seen: dict[Any, OverridePlacement]
+    def _find_placement(
+        self,
+        fleet_template: FleetTemplate,
+        params: Mapping[str, Any],
+        placements: dict[Any, OverridePlacement],
     ) -> OverridePlacement:
-        """Overrides have many types and few places: each of these is looked up once."""
-        said = override.get
-        if said("Placement"):
-            return self._found(source, override)
-        key = (said("SubnetId"), said("AvailabilityZone"), said("AvailabilityZoneId"))
-        if key not in seen:
-            seen[key] = self._found(source, override)
-        return seen[key]
+        """The placement of an override, cached per subnet and zone.
 
-    def _found(self, source: FleetTemplate, override: Mapping[str, Any]) -> OverridePlacement:
+        Overrides have many types and few subnets: without the cache, 300 overrides would repeat the
+        same few lookups.
+        """
+        get = params.get
+        if get("Placement"):
+            return self._resolve_placement(fleet_template, params)
+        key = (get("SubnetId"), get("AvailabilityZone"), get("AvailabilityZoneId"))
+        if key not in placements:
+            placements[key] = self._resolve_placement(fleet_template, params)
+        return placements[key]
+
+    def _resolve_placement(
+        self, fleet_template: FleetTemplate, params: Mapping[str, Any]
+    ) -> OverridePlacement:
         try:
-            subnet = self._places.subnet(override, source.version.data)
-        except AwsError as flaw:
-            return OverridePlacement(override.get("AvailabilityZone") or "", None, flaw)
+            subnet = self._subnet_selector.select(params, fleet_template.version.data)
+        except AwsError as error:
+            return OverridePlacement(params.get("AvailabilityZone") or "", None, error)
         return OverridePlacement(subnet.zone, subnet, None)
 
 
 def _make_override(
-    index: int, source: FleetTemplate, override: Mapping[str, Any], site: OverridePlacement
+    index: int,
+    fleet_template: FleetTemplate,
+    params: Mapping[str, Any],
+    placement: OverridePlacement,
 ) -> FleetOverride:
-    data = source.version.data
-    if override.get("InstanceRequirements") or data.get("InstanceRequirements"):
+    data = fleet_template.version.data
+    if params.get("InstanceRequirements") or data.get("InstanceRequirements"):
         raise not_emulated_error("InstanceRequirements")
-    kind = override.get("InstanceType") or data.get("InstanceType")
-    if not kind:
+    instance_type = params.get("InstanceType") or data.get("InstanceType")
+    if not instance_type:
         raise _missing_parameter("InstanceType")
     return FleetOverride(
         index=index,
-        source=source,
-        override=override,
-        type=kind,
-        zone=site.zone,
-        subnet=site.subnet,
-        flaw=site.flaw,
+        fleet_template=fleet_template,
+        params=params,
+        type=instance_type,
+        zone=placement.zone,
+        subnet=placement.subnet,
+        placement_error=placement.error,
     )
 
 
@@ -456,10 +478,10 @@ def _check_request_size(configs: Any) -> None:
         )
 
 
-def _check_unique_overrides(choices: list[FleetOverride]) -> None:
-    """EC2 takes a type in a zone only once, even from templates that differ."""
-    placed = [(each.type, each.zone) for each in choices if each.subnet is not None]
-    if len(set(placed)) < len(placed):
+def _check_unique_overrides(overrides: list[FleetOverride]) -> None:
+    """EC2 accepts a type in a zone only once, even with different templates."""
+    locations = [(each.type, each.zone) for each in overrides if each.subnet is not None]
+    if len(set(locations)) < len(locations):
         raise AwsError(
             "InvalidFleetConfig", "The fleet configuration contains duplicate instance pools."
         )

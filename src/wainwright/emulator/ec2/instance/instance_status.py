@@ -1,5 +1,5 @@
 """DescribeInstanceStatus: which instances fail their status checks, and what EC2 has scheduled for
-them; and DescribeSpotInstanceRequests: every spot instance shows the request that it came with.
+them; and DescribeSpotInstanceRequests: every spot instance has a request.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ PASSED, FAILED = "passed", "failed"
 
 
 class InstanceStatusState(msgspec.Struct):
-    """Nothing of its own: what it shows stands with the machines and the interruptions."""
+    """Empty: the data is in the states of instances and interruptions."""
 
 
 class InstanceStatuses:
@@ -53,21 +53,25 @@ class InstanceStatuses:
         return {"DescribeInstanceStatus": self.describe}
 
     def describe(self, params: Params) -> Response:
-        asked = params.get("InstanceIds")
-        if asked and params.get("MaxResults") is not None:
+        instance_ids = params.get("InstanceIds")
+        if instance_ids and params.get("MaxResults") is not None:
             raise AwsError(
                 "InvalidParameterCombination",
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             )
-        rows = self._instances.named(asked) if asked else self._instances.visible()
+        rows = (
+            self._instances.get_by_ids(instance_ids)
+            if instance_ids
+            else self._instances.list_visible()
+        )
         if not params.get("IncludeAllInstances"):
             rows = [each for each in rows if each.state == RUNNING]
-        found = apply_filters(rows, params.get("Filters"), self._fields())
-        shown, token = paginate(found, params, maximum=MAX_STATUS_RESULTS)
-        return {"InstanceStatuses": [self._shown(each) for each in shown], **token}
+        matching = apply_filters(rows, params.get("Filters"), self._fields())
+        page, token = paginate(matching, params, maximum=MAX_STATUS_RESULTS)
+        return {"InstanceStatuses": [self._view(each) for each in page], **token}
 
     @property
-    def _known(self) -> InterruptionState:
+    def _interruption_state(self) -> InterruptionState:
         return self._interruptions.state
 
     def _fields(self) -> FilterFields[Instance]:
@@ -85,31 +89,35 @@ class InstanceStatuses:
             ],
             "instance-state-code": lambda each: (str(STATE_CODES[each.state]),),
             "instance-state-name": lambda each: (each.state,),
-            "instance-status.reachability": lambda each: self._reach(each, StatusCheck.INSTANCE),
-            "instance-status.status": lambda each: (self._verdict(each, StatusCheck.INSTANCE),),
-            "system-status.reachability": lambda each: self._reach(each, StatusCheck.SYSTEM),
-            "system-status.status": lambda each: (self._verdict(each, StatusCheck.SYSTEM),),
-            "attached-ebs-status.status": lambda each: (self._verdict(each, StatusCheck.EBS),),
+            "instance-status.reachability": lambda each: self._reachability(
+                each, StatusCheck.INSTANCE
+            ),
+            "instance-status.status": lambda each: (
+                self._check_status(each, StatusCheck.INSTANCE),
+            ),
+            "system-status.reachability": lambda each: self._reachability(each, StatusCheck.SYSTEM),
+            "system-status.status": lambda each: (self._check_status(each, StatusCheck.SYSTEM),),
+            "attached-ebs-status.status": lambda each: (self._check_status(each, StatusCheck.EBS),),
         }
 
     def _events(self, instance: Instance) -> Iterable[ScheduledEvent]:
-        return self._known.events.get(instance.id, ())
+        return self._interruption_state.events.get(instance.id, ())
 
-    def _since(self, instance: Instance, check: StatusCheck) -> float | None:
-        """From when on the check fails; None: it does not."""
-        return self._known.impaired.get(instance.id, {}).get(check)
+    def _impaired_since(self, instance: Instance, check: StatusCheck) -> float | None:
+        """Since when the check fails; None: it passes."""
+        return self._interruption_state.impaired.get(instance.id, {}).get(check)
 
-    def _verdict(self, instance: Instance, check: StatusCheck) -> str:
+    def _check_status(self, instance: Instance, check: StatusCheck) -> str:
         if instance.state != RUNNING:
             return NOT_APPLICABLE
-        return OK if self._since(instance, check) is None else IMPAIRED
+        return OK if self._impaired_since(instance, check) is None else IMPAIRED
 
-    def _reach(self, instance: Instance, check: StatusCheck) -> tuple[str, ...]:
+    def _reachability(self, instance: Instance, check: StatusCheck) -> tuple[str, ...]:
         if instance.state != RUNNING:
             return ()
-        return (PASSED,) if self._since(instance, check) is None else (FAILED,)
+        return (PASSED,) if self._impaired_since(instance, check) is None else (FAILED,)
 
-    def _shown(self, instance: Instance) -> Response:
+    def _view(self, instance: Instance) -> Response:
         return {
             "InstanceId": instance.id,
             "AvailabilityZone": instance.zone,
@@ -122,14 +130,17 @@ class InstanceStatuses:
         }
 
     def _summary(self, instance: Instance, check: StatusCheck) -> Response:
-        answer: Response = {"Status": self._verdict(instance, check)}
-        reached, since = self._reach(instance, check), self._since(instance, check)
-        if reached:
-            detail: Response = {"Name": "reachability", "Status": reached[0]}
-            answer["Details"] = [
+        summary: Response = {"Status": self._check_status(instance, check)}
+        reachability, since = (
+            self._reachability(instance, check),
+            self._impaired_since(instance, check),
+        )
+        if reachability:
+            detail: Response = {"Name": "reachability", "Status": reachability[0]}
+            summary["Details"] = [
                 detail if since is None else {**detail, "ImpairedSince": to_datetime(int(since))}
             ]
-        return answer
+        return summary
 
 
 def _event_view(event: ScheduledEvent) -> Response:
@@ -159,7 +170,7 @@ SPOT_REQUEST_FILTERS: Final[FilterFields[Instance]] = {
 
 
 class SpotInstanceRequests:
-    """Has no state of its own: a request lives as long as its machine is remembered."""
+    """Without state: a request exists as long as its instance is described."""
 
     name = "ec2"
 
@@ -172,36 +183,41 @@ class SpotInstanceRequests:
         return {"DescribeSpotInstanceRequests": self.describe}
 
     def describe(self, params: Params) -> Response:
-        known = {
+        instances_by_request = {
             each.spot_request: each
-            for each in self._instances.visible()
+            for each in self._instances.list_visible()
             if each.spot_request is not None
         }
-        rows = find_by_ids(known, params.get("SpotInstanceRequestIds"), SPOT_INSTANCE_REQUEST)
-        found = apply_filters(rows, params.get("Filters"), SPOT_REQUEST_FILTERS)
-        shown, token = paginate(found, params, maximum=MAX_SPOT_REQUEST_RESULTS)
-        return {"SpotInstanceRequests": [self._shown(each) for each in shown], **token}
+        rows = find_by_ids(
+            instances_by_request, params.get("SpotInstanceRequestIds"), SPOT_INSTANCE_REQUEST
+        )
+        matching = apply_filters(rows, params.get("Filters"), SPOT_REQUEST_FILTERS)
+        page, token = paginate(matching, params, maximum=MAX_SPOT_REQUEST_RESULTS)
+        return {"SpotInstanceRequests": [self._view(each) for each in page], **token}
 
-    def _shown(self, each: Instance) -> Response:
-        """Nobody pays more than on demand, which is also what is offered where nothing is said."""
-        build, launched = self._instances.specification_of(each), to_datetime(int(each.launched))
-        maximum = self._capacity_market.price(each.type, each.zone, ON_DEMAND)
+    def _view(self, instance: Instance) -> Response:
+        """The maximum price is the on-demand price, which is also the default of EC2."""
+        specification, launched = (
+            self._instances.specification_of(instance),
+            to_datetime(int(instance.launched)),
+        )
+        maximum = self._capacity_market.price(instance.type, instance.zone, ON_DEMAND)
         return {
-            "SpotInstanceRequestId": each.spot_request,
-            "InstanceId": each.id,
-            "State": _request_state(each),
-            "Status": {"Code": _request_status(each), "Message": "", "UpdateTime": launched},
+            "SpotInstanceRequestId": instance.spot_request,
+            "InstanceId": instance.id,
+            "State": _request_state(instance),
+            "Status": {"Code": _request_status(instance), "Message": "", "UpdateTime": launched},
             "Type": "one-time",
             "CreateTime": launched,
             "InstanceInterruptionBehavior": "terminate",
-            "LaunchedAvailabilityZone": each.zone,
-            "LaunchedAvailabilityZoneId": each.zone_id,
-            "ProductDescription": build.platform,
+            "LaunchedAvailabilityZone": instance.zone,
+            "LaunchedAvailabilityZoneId": instance.zone_id,
+            "ProductDescription": specification.platform,
             "LaunchSpecification": {
-                "ImageId": build.image,
-                "InstanceType": each.type,
-                "SubnetId": each.subnet,
-                "Placement": {"AvailabilityZone": each.zone, "Tenancy": build.tenancy},
+                "ImageId": specification.image,
+                "InstanceType": instance.type,
+                "SubnetId": instance.subnet,
+                "Placement": {"AvailabilityZone": instance.zone, "Tenancy": specification.tenancy},
             },
             **({} if maximum is None else {"SpotPrice": f"{maximum:.6f}"}),
         }

@@ -1,6 +1,6 @@
-"""Instances of the emulated EC2: described, filtered, terminated, and asked for their user data.
+"""Instances of the emulated EC2: described, filtered, terminated; and their attributes.
 
-Responses are made anew each time, in the shape of DescribeInstances.
+Responses are built anew each time, as callers may change them.
 """
 
 import re
@@ -20,8 +20,8 @@ from wainwright.emulator.describe_requests import (
 )
 from wainwright.emulator.ec2 import tags
 from wainwright.emulator.ec2.instance.lifecycle import (
-    FORGOTTEN,
     ON_DEMAND,
+    REMOVED,
     STATE_CODES,
     TERMINATED,
     USER_INITIATED_SHUTDOWN,
@@ -41,11 +41,14 @@ def state_view(name: str) -> Response:
     return {"Code": STATE_CODES[name], "Name": name}
 
 
-def derived_id(prefix: str, instance: str, turn: int) -> str:
-    """The id of something that belongs to a machine: its own digits, turned."""
-    digits = instance[3:]
-    turn %= len(digits)
-    return f"{prefix}-0{digits[turn:]}{digits[:turn]}"
+def derived_id(prefix: str, instance_id: str, rotation: int) -> str:
+    """The id of a volume or interface of an instance: the digits of the instance id, rotated.
+
+    Derived and not stored: the state of each instance stays small.
+    """
+    digits = instance_id[3:]
+    rotation %= len(digits)
+    return f"{prefix}-0{digits[rotation:]}{digits[:rotation]}"
 
 
 def private_dns_name(address: str, region: str) -> str:
@@ -56,70 +59,70 @@ def private_dns_name(address: str, region: str) -> str:
 def group_by_launch(
     rows: Iterable[tuple[Instance, LaunchSpecification]], context: AccountContext
 ) -> list[Response]:
-    """Machines under the launches that they came out of."""
-    runs: dict[str, Response] = {}
-    for instance, build in rows:
-        run = runs.get(instance.run)
-        if run is None:
-            run = runs[instance.run] = {
-                "ReservationId": instance.run,
+    """Instances grouped by launch, as DescribeInstances returns them (Reservations)."""
+    launches: dict[str, Response] = {}
+    for instance, specification in rows:
+        launch = launches.get(instance.launch_id)
+        if launch is None:
+            launch = launches[instance.launch_id] = {
+                "ReservationId": instance.launch_id,
                 "OwnerId": context.account,
                 "Groups": [],
                 "Instances": [],
             }
-        run["Instances"].append(instance_view(instance, build, context))
-    return list(runs.values())
+        launch["Instances"].append(instance_view(instance, specification, context))
+    return list(launches.values())
 
 
 def instance_view(
-    instance: Instance, build: LaunchSpecification, context: AccountContext
+    instance: Instance, specification: LaunchSpecification, context: AccountContext
 ) -> Response:
     launched = to_datetime(int(instance.launched))
-    answer: Response = {
+    view: Response = {
         "InstanceId": instance.id,
-        "ImageId": build.image,
+        "ImageId": specification.image,
         "InstanceType": instance.type,
         "State": state_view(instance.state),
         "LaunchTime": launched,
         "AmiLaunchIndex": instance.index,
-        "Placement": _placement_view(instance, build),
-        "Architecture": build.architecture,
-        "Hypervisor": "xen",  # EC2 says so of Nitro too
+        "Placement": _placement_view(instance, specification),
+        "Architecture": specification.architecture,
+        "Hypervisor": "xen",  # as EC2 reports it, also for Nitro
         "VirtualizationType": "hvm",
         "EnaSupport": True,
-        "EbsOptimized": build.ebs_optimized,
-        "RootDeviceName": build.root_device,
+        "EbsOptimized": specification.ebs_optimized,
+        "RootDeviceName": specification.root_device,
         "RootDeviceType": "ebs",
-        "BlockDeviceMappings": _block_device_views(instance, build, launched),
-        "Monitoring": {"State": "enabled" if build.monitored else "disabled"},
+        "BlockDeviceMappings": _block_device_views(instance, specification, launched),
+        "Monitoring": {"State": "enabled" if specification.monitored else "disabled"},
         "ClientToken": instance.token,
         "ProductCodes": [],
         "PublicDnsName": "",
         "StateTransitionReason": TERMINATION_MESSAGES.get(instance.reason, instance.reason),
         "Tags": tags.to_tag_list(instance.tags),
         "CapacityReservationSpecification": _reservation_specification_view(instance),
-        "MetadataOptions": {"State": "applied", **build.metadata},
-        "EnclaveOptions": {"Enabled": build.enclave},
+        "MetadataOptions": {"State": "applied", **specification.metadata},
+        "EnclaveOptions": {"Enabled": specification.enclave},
         "HibernationOptions": {"Configured": False},
-        "PlatformDetails": "Windows" if build.windows else "Linux/UNIX",
-        "UsageOperation": "RunInstances:0002" if build.windows else "RunInstances",
+        "PlatformDetails": "Windows" if specification.windows else "Linux/UNIX",
+        "UsageOperation": "RunInstances:0002" if specification.windows else "RunInstances",
     }
-    answer.update(_network_view(instance, build, launched, context))
-    answer.update(_optional_fields(instance, build))
-    return answer
+    view.update(_network_view(instance, specification, launched, context))
+    view.update(_optional_fields(instance, specification))
+    return view
 
 
-def _placement_view(instance: Instance, build: LaunchSpecification) -> Response:
+def _placement_view(instance: Instance, specification: LaunchSpecification) -> Response:
     return {
         "AvailabilityZone": instance.zone,
         "AvailabilityZoneId": instance.zone_id,
-        "GroupName": build.placement_group or "",
-        "Tenancy": build.tenancy,
+        "GroupName": specification.placement_group or "",
+        "Tenancy": specification.tenancy,
     }
 
 
 def _block_device_views(
-    instance: Instance, build: LaunchSpecification, launched: datetime
+    instance: Instance, specification: LaunchSpecification, launched: datetime
 ) -> list[Response]:
     if instance.state == TERMINATED:
         return []
@@ -127,98 +130,107 @@ def _block_device_views(
         {
             "DeviceName": device,
             "Ebs": {
-                "VolumeId": derived_id("vol", instance.id, turn + 5),
+                "VolumeId": derived_id("vol", instance.id, index + 5),
                 "Status": "attached",
                 "AttachTime": launched,
-                "DeleteOnTermination": fleeting,
+                "DeleteOnTermination": delete_on_termination,
             },
         }
-        for turn, (device, fleeting) in enumerate(build.disks.items())
+        for index, (device, delete_on_termination) in enumerate(specification.disks.items())
     ]
 
 
 def _reservation_specification_view(instance: Instance) -> Response:
-    answer: Response = {"CapacityReservationPreference": instance.preference}
+    view: Response = {"CapacityReservationPreference": instance.preference}
     if instance.target is not None:
-        answer["CapacityReservationTarget"] = {"CapacityReservationId": instance.target}
-    return answer
+        view["CapacityReservationTarget"] = {"CapacityReservationId": instance.target}
+    return view
 
 
 def _network_view(
-    instance: Instance, build: LaunchSpecification, launched: datetime, context: AccountContext
+    instance: Instance,
+    specification: LaunchSpecification,
+    launched: datetime,
+    context: AccountContext,
 ) -> Response:
-    """A terminated machine has lost its place in the network."""
+    """A terminated instance has no network interfaces any more."""
     if instance.state == TERMINATED:
         return {"NetworkInterfaces": [], "SecurityGroups": [], "PrivateDnsName": ""}
     return {
-        "NetworkInterfaces": _interface_views(instance, build, launched, context),
-        "SecurityGroups": _group_views(build, build.interfaces[0].groups),
+        "NetworkInterfaces": _interface_views(instance, specification, launched, context),
+        "SecurityGroups": _group_views(specification, specification.interfaces[0].groups),
         "PrivateDnsName": private_dns_name(instance.address, context.region),
         "PrivateIpAddress": instance.address,
         "SubnetId": instance.subnet,
-        "VpcId": build.vpc,
+        "VpcId": specification.vpc,
         "SourceDestCheck": True,
     }
 
 
 def _interface_views(
-    instance: Instance, build: LaunchSpecification, launched: datetime, context: AccountContext
+    instance: Instance,
+    specification: LaunchSpecification,
+    launched: datetime,
+    context: AccountContext,
 ) -> list[Response]:
-    found: list[Response] = []
-    for turn, each in enumerate(build.interfaces):
-        interface: Response = {
-            "NetworkInterfaceId": derived_id("eni", instance.id, turn + 9),
-            "InterfaceType": each.kind,
+    views: list[Response] = []
+    for index, interface in enumerate(specification.interfaces):
+        view: Response = {
+            "NetworkInterfaceId": derived_id("eni", instance.id, index + 9),
+            "InterfaceType": interface.kind,
             "Status": "in-use",
             "SubnetId": instance.subnet,
-            "VpcId": build.vpc,
+            "VpcId": specification.vpc,
             "OwnerId": context.account,
             "SourceDestCheck": True,
             "Description": "",
-            "Groups": _group_views(build, each.groups),
+            "Groups": _group_views(specification, interface.groups),
             "Attachment": {
-                "AttachmentId": derived_id("eni-attach", instance.id, turn + 13),
+                "AttachmentId": derived_id("eni-attach", instance.id, index + 13),
                 "AttachTime": launched,
                 "DeleteOnTermination": True,
-                "DeviceIndex": each.device,
-                "NetworkCardIndex": each.card,
+                "DeviceIndex": interface.device,
+                "NetworkCardIndex": interface.card,
                 "Status": "attached",
             },
         }
-        if turn == 0:
-            interface.update(_address_view(instance, context))
-        found.append(interface)
-    return found
+        if index == 0:
+            view.update(_address_view(instance, context))
+        views.append(view)
+    return views
 
 
 def _address_view(instance: Instance, context: AccountContext) -> Response:
     name = private_dns_name(instance.address, context.region)
-    own = {"Primary": True, "PrivateIpAddress": instance.address, "PrivateDnsName": name}
+    address = {"Primary": True, "PrivateIpAddress": instance.address, "PrivateDnsName": name}
     return {
         "PrivateIpAddress": instance.address,
         "PrivateDnsName": name,
-        "PrivateIpAddresses": [own],
+        "PrivateIpAddresses": [address],
     }
 
 
-def _group_views(build: LaunchSpecification, ids: Iterable[str]) -> list[Response]:
-    return [{"GroupId": each, "GroupName": build.groups[each]} for each in ids]
+def _group_views(specification: LaunchSpecification, ids: Iterable[str]) -> list[Response]:
+    return [{"GroupId": each, "GroupName": specification.groups[each]} for each in ids]
 
 
-def _optional_fields(instance: Instance, build: LaunchSpecification) -> Response:
-    """What only some machines have."""
-    answer: dict[str, Any] = {
-        "KeyName": build.key,
-        "Platform": "Windows" if build.windows else None,
-        "IamInstanceProfile": dict(build.profile) if build.profile else None,
+def _optional_fields(instance: Instance, specification: LaunchSpecification) -> Response:
+    """Fields that only some instances have."""
+    fields: dict[str, Any] = {
+        "KeyName": specification.key,
+        "Platform": "Windows" if specification.windows else None,
+        "IamInstanceProfile": dict(specification.profile) if specification.profile else None,
         "InstanceLifecycle": None if instance.lifecycle == ON_DEMAND else instance.lifecycle,
         "SpotInstanceRequestId": instance.spot_request,
         "CapacityReservationId": instance.reservation,
     }
     if instance.reason:
-        words = TERMINATION_MESSAGES.get(instance.reason, "ended by EC2")
-        answer["StateReason"] = {"Code": instance.reason, "Message": f"{instance.reason}: {words}"}
-    return {name: value for name, value in answer.items() if value is not None}
+        message = TERMINATION_MESSAGES.get(instance.reason, "ended by EC2")
+        fields["StateReason"] = {
+            "Code": instance.reason,
+            "Message": f"{instance.reason}: {message}",
+        }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 InstanceValues: TypeAlias = Callable[[Instance], Iterable[str]]
@@ -227,44 +239,44 @@ RESERVATION_SPECIFICATION_FILTER = "capacity-reservation-specification.capacity-
 
 
 def instance_filter_fields(
-    machines: InstancesState, context: AccountContext
+    instances_state: InstancesState, context: AccountContext
 ) -> FilterFields[Instance]:
-    """All of them but those for tags."""
+    """All filters of DescribeInstances except those for tags."""
 
-    def build(instance: Instance) -> LaunchSpecification:
-        return machines.builds[instance.build]
+    def specification(instance: Instance) -> LaunchSpecification:
+        return instances_state.specifications[instance.specification_key]
 
     return {
-        **_common_filters(build, context),
-        **_optional_filters(build),
-        **_network_filters(build, context),
+        **_common_filters(specification, context),
+        **_optional_filters(specification),
+        **_network_filters(specification, context),
     }
 
 
 def _common_filters(
-    build: SpecificationGetter, context: AccountContext
+    specification: SpecificationGetter, context: AccountContext
 ) -> Mapping[str, InstanceValues]:
-    """What every machine has."""
+    """Filters on fields of every instance."""
     return {
-        "architecture": lambda each: (build(each).architecture,),
+        "architecture": lambda each: (specification(each).architecture,),
         "availability-zone": lambda each: (each.zone,),
         "availability-zone-id": lambda each: (each.zone_id,),
-        "block-device-mapping.device-name": lambda each: build(each).disks,
+        "block-device-mapping.device-name": lambda each: specification(each).disks,
         f"{RESERVATION_SPECIFICATION_FILTER}-preference": lambda each: (each.preference,),
-        "image-id": lambda each: (build(each).image,),
+        "image-id": lambda each: (specification(each).image,),
         "instance-id": lambda each: (each.id,),
         "instance-state-code": lambda each: (str(STATE_CODES[each.state]),),
         "instance-state-name": lambda each: (each.state,),
         "instance-type": lambda each: (each.type,),
         "launch-index": lambda each: (str(each.index),),
         "owner-id": lambda _: (context.account,),
-        "reservation-id": lambda each: (each.run,),
-        "tenancy": lambda each: (build(each).tenancy,),
+        "reservation-id": lambda each: (each.launch_id,),
+        "tenancy": lambda each: (specification(each).tenancy,),
     }
 
 
-def _optional_filters(build: SpecificationGetter) -> Mapping[str, InstanceValues]:
-    """What only some machines have."""
+def _optional_filters(specification: SpecificationGetter) -> Mapping[str, InstanceValues]:
+    """Fields that only some instances have."""
     return {
         "capacity-reservation-id": lambda each: optional_value(each.reservation),
         f"{RESERVATION_SPECIFICATION_FILTER}-target.capacity-reservation-id": lambda each: (
@@ -272,33 +284,33 @@ def _optional_filters(build: SpecificationGetter) -> Mapping[str, InstanceValues
         ),
         "client-token": lambda each: optional_value(each.token or None),
         "iam-instance-profile.arn": lambda each: optional_value(
-            (build(each).profile or {}).get("Arn")
+            (specification(each).profile or {}).get("Arn")
         ),
         "iam-instance-profile.id": lambda each: optional_value(
-            (build(each).profile or {}).get("Id")
+            (specification(each).profile or {}).get("Id")
         ),
         "instance-lifecycle": lambda each: () if each.lifecycle == ON_DEMAND else (each.lifecycle,),
-        "key-name": lambda each: optional_value(build(each).key),
-        "platform": lambda each: ("windows",) if build(each).windows else (),
+        "key-name": lambda each: optional_value(specification(each).key),
+        "platform": lambda each: ("windows",) if specification(each).windows else (),
         "spot-instance-request-id": lambda each: optional_value(each.spot_request),
         "state-reason-code": lambda each: optional_value(each.reason or None),
     }
 
 
 def _network_filters(
-    build: SpecificationGetter, context: AccountContext
+    specification: SpecificationGetter, context: AccountContext
 ) -> Mapping[str, InstanceValues]:
-    """What a machine has until it is terminated."""
+    """Filters on fields that an instance has until it is terminated."""
     values: dict[str, InstanceValues] = {
-        "instance.group-id": lambda each: build(each).interfaces[0].groups,
+        "instance.group-id": lambda each: specification(each).interfaces[0].groups,
         "instance.group-name": lambda each: [
-            build(each).groups[group] for group in build(each).interfaces[0].groups
+            specification(each).groups[group] for group in specification(each).interfaces[0].groups
         ],
         "network-interface.private-ip-address": lambda each: (each.address,),
         "private-dns-name": lambda each: (private_dns_name(each.address, context.region),),
         "private-ip-address": lambda each: (each.address,),
         "subnet-id": lambda each: (each.subnet,),
-        "vpc-id": lambda each: (build(each).vpc,),
+        "vpc-id": lambda each: (specification(each).vpc,),
     }
     return {name: _until_terminated(each) for name, each in values.items()}
 
@@ -312,102 +324,113 @@ INSTANCE_ID: Final = re.compile("i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
 class CachedListing(NamedTuple):
-    """What a question has found, as long as nothing changes."""
+    """The result of the last DescribeInstances without ids, valid until an instance changes."""
 
-    question: bytes
+    filters_json: bytes
     rows: list[Instance]
 
 
 class Instances:
-    """Every machine of the account, from its launch until an hour after its end."""
+    """Every instance of the account, from its launch until an hour after its termination."""
 
     name = "ec2"
 
     def __init__(self, context: AccountContext) -> None:
         self._context = context
-        self._life = InstanceLifecycle(context)
-        self._life.watch(self._note)
+        self._lifecycle = InstanceLifecycle(context)
+        self._lifecycle.add_listener(self._on_state_change)
         self._listing: CachedListing | None = None
-        self._users: dict[str, int] = {}
+        self._specification_users: dict[str, int] = {}
         self.state = InstancesState()
 
     @property
     def state(self) -> InstancesState:
-        return self._life.machines
+        return self._lifecycle.instances_state
 
     @state.setter
-    def state(self, machines: InstancesState) -> None:
-        self._life.machines = machines
-        self._fields = instance_filter_fields(machines, self._context)
+    def state(self, state: InstancesState) -> None:
+        self._lifecycle.instances_state = state
+        self._fields = instance_filter_fields(state, self._context)
         self._listing = None
-        self._unseen = max((each.visible for each in machines.instances.values()), default=0.0)
-        self._users = {}
-        for each in machines.instances.values():
-            self._users[each.build] = self._users.get(each.build, 0) + 1
+        self._all_visible_from = max(
+            (each.visible_from for each in state.instances.values()), default=0.0
+        )
+        self._specification_users = {}
+        for each in state.instances.values():
+            self._specification_users[each.specification_key] = (
+                self._specification_users.get(each.specification_key, 0) + 1
+            )
 
     def operations(self) -> Mapping[str, OperationHandler]:
         return {
             "DescribeInstances": self.describe,
             "DescribeInstanceAttribute": self.describe_attribute,
-            "TerminateInstances": self.terminate_asked,
+            "TerminateInstances": self.terminate_instances,
         }
 
-    # What other parts do with machines
+    # Used by other services
 
-    def watch(self, told: StateChangeListener) -> None:
-        """Told of every machine that is born, changes its state, or is forgotten."""
-        self._life.watch(told)
+    def add_listener(self, listener: StateChangeListener) -> None:
+        """Adds a callback for every instance that is launched, changes its state, or is removed."""
+        self._lifecycle.add_listener(listener)
 
-    def begin(self, born: Sequence[Instance], build: LaunchSpecification) -> None:
-        """Takes in machines that were just launched, all made the same way."""
-        if born:
-            self.state.builds.setdefault(born[0].build, build)
-            self._life.begin(born)
+    def add_launched(
+        self, launched: Sequence[Instance], specification: LaunchSpecification
+    ) -> None:
+        """Adds instances of one launch, which share a specification."""
+        if launched:
+            self.state.specifications.setdefault(launched[0].specification_key, specification)
+            self._lifecycle.begin(launched)
 
     def terminate(self, ids: Iterable[str], reason: str = USER_INITIATED_SHUTDOWN) -> None:
-        """Shuts down those that are still there and alive."""
-        known = self.state.instances
-        self._life.end([known[each] for each in ids if each in known], reason)
+        """Shuts down those that exist and are pending or running."""
+        instances = self.state.instances
+        self._lifecycle.end([instances[each] for each in ids if each in instances], reason)
 
     def get(self, instance: str) -> Instance | None:
-        """Whether or not it can be seen yet."""
+        """The instance, whether or not the API finds it yet."""
         return self.state.instances.get(instance)
 
     def specification_of(self, instance: Instance) -> LaunchSpecification:
-        return self.state.builds[instance.build]
+        return self.state.specifications[instance.specification_key]
 
-    def named(self, ids: Sequence[str]) -> list[Instance]:
-        """Each once, in the order of the ids; an error names those that cannot be seen."""
+    def get_by_ids(self, ids: Sequence[str]) -> list[Instance]:
+        """Each instance once, in the order of the ids; the error names those that are not found."""
         for each in ids:
             if not INSTANCE_ID.fullmatch(each):
                 raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{each}"')
-        known, now = self.state.instances, self._context.now()
-        found = {each: known.get(each) for each in ids}
-        seen = [each for each in found.values() if each is not None and each.visible <= now]
-        if len(seen) < len(found):
-            there = {each.id for each in seen}
-            raise INSTANCE.lost(each for each in found if each not in there)
-        return seen
+        instances, now = self.state.instances, self._context.now()
+        requested = {each: instances.get(each) for each in ids}
+        visible = [
+            each for each in requested.values() if each is not None and each.visible_from <= now
+        ]
+        if len(visible) < len(requested):
+            visible_ids = {each.id for each in visible}
+            raise INSTANCE.not_found_error(each for each in requested if each not in visible_ids)
+        return visible
 
-    def visible(self) -> list[Instance]:
-        now, every = self._context.now(), self.state.instances.values()
-        if now >= self._unseen:
-            return list(every)
-        return [each for each in every if each.visible <= now]
+    def list_visible(self) -> list[Instance]:
+        now, instances = self._context.now(), self.state.instances.values()
+        # Usually no instance is invisible: then no time needs comparing.
+        if now >= self._all_visible_from:
+            return list(instances)
+        return [each for each in instances if each.visible_from <= now]
 
-    def alive(self) -> list[Instance]:
+    def list_alive(self) -> list[Instance]:
         return [each for each in self.state.instances.values() if each.alive]
 
-    def changed(self) -> None:
-        """To be said by whoever has changed something about a machine."""
+    def invalidate_listing(self) -> None:
+        """Drops the cached listing; every change of an instance must call it."""
         self._listing = None
 
-    def shown(self, instance: Instance) -> Response:
+    def view(self, instance: Instance) -> Response:
         return instance_view(instance, self.specification_of(instance), self._context)
 
-    def grouped(self, rows: Iterable[Instance]) -> list[Response]:
-        builds = self.state.builds
-        return group_by_launch(((each, builds[each.build]) for each in rows), self._context)
+    def group_views(self, rows: Iterable[Instance]) -> list[Response]:
+        specifications = self.state.specifications
+        return group_by_launch(
+            ((each, specifications[each.specification_key]) for each in rows), self._context
+        )
 
     # Operations
 
@@ -417,75 +440,90 @@ class Instances:
                 "InvalidParameterCombination",
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             )
-        rows, token = paginate(self._found(params), params, maximum=MAX_RESULTS, key=_page_key)
+        rows, token = paginate(self._find(params), params, maximum=MAX_RESULTS, key=_page_key)
+        # A page is thousands of new dicts, all in use: garbage collections would find nothing.
         with gc_paused():
-            return {"Reservations": self.grouped(rows), **token}
+            return {"Reservations": self.group_views(rows), **token}
 
     def describe_attribute(self, params: Params) -> Response:
-        instance = self.named([params.get("InstanceId") or ""])[0]
+        instance = self.get_by_ids([params.get("InstanceId") or ""])[0]
         return {"InstanceId": instance.id, **self._attribute(instance, params.get("Attribute"))}
 
-    def terminate_asked(self, params: Params) -> Response:
+    def terminate_instances(self, params: Params) -> Response:
         ids = params.get("InstanceIds")
         if not ids:
             raise AwsError("MissingParameter", "The request must contain the parameter InstanceIds")
-        asked = self.named(ids)
-        before = {each.id: each.state for each in asked}
-        self._life.end(asked)
+        instances = self.get_by_ids(ids)
+        previous_states = {each.id: each.state for each in instances}
+        self._lifecycle.end(instances)
         return {
             "TerminatingInstances": [
                 {
                     "InstanceId": each.id,
                     "CurrentState": state_view(each.state),
-                    "PreviousState": state_view(before[each.id]),
+                    "PreviousState": state_view(previous_states[each.id]),
                 }
-                for each in asked
+                for each in instances
             ]
         }
 
     def _attribute(self, instance: Instance, attribute: str | None) -> Response:
-        build = self.specification_of(instance)
-        known: dict[str, Response] = {
-            "userData": {"UserData": {} if build.user_data is None else {"Value": build.user_data}},
+        specification = self.specification_of(instance)
+        attributes: dict[str, Response] = {
+            "userData": {
+                "UserData": {}
+                if specification.user_data is None
+                else {"Value": specification.user_data}
+            },
             "instanceType": {"InstanceType": {"Value": instance.type}},
             "disableApiTermination": {"DisableApiTermination": {"Value": False}},
-            "rootDeviceName": {"RootDeviceName": {"Value": build.root_device}},
-            "ebsOptimized": {"EbsOptimized": {"Value": build.ebs_optimized}},
-            "groupSet": {"Groups": self.shown(instance)["SecurityGroups"]},
+            "rootDeviceName": {"RootDeviceName": {"Value": specification.root_device}},
+            "ebsOptimized": {"EbsOptimized": {"Value": specification.ebs_optimized}},
+            "groupSet": {"Groups": self.view(instance)["SecurityGroups"]},
         }
-        if attribute not in known:
+        if attribute not in attributes:
             raise AwsError(
                 "InvalidParameterValue",
                 f"Value ({attribute}) for parameter attribute is invalid. Unknown attribute.",
             )
-        return known[attribute]
+        return attributes[attribute]
 
-    def _found(self, params: Params) -> list[Instance]:
-        """The pages of one answer are looked up once, unless something changes in between."""
+    def _find(self, params: Params) -> list[Instance]:
+        """Instances that match the request.
+
+        The last listing is cached: all pages of one listing filter the instances once, and not
+        once per page. It is not cached while new instances are invisible, as these appear with
+        time alone.
+        """
         if params.get("InstanceIds"):
-            rows = sorted(self.named(params["InstanceIds"]), key=_page_key)
+            rows = sorted(self.get_by_ids(params["InstanceIds"]), key=_page_key)
             return self._matching(rows, params)
         filters = msgspec.json.encode(params.get("Filters"))
-        if self._listing is not None and self._listing.question == filters:
+        if self._listing is not None and self._listing.filters_json == filters:
             return self._listing.rows
-        settled = self._context.now() >= self._unseen
-        rows = self._matching(self.visible(), params)
-        self._listing = CachedListing(filters, rows) if settled else None
+        all_visible = self._context.now() >= self._all_visible_from
+        rows = self._matching(self.list_visible(), params)
+        self._listing = CachedListing(filters, rows) if all_visible else None
         return rows
 
     def _matching(self, rows: Iterable[Instance], params: Params) -> list[Instance]:
         return apply_filters(rows, params.get("Filters"), self._fields, _instance_tags)
 
-    def _note(self, instance: Instance, before: str) -> None:
-        """Keeps what is remembered beside the state; a build goes with its last machine."""
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
+        """Updates derived data; a specification is dropped with its last instance."""
         self._listing = None
-        if not before:
-            self._unseen = max(self._unseen, instance.visible)
-            self._users[instance.build] = self._users.get(instance.build, 0) + 1
-        elif instance.state == FORGOTTEN:
-            self._users[instance.build] -= 1
-            if not self._users[instance.build]:
-                del self._users[instance.build], self.state.builds[instance.build]
+        if not previous_state:
+            self._all_visible_from = max(self._all_visible_from, instance.visible_from)
+            self._specification_users[instance.specification_key] = (
+                self._specification_users.get(instance.specification_key, 0) + 1
+            )
+        elif instance.state == REMOVED:
+            self._specification_users[instance.specification_key] -= 1
+            if not self._specification_users[instance.specification_key]:
+                del (
+                    self._specification_users[instance.specification_key],
+                    self.state.specifications[instance.specification_key],
+                )
 
 
 def _instance_tags(instance: Instance) -> Mapping[str, str]:
@@ -493,4 +531,5 @@ def _instance_tags(instance: Instance) -> Mapping[str, str]:
 
 
 def _page_key(instance: Instance) -> str:
+    # Padded, so that page tokens compare as strings in numeric order.
     return f"{instance.number:012}"

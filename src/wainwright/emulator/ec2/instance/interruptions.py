@@ -1,13 +1,12 @@
-"""Interruptions: what happens to instances from outside, and the events that EventBridge puts into
-the queue about it.
+"""Interruptions of instances by EC2, and the EventBridge events about them in the queue.
 
-A warning comes first and the termination two minutes later, as a timed event. What
-DescribeInstanceStatus shows of an instance beside its state stands in `state` here: `events`
-(scheduled by EC2) and `impaired` (checks that fail, and since when), both by instance id.
+A warning comes first and the termination two minutes later, as a timed event. `state` holds what
+DescribeInstanceStatus shows in addition to the instance state: `events` (scheduled by EC2) and
+`impaired` (failing checks, and since when), both by instance id.
 
-Wiring: register it beside the services so that its state is saved, and have instances watched by
-`instances.watch(interruptions.on_state_change)`: that sends the state changes and forgets the
-terminated. Without a queue of that name nobody is told, and everything happens all the same.
+Wiring: register it with the services so that its state is saved, and add
+`interruptions.on_state_change` as a listener of the instances: it sends state changes and removes
+terminated instances. Without a queue of that name no events are sent; everything else is the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +35,7 @@ HEALTH_EVENT: Final = "AWS Health Event"
 
 
 class EventBridgeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event says beside its time and place."""
+    """The content of an event, without id, time, account and region."""
 
     source: str = EC2_SOURCE
     kind: str
@@ -46,7 +45,7 @@ class EventBridgeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_event(context: AccountContext, event: EventBridgeEvent) -> str:
-    """The message, as of now."""
+    """The JSON message of the event, with the current time."""
     return msgspec.json.encode(
         {
             "version": "0",
@@ -63,7 +62,7 @@ def encode_event(context: AccountContext, event: EventBridgeEvent) -> str:
 
 
 def spot_interruption_event(context: AccountContext, instance: str, zone: str) -> EventBridgeEvent:
-    """Two minutes ahead. The ARN has the zone in place of region and account."""
+    """Two minutes before the termination. The ARN has the zone in place of region and account."""
     return EventBridgeEvent(
         kind=SPOT_INTERRUPTION_WARNING,
         resources=(_spot_instance_arn(context, instance, zone),),
@@ -90,7 +89,7 @@ def state_change_event(context: AccountContext, instance: str, state: str) -> Ev
 def reservation_interruption_event(
     context: AccountContext, instance: str, zone_id: str, lifecycle: str, ends: float
 ) -> EventBridgeEvent:
-    """For machines in capacity blocks and in capacity that its owner can take back."""
+    """For instances in capacity blocks and in interruptible capacity reservations."""
     return EventBridgeEvent(
         kind=RESERVATION_INTERRUPTION_WARNING,
         resources=(_instance_arn(context, instance),),
@@ -107,7 +106,7 @@ def reservation_interruption_event(
 def block_expiration_event(
     context: AccountContext, reservation: str, ends: float
 ) -> EventBridgeEvent:
-    """Forty minutes before a capacity block is over."""
+    """Forty minutes before a capacity block ends."""
     return EventBridgeEvent(
         kind=CAPACITY_BLOCK_EXPIRATION_WARNING,
         resources=(
@@ -120,17 +119,17 @@ def block_expiration_event(
 def scheduled_change_event(
     context: AccountContext, instances: Sequence[str], code: str, window: tuple[float, float]
 ) -> EventBridgeEvent:
-    """AWS Health: something will be done to the machines, and there is no way around it."""
-    word = code.upper().replace("-", "_")
-    event = f"AWS_EC2_{word}_SCHEDULED"
+    """AWS Health: a scheduled change of instances."""
+    code_name = code.upper().replace("-", "_")
+    event = f"AWS_EC2_{code_name}_SCHEDULED"
     start, end = window
-    where = f"arn:{aws_partition(context.region)}:health:{context.region}::event/EC2/{event}"
+    arn_prefix = f"arn:{aws_partition(context.region)}:health:{context.region}::event/EC2/{event}"
     return EventBridgeEvent(
         source=HEALTH_SOURCE,
         kind=HEALTH_EVENT,
         resources=tuple(instances),
         detail={
-            "eventArn": f"{where}/{event}_{context.random.getrandbits(64):016x}",
+            "eventArn": f"{arn_prefix}/{event}_{context.random.getrandbits(64):016x}",
             "service": "EC2",
             "eventTypeCode": event,
             "eventTypeCategory": "scheduledChange",
@@ -154,7 +153,7 @@ def event_timestamp(seconds: float) -> str:
 
 
 def _health_timestamp(seconds: float) -> str:
-    """As AWS Health writes times."""
+    """The time format of AWS Health."""
     return f"{to_datetime(seconds):%a, %d %b %Y %H:%M:%S GMT}"
 
 
@@ -179,7 +178,7 @@ SCHEDULED_STOP_REASON: Final = "Server.ScheduledStop"
 
 
 class ScheduledEventCode(StrEnum):
-    """What EC2 schedules."""
+    """Event codes of DescribeInstanceStatus."""
 
     INSTANCE_REBOOT = "instance-reboot"
     SYSTEM_REBOOT = "system-reboot"
@@ -188,13 +187,13 @@ class ScheduledEventCode(StrEnum):
     INSTANCE_STOP = "instance-stop"
 
     @property
-    def final(self) -> bool:
-        """Whether the machine is gone afterwards."""
+    def terminates(self) -> bool:
+        """Whether the instance is terminated by it."""
         return self in (ScheduledEventCode.INSTANCE_RETIREMENT, ScheduledEventCode.INSTANCE_STOP)
 
 
 class StatusCheck(StrEnum):
-    """What EC2 looks at."""
+    """Status checks of DescribeInstanceStatus."""
 
     INSTANCE = "instance"
     SYSTEM = "system"
@@ -212,13 +211,13 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
 class InterruptionState(msgspec.Struct, kw_only=True):
     events: dict[str, list[ScheduledEvent]] = {}
     impaired: dict[str, dict[StatusCheck, float]] = {}
-    """Which checks fail, and since when."""
-    spot_share: float = 0.0
-    """The share of spot machines that EC2 takes back within thirty days; none unless asked for."""
+    """Failing checks by instance id, and since when they fail."""
+    monthly_spot_interruption_rate: float = msgspec.field(default=0.0, name="spot_share")
+    """The share of spot instances that EC2 reclaims within thirty days; 0 by default."""
 
 
 class InterruptibleInstance(Protocol):
-    """What must be known of a machine."""
+    """The fields of an instance that interruptions use."""
 
     @property
     def id(self) -> str: ...
@@ -250,124 +249,134 @@ class Interruptions:
         context: AccountContext,
         sender: QueueSender,
         queue: str,
-        machines: InterruptibleInstances,
+        instances: InterruptibleInstances,
     ) -> None:
         self.state = InterruptionState()
         self._context = context
         self._sender = sender
         self._queue = queue
-        self._machines = machines
-        context.on(TERMINATION_EVENT, self._end)
-        context.on(SPOT_INTERRUPTION_EVENT, self._strike)
+        self._instances = instances
+        context.register_handler(TERMINATION_EVENT, self._on_termination)
+        context.register_handler(SPOT_INTERRUPTION_EVENT, self._on_spot_interruption)
 
     def operations(self) -> Mapping[str, OperationHandler]:
-        """None of its own: it is told from within what to do."""
+        """None: interruptions come from the admin API and from timed events."""
         return {}
 
-    def spot(self, instance: str, notice: float = NOTICE_SECONDS) -> None:
-        """EC2 wants the machine back."""
-        victim = self._known(instance)
-        self._tell(spot_interruption_event(self._context, victim.id, victim.zone))
-        self._end_later(victim, notice, SPOT_TERMINATION_REASON)
+    def interrupt_spot(self, instance_id: str, notice_seconds: float = NOTICE_SECONDS) -> None:
+        """EC2 reclaims a spot instance."""
+        instance = self._require_instance(instance_id)
+        self._send_event(spot_interruption_event(self._context, instance.id, instance.zone))
+        self._schedule_termination(instance, notice_seconds, SPOT_TERMINATION_REASON)
 
-    def rebalance(self, instance: str) -> None:
-        """EC2 may want the machine back before long; nothing else happens."""
-        victim = self._known(instance)
-        self._tell(rebalance_event(self._context, victim.id, victim.zone))
+    def recommend_rebalance(self, instance_id: str) -> None:
+        """Sends a rebalance recommendation; nothing else happens."""
+        instance = self._require_instance(instance_id)
+        self._send_event(rebalance_event(self._context, instance.id, instance.zone))
 
-    def reservation(self, instance: str, notice: float = NOTICE_SECONDS) -> None:
-        """Whoever lent the capacity takes it back, or the block that it came with is over."""
-        victim, ends = self._known(instance), self._context.now() + notice
-        self._tell(
+    def interrupt_reserved(self, instance_id: str, notice_seconds: float = NOTICE_SECONDS) -> None:
+        """The owner of interruptible capacity reclaims it, or a capacity block ends."""
+        instance, ends = self._require_instance(instance_id), self._context.now() + notice_seconds
+        self._send_event(
             reservation_interruption_event(
-                self._context, victim.id, victim.zone_id, victim.lifecycle, ends
+                self._context, instance.id, instance.zone_id, instance.lifecycle, ends
             )
         )
-        self._end_later(victim, notice, RESERVATION_TERMINATION_REASON)
+        self._schedule_termination(instance, notice_seconds, RESERVATION_TERMINATION_REASON)
 
-    def block(
+    def warn_block_expiration(
         self,
         reservation: str,
-        machines: Iterable[InterruptibleInstance],
+        instances: Iterable[InterruptibleInstance],
         *,
         ends: float,
-        taken: float,
+        reclaimed: float,
     ) -> None:
-        """A capacity block is nearly over, and its machines are taken before; others do that."""
-        self._tell(block_expiration_event(self._context, reservation, ends))
-        for each in machines:
-            told = (each.id, each.zone_id, each.lifecycle, taken)
-            self._tell(reservation_interruption_event(self._context, *told))
+        """Warns of the end of a block; the reservation lifecycle terminates the instances."""
+        self._send_event(block_expiration_event(self._context, reservation, ends))
+        for each in instances:
+            arguments = (each.id, each.zone_id, each.lifecycle, reclaimed)
+            self._send_event(reservation_interruption_event(self._context, *arguments))
 
-    def schedule(
-        self, instance: str, code: ScheduledEventCode, *, starts: float, lasts: float = 3600.0
+    def schedule_change(
+        self, instance_id: str, code: ScheduledEventCode, *, starts: float, duration: float = 3600.0
     ) -> ScheduledEvent:
-        """EC2 will do something to the machine; `starts` in seconds since 1970."""
-        victim = self._known(instance)
+        """Schedules a change of the instance; `starts` in seconds since 1970."""
+        instance = self._require_instance(instance_id)
         event = ScheduledEvent(
             id=new_resource_id(self._context, "instance-event"),
             code=code,
             description=f"{code.replace('-', ' ')} is scheduled",
             not_before=starts,
-            not_after=starts + lasts,
+            not_after=starts + duration,
         )
-        self.state.events.setdefault(victim.id, []).append(event)
+        self.state.events.setdefault(instance.id, []).append(event)
         window = (event.not_before, event.not_after)
-        self._tell(scheduled_change_event(self._context, [victim.id], code, window))
-        if code.final:
-            self._end_later(victim, max(starts - self._context.now(), 0.0), SCHEDULED_STOP_REASON)
+        self._send_event(scheduled_change_event(self._context, [instance.id], code, window))
+        if code.terminates:
+            self._schedule_termination(
+                instance, max(starts - self._context.now(), 0.0), SCHEDULED_STOP_REASON
+            )
         return event
 
-    def impair(self, instance: str, check: StatusCheck) -> None:
-        """From now on the check fails; it is not a second time that it begins to."""
-        failing = self.state.impaired.setdefault(self._known(instance).id, {})
+    def impair(self, instance_id: str, check: StatusCheck) -> None:
+        """The check fails from now on; one that fails already keeps its time."""
+        failing = self.state.impaired.setdefault(self._require_instance(instance_id).id, {})
         failing.setdefault(check, self._context.now())
 
-    def clear_impairment(self, instance: str) -> None:
+    def clear_impairment(self, instance_id: str) -> None:
         """All checks pass again."""
-        self.state.impaired.pop(instance, None)
+        self.state.impaired.pop(instance_id, None)
 
-    def on_state_change(self, machine: InterruptibleInstance, before: str) -> None:
-        """A machine was born or has changed its state."""
-        if machine.state in NOTIFIED_STATES and machine.state != before:
-            self._tell(state_change_event(self._context, machine.id, machine.state))
-        if machine.state in FINAL_STATES:
-            self.state.events.pop(machine.id, None)
-            self.state.impaired.pop(machine.id, None)
-        if not before and machine.lifecycle == "spot" and self.state.spot_share:
-            self._context.at(
-                self._context.now() + self._lifetime(), SPOT_INTERRUPTION_EVENT, id=machine.id
+    def on_state_change(self, instance: InterruptibleInstance, previous_state: str) -> None:
+        """Listener of the instances: sends the state change, and drops data of terminated ones."""
+        if instance.state in NOTIFIED_STATES and instance.state != previous_state:
+            self._send_event(state_change_event(self._context, instance.id, instance.state))
+        if instance.state in FINAL_STATES:
+            self.state.events.pop(instance.id, None)
+            self.state.impaired.pop(instance.id, None)
+        if (
+            not previous_state
+            and instance.lifecycle == "spot"
+            and self.state.monthly_spot_interruption_rate
+        ):
+            self._context.schedule_event(
+                self._context.now() + self._draw_lifetime(), SPOT_INTERRUPTION_EVENT, id=instance.id
             )
 
-    def _lifetime(self) -> float:
-        """Without memory: a machine that has lived long is as safe as a new one."""
-        return self._context.random.expovariate(self.state.spot_share / MONTH_SECONDS)
-
-    def _strike(self, about: Mapping[str, Any]) -> None:
-        victim = self._machines.get(about["id"])
-        if (
-            victim is not None
-            and victim.state not in FINAL_STATES
-            and victim.state != "shutting-down"
-        ):
-            self.spot(victim.id)
-
-    def _end_later(self, victim: InterruptibleInstance, seconds: float, reason: str) -> None:
-        self._context.at(
-            self._context.now() + seconds, TERMINATION_EVENT, id=victim.id, reason=reason
+    def _draw_lifetime(self) -> float:
+        """Exponential, hence memoryless: the risk does not depend on the age of the instance."""
+        return self._context.random.expovariate(
+            self.state.monthly_spot_interruption_rate / MONTH_SECONDS
         )
 
-    def _end(self, about: Mapping[str, Any]) -> None:
-        """To a machine that is gone already it makes no difference."""
-        self._machines.terminate([about["id"]], about["reason"])
+    def _on_spot_interruption(self, payload: Mapping[str, Any]) -> None:
+        instance = self._instances.get(payload["id"])
+        if (
+            instance is not None
+            and instance.state not in FINAL_STATES
+            and instance.state != "shutting-down"
+        ):
+            self.interrupt_spot(instance.id)
 
-    def _known(self, instance: str) -> InterruptibleInstance:
-        victim = self._machines.get(instance)
-        if victim is None:
+    def _schedule_termination(
+        self, instance: InterruptibleInstance, seconds: float, reason: str
+    ) -> None:
+        self._context.schedule_event(
+            self._context.now() + seconds, TERMINATION_EVENT, id=instance.id, reason=reason
+        )
+
+    def _on_termination(self, payload: Mapping[str, Any]) -> None:
+        """Has no effect on an instance that has been terminated already."""
+        self._instances.terminate([payload["id"]], payload["reason"])
+
+    def _require_instance(self, instance_id: str) -> InterruptibleInstance:
+        instance = self._instances.get(instance_id)
+        if instance is None:
             raise InvalidInputError(
-                f"there is no machine {instance}", "name one that DescribeInstances has"
+                f"there is no machine {instance_id}", "name one that DescribeInstances has"
             )
-        return victim
+        return instance
 
-    def _tell(self, event: EventBridgeEvent) -> None:
+    def _send_event(self, event: EventBridgeEvent) -> None:
         self._sender.send(self._queue, encode_event(self._context, event))

@@ -6,9 +6,9 @@ from wainwright.emulator.ec2.instance.lifecycle import SPOT
 from wainwright.errors import AwsError
 
 
-def insufficient_capacity(instance_type: str, zone: str, market: str) -> AwsError:
-    """The pool is empty."""
-    if market == SPOT:
+def insufficient_capacity(instance_type: str, zone: str, capacity_type: str) -> AwsError:
+    """The capacity pool is empty."""
+    if capacity_type == SPOT:
         return AwsError(
             "InsufficientInstanceCapacity",
             f"There is no Spot capacity available that matches your request for {instance_type} "
@@ -21,16 +21,16 @@ def insufficient_capacity(instance_type: str, zone: str, market: str) -> AwsErro
     )
 
 
-def unsupported_zone(instance_type: str, zone: str, elsewhere: Sequence[str]) -> AwsError:
-    """The type is not sold in that zone."""
+def unsupported_zone(instance_type: str, zone: str, supported_zones: Sequence[str]) -> AwsError:
+    """The instance type is not offered in that zone."""
     text = (
         f"Your requested instance type ({instance_type}) is not supported in your requested "
         f"Availability Zone ({zone})."
     )
-    if elsewhere:
+    if supported_zones:
         text += (
             " Please retry your request by not specifying an Availability Zone or choosing "
-            f"{', '.join(elsewhere)}."
+            f"{', '.join(supported_zones)}."
         )
     return AwsError("Unsupported", text)
 
@@ -46,7 +46,7 @@ def spot_unsupported(instance_type: str) -> AwsError:
 
 
 def unfulfillable_capacity() -> AwsError:
-    """The request itself leaves nothing to try."""
+    """The request itself leaves no capacity pool to try."""
     return AwsError(
         "UnfulfillableCapacity",
         "Unable to fulfill capacity due to your request configuration. Please adjust your request "
@@ -54,10 +54,10 @@ def unfulfillable_capacity() -> AwsError:
     )
 
 
-def spot_max_price_too_low(offered: float, price: float) -> AwsError:
+def spot_max_price_too_low(max_price: float, price: float) -> AwsError:
     return AwsError(
         "SpotMaxPriceTooLow",
-        f"Your Spot request price of {offered:g} is lower than the minimum required Spot request "
+        f"Your Spot request price of {max_price:g} is lower than the minimum required Spot request "
         f"fulfillment price of {price:g}.",
     )
 

@@ -1,8 +1,8 @@
-"""Launches: from launch parameters to instances of one type in one subnet, as many as can be had,
-and why not more.
+"""Launches: from launch parameters to instances of one type in one subnet, as many as there is
+capacity for, and the error that prevented more.
 
-A launch takes capacity, quota and addresses first; the instances begin when it is settled, and what
-was taken goes back when it is undone.
+A launch takes capacity, quota and addresses first; `commit` starts the instances, and `roll_back`
+releases what was taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,13 +51,13 @@ DEFAULT_METADATA_OPTIONS: Final = {
 }
 
 
-def specification_key(build: LaunchSpecification) -> str:
-    """Equal builds are kept once."""
-    return blake2b(msgspec.json.encode(build), digest_size=12).hexdigest()
+def specification_key(specification: LaunchSpecification) -> str:
+    """The key under which equal specifications are stored once."""
+    return blake2b(msgspec.json.encode(specification), digest_size=12).hexdigest()
 
 
 class SpecificationBuilder:
-    """Looks up what launch parameters name, and refuses what is not there."""
+    """Resolves the resources that launch parameters name; raises for those that do not exist."""
 
     def __init__(
         self, context: AccountContext, network: VpcNetwork, images: Images, iam: Iam
@@ -70,7 +70,7 @@ class SpecificationBuilder:
     def build(self, data: LaunchData, subnet: Subnet) -> LaunchSpecification:
         image = self._images.image(data.get("ImageId"))
         interfaces = self._interfaces(data, subnet.vpc_id)
-        disks = _block_devices(image, data)
+        devices = _block_devices(image, data)
         groups = {each for interface in interfaces for each in interface.groups}
         placement = data.get("Placement") or {}
         return LaunchSpecification(
@@ -83,8 +83,8 @@ class SpecificationBuilder:
             interfaces=tuple(interfaces),
             profile=self._profile(data.get("IamInstanceProfile")),
             metadata={**DEFAULT_METADATA_OPTIONS, **(data.get("MetadataOptions") or {})},
-            disks={device: each.fleeting for device, each in disks.items()},
-            sizes={device: each.gib for device, each in disks.items() if each.gib},
+            disks={device: each.delete_on_termination for device, each in devices.items()},
+            sizes={device: each.gib for device, each in devices.items() if each.gib},
             root_device=image.root_device,
             key=data.get("KeyName"),
             monitored=bool((data.get("Monitoring") or {}).get("Enabled")),
@@ -95,17 +95,17 @@ class SpecificationBuilder:
         )
 
     def _interfaces(self, data: LaunchData, vpc: str) -> list[NetworkInterface]:
-        """Groups are named with the interfaces or, where there are none, with the machine."""
-        asked = data.get("NetworkInterfaces") or ()
-        plain = data.get("SecurityGroupIds") or data.get("SecurityGroups")
-        if asked and plain:
+        """Security groups are set on the interfaces or, without any, on the instance."""
+        requested = data.get("NetworkInterfaces") or ()
+        instance_groups = data.get("SecurityGroupIds") or data.get("SecurityGroups")
+        if requested and instance_groups:
             raise AwsError(
                 "InvalidParameterCombination",
                 "Network interfaces and an instance-level security groups may not be specified on "
                 "the same request",
             )
-        if not asked:
-            return [NetworkInterface(groups=self._groups(plain, vpc))]
+        if not requested:
+            return [NetworkInterface(groups=self._groups(instance_groups, vpc))]
         return [
             NetworkInterface(
                 device=each.get("DeviceIndex", number),
@@ -113,13 +113,13 @@ class SpecificationBuilder:
                 kind=each.get("InterfaceType") or "interface",
                 groups=self._groups(each.get("Groups"), vpc),
             )
-            for number, each in enumerate(asked)
+            for number, each in enumerate(requested)
         ]
 
-    def _groups(self, asked: Sequence[str] | None, vpc: str) -> tuple[str, ...]:
-        if not asked:
+    def _groups(self, requested: Sequence[str] | None, vpc: str) -> tuple[str, ...]:
+        if not requested:
             return (self._network.default_group(vpc).id,)
-        return tuple(self._group(each, vpc).id for each in asked)
+        return tuple(self._group(each, vpc).id for each in requested)
 
     def _group(self, name_or_id: str, vpc: str) -> SecurityGroup:
         if name_or_id.startswith("sg-"):
@@ -128,43 +128,43 @@ class SpecificationBuilder:
                 return group
         return self._network.named_group(name_or_id, vpc)
 
-    def _profile(self, asked: Mapping[str, str] | None) -> dict[str, str] | None:
-        if not asked:
+    def _profile(self, requested: Mapping[str, str] | None) -> dict[str, str] | None:
+        if not requested:
             return None
-        field = "arn" if asked.get("Arn") else "name"
-        name = asked.get("Arn") or asked.get("Name") or ""
-        found = self._iam.find_profile(name)
-        if found is None:
+        field = "arn" if requested.get("Arn") else "name"
+        name = requested.get("Arn") or requested.get("Name") or ""
+        profile = self._iam.find_profile(name)
+        if profile is None:
             raise AwsError(
                 "InvalidParameterValue",
                 f"Value ({name}) for parameter iamInstanceProfile.{field} is invalid. "
                 f"Invalid IAM Instance Profile {'ARN' if field == 'arn' else field}",
             )
-        return {"Arn": profile_arn(self._context, found), "Id": found.id}
+        return {"Arn": profile_arn(self._context, profile), "Id": profile.id}
 
 
 class BlockDevice(NamedTuple):
-    fleeting: bool = True
-    """Whether it goes with the machine."""
+    delete_on_termination: bool = True
+    """Whether the volume is deleted with the instance."""
     gib: int = 0
 
 
 def _block_devices(image: Image, data: LaunchData) -> dict[str, BlockDevice]:
-    """Those of the image, changed and added to by the launch: what it leaves unsaid stays."""
-    disks: dict[str, BlockDevice] = {}
+    """The devices of the image, with the mappings of the launch merged over them field by field."""
+    devices: dict[str, BlockDevice] = {}
     for each in [*image.disks, *(data.get("BlockDeviceMappings") or ())]:
-        device, said = each.get("DeviceName"), each.get("Ebs")
+        device, ebs = each.get("DeviceName"), each.get("Ebs")
         if not device:
             continue
         if "NoDevice" in each:
-            disks.pop(device, None)
-        elif said is not None:
-            known = disks.get(device, BlockDevice())
-            disks[device] = BlockDevice(
-                bool(said.get("DeleteOnTermination", known.fleeting)),
-                said.get("VolumeSize") or known.gib,
+            devices.pop(device, None)
+        elif ebs is not None:
+            previous = devices.get(device, BlockDevice())
+            devices[device] = BlockDevice(
+                bool(ebs.get("DeleteOnTermination", previous.delete_on_termination)),
+                ebs.get("VolumeSize") or previous.gib,
             )
-    return disks
+    return devices
 
 
 class SubnetSelector:
@@ -172,27 +172,27 @@ class SubnetSelector:
         self._region_offerings = region_offerings
         self._network = network
 
-    def subnet(self, *said: Mapping[str, Any]) -> Subnet:
-        """By what the request says first and its template after that."""
-        zone = self._zone(said)
-        for each in said:
+    def select(self, *sources: Mapping[str, Any]) -> Subnet:
+        """The subnet of the first source that names one, else a default subnet of the zone."""
+        zone = self._zone(sources)
+        for each in sources:
             named = each.get("SubnetId") or _interface_subnet(each)
             if named:
                 return _check_zone(self._network.subnet(named), zone)
         return self._default(zone)
 
-    def _zone(self, said: tuple[Mapping[str, Any], ...]) -> str | None:
-        for each in said:
+    def _zone(self, sources: tuple[Mapping[str, Any], ...]) -> str | None:
+        for each in sources:
             placement = each.get("Placement") or {}
             for where in (each, placement):
                 zone, identity = where.get("AvailabilityZone"), where.get("AvailabilityZoneId")
                 if zone or identity:
-                    return self._known(
+                    return self._check_known(
                         zone or self._region_offerings.zone_names.get(identity or ""), identity
                     )
         return None
 
-    def _known(self, zone: str | None, identity: str | None) -> str:
+    def _check_known(self, zone: str | None, identity: str | None) -> str:
         if zone is None or zone not in self._region_offerings.zones:
             raise AwsError(
                 "InvalidParameterValue", f"Invalid availability zone: [{zone or identity}]"
@@ -201,18 +201,18 @@ class SubnetSelector:
 
     def _default(self, zone: str | None) -> Subnet:
         state = self._network.state
-        homes = {each.id for each in state.vpcs.values() if each.default}
-        if not homes:
+        default_vpcs = {each.id for each in state.vpcs.values() if each.default}
+        if not default_vpcs:
             raise AwsError("VPCIdNotSpecified", "No default VPC for this user. Name a subnet.")
         for each in state.subnets.values():
-            if each.vpc_id in homes and zone in (None, each.zone):
+            if each.vpc_id in default_vpcs and zone in (None, each.zone):
                 return each
         where = "" if zone is None else f" in Availability Zone {zone}"
         raise AwsError("MissingInput", f"No subnets found for the default VPC{where}.")
 
 
-def _interface_subnet(said: Mapping[str, Any]) -> str | None:
-    for each in said.get("NetworkInterfaces") or ():
+def _interface_subnet(source: Mapping[str, Any]) -> str | None:
+    for each in source.get("NetworkInterfaces") or ():
         if each.get("SubnetId"):
             return str(each["SubnetId"])
     return None
@@ -228,11 +228,11 @@ def _check_zone(subnet: Subnet, zone: str | None) -> Subnet:
 
 
 IMAGE_ARCHITECTURE_BY_TYPE: Final = {"amd64": "x86_64"}
-FIRST_USABLE_ADDRESS: Final = 4  # AWS keeps the ones before it, and the last
+FIRST_USABLE_ADDRESS: Final = 4  # AWS reserves the addresses before it, and the last one
 
 
 class LaunchDependencies(NamedTuple):
-    """The parts of the account that launches stand on."""
+    """The services that launches use."""
 
     context: AccountContext
     region_offerings: RegionOfferings
@@ -246,7 +246,7 @@ class LaunchDependencies(NamedTuple):
 
 
 class InstanceLaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Machines of one type, all alike, in one subnet."""
+    """Instances of one type in one subnet, with the same parameters."""
 
     type: str
     subnet: Subnet
@@ -255,168 +255,185 @@ class InstanceLaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     preference: str
     target: str | None
     max_price: float | None = None
-    """For spot: what must not be exceeded."""
+    """The maximum spot price."""
     tags: dict[str, str] = {}
 
 
 class LaunchBatch(NamedTuple):
-    """What the machines of one order have in common."""
+    """What the instances of one launch share."""
 
-    order: InstanceLaunchRequest
-    build: LaunchSpecification
-    key: str
-    run: str
+    request: InstanceLaunchRequest
+    specification: LaunchSpecification
+    specification_key: str
+    launch_id: str
     token: str
 
 
 class LaunchOutcome(msgspec.Struct, kw_only=True):
-    """What came of an order; the machines are there once it has been settled."""
+    """The result of a launch; the instances start with `commit`."""
 
-    build: LaunchSpecification | None = None
+    specification: LaunchSpecification | None = None
     instances: list[Instance] = []
     error: AwsError | None = None
-    """Why it is not more."""
+    """Why there are no more instances."""
 
 
 class InstanceLauncher:
     def __init__(self, deps: LaunchDependencies) -> None:
         self.deps = deps
         self._addresses = PrivateAddresses(deps.instances)
-        deps.instances.watch(self._note)
+        deps.instances.add_listener(self._on_state_change)
 
     def launch(
-        self, order: InstanceLaunchRequest, count: int, *, run: str = "", token: str = ""
+        self, request: InstanceLaunchRequest, count: int, *, launch_id: str = "", token: str = ""
     ) -> LaunchOutcome:
-        """Takes what there is, up to the count. Nothing is launched before `settle`."""
+        """Takes capacity for up to `count` instances. Nothing starts before `commit`."""
         launch = LaunchOutcome()
         try:
-            launch.build = build = self.checked(order)
-            run = run or api_conventions.new_resource_id(self.deps.context, "r")
-            batch = LaunchBatch(order, build, specification_key(build), run, token)
+            launch.specification = specification = self.validate(request)
+            launch_id = launch_id or api_conventions.new_resource_id(self.deps.context, "r")
+            batch = LaunchBatch(
+                request, specification, specification_key(specification), launch_id, token
+            )
             for index in range(count):
-                launch.instances.append(self._instance(batch, index))
+                launch.instances.append(self._launch_instance(batch, index))
         except AwsError as error:
             launch.error = error
         return launch
 
-    def settle(self, launch: LaunchOutcome) -> None:
-        """Lets the machines begin."""
-        if launch.build is not None:
-            self.deps.instances.begin(launch.instances, launch.build)
+    def commit(self, launch: LaunchOutcome) -> None:
+        """Starts the instances."""
+        if launch.specification is not None:
+            self.deps.instances.add_launched(launch.instances, launch.specification)
 
-    def undo(self, launch: LaunchOutcome) -> None:
-        """Gives back what was taken."""
+    def roll_back(self, launch: LaunchOutcome) -> None:
+        """Releases what the launch has taken."""
         for each in launch.instances:
             self.deps.reservations.capacity_source.release(each)
-            self._leave(each, launch.build)
+            self._release_addresses(each, launch.specification)
 
-    def checked(self, order: InstanceLaunchRequest) -> LaunchSpecification:
-        """What the machines would be made of; raises where none could ever be launched so."""
+    def validate(self, request: InstanceLaunchRequest) -> LaunchSpecification:
+        """The launch specification; raises where no instance could ever be launched like this."""
         deps = self.deps
-        machine = deps.region_offerings.machines.get(order.type)
-        if machine is None:
-            raise launch_errors.invalid_instance_type(order.type)
-        zone, offered = order.subnet.zone, deps.region_offerings.offered[order.type]
+        type_info = deps.region_offerings.instance_types.get(request.type)
+        if type_info is None:
+            raise launch_errors.invalid_instance_type(request.type)
+        zone, offered = request.subnet.zone, deps.region_offerings.zones_by_type[request.type]
         if zone not in offered:
-            raise launch_errors.unsupported_zone(order.type, zone, offered)
-        build = deps.builder.build(order.data, order.subnet)
-        own = IMAGE_ARCHITECTURE_BY_TYPE.get(machine.architecture, machine.architecture.strip("[]"))
-        if own != build.architecture:
-            raise launch_errors.architecture_mismatch(own, build.architecture)
-        check_capacity_request(self.wanted(order, build))
-        if order.lifecycle == SPOT:
-            self._check_spot(order)
-        return build
+            raise launch_errors.unsupported_zone(request.type, zone, offered)
+        specification = deps.builder.build(request.data, request.subnet)
+        architecture = IMAGE_ARCHITECTURE_BY_TYPE.get(
+            type_info.architecture, type_info.architecture.strip("[]")
+        )
+        if architecture != specification.architecture:
+            raise launch_errors.architecture_mismatch(architecture, specification.architecture)
+        check_capacity_request(self.capacity_request(request, specification))
+        if request.lifecycle == SPOT:
+            self._check_spot(request)
+        return specification
 
-    def wanted(self, order: InstanceLaunchRequest, build: LaunchSpecification) -> CapacityRequest:
+    def capacity_request(
+        self, request: InstanceLaunchRequest, specification: LaunchSpecification
+    ) -> CapacityRequest:
         return CapacityRequest(
-            type=order.type,
-            zone=order.subnet.zone,
-            platform=build.platform,
-            tenancy=build.tenancy,
-            lifecycle=order.lifecycle,
-            preference=order.preference,
-            target=order.target,
+            type=request.type,
+            zone=request.subnet.zone,
+            platform=specification.platform,
+            tenancy=specification.tenancy,
+            lifecycle=request.lifecycle,
+            preference=request.preference,
+            target=request.target,
         )
 
-    def _check_spot(self, order: InstanceLaunchRequest) -> None:
-        deps, zone = self.deps, order.subnet.zone
-        if not deps.capacity_market.is_offered(order.type, zone, SPOT):
-            raise launch_errors.spot_unsupported(order.type)
+    def _check_spot(self, request: InstanceLaunchRequest) -> None:
+        deps, zone = self.deps, request.subnet.zone
+        if not deps.capacity_market.is_offered(request.type, zone, SPOT):
+            raise launch_errors.spot_unsupported(request.type)
         if not deps.quota.state.limits.spotRole and not deps.iam.has_spot_role():
             raise launch_errors.spot_role_missing()
-        price = deps.capacity_market.price(order.type, zone, SPOT)
-        if order.max_price is not None and price is not None and price > order.max_price:
-            raise launch_errors.spot_max_price_too_low(order.max_price, price)
+        price = deps.capacity_market.price(request.type, zone, SPOT)
+        if request.max_price is not None and price is not None and price > request.max_price:
+            raise launch_errors.spot_max_price_too_low(request.max_price, price)
 
-    def _instance(self, batch: LaunchBatch, index: int) -> Instance:
-        """The next machine, with everything that it needs taken; or nothing taken, and why."""
-        deps, order = self.deps, batch.order
-        deps.quota.check_fleet(order.tags.get(FLEET_ID_TAG, ""))
-        wanted = self.wanted(order, batch.build)
-        reservation = deps.reservations.capacity_source.find(wanted)
+    def _launch_instance(self, batch: LaunchBatch, index: int) -> Instance:
+        """The next instance, with capacity and addresses taken; on an error none are."""
+        deps, request = self.deps, batch.request
+        deps.quota.check_fleet(request.tags.get(FLEET_ID_TAG, ""))
+        capacity_request = self.capacity_request(request, batch.specification)
+        reservation = deps.reservations.capacity_source.find_capacity(capacity_request)
         if reservation is None:
-            # None of this order counts as running yet.
-            deps.quota.check(order.type, order.lifecycle, index + 1)
-        deps.network.take(order.subnet.id, len(batch.build.interfaces))
-        deps.reservations.capacity_source.take(wanted, reservation)
-        return self._made(batch, index, None if reservation is None else reservation.id)
+            # The quota counts committed instances only: add those of this launch.
+            deps.quota.check(request.type, request.lifecycle, index + 1)
+        deps.network.take_addresses(request.subnet.id, len(batch.specification.interfaces))
+        deps.reservations.capacity_source.take(capacity_request, reservation)
+        return self._create_instance(batch, index, None if reservation is None else reservation.id)
 
-    def _made(self, batch: LaunchBatch, index: int, reservation: str | None) -> Instance:
-        order, machines, context = batch.order, self.deps.instances.state, self.deps.context
-        pace, now = machines.pace, context.now()
-        machines.number += 1
+    def _create_instance(self, batch: LaunchBatch, index: int, reservation: str | None) -> Instance:
+        request, instances_state, context = (
+            batch.request,
+            self.deps.instances.state,
+            self.deps.context,
+        )
+        timings, now = instances_state.timings, context.now()
+        instances_state.last_number += 1
         return Instance(
             id=api_conventions.new_resource_id(context, "i"),
-            number=machines.number,
-            run=batch.run,
+            number=instances_state.last_number,
+            launch_id=batch.launch_id,
             index=index,
-            type=order.type,
-            build=batch.key,
-            zone=order.subnet.zone,
-            zone_id=order.subnet.zone_id,
-            subnet=order.subnet.id,
-            address=self._addresses.take(order.subnet, machines.number),
+            type=request.type,
+            specification_key=batch.specification_key,
+            zone=request.subnet.zone,
+            zone_id=request.subnet.zone_id,
+            subnet=request.subnet.id,
+            address=self._addresses.take(request.subnet, instances_state.last_number),
             launched=now,
-            visible=now + pace.invisible.draw(context.random),
-            lifecycle=order.lifecycle,
+            visible_from=now + timings.visibility_delay.draw(context.random),
+            lifecycle=request.lifecycle,
             spot_request=api_conventions.new_resource_id(context, "sir")
-            if order.lifecycle == SPOT
+            if request.lifecycle == SPOT
             else None,
-            preference=order.preference,
-            target=order.target,
+            preference=request.preference,
+            target=request.target,
             reservation=reservation,
             token=batch.token,
-            joins=not pace.duds or context.random.random() >= pace.duds,
-            tags=dict(order.tags),
+            joins_cluster=not timings.never_join_rate
+            or context.random.random() >= timings.never_join_rate,
+            tags=dict(request.tags),
         )
 
-    def _note(self, instance: Instance, before: str) -> None:
-        """A terminated machine gives its addresses back."""
-        if before and instance.state == TERMINATED:
-            self._leave(instance, self.deps.instances.specification_of(instance))
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
+        """Releases the addresses of a terminated instance."""
+        if previous_state and instance.state == TERMINATED:
+            self._release_addresses(instance, self.deps.instances.specification_of(instance))
 
-    def _leave(self, instance: Instance, build: LaunchSpecification | None) -> None:
+    def _release_addresses(
+        self, instance: Instance, specification: LaunchSpecification | None
+    ) -> None:
         self._addresses.release(instance)
-        count = 1 if build is None else len(build.interfaces)
-        self.deps.network.release(instance.subnet, count)
+        count = 1 if specification is None else len(specification.interfaces)
+        self.deps.network.release_addresses(instance.subnet, count)
 
 
 class PrivateAddresses:
-    """Private addresses; which are taken is seen from the machines."""
+    """Private addresses of instances; not saved, but derived from the instances."""
 
     def __init__(self, instances: Instances) -> None:
         self._instances = instances
-        self._seen: InstancesState | None = None
+        self._counted_state: InstancesState | None = None
         self._taken: set[tuple[str, str]] = set()
         self._blocks: dict[str, IPv4Network] = {}
 
     def take(self, subnet: Subnet, number: int) -> str:
-        """Another one for each machine, as far as there are others; begins where the last ended."""
-        taken, block = self._known(), self._block(subnet.cidr)
-        room = block.num_addresses - FIRST_USABLE_ADDRESS - 1
-        for step in range(room):
-            address = str(block[FIRST_USABLE_ADDRESS + (number + step) % room])
+        """A free address of the subnet.
+
+        The search starts at the instance number: starting at the first address would scan all
+        taken ones, quadratic in the number of instances.
+        """
+        taken, block = self._taken_addresses(), self._parse_block(subnet.cidr)
+        size = block.num_addresses - FIRST_USABLE_ADDRESS - 1
+        for step in range(size):
+            address = str(block[FIRST_USABLE_ADDRESS + (number + step) % size])
             if (subnet.id, address) not in taken:
                 taken.add((subnet.id, address))
                 return address
@@ -426,20 +443,20 @@ class PrivateAddresses:
         )
 
     def release(self, instance: Instance) -> None:
-        self._known().discard((instance.subnet, instance.address))
+        self._taken_addresses().discard((instance.subnet, instance.address))
 
-    def _block(self, cidr: str) -> IPv4Network:
+    def _parse_block(self, cidr: str) -> IPv4Network:
         if cidr not in self._blocks:
             self._blocks[cidr] = IPv4Network(cidr)
         return self._blocks[cidr]
 
-    def _known(self) -> set[tuple[str, str]]:
-        """Collected anew when another state has been loaded."""
-        if self._seen is not self._instances.state:
-            self._seen = self._instances.state
+    def _taken_addresses(self) -> set[tuple[str, str]]:
+        """The taken addresses as a set, rebuilt only when another state has been loaded."""
+        if self._counted_state is not self._instances.state:
+            self._counted_state = self._instances.state
             self._taken = {
                 (each.subnet, each.address)
-                for each in self._seen.instances.values()
+                for each in self._counted_state.instances.values()
                 if each.state != TERMINATED
             }
         return self._taken

@@ -1,5 +1,5 @@
 """Instances as data, and their lifecycle: pending, running, shutting down, terminated, and after an
-hour forgotten.
+hour removed.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ PENDING: Final = "pending"
 RUNNING: Final = "running"
 SHUTTING_DOWN: Final = "shutting-down"
 TERMINATED: Final = "terminated"
-FORGOTTEN: Final = "gone"  # what only our own parts get to see
+REMOVED: Final = "gone"  # removed; seen only by listeners, never in a response
 STATE_CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48}
 ALIVE_STATES: Final = (PENDING, RUNNING)
 
@@ -30,7 +30,7 @@ RESERVATIONS_ONLY: Final = "capacity-reservations-only"
 
 
 class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True):
-    """A network interface that a machine is born with."""
+    """A network interface of a new instance."""
 
     device: int = 0
     card: int = 0
@@ -39,24 +39,24 @@ class NetworkInterface(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchSpecification(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine is made of, whatever its type and place: the same for all of one launch."""
+    """Launch parameters without instance type and subnet: shared by the instances of a launch."""
 
     image: str
     architecture: str
     windows: bool = False
     user_data: str | None = None
-    """As it came: base64."""
+    """As in the request: base64."""
     vpc: str = ""
     groups: dict[str, str] = {}
-    """Id to name, of all interfaces."""
+    """Security group names by id, of all interfaces."""
     interfaces: tuple[NetworkInterface, ...] = (NetworkInterface(),)
     profile: dict[str, str] | None = None
     """Arn and Id."""
     metadata: dict[str, Any] = {}
     disks: dict[str, bool] = {}
-    """Device to whether it goes with the machine."""
+    """DeleteOnTermination by device name."""
     sizes: dict[str, int] = {}
-    """Device to GiB, as far as image or launch say it."""
+    """GiB by device name, as far as image or launch parameters specify it."""
     root_device: str = "/dev/xvda"
     key: str | None = None
     monitored: bool = False
@@ -67,31 +67,31 @@ class LaunchSpecification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def platform(self) -> str:
-        """As capacity reservations spell it."""
+        """The platform as in capacity reservations."""
         return "Windows" if self.windows else "Linux/UNIX"
 
 
 class Instance(msgspec.Struct, kw_only=True):
     id: str
     number: int
-    """In the order of launches."""
-    run: str
-    """What EC2 calls its reservation: the launch that it came out of."""
+    """Sequence number over all launches of the account."""
+    launch_id: str = msgspec.field(name="run")
+    """EC2's ReservationId: the launch request that it came from."""
     index: int
-    """Within that launch."""
+    """AmiLaunchIndex within that launch."""
     type: str
-    build: str
-    """Which of the builds it is made from."""
+    specification_key: str = msgspec.field(name="build")
+    """The key of its launch specification in `InstancesState.specifications`."""
     zone: str
     zone_id: str
     subnet: str
     address: str
     launched: float
-    visible: float
-    """From when on it is found by those who ask for it."""
+    visible_from: float = msgspec.field(name="visible")
+    """Since when the API finds it."""
     state: str = PENDING
     reason: str = ""
-    """Why it ended."""
+    """Why it was terminated; empty before."""
     lifecycle: str = ON_DEMAND
     spot_request: str | None = None
     preference: str = OPEN
@@ -100,8 +100,8 @@ class Instance(msgspec.Struct, kw_only=True):
     reservation: str | None = None
     """The capacity reservation that it runs in."""
     token: str = ""
-    joins: bool = True
-    """Whether it comes up as it should; the others run, and nobody ever hears of them."""
+    joins_cluster: bool = msgspec.field(default=True, name="joins")
+    """Whether it can become a node; the others run and never join their cluster."""
     tags: dict[str, str] = {}
 
     @property
@@ -112,126 +112,133 @@ class Instance(msgspec.Struct, kw_only=True):
 
 RUNNING_EVENT: Final = "ec2.instance.running"
 TERMINATED_EVENT: Final = "ec2.instance.terminated"
-FORGOTTEN_EVENT: Final = "ec2.instance.forgotten"
+REMOVED_EVENT: Final = "ec2.instance.forgotten"
 USER_INITIATED_SHUTDOWN: Final = "Client.UserInitiatedShutdown"
 
 StateChangeListener: TypeAlias = Callable[[Instance, str], None]
-"""Told of a machine that has changed its state, and which one it had; "" if it is new."""
+"""Called with an instance whose state has changed, and its previous state; "" for a new one."""
 
 
 class DelayDistribution(msgspec.Struct, frozen=True, kw_only=True):
-    """How long something takes: log-normal around its median; always the same without spread."""
+    """A duration: log-normal around its median; constant without spread."""
 
     median: float = 0.0
     spread: float = 0.0
     """Standard deviation of the logarithm."""
 
-    def draw(self, chance: Random) -> float:
+    def draw(self, random: Random) -> float:
         if not self.spread:
             return self.median
-        return self.median * exp(chance.gauss(0.0, self.spread))
+        return self.median * exp(random.gauss(0.0, self.spread))
 
 
 class InstanceTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """How quickly machines come and go."""
+    """Delays of boot, shutdown and visibility of instances."""
 
     boot: DelayDistribution = DelayDistribution(median=1.0)
     shutdown: DelayDistribution = DelayDistribution(median=1.0)
-    invisible: DelayDistribution = DelayDistribution()
-    """How long a new machine is not found by those who ask for it."""
-    remembered: float = 3600.0
-    """How long a terminated machine is still shown."""
-    duds: float = 0.0
-    """The share of machines that never join their cluster."""
+    visibility_delay: DelayDistribution = msgspec.field(
+        default=DelayDistribution(), name="invisible"
+    )
+    """How long the API does not find a new instance."""
+    retention_seconds: float = msgspec.field(default=3600.0, name="remembered")
+    """How long a terminated instance is still described."""
+    never_join_rate: float = msgspec.field(default=0.0, name="duds")
+    """The share of instances that never join their cluster."""
 
 
 class InstancesState(msgspec.Struct, kw_only=True):
-    """All machines of the account, in the order of their launch."""
+    """All instances of the account, in launch order."""
 
     instances: dict[str, Instance] = {}
-    builds: dict[str, LaunchSpecification] = {}
-    number: int = 0
-    """Of the last machine."""
-    pace: InstanceTimings = InstanceTimings()
+    specifications: dict[str, LaunchSpecification] = msgspec.field(
+        default_factory=dict, name="builds"
+    )
+    last_number: int = msgspec.field(default=0, name="number")
+    """Sequence number of the last instance."""
+    timings: InstanceTimings = msgspec.field(default=InstanceTimings(), name="pace")
 
 
 class InstanceLifecycle:
-    """Moves machines from state to state, and tells those who want to know."""
+    """Moves instances from state to state, and notifies listeners."""
 
     def __init__(self, context: AccountContext) -> None:
         self._context = context
-        self._watchers: list[StateChangeListener] = []
-        self.machines = InstancesState()
-        context.on(RUNNING_EVENT, self._rise)
-        context.on(TERMINATED_EVENT, self._terminate)
-        context.on(FORGOTTEN_EVENT, self._forget)
+        self._listeners: list[StateChangeListener] = []
+        self.instances_state = InstancesState()
+        context.register_handler(RUNNING_EVENT, self._mark_running)
+        context.register_handler(TERMINATED_EVENT, self._terminate)
+        context.register_handler(REMOVED_EVENT, self._remove)
 
-    def watch(self, told: StateChangeListener) -> None:
-        """In the order of asking."""
-        self._watchers.append(told)
+    def add_listener(self, listener: StateChangeListener) -> None:
+        """Listeners are called in the order in which they were added."""
+        self._listeners.append(listener)
 
-    def begin(self, born: Iterable[Instance]) -> None:
-        """Adds machines that have just been launched."""
-        pace, now = self.machines.pace, self._context.now()
+    def begin(self, launched: Iterable[Instance]) -> None:
+        """Adds instances that were just launched."""
+        timings, now = self.instances_state.timings, self._context.now()
         batches = TimedEventBatches(self._context, RUNNING_EVENT)
-        for instance in born:
-            self.machines.instances[instance.id] = instance
-            self._tell(instance, "")
-            batches.add(now + pace.boot.draw(self._context.random), instance.id)
-        batches.make()
+        for instance in launched:
+            self.instances_state.instances[instance.id] = instance
+            self._notify(instance, "")
+            batches.add(now + timings.boot.draw(self._context.random), instance.id)
+        batches.schedule_all()
 
     def end(self, instances: Iterable[Instance], reason: str = USER_INITIATED_SHUTDOWN) -> None:
-        """Shuts down those that are alive; to the others it has happened already."""
-        pace, now = self.machines.pace, self._context.now()
+        """Shuts down those that are pending or running, and ignores the others."""
+        timings, now = self.instances_state.timings, self._context.now()
         batches = TimedEventBatches(self._context, TERMINATED_EVENT)
         for instance in instances:
             if not instance.alive:
                 continue
             instance.reason = reason
-            self._move(instance, SHUTTING_DOWN)
-            batches.add(now + pace.shutdown.draw(self._context.random), instance.id)
-        batches.make()
+            self._set_state(instance, SHUTTING_DOWN)
+            batches.add(now + timings.shutdown.draw(self._context.random), instance.id)
+        batches.schedule_all()
 
-    def _rise(self, about: Any) -> None:
-        for instance in self._known(about):
+    def _mark_running(self, payload: Any) -> None:
+        for instance in self._instances_of(payload):
             if instance.state == PENDING:
-                self._move(instance, RUNNING)
+                self._set_state(instance, RUNNING)
 
-    def _terminate(self, about: Any) -> None:
-        for instance in self._known(about):
-            self._move(instance, TERMINATED)
-        due = self._context.now() + self.machines.pace.remembered
-        self._context.at(due, FORGOTTEN_EVENT, ids=list(about["ids"]))
+    def _terminate(self, payload: Any) -> None:
+        for instance in self._instances_of(payload):
+            self._set_state(instance, TERMINATED)
+        due = self._context.now() + self.instances_state.timings.retention_seconds
+        self._context.schedule_event(due, REMOVED_EVENT, ids=list(payload["ids"]))
 
-    def _forget(self, about: Any) -> None:
-        for instance in self._known(about):
-            del self.machines.instances[instance.id]
-            self._move(instance, FORGOTTEN)
+    def _remove(self, payload: Any) -> None:
+        for instance in self._instances_of(payload):
+            del self.instances_state.instances[instance.id]
+            self._set_state(instance, REMOVED)
 
-    def _known(self, about: Any) -> list[Instance]:
-        known = self.machines.instances
-        return [known[each] for each in about["ids"] if each in known]
+    def _instances_of(self, payload: Any) -> list[Instance]:
+        instances = self.instances_state.instances
+        return [instances[each] for each in payload["ids"] if each in instances]
 
-    def _move(self, instance: Instance, state: str) -> None:
-        before, instance.state = instance.state, state
-        self._tell(instance, before)
+    def _set_state(self, instance: Instance, state: str) -> None:
+        previous_state, instance.state = instance.state, state
+        self._notify(instance, previous_state)
 
-    def _tell(self, instance: Instance, before: str) -> None:
-        for told in self._watchers:
-            told(instance, before)
+    def _notify(self, instance: Instance, previous_state: str) -> None:
+        for listener in self._listeners:
+            listener(instance, previous_state)
 
 
 class TimedEventBatches:
-    """Appointments of one kind for several machines; those at the same moment become one."""
+    """Timed events of one kind for several instances; those at the same time become one event.
+
+    Without spread a launch of thousands of instances is one event instead of thousands.
+    """
 
     def __init__(self, context: AccountContext, kind: str) -> None:
         self._context = context
         self._kind = kind
         self._ids: dict[float, list[str]] = {}
 
-    def add(self, moment: float, instance: str) -> None:
-        self._ids.setdefault(moment, []).append(instance)
+    def add(self, due: float, instance_id: str) -> None:
+        self._ids.setdefault(due, []).append(instance_id)
 
-    def make(self) -> None:
-        for moment, ids in self._ids.items():
-            self._context.at(moment, self._kind, ids=ids)
+    def schedule_all(self) -> None:
+        for due, ids in self._ids.items():
+            self._context.schedule_event(due, self._kind, ids=ids)

@@ -1,4 +1,4 @@
-"""Quotas: how many vCPUs the account may run, per group of instance families and market."""
+"""vCPU quotas of the account, per group of instance families and purchase option."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -38,18 +38,18 @@ QUOTA_GROUPS: Final = {
     "vt": "g",
     "x": "x",
 }
-"""What the names of families begin with, to the group that is counted together."""
+"""Quota groups by category, the prefix of the family name."""
 
 
 class QuotaLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """vCPUs per group (standard, g, p, …); a group that is not named has no limit."""
+    """vCPUs per group (standard, g, p, …); a group that is not listed has no limit."""
 
     onDemand: dict[str, int] = {}
     spot: dict[str, int] = {}
     fleets: int | None = None
-    """How many fleets may have machines at a time."""
+    """How many fleets may have instances at a time."""
     spotRole: bool = True
-    """Whether whoever launches spot machines may create the role that this needs."""
+    """Whether callers may create the service-linked role that spot launches need."""
 
 
 class QuotaState(msgspec.Struct, kw_only=True):
@@ -57,7 +57,7 @@ class QuotaState(msgspec.Struct, kw_only=True):
 
 
 class VcpuQuotas:
-    """Counts what runs; what a reservation of the account sets aside counts as if it ran."""
+    """Counts running vCPUs; unused capacity of the account's reservations counts as running."""
 
     name = "ec2"
 
@@ -73,80 +73,90 @@ class VcpuQuotas:
         self._region_offerings = region_offerings
         self._instances = instances
         self._reservations = reservations
-        self._counted: InstancesState | None = None
-        self._running: dict[tuple[str, str], int] = {}
-        instances.watch(self._note)
+        self._counted_state: InstancesState | None = None
+        self._running_vcpus: dict[tuple[str, str], int] = {}
+        instances.add_listener(self._on_state_change)
 
     def operations(self) -> Mapping[str, OperationHandler]:
         return {}
 
     def check(self, instance_type: str, lifecycle: str, count: int = 1) -> None:
-        """Raises where more of the type would be too many; reserved ones are counted already."""
+        """Raises where `count` more would exceed the limit; reserved capacity counts already."""
         limits = self.state.limits
         if lifecycle not in (ON_DEMAND, SPOT):
             return
-        bucket = self.bucket(instance_type)
-        limit = (limits.spot if lifecycle == SPOT else limits.onDemand).get(bucket)
+        quota_group = self.quota_group(instance_type)
+        limit = (limits.spot if lifecycle == SPOT else limits.onDemand).get(quota_group)
         if limit is None:
             return
-        if self.used(bucket, lifecycle) + count * self._vcpus(instance_type) > limit:
+        if self.used(quota_group, lifecycle) + count * self._vcpus(instance_type) > limit:
             raise spot_limit_exceeded() if lifecycle == SPOT else vcpu_limit_exceeded(limit)
 
     def check_fleet(self, fleet: str) -> None:
-        """Raises where one more fleet would be too many; other launches have no fleet."""
+        """Raises where one more fleet would exceed the limit; other launches have no fleet."""
         maximum = self.state.limits.fleets
         if maximum is None or not fleet:
             return
-        known = {each.tags.get(FLEET_ID_TAG, "") for each in self._instances.alive()} - {"", fleet}
-        if len(known) >= maximum:
+        other_fleets = {
+            each.tags.get(FLEET_ID_TAG, "") for each in self._instances.list_alive()
+        } - {"", fleet}
+        if len(other_fleets) >= maximum:
             raise fleet_limit_exceeded(maximum)
 
-    def used(self, bucket: str, lifecycle: str) -> int:
-        """vCPUs."""
-        running = self._counts().get((bucket, lifecycle), 0)
+    def used(self, quota_group: str, lifecycle: str) -> int:
+        """vCPUs in use."""
+        running = self._running_vcpus_by_group().get((quota_group, lifecycle), 0)
         if lifecycle == SPOT:
             return running
-        known = self._reservations.state.reservations.values()
+        reservations = self._reservations.state.reservations.values()
         return running + sum(
-            self._beyond(each) for each in known if self.bucket(each.type) == bucket
+            self._idle_reserved_vcpus(each)
+            for each in reservations
+            if self.quota_group(each.type) == quota_group
         )
 
-    def bucket(self, instance_type: str) -> str:
-        machine = self._region_offerings.machines.get(instance_type)
-        return QUOTA_GROUPS.get((machine and machine.category) or "", STANDARD_GROUP)
+    def quota_group(self, instance_type: str) -> str:
+        type_info = self._region_offerings.instance_types.get(instance_type)
+        return QUOTA_GROUPS.get((type_info and type_info.category) or "", STANDARD_GROUP)
 
-    def _beyond(self, reservation: CapacityReservation) -> int:
-        """What a reservation adds to the machines that run: its own idle ones.
+    def _idle_reserved_vcpus(self, reservation: CapacityReservation) -> int:
+        """vCPUs that a reservation adds to those of running instances: its unused capacity.
 
-        Machines in a reservation of another account are counted there.
+        Instances in a reservation of another account count there, hence negative here.
         """
         if reservation.lifecycle != ON_DEMAND or not reservation.active:
             return 0
-        own = reservation.owner == self._account
-        beyond = reservation.total - reservation.used if own else -reservation.used
-        return beyond * self._vcpus(reservation.type)
+        is_own = reservation.owner == self._account
+        count = reservation.total - reservation.used if is_own else -reservation.used
+        return count * self._vcpus(reservation.type)
 
     def _vcpus(self, instance_type: str) -> int:
-        machine = self._region_offerings.machines.get(instance_type)
-        return machine.vcpus if machine is not None else 0
+        type_info = self._region_offerings.instance_types.get(instance_type)
+        return type_info.vcpus if type_info is not None else 0
 
-    def _counts(self) -> dict[tuple[str, str], int]:
-        """Counted anew when another state has been loaded."""
-        if self._counted is not self._instances.state:
-            self._counted = self._instances.state
-            self._running = {}
-            for each in self._instances.alive():
+    def _running_vcpus_by_group(self) -> dict[tuple[str, str], int]:
+        """Running vCPUs by quota group and lifecycle.
+
+        Maintained by the listener, and recounted only when another state has been loaded: a count
+        over all instances at every launch would be quadratic.
+        """
+        if self._counted_state is not self._instances.state:
+            self._counted_state = self._instances.state
+            self._running_vcpus = {}
+            for each in self._instances.list_alive():
                 self._add(each, 1)
-        return self._running
+        return self._running_vcpus
 
-    def _note(self, instance: Instance, before: str) -> None:
-        if self._counted is not self._instances.state:
+    def _on_state_change(self, instance: Instance, previous_state: str) -> None:
+        if self._counted_state is not self._instances.state:
             return
-        if not before:
+        if not previous_state:
             self._add(instance, 1)
-        elif before in ALIVE_STATES and not instance.alive:
+        elif previous_state in ALIVE_STATES and not instance.alive:
             self._add(instance, -1)
 
     def _add(self, instance: Instance, sign: int) -> None:
-        key = self.bucket(instance.type), instance.lifecycle
-        self._running[key] = self._running.get(key, 0) + sign * self._vcpus(instance.type)
+        key = self.quota_group(instance.type), instance.lifecycle
+        self._running_vcpus[key] = self._running_vcpus.get(key, 0) + sign * self._vcpus(
+            instance.type
+        )

@@ -1,4 +1,4 @@
-"""RunInstances: instances of one type in one place, with or without a launch template."""
+"""RunInstances: instances of one type in one subnet, with or without a launch template."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -41,7 +41,7 @@ REQUEST_ONLY_FIELDS: Final = (
     "MinCount",
     "TagSpecifications",
 )
-"""What a request has beside the parameters that it shares with templates."""
+"""Request parameters that launch templates do not have."""
 MARKET_TYPES: Final = (ON_DEMAND, SPOT, CAPACITY_BLOCK, INTERRUPTIBLE)
 
 
@@ -50,7 +50,7 @@ class RunInstancesState(msgspec.Struct, kw_only=True):
 
 
 class RunInstances:
-    """Machines asked for one by one, without a fleet."""
+    """Launches without a fleet."""
 
     name = "ec2"
     dry_runs = ("RunInstances",)
@@ -59,7 +59,7 @@ class RunInstances:
         self._deps = launcher.deps
         self._launcher = launcher
         self._templates = templates
-        self._places = SubnetSelector(self._deps.region_offerings, self._deps.network)
+        self._subnet_selector = SubnetSelector(self._deps.region_offerings, self._deps.network)
         self.state = RunInstancesState()
 
     @property
@@ -78,58 +78,62 @@ class RunInstances:
         check_client_token(params)
         minimum, maximum = _parse_counts(params)
         if params.get("DryRun"):
-            self._launcher.checked(self._order(params))
+            self._launcher.validate(self._launch_request(params))
             raise dry_run_error()
-        made = self._tokens.once(params, lambda: self._run(params, minimum, maximum))
-        return self._shown(made)
+        launched = self._tokens.run_once(params, lambda: self._launch(params, minimum, maximum))
+        return self._view(launched)
 
-    def _run(self, params: Params, minimum: int, maximum: int) -> list[str]:
-        token, run = (
+    def _launch(self, params: Params, minimum: int, maximum: int) -> list[str]:
+        token, launch_id = (
             params.get("ClientToken") or "",
             api_conventions.new_resource_id(self._deps.context, "r"),
         )
-        launch = self._launcher.launch(self._order(params), maximum, run=run, token=token)
+        launch = self._launcher.launch(
+            self._launch_request(params), maximum, launch_id=launch_id, token=token
+        )
         if len(launch.instances) < minimum:
-            self._launcher.undo(launch)
+            self._launcher.roll_back(launch)
             raise launch.error or launch_errors.unfulfillable_capacity()
-        self._launcher.settle(launch)
-        return [run, *(each.id for each in launch.instances)]
+        self._launcher.commit(launch)
+        return [launch_id, *(each.id for each in launch.instances)]
 
-    def _shown(self, made: Sequence[str]) -> Response:
-        """What was launched, as it is now."""
-        run, *launched = made
+    def _view(self, launched: Sequence[str]) -> Response:
+        """The launched instances in their current state."""
+        launch_id, *instance_ids = launched
         instances = self._deps.instances
-        found = [instances.get(each) for each in launched]
+        described = [instances.get(each) for each in instance_ids]
         return {
-            "ReservationId": run,
+            "ReservationId": launch_id,
             "OwnerId": self._deps.context.account,
             "Groups": [],
-            "Instances": [instances.shown(each) for each in found if each is not None],
+            "Instances": [instances.view(each) for each in described if each is not None],
         }
 
-    def _order(self, params: Params) -> InstanceLaunchRequest:
-        own = {name: value for name, value in params.items() if name not in REQUEST_ONLY_FIELDS}
-        check_user_data(own.get("UserData"))
-        data, marks = own, {}
+    def _launch_request(self, params: Params) -> InstanceLaunchRequest:
+        request_data = {
+            name: value for name, value in params.items() if name not in REQUEST_ONLY_FIELDS
+        }
+        check_user_data(request_data.get("UserData"))
+        data, template_tags = request_data, {}
         if params.get("LaunchTemplate"):
             template, version = self._templates.resolve(params["LaunchTemplate"])
-            data = _merge_template(version.data, own)
-            marks = tags.parse_tag_specifications(version.data, "instance")
-            marks["aws:ec2launchtemplate:id"] = template.id
-            marks["aws:ec2launchtemplate:version"] = str(version.number)
+            data = _merge_template(version.data, request_data)
+            template_tags = tags.parse_tag_specifications(version.data, "instance")
+            template_tags["aws:ec2launchtemplate:id"] = template.id
+            template_tags["aws:ec2launchtemplate:version"] = str(version.number)
         lifecycle, max_price = _parse_market_options(data.get("InstanceMarketOptions") or {})
         preference, target = parse_reservation_specification(
             data.get("CapacityReservationSpecification")
         )
         return InstanceLaunchRequest(
             type=data.get("InstanceType") or DEFAULT_INSTANCE_TYPE,
-            subnet=self._places.subnet(data),
+            subnet=self._subnet_selector.select(data),
             data=data,
             lifecycle=lifecycle,
             preference=preference,
             target=target,
             max_price=max_price,
-            tags={**marks, **tags.parse_tag_specifications(params, "instance")},
+            tags={**template_tags, **tags.parse_tag_specifications(params, "instance")},
         )
 
 
@@ -147,25 +151,25 @@ def _parse_counts(params: Params) -> tuple[int, int]:
 
 
 def _parse_market_options(options: Mapping[str, Any]) -> tuple[str, float | None]:
-    market = options.get("MarketType") or ON_DEMAND
-    if market not in MARKET_TYPES:
+    market_type = options.get("MarketType") or ON_DEMAND
+    if market_type not in MARKET_TYPES:
         raise AwsError(
-            "InvalidParameterValue", f"Value ({market}) for parameter marketType is invalid."
+            "InvalidParameterValue", f"Value ({market_type}) for parameter marketType is invalid."
         )
     price = (options.get("SpotOptions") or {}).get("MaxPrice")
-    return market, None if price is None else float(price)
+    return market_type, None if price is None else float(price)
 
 
-def _merge_template(template: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The request goes before its template; interfaces are joined by their device."""
-    data = {**template, **own}
-    if own.get("NetworkInterfaces"):
-        before = {
+def _merge_template(template: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request overrides its template; interfaces are merged by device index."""
+    data = {**template, **request}
+    if request.get("NetworkInterfaces"):
+        template_interfaces = {
             each.get("DeviceIndex", number): each
             for number, each in enumerate(template.get("NetworkInterfaces") or ())
         }
         data["NetworkInterfaces"] = [
-            {**before.get(each.get("DeviceIndex", number), {}), **each}
-            for number, each in enumerate(own["NetworkInterfaces"])
+            {**template_interfaces.get(each.get("DeviceIndex", number), {}), **each}
+            for number, each in enumerate(request["NetworkInterfaces"])
         ]
     return data

@@ -1,5 +1,4 @@
-"""Security groups as data, and their rules on the wire: permissions as they are requested, and as
-they are described.
+"""Security groups as data, and their rules in the API: permissions in requests and in responses.
 
 A permission is a protocol with ports and any number of peers; a rule has exactly one.
 """
@@ -17,7 +16,7 @@ from wainwright.errors import AwsError
 
 
 class RulePeer(Enum):
-    """With whom a security group lets machines talk."""
+    """What a rule allows traffic from or to."""
 
     IPV4 = "block of addresses"
     IPV6 = "block of IPv6 addresses"
@@ -29,10 +28,10 @@ class SecurityGroupRule(msgspec.Struct, kw_only=True):
     id: str
     egress: bool
     protocol: str
-    """-1: all of them."""
+    """-1: all protocols."""
     first: int | None = None
     last: int | None = None
-    """Ports; none where the protocol has none."""
+    """First and last port; None where the protocol has no ports."""
     kind: RulePeer
     peer: str
     description: str = ""
@@ -59,12 +58,12 @@ PEER_FIELDS: Final = {
     RulePeer.PREFIXES: ("PrefixListIds", "PrefixListId"),
     RulePeer.GROUP: ("UserIdGroupPairs", "GroupId"),
 }
-"""Where a permission lists its peers, and what it calls one."""
+"""By peer type, the list field of a permission and the field of each entry."""
 SHORT_FORM_FIELDS: Final = ("IpProtocol", "FromPort", "ToPort")
 
 
 class RuleDefinition(NamedTuple):
-    """A rule without its id: two that say the same are one."""
+    """A rule without its id; equal definitions are duplicates."""
 
     egress: bool
     protocol: str
@@ -75,17 +74,17 @@ class RuleDefinition(NamedTuple):
 
 
 def default_rules(group: SecurityGroup) -> dict[str, SecurityGroupRule]:
-    """What a new group allows before anybody says anything; ids follow from its own."""
+    """The rules of a new group; their ids are derived from the group id."""
     peers = [(True, RulePeer.IPV4, "0.0.0.0/0")]
     if group.name == "default":
         peers.append((False, RulePeer.GROUP, group.id))
-    digits, made = group.id.removeprefix("sg-"), {}
-    for turn, (egress, kind, peer) in enumerate(peers):
-        identity = f"sgr-{digits[turn:]}{digits[:turn]}"
-        made[identity] = SecurityGroupRule(
+    digits, rules = group.id.removeprefix("sg-"), {}
+    for rotation, (egress, kind, peer) in enumerate(peers):
+        identity = f"sgr-{digits[rotation:]}{digits[:rotation]}"
+        rules[identity] = SecurityGroupRule(
             id=identity, egress=egress, protocol=ALL_PROTOCOLS, kind=kind, peer=peer
         )
-    return made
+    return rules
 
 
 def rule_definition(rule: SecurityGroupRule) -> RuleDefinition:
@@ -93,40 +92,42 @@ def rule_definition(rule: SecurityGroupRule) -> RuleDefinition:
 
 
 def parse_permissions(params: Params, egress: bool) -> Iterator[tuple[RuleDefinition, str]]:
-    """What a call names, with the description of each."""
+    """The rule definitions of a request, with their descriptions."""
     for permission in _listed_permissions(params):
         protocol = _parse_protocol(permission.get("IpProtocol"))
         first, last = _parse_ports(permission, protocol)
         for kind, (field, member) in PEER_FIELDS.items():
             for each in permission.get(field) or ():
                 peer = _parse_peer(kind, each.get(member) or each.get("GroupName") or "")
-                made = RuleDefinition(egress, protocol, first, last, kind, peer)
-                yield made, each.get("Description") or ""
+                definition = RuleDefinition(egress, protocol, first, last, kind, peer)
+                yield definition, each.get("Description") or ""
 
 
 def _listed_permissions(params: Params) -> list[Permission]:
-    """In full, or one in short."""
+    """The permissions of the request: a list, or one in the short form."""
     listed = params.get("IpPermissions")
     if listed:
         return list(listed)
     if not params.get("IpProtocol") and not params.get("SourceSecurityGroupName"):
         raise AwsError("MissingParameter", "The request must contain the parameter ipPermissions")
-    made: dict[str, Any] = {name: params[name] for name in SHORT_FORM_FIELDS if name in params}
-    made.setdefault("IpProtocol", ALL_PROTOCOLS)
+    permission: dict[str, Any] = {
+        name: params[name] for name in SHORT_FORM_FIELDS if name in params
+    }
+    permission.setdefault("IpProtocol", ALL_PROTOCOLS)
     if params.get("CidrIp"):
-        made["IpRanges"] = [{"CidrIp": params["CidrIp"]}]
+        permission["IpRanges"] = [{"CidrIp": params["CidrIp"]}]
     if params.get("SourceSecurityGroupName"):
-        made["UserIdGroupPairs"] = [{"GroupName": params["SourceSecurityGroupName"]}]
-    return [made]
+        permission["UserIdGroupPairs"] = [{"GroupName": params["SourceSecurityGroupName"]}]
+    return [permission]
 
 
 def _parse_protocol(text: str | None) -> str:
-    word = (text or "").lower()
-    found = PROTOCOL_NAMES.get(word, word)
-    if found in (ALL_PROTOCOLS, *PROTOCOL_NAMES.values()) or (
-        found.isdecimal() and int(found) < 256
+    name = (text or "").lower()
+    protocol = PROTOCOL_NAMES.get(name, name)
+    if protocol in (ALL_PROTOCOLS, *PROTOCOL_NAMES.values()) or (
+        protocol.isdecimal() and int(protocol) < 256
     ):
-        return found
+        return protocol
     raise AwsError(
         "InvalidPermission.Malformed",
         f'Unsupported IP protocol "{text}" - supported: [tcp, udp, icmp, icmpv6, all] or a number',
@@ -147,7 +148,7 @@ def _parse_ports(permission: Permission, protocol: str) -> tuple[int | None, int
 
 
 def _parse_peer(kind: RulePeer, text: str) -> str:
-    """Blocks of addresses in their shortest form."""
+    """The peer, with CIDR blocks in canonical form."""
     if not text:
         raise AwsError("MissingParameter", f"A rule needs a {kind.value}")
     if kind not in (RulePeer.IPV4, RulePeer.IPV6):
@@ -162,29 +163,29 @@ def _parse_peer(kind: RulePeer, text: str) -> str:
 
 
 def permission_views(rules: Iterable[SecurityGroupRule], account: str) -> list[Response]:
-    """Rules as a group shows them: those of the same ports together."""
-    found: dict[tuple[Any, ...], Response] = {}
+    """Rules as DescribeSecurityGroups returns them: grouped by protocol and ports."""
+    views: dict[tuple[Any, ...], Response] = {}
     for rule in rules:
         key = (rule.protocol, rule.first, rule.last)
-        if key not in found:
-            found[key] = {"IpProtocol": rule.protocol, **_port_range_view(rule), **_empty_peers()}
+        if key not in views:
+            views[key] = {"IpProtocol": rule.protocol, **_port_range_view(rule), **_empty_peers()}
         field, member = PEER_FIELDS[rule.kind]
         peer = {member: rule.peer}
         if rule.kind is RulePeer.GROUP:
             peer["UserId"] = account
         if rule.description:
             peer["Description"] = rule.description
-        found[key][field].append(peer)
-    return list(found.values())
+        views[key][field].append(peer)
+    return list(views.values())
 
 
 def _empty_peers() -> Response:
-    """EC2 shows what there is none of as well."""
+    """EC2 returns empty lists too."""
     return {field: [] for field, _ in PEER_FIELDS.values()}
 
 
 def rule_view(rule: SecurityGroupRule, group: str, account: str) -> Response:
-    """A rule by itself."""
+    """A rule as DescribeSecurityGroupRules returns it."""
     return {
         "SecurityGroupRuleId": rule.id,
         "GroupId": group,

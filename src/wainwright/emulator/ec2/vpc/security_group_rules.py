@@ -1,6 +1,5 @@
-"""Rules of security groups: added, removed and described. Nothing here is let through or kept out.
-
-People and tools that set up a network write them, and want to find them again as they were written.
+"""Rules of security groups: added, removed and described. They are stored, and filter no traffic:
+tools that set up a network write rules and read them back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,11 +31,11 @@ from wainwright.errors import AwsError
 
 MAX_RESULTS: Final = 1000
 MAX_RULES: Final = 60
-"""Of one group in one direction."""
+"""Per security group and direction."""
 
 
 class SecurityGroupRules:
-    """Has no state of its own: rules stand with their groups."""
+    """Without state: rules are part of their security groups."""
 
     name = "ec2"
 
@@ -55,90 +54,92 @@ class SecurityGroupRules:
         }
 
     def rules(self) -> dict[str, SecurityGroupRule]:
-        """Of all groups, by id."""
+        """The rules of all groups, by id."""
         groups = self._network.state.groups.values()
         return {each.id: each for group in groups for each in group.rules.values()}
 
     def add(self, params: Params, *, egress: bool) -> Response:
-        """All that the call asks for, or nothing of it."""
+        """Adds all rules of the request or, on an error, none."""
         check_taggable_types(params, SECURITY_GROUP_RULE.resource)
         group, tags = (
             self._group(params),
             parse_tag_specifications(params, SECURITY_GROUP_RULE.resource),
         )
         known = {rule_definition(each) for each in group.rules.values()}
-        made: list[SecurityGroupRule] = []
-        for wanted, description in parse_permissions(params, egress):
-            meant = self._resolved(wanted, group.vpc_id)
-            if meant in known:
-                raise _duplicate_rule(meant)
-            known.add(meant)
-            made.append(self._rule(meant, description, tags))
+        rules: list[SecurityGroupRule] = []
+        for requested, description in parse_permissions(params, egress):
+            definition = self._resolve_peer(requested, group.vpc_id)
+            if definition in known:
+                raise _duplicate_rule(definition)
+            known.add(definition)
+            rules.append(self._create_rule(definition, description, tags))
         if sum(each.egress == egress for each in known) > MAX_RULES:
             message = "The maximum number of rules per security group has been reached."
             raise AwsError("RulesPerSecurityGroupLimitExceeded", message)
-        group.rules.update((each.id, each) for each in made)
-        return {"Return": True, "SecurityGroupRules": [self._row(group, each) for each in made]}
+        group.rules.update((each.id, each) for each in rules)
+        return {"Return": True, "SecurityGroupRules": [self._view(group, each) for each in rules]}
 
     def remove(self, params: Params, *, egress: bool) -> Response:
         group = self._group(params)
-        gone = [each for each in self._meant(params, group, egress) if each.egress == egress]
-        for each in gone:
+        removed = [
+            each for each in self._rules_to_remove(params, group, egress) if each.egress == egress
+        ]
+        for each in removed:
             del group.rules[each.id]
         return {"Return": True}
 
     def describe(self, params: Params) -> Response:
-        found = {
+        rules_by_id = {
             each.id: (group, each)
             for group in self._network.state.groups.values()
             for each in group.rules.values()
         }
-        rows = find_by_ids(found, params.get("SecurityGroupRuleIds"), SECURITY_GROUP_RULE)
+        rows = find_by_ids(rules_by_id, params.get("SecurityGroupRuleIds"), SECURITY_GROUP_RULE)
         rows = apply_filters(rows, params.get("Filters"), RULE_FILTERS, lambda pair: pair[1].tags)
-        shown, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"SecurityGroupRules": [self._row(*each) for each in shown], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"SecurityGroupRules": [self._view(*each) for each in page], **token}
 
     def _group(self, params: Params) -> SecurityGroup:
-        """By id, or by name in the network that is meant where none is named."""
+        """The group of the request, by id, or by name in the default VPC."""
         if params.get("GroupId") or not params.get("GroupName"):
             return self._network.group(params.get("GroupId"))
         return self._network.named_group(params["GroupName"])
 
-    def _meant(
+    def _rules_to_remove(
         self, params: Params, group: SecurityGroup, egress: bool
     ) -> Iterable[SecurityGroupRule]:
-        listed = params.get("SecurityGroupRuleIds")
-        if listed:
-            return find_by_ids(group.rules, listed, SECURITY_GROUP_RULE)
+        rule_ids = params.get("SecurityGroupRuleIds")
+        if rule_ids:
+            return find_by_ids(group.rules, rule_ids, SECURITY_GROUP_RULE)
         known = {rule_definition(each): each for each in group.rules.values()}
-        wanted = [
-            self._resolved(each, group.vpc_id) for each, _ in parse_permissions(params, egress)
+        definitions = [
+            self._resolve_peer(each, group.vpc_id) for each, _ in parse_permissions(params, egress)
         ]
-        if any(each not in known for each in wanted):
+        if any(each not in known for each in definitions):
             message = "The specified rule does not exist in this security group."
             raise AwsError("InvalidPermission.NotFound", message)
-        return [known[each] for each in dict.fromkeys(wanted)]
+        return [known[each] for each in dict.fromkeys(definitions)]
 
-    def _resolved(self, wanted: RuleDefinition, vpc_id: str) -> RuleDefinition:
-        """With the id of the group where a group is the peer."""
-        if wanted.kind is not RulePeer.GROUP:
-            return wanted
+    def _resolve_peer(self, definition: RuleDefinition, vpc_id: str) -> RuleDefinition:
+        """The definition with the id of the peer group in place of its name."""
+        if definition.kind is not RulePeer.GROUP:
+            return definition
         network = self._network
-        if wanted.peer.startswith("sg-"):
-            return wanted._replace(peer=network.group(wanted.peer).id)
-        return wanted._replace(peer=network.named_group(wanted.peer, vpc_id).id)
+        if definition.peer.startswith("sg-"):
+            return definition._replace(peer=network.group(definition.peer).id)
+        return definition._replace(peer=network.named_group(definition.peer, vpc_id).id)
 
-    def _rule(
-        self, meant: RuleDefinition, description: str, tags: Mapping[str, str]
+    def _create_rule(
+        self, definition: RuleDefinition, description: str, tags: Mapping[str, str]
     ) -> SecurityGroupRule:
         return SecurityGroupRule(
             id=api_conventions.new_resource_id(self._context, SECURITY_GROUP_RULE.prefix),
-            **meant._asdict(),
+            **definition._asdict(),
             description=description,
             tags=dict(tags),
         )
 
-    def _row(self, group: SecurityGroup, rule: SecurityGroupRule) -> Response:
+    def _view(self, group: SecurityGroup, rule: SecurityGroupRule) -> Response:
         return rule_view(rule, group.id, self._context.account)
 
 

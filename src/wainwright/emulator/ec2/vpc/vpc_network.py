@@ -34,56 +34,54 @@ class Subnet(msgspec.Struct, kw_only=True):
     zone_id: str
     cidr: str
     free: int
-    """Addresses that can still be given out."""
+    """Addresses that are still available."""
     public: bool = False
     """Whether instances get a public address."""
     default: bool = False
-    """Whether it is used where a launch in its zone names none."""
+    """Whether launches in its zone that name no subnet use it."""
     tags: dict[str, str] = {}
 
 
 SHORTEST_PREFIX, LONGEST_PREFIX = 16, 28  # prefix lengths
-RESERVED_ADDRESSES: Final = 5  # of every subnet
+RESERVED_ADDRESSES: Final = 5  # by AWS in every subnet
 
 
-def parse_vpc_cidr(asked: Any) -> str:
-    """The block of a new VPC, as EC2 writes it."""
-    block = _parse_cidr(asked, "InvalidVpc.Range")
+def parse_vpc_cidr(cidr: Any) -> str:
+    """The CIDR block of a new VPC, as EC2 formats it."""
+    block = _parse_cidr(cidr, "InvalidVpc.Range")
     return str(block)
 
 
-def parse_subnet_cidr(asked: Any, vpc: str, taken: Iterable[str]) -> str:
-    """The block of a new subnet: inside its VPC, and nobody else's."""
-    block = _parse_cidr(asked, "InvalidSubnet.Range")
+def parse_subnet_cidr(cidr: Any, vpc: str, existing: Iterable[str]) -> str:
+    """The CIDR block of a new subnet: inside its VPC, and not overlapping other subnets."""
+    block = _parse_cidr(cidr, "InvalidSubnet.Range")
     if not block.subnet_of(IPv4Network(vpc)):
-        raise AwsError("InvalidSubnet.Range", f"The CIDR '{asked}' is invalid.")
-    if any(block.overlaps(IPv4Network(each)) for each in taken):
-        raise AwsError(
-            "InvalidSubnet.Conflict", f"The CIDR '{asked}' conflicts with another subnet"
-        )
+        raise AwsError("InvalidSubnet.Range", f"The CIDR '{cidr}' is invalid.")
+    if any(block.overlaps(IPv4Network(each)) for each in existing):
+        raise AwsError("InvalidSubnet.Conflict", f"The CIDR '{cidr}' conflicts with another subnet")
     return str(block)
 
 
 def usable_addresses(block: str) -> int:
-    """How many of them can be given to interfaces."""
+    """How many addresses of the block interfaces can use."""
     return IPv4Network(block).num_addresses - RESERVED_ADDRESSES
 
 
-def _parse_cidr(asked: Any, bad_size: str) -> IPv4Network:
+def _parse_cidr(cidr: Any, size_error_code: str) -> IPv4Network:
     """Bits beyond the prefix are cleared, as EC2 does."""
-    if not asked:
+    if not cidr:
         raise AwsError(
             "MissingParameter", "Either 'cidrBlock' or 'ipv4IpamPoolId' must be provided."
         )
     try:
-        block = IPv4Network(asked, strict=False)
+        block = IPv4Network(cidr, strict=False)
     except ValueError:
         message = (
-            f"Value ({asked}) for parameter cidrBlock is invalid. This is not a valid CIDR block."
+            f"Value ({cidr}) for parameter cidrBlock is invalid. This is not a valid CIDR block."
         )
         raise AwsError("InvalidParameterValue", message) from None
     if not SHORTEST_PREFIX <= block.prefixlen <= LONGEST_PREFIX:
-        raise AwsError(bad_size, f"The CIDR '{asked}' is invalid.")
+        raise AwsError(size_error_code, f"The CIDR '{cidr}' is invalid.")
     return block
 
 
@@ -96,7 +94,7 @@ NOT_EMULATED_PARAMS: Final = (
     "Ipv6Pool",
     "OutpostArn",
 )
-"""Rather refused than taken for granted."""
+"""Rejected rather than silently ignored."""
 
 
 def check_emulated(params: Params) -> None:
@@ -146,7 +144,7 @@ SECURITY_GROUP_FILTERS: Final[FilterFields[SecurityGroup]] = {
 
 
 class NetworkViews:
-    """What the account shows of its networks."""
+    """Responses about VPCs, subnets and security groups."""
 
     def __init__(self, context: AccountContext) -> None:
         self._region = context.region
@@ -227,7 +225,7 @@ class NetworkState(msgspec.Struct, kw_only=True):
 
 
 class VpcNetwork:
-    """What instances are put into."""
+    """VPCs, subnets and security groups of the account."""
 
     name = "ec2"
 
@@ -258,21 +256,22 @@ class VpcNetwork:
         return get_by_id(self.state.groups, identity, SECURITY_GROUP)
 
     def named_group(self, name: str, vpc_id: str | None = None) -> SecurityGroup:
-        """By its name, in the network that is meant where none is named."""
+        """The group of that name, by default in the default VPC."""
         vpc = vpc_id or self._default_vpc()
         for group in self.state.groups.values():
             if group.vpc_id == vpc and group.name == name:
                 return group
         raise AwsError(
-            SECURITY_GROUP.missing, f"The security group '{name}' does not exist in VPC '{vpc}'"
+            SECURITY_GROUP.not_found_code,
+            f"The security group '{name}' does not exist in VPC '{vpc}'",
         )
 
     def default_group(self, vpc_id: str) -> SecurityGroup:
-        """What an instance gets that names no group."""
+        """The group of instances that name none."""
         return self.named_group("default", vpc_id)
 
     def default_subnet(self, zone: str | None = None) -> Subnet:
-        """Where an instance goes that names no subnet: in the zone, or in the first of all."""
+        """The subnet of instances that name none: in the zone, or the first one."""
         for subnet in self.state.subnets.values():
             if subnet.default and zone in (None, subnet.zone):
                 return subnet
@@ -280,13 +279,13 @@ class VpcNetwork:
         raise AwsError("MissingInput", f"No default subnet for {where}: name one in the request.")
 
     def make_default(self, vpc_id: str) -> None:
-        """The network that is meant where none is named; of a new account its only one."""
+        """Makes it the default VPC, and its subnets default subnets."""
         self.state.vpcs[vpc_id].default = True
         for subnet in self.state.subnets.values():
             subnet.default = subnet.default or subnet.vpc_id == vpc_id
 
-    def take(self, subnet_id: str, count: int = 1) -> None:
-        """Addresses for new interfaces; all or none."""
+    def take_addresses(self, subnet_id: str, count: int = 1) -> None:
+        """Takes addresses for new interfaces; all or none."""
         subnet = self.subnet(subnet_id)
         if subnet.free < count:
             raise AwsError(
@@ -296,8 +295,8 @@ class VpcNetwork:
             )
         subnet.free -= count
 
-    def release(self, subnet_id: str, count: int = 1) -> None:
-        """Of interfaces that are gone; the subnet may be gone before them."""
+    def release_addresses(self, subnet_id: str, count: int = 1) -> None:
+        """Releases addresses of deleted interfaces; the subnet may have been deleted before."""
         subnet = self.state.subnets.get(subnet_id)
         if subnet is not None:
             subnet.free += count
@@ -319,15 +318,15 @@ class VpcNetwork:
         rows = apply_filters(
             rows, params.get("Filters"), self._views.vpc_fields, lambda row: row.tags
         )
-        found, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"Vpcs": [self._views.vpc(row) for row in found], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"Vpcs": [self._views.vpc(row) for row in page], **token}
 
     def delete_vpc(self, params: Params) -> Response:
         vpc = get_by_id(self.state.vpcs, params.get("VpcId"), VPC)
-        own = [each for each in self.state.groups.values() if each.vpc_id == vpc.id]
-        if len(own) > 1 or any(each.vpc_id == vpc.id for each in self.state.subnets.values()):
+        groups = [each for each in self.state.groups.values() if each.vpc_id == vpc.id]
+        if len(groups) > 1 or any(each.vpc_id == vpc.id for each in self.state.subnets.values()):
             raise dependency_violation("vpc", vpc.id)
-        for group in own:
+        for group in groups:
             del self.state.groups[group.id]
         del self.state.vpcs[vpc.id]
         return {}
@@ -336,8 +335,8 @@ class VpcNetwork:
         check_taggable_types(params, "subnet")
         check_emulated(params)
         vpc = get_by_id(self.state.vpcs, params.get("VpcId"), VPC)
-        taken = [each.cidr for each in self.state.subnets.values() if each.vpc_id == vpc.id]
-        block = parse_subnet_cidr(params.get("CidrBlock"), vpc.cidr, taken)
+        existing = [each.cidr for each in self.state.subnets.values() if each.vpc_id == vpc.id]
+        block = parse_subnet_cidr(params.get("CidrBlock"), vpc.cidr, existing)
         zone = self._zone(params)
         subnet = Subnet(
             id=api_conventions.new_resource_id(self._context, "subnet"),
@@ -356,11 +355,11 @@ class VpcNetwork:
         rows = apply_filters(
             rows, params.get("Filters"), self._views.subnet_fields, lambda row: row.tags
         )
-        found, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"Subnets": [self._views.subnet(row) for row in found], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"Subnets": [self._views.subnet(row) for row in page], **token}
 
     def modify_subnet(self, params: Params) -> Response:
-        """Whether machines get public addresses is all that can be said of a subnet here."""
+        """Only MapPublicIpOnLaunch is emulated."""
         subnet, public = self.subnet(params.get("SubnetId")), params.get("MapPublicIpOnLaunch")
         if public is None:
             raise AwsError("UnsupportedOperation", "Only MapPublicIpOnLaunch can be changed here.")
@@ -381,11 +380,11 @@ class VpcNetwork:
         self._check_name(name, vpc.id)
         tags = parse_tag_specifications(params, "security-group")
         group = self._add_group(name, params.get("Description") or "", vpc.id, tags)
-        answer: Response = {
+        response: Response = {
             "GroupId": group.id,
             "SecurityGroupArn": self._views.group_arn(group.id),
         }
-        return {**answer, "Tags": to_tag_list(tags)} if tags else answer
+        return {**response, "Tags": to_tag_list(tags)} if tags else response
 
     def describe_groups(self, params: Params) -> Response:
         rows = find_by_ids(self.state.groups, params.get("GroupIds"), SECURITY_GROUP)
@@ -393,12 +392,14 @@ class VpcNetwork:
         if names:
             rows = [row for row in rows if row.name in names]
         for name in set(names) - {row.name for row in rows}:
-            raise AwsError(SECURITY_GROUP.missing, f"The security group '{name}' does not exist")
+            raise AwsError(
+                SECURITY_GROUP.not_found_code, f"The security group '{name}' does not exist"
+            )
         rows = apply_filters(
             rows, params.get("Filters"), self._views.group_fields, lambda row: row.tags
         )
-        found, token = paginate(rows, params, maximum=MAX_RESULTS)
-        return {"SecurityGroups": [self._views.group(row) for row in found], **token}
+        page, token = paginate(rows, params, maximum=MAX_RESULTS)
+        return {"SecurityGroups": [self._views.group(row) for row in page], **token}
 
     def delete_group(self, params: Params) -> Response:
         group = self.group(params.get("GroupId"))
@@ -409,7 +410,7 @@ class VpcNetwork:
         return {"Return": True, "GroupId": group.id}
 
     def _zone(self, params: Params) -> str:
-        """By name or by id; the first where none is asked for."""
+        """The zone of the request, by name or id; by default the first."""
         zones, identity = self._region_offerings.zones, params.get("AvailabilityZoneId")
         name = params.get("AvailabilityZone") or self._region_offerings.zone_names.get(
             identity or ""
@@ -422,10 +423,10 @@ class VpcNetwork:
         raise AwsError("InvalidParameterValue", f"{message}Zones are {', '.join(zones)}.")
 
     def _default_vpc(self) -> str:
-        found = [vpc.id for vpc in self.state.vpcs.values() if vpc.default]
-        if not found:
+        default_vpcs = [vpc.id for vpc in self.state.vpcs.values() if vpc.default]
+        if not default_vpcs:
             raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
-        return found[0]
+        return default_vpcs[0]
 
     def _check_name(self, name: str, vpc_id: str) -> None:
         if not name or name == "default" or name.startswith("sg-"):

@@ -1,4 +1,4 @@
-"""Idle slots: what is asked once, and what has to be asked of each reservation."""
+"""Idle reservations: obstacles are worked out once for reservations that differ only in name."""
 
 from tests.support.model_builders import GIB, instance_type, label_requirement, offering
 
@@ -32,9 +32,11 @@ TYPES = (
 )
 
 
-def utilization_by_id(wanted: Requirements = NO_REQUIREMENTS) -> dict[str, ReservationUtilization]:
-    """With one pod that is too big for the slots."""
-    pod = Pod(namespace="shop", name="a", requests={"cpu": 3000}, alternatives=(wanted,))
+def utilization_by_id(
+    requirements: Requirements = NO_REQUIREMENTS,
+) -> dict[str, ReservationUtilization]:
+    """With one pod that is too large for the reservations."""
+    pod = Pod(namespace="shop", name="a", requests={"cpu": 3000}, alternatives=(requirements,))
     listed = tuple(ReservationState(id=name, total=1, available=1) for name in ZONES)
     snapshot = Snapshot(pods=(pod,), pools=(Pool(name="web"),), reservations=listed)
     catalogs = {"web": InstanceTypeIndex(TYPES)}
@@ -43,16 +45,16 @@ def utilization_by_id(wanted: Requirements = NO_REQUIREMENTS) -> dict[str, Reser
     }
 
 
-def test_reservations_that_differ_in_their_names_only_are_asked_about_once() -> None:
+def test_reservations_that_differ_only_in_their_names_share_their_obstacles() -> None:
     found = utilization_by_id()
-    assert found["cr-1"].kept is found["cr-2"].kept
-    assert found["cr-1"].kept is not found["cr-3"].kept
-    assert {type(kept.reason) for one in found.values() for kept in one.kept} == {
+    assert found["cr-1"].obstacles is found["cr-2"].obstacles
+    assert found["cr-1"].obstacles is not found["cr-3"].obstacles
+    assert {type(each.reason) for one in found.values() for each in one.obstacles} == {
         ReservationTooSmall
     }
 
 
-def test_where_a_name_is_asked_for_every_one_is_another() -> None:
+def test_reservations_have_obstacles_of_their_own_where_a_pod_requires_one_by_id() -> None:
     found = utilization_by_id(label_requirement(RESERVATION_ID, "In", "cr-2"))
-    reasons = {name: type(one.kept[0].reason) for name, one in found.items()}
+    reasons = {name: type(one.obstacles[0].reason) for name, one in found.items()}
     assert reasons == {"cr-1": LabelConflict, "cr-2": ReservationTooSmall, "cr-3": LabelConflict}

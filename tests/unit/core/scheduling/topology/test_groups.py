@@ -1,4 +1,4 @@
-"""Groups: where one more pod keeps the skew, and which nodes are full."""
+"""Topology groups: where one more pod keeps within the skew, and which nodes are full."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from wainwright.core.scheduling.topology.groups import (
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, TopologySpread
 
-EVEN: list[tuple[dict[str, int], int, int | None, bool, list[str]]] = [
+SKEWS: list[tuple[dict[str, int], int, int | None, bool, list[str]]] = [
     ({"a": 0, "b": 0, "c": 0}, 1, None, True, ["a", "b", "c"]),
     ({"a": 2, "b": 1, "c": 1}, 1, None, True, ["b", "c"]),
     ({"a": 2, "b": 1, "c": 0}, 1, None, True, ["c"]),
@@ -26,48 +26,54 @@ EVEN: list[tuple[dict[str, int], int, int | None, bool, list[str]]] = [
 """Counts, maxSkew, minDomains, whether the pod itself counts, and where it may go."""
 
 
-@pytest.mark.parametrize(("counts", "max_skew", "min_domains", "itself", "left"), EVEN)
-def test_the_emptiest_places_come_first_and_the_skew_is_kept(
-    counts: dict[str, int], max_skew: int, min_domains: int | None, itself: bool, left: list[str]
+@pytest.mark.parametrize(("counts", "max_skew", "min_domains", "itself", "allowed"), SKEWS)
+def test_the_emptiest_domains_come_first_and_max_skew_is_kept(
+    counts: dict[str, int], max_skew: int, min_domains: int | None, itself: bool, allowed: list[str]
 ) -> None:
     group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
     group.spread = TopologySpread(
         key=ZONE, selector=ALL_PODS, max_skew=max_skew, min_domains=min_domains
     )
     group.counts, group.domains = dict(counts), tuple(sorted(counts))
-    assert domains_within_skew(group, itself=itself) == left
+    assert domains_within_skew(group, itself=itself) == allowed
 
 
-def test_a_place_that_is_no_domain_does_not_count() -> None:
+def test_counts_outside_the_domains_are_ignored() -> None:
     group = LabelGroup(ConstraintKind.SPREAD, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
     group.spread = TopologySpread(key=ZONE, selector=ALL_PODS)
     group.counts, group.domains = {"a": 1, "gone": 0}, ("a", "b")
     assert domains_within_skew(group, itself=True) == ["b"]
 
 
-def test_a_node_is_full_when_it_has_as_many_as_the_limit() -> None:
+def test_a_node_is_full_when_it_has_as_many_pods_as_the_limit() -> None:
     group = HostGroup(
         ConstraintKind.SPREAD, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
     )
     group.add_node(3)
     group.add_draft(1)
-    assert (group.full_nodes, group.full, group.anywhere) == (0, 0, True)
+    assert (group.full_nodes, group.full_drafts, group.has_pods) == (0, 0, True)
     group.add_node(3)
-    assert (group.full_nodes, group.full) == (0b1000, 0)
+    assert (group.full_nodes, group.full_drafts) == (0b1000, 0)
     group.add_draft(1)
-    assert (group.full_nodes, group.full) == (0b1000, 0b10)
+    assert (group.full_nodes, group.full_drafts) == (0b1000, 0b10)
 
 
-def test_a_fork_leaves_the_group_alone() -> None:
+def test_a_fork_does_not_change_the_original_group() -> None:
     group = HostGroup(
-        ConstraintKind.AWAY, HOSTNAME, (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),), 0, 2
+        ConstraintKind.ANTI_AFFINITY,
+        HOSTNAME,
+        (AffinityTerm(key=HOSTNAME, selector=ALL_PODS),),
+        0,
+        2,
     )
     group.add_node(0)
     fork = group.fork()
     fork.add_node(0)
     assert (group.full_nodes, fork.full_nodes) == (0, 1)
-    label = LabelGroup(ConstraintKind.AWAY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0)
+    label = LabelGroup(
+        ConstraintKind.ANTI_AFFINITY, ZONE, (AffinityTerm(key=ZONE, selector=ALL_PODS),), 0
+    )
     label.add("a")
-    twin = label.fork()
-    twin.add("a")
-    assert (label.counts, twin.counts) == ({"a": 1}, {"a": 2})
+    label_fork = label.fork()
+    label_fork.add("a")
+    assert (label.counts, label_fork.counts) == ({"a": 1}, {"a": 2})

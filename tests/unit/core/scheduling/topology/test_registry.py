@@ -1,4 +1,4 @@
-"""The registry: equal constraints are one, and pods know which of them concern them."""
+"""The registry: equal constraints share a group, and groups are found for each pod."""
 
 import msgspec
 from tests.support.model_builders import (
@@ -13,9 +13,9 @@ from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.pod import ALL_PODS, AffinityTerm, Pod, PodConstraints
 
 
-def groups_of(*waiting: Pod) -> int:
+def groups_of(*pods: Pod) -> int:
     registry = TopologyRegistry()
-    registry.introduce(waiting, ())
+    registry.register(pods, ())
     return len(registry.groups)
 
 
@@ -30,7 +30,7 @@ def test_equal_constraints_share_a_group() -> None:
     )
 
 
-def test_constraints_that_differ_in_anything_do_not() -> None:
+def test_different_constraints_have_different_groups() -> None:
     (pod,) = labelled_pods(1, constraints=spread_constraint())
     for other in (
         spread_constraint(max_skew=2),
@@ -45,43 +45,45 @@ def test_constraints_that_differ_in_anything_do_not() -> None:
     assert groups_of(pod, msgspec.structs.replace(pod, namespace="data")) == 2
 
 
-def test_a_pod_is_counted_by_those_that_speak_of_it() -> None:
+def test_a_pod_is_counted_by_the_groups_that_select_it() -> None:
     registry = TopologyRegistry()
     web, db = (
         labelled_pods(1, constraints=spread_constraint()),
         labelled_pods(1, "db", constraints=PodConstraints(anti_affinity=(affinity_term(),))),
     )
-    registry.introduce((*web, *db), ())
-    counted = registry.standing(web[0])
-    assert {group.key for group in counted.counted} == {ZONE}
-    assert [group.meaning[0] for group in counted.shunned] == [affinity_term()]
-    assert registry.standing(db[0]).counted == registry.standing(db[0]).shunned == ()
+    registry.register((*web, *db), ())
+    matching = registry.matching_groups(web[0])
+    assert {group.key for group in matching.counting} == {ZONE}
+    assert [group.terms[0] for group in matching.inverse_anti_affinity] == [affinity_term()]
+    assert (
+        registry.matching_groups(db[0]).counting
+        == registry.matching_groups(db[0]).inverse_anti_affinity
+        == ()
+    )
 
 
-def test_a_namespace_sets_pods_apart() -> None:
+def test_pods_of_other_namespaces_are_not_selected_unless_stated() -> None:
     registry = TopologyRegistry()
-    registry.introduce(labelled_pods(1, constraints=spread_constraint()), ())
-    (stranger,) = labelled_pods(1, namespace="data")
-    assert registry.standing(stranger).counted == ()
+    registry.register(labelled_pods(1, constraints=spread_constraint()), ())
+    (other_pod,) = labelled_pods(1, namespace="data")
+    assert registry.matching_groups(other_pod).counting == ()
     everywhere = AffinityTerm(key=ZONE, selector=ALL_PODS)
     registry = TopologyRegistry()
-    registry.introduce(
-        labelled_pods(1, constraints=PodConstraints(anti_affinity=(everywhere,))), ()
-    )
-    assert registry.standing(stranger).shunned != ()
+    registry.register(labelled_pods(1, constraints=PodConstraints(anti_affinity=(everywhere,))), ())
+    assert registry.matching_groups(other_pod).inverse_anti_affinity != ()
 
 
-def test_running_pods_keep_others_away_and_ask_for_nothing_else() -> None:
+def test_of_running_pods_only_anti_affinity_is_registered() -> None:
     constraints = PodConstraints(
         anti_affinity=(affinity_term(),), affinity=(affinity_term(app="db"),)
     )
     registry = TopologyRegistry()
-    registry.introduce((), labelled_pods(1, "alone", constraints=constraints))
+    registry.register((), labelled_pods(1, "alone", constraints=constraints))
     assert len(registry.groups) == 1
-    assert registry.standing(labelled_pods(1)[0]).shunned != ()
+    assert registry.matching_groups(labelled_pods(1)[0]).inverse_anti_affinity != ()
 
 
-def test_terms_of_one_pod_are_counted_by_each_of_their_labels() -> None:
+def test_affinity_terms_have_one_group_for_each_topology_key() -> None:
     registry = TopologyRegistry()
     terms = (affinity_term(ZONE), affinity_term(HOSTNAME), affinity_term(ZONE))
-    assert [group.key for group in registry.near(terms)] == [ZONE, HOSTNAME]
+    assert [group.key for group in registry.affinity_groups(terms)] == [ZONE, HOSTNAME]

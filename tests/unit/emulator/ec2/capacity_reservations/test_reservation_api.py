@@ -1,4 +1,4 @@
-"""Capacity reservations: created, found, modified, ended, and entered and left by instances."""
+"""Capacity reservations: created, described, modified, ended; and the instances in them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from tests.support.emulator_launches import (
     B,
     D,
     LaunchAccount,
-    capacity_stock,
+    capacity_rule,
     cloud_reservation,
     ec2_filter,
     launch_error_codes,
@@ -30,34 +30,36 @@ ONE = "cr-00000001"
 DAY = timedelta(days=1)
 
 
-def created(yard: LaunchAccount, **more: Any) -> str:
-    asked = {
+def created(account: LaunchAccount, **more: Any) -> str:
+    request = {
         "InstanceType": "m5.large",
         "InstancePlatform": "Linux/UNIX",
         "AvailabilityZone": A,
         "InstanceCount": 2,
         **more,
     }
-    made = yard.ask("CreateCapacityReservation", **asked)["CapacityReservation"]
-    return str(made["CapacityReservationId"])
+    reservation_id = account.call("CreateCapacityReservation", **request)["CapacityReservation"]
+    return str(reservation_id["CapacityReservationId"])
 
 
-def found(yard: LaunchAccount, **params: Any) -> list[str]:
-    answer = yard.ask("DescribeCapacityReservations", **params)
-    return [each["CapacityReservationId"] for each in answer["CapacityReservations"]]
+def found(account: LaunchAccount, **params: Any) -> list[str]:
+    response = account.call("DescribeCapacityReservations", **params)
+    return [each["CapacityReservationId"] for each in response["CapacityReservations"]]
 
 
-def aimed(yard: LaunchAccount, target: str, count: int = 1) -> list[str]:
-    """Machines in the reservation."""
-    name = f"to-{target}-{len(yard.cloud.services.templates.state.templates)}"
-    yard.aiming(name, target)
-    return launched_ids(yard.fleet(yard.config(("m5.large", A), template=name), count=count))
+def launch_into(account: LaunchAccount, target: str, count: int = 1) -> list[str]:
+    """Instances in the reservation."""
+    name = f"to-{target}-{len(account.cloud.services.templates.state.templates)}"
+    account.template_with_target(name, target)
+    return launched_ids(account.fleet(account.config(("m5.large", A), template=name), count=count))
 
 
 def test_a_new_reservation_is_open_and_active() -> None:
-    yard = LaunchAccount()
-    made = created(yard, TagSpecifications=tag_specifications("capacity-reservation", team="web"))
-    shown = yard.reserved(made)
+    account = LaunchAccount()
+    reservation_id = created(
+        account, TagSpecifications=tag_specifications("capacity-reservation", team="web")
+    )
+    view = account.reserved(reservation_id)
     expected = {
         "AvailabilityZone": A,
         "AvailabilityZoneId": "usw2-az1",
@@ -74,9 +76,9 @@ def test_a_new_reservation_is_open_and_active() -> None:
         "Tenancy": "default",
         "TotalInstanceCount": 2,
     }
-    assert {key: shown[key] for key in expected} == expected
-    assert tags_of(shown) == {"team": "web"}
-    assert "EndDate" not in shown
+    assert {key: view[key] for key in expected} == expected
+    assert tags_of(view) == {"team": "web"}
+    assert "EndDate" not in view
 
 
 @pytest.mark.parametrize(
@@ -94,45 +96,45 @@ def test_a_new_reservation_is_open_and_active() -> None:
         ({"TagSpecifications": tag_specifications("instance", a="b")}, "InvalidParameterValue"),
     ],
 )
-def test_what_cannot_be_reserved(more: dict[str, Any], code: str) -> None:
-    asked = {
+def test_invalid_reservations_are_rejected(more: dict[str, Any], code: str) -> None:
+    request = {
         "InstanceType": "m5.large",
         "InstancePlatform": "Linux/UNIX",
         "AvailabilityZone": A,
         "InstanceCount": 2,
     }
-    yard = LaunchAccount()
-    assert yard.refused("CreateCapacityReservation", **{**asked, **more}) == (code, 400)
-    assert found(yard) == []
+    account = LaunchAccount()
+    assert account.refused("CreateCapacityReservation", **{**request, **more}) == (code, 400)
+    assert found(account) == []
 
 
-def test_a_token_reserves_once() -> None:
-    yard = LaunchAccount()
-    assert created(yard, ClientToken="a") == created(yard, ClientToken="a")
-    asked = {"ClientToken": "a", "InstanceCount": 3}
+def test_a_client_token_creates_one_reservation() -> None:
+    account = LaunchAccount()
+    assert created(account, ClientToken="a") == created(account, ClientToken="a")
+    request = {"ClientToken": "a", "InstanceCount": 3}
     with pytest.raises(Exception, match="IdempotentParameterMismatch"):
-        created(yard, **asked)
+        created(account, **request)
 
 
-def test_counts_go_down_with_launches_and_up_at_shutting_down() -> None:
-    yard = LaunchAccount(cloud_reservation(1, total=5, available=3))
-    assert yard.free(ONE) == 3
-    first, second = aimed(yard, ONE, 2)
-    assert yard.free(ONE) == 1
-    yard.ask("TerminateInstances", InstanceIds=[first])
-    assert (yard.state(first), yard.free(ONE)) == ("shutting-down", 2)
-    yard.wait(7200)
-    assert yard.free(ONE) == 2
-    assert yard.inside(second) == ONE
-    assert yard.reserved(ONE)["TotalInstanceCount"] == 5
+def test_available_count_follows_launches_and_terminations() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=5, available=3))
+    assert account.free(ONE) == 3
+    first, second = launch_into(account, ONE, 2)
+    assert account.free(ONE) == 1
+    account.call("TerminateInstances", InstanceIds=[first])
+    assert (account.state(first), account.free(ONE)) == ("shutting-down", 2)
+    account.wait(7200)
+    assert account.free(ONE) == 2
+    assert account.reservation_of(second) == ONE
+    assert account.reserved(ONE)["TotalInstanceCount"] == 5
 
 
-def test_what_others_use_of_a_shared_reservation_is_not_ours() -> None:
-    yard = LaunchAccount(cloud_reservation(1, total=5, available=1, ownerID="444455556666"))
-    assert yard.reserved(ONE)["OwnerId"] == "444455556666"
-    assert len(aimed(yard, ONE, 3)) == 1
+def test_capacity_used_by_other_accounts_is_not_available() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=5, available=1, ownerID="444455556666"))
+    assert account.reserved(ONE)["OwnerId"] == "444455556666"
+    assert len(launch_into(account, ONE, 3)) == 1
     for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
-        refused = yard.refused(operation, CapacityReservationId=ONE)
+        refused = account.refused(operation, CapacityReservationId=ONE)
         assert refused == ("UnauthorizedOperation", 403)
 
 
@@ -154,7 +156,7 @@ def test_what_others_use_of_a_shared_reservation_is_not_ours() -> None:
     ],
 )
 def test_filters(filters: list[Any], expected: list[int]) -> None:
-    yard = LaunchAccount(
+    account = LaunchAccount(
         cloud_reservation(1, tags={"team": "web"}),
         cloud_reservation(
             2,
@@ -166,95 +168,110 @@ def test_filters(filters: list[Any], expected: list[int]) -> None:
         cloud_reservation(3, state="cancelled"),
         cloud_reservation(4, "c5.large", B, platform="Windows"),
     )
-    assert found(yard, Filters=filters) == [f"cr-{number:08}" for number in expected]
+    assert found(account, Filters=filters) == [f"cr-{number:08}" for number in expected]
 
 
 def test_an_unknown_id_or_filter_is_an_error() -> None:
-    yard = LaunchAccount(cloud_reservation(1))
+    account = LaunchAccount(cloud_reservation(1))
     wrong = {"CapacityReservationIds": [ONE, "cr-0123456789abcdef0"]}
     missing = ("InvalidCapacityReservationId.NotFound", 400)
-    assert yard.refused("DescribeCapacityReservations", **wrong) == missing
+    assert account.refused("DescribeCapacityReservations", **wrong) == missing
     filters = [ec2_filter("colour", "red")]
-    refused = yard.refused("DescribeCapacityReservations", Filters=filters)
+    refused = account.refused("DescribeCapacityReservations", Filters=filters)
     assert refused == ("InvalidParameterValue", 400)
     both = {"CapacityReservationIds": [ONE], "MaxResults": 10}
-    assert yard.refused("DescribeCapacityReservations", **both)[0] == "InvalidParameterCombination"
-    one = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
-    assert found(yard, **one) == []
+    assert (
+        account.refused("DescribeCapacityReservations", **both)[0] == "InvalidParameterCombination"
+    )
+    service = {"CapacityReservationIds": [ONE], "Filters": [ec2_filter("state", "expired")]}
+    assert found(account, **service) == []
 
 
-def test_long_lists_come_in_pages() -> None:
-    yard = LaunchAccount(*(cloud_reservation(number) for number in range(7)))
-    pages = yard.pages("DescribeCapacityReservations", "CapacityReservations", MaxResults=3)
+def test_long_lists_are_paginated() -> None:
+    account = LaunchAccount(*(cloud_reservation(number) for number in range(7)))
+    pages = account.pages("DescribeCapacityReservations", "CapacityReservations", MaxResults=3)
     assert [len(each) for each in pages] == [3, 3, 1]
-    assert yard.refused("DescribeCapacityReservations", MaxResults=1001)[0] == (
+    assert account.refused("DescribeCapacityReservations", MaxResults=1001)[0] == (
         "InvalidParameterValue"
     )
 
 
-def test_a_cancelled_reservation_lets_its_machines_go_on() -> None:
-    yard = LaunchAccount()
-    made = created(yard, InstanceMatchCriteria="targeted")
-    (machine,) = aimed(yard, made)
-    assert yard.inside(machine) == made
-    assert yard.ask("CancelCapacityReservation", CapacityReservationId=made) == {"Return": True}
-    shown = yard.reserved(made)
-    assert (shown["State"], shown["AvailableInstanceCount"]) == ("cancelled", 0)
-    yard.wait(60)
-    assert (yard.state(machine), yard.inside(machine)) == ("running", None)
-    said = yard.machine(machine)["CapacityReservationSpecification"]
-    assert said["CapacityReservationTarget"] == {"CapacityReservationId": made}
-    assert aimed(yard, made) == []
+def test_instances_of_a_cancelled_reservation_keep_running() -> None:
+    account = LaunchAccount()
+    reservation_id = created(account, InstanceMatchCriteria="targeted")
+    (instance_id,) = launch_into(account, reservation_id)
+    assert account.reservation_of(instance_id) == reservation_id
+    assert account.call("CancelCapacityReservation", CapacityReservationId=reservation_id) == {
+        "Return": True
+    }
+    view = account.reserved(reservation_id)
+    assert (view["State"], view["AvailableInstanceCount"]) == ("cancelled", 0)
+    account.wait(60)
+    assert (account.state(instance_id), account.reservation_of(instance_id)) == ("running", None)
+    content = account.describe_instance(instance_id)["CapacityReservationSpecification"]
+    assert content["CapacityReservationTarget"] == {"CapacityReservationId": reservation_id}
+    assert launch_into(account, reservation_id) == []
     for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
-        refused = yard.refused(operation, CapacityReservationId=made)
+        refused = account.refused(operation, CapacityReservationId=reservation_id)
         assert refused == ("InvalidCapacityReservationState", 400)
 
 
-def test_an_expired_reservation_lets_its_machines_go_on() -> None:
-    yard = LaunchAccount(cloud_reservation(1, endTime=iso_timestamp(EPOCH + 600)))
-    (machine,) = aimed(yard, ONE)
-    yard.wait(599)
-    assert (yard.reserved(ONE)["State"], yard.inside(machine)) == ("active", ONE)
-    yard.wait(1)
-    assert (yard.reserved(ONE)["State"], yard.inside(machine)) == ("expired", None)
-    assert yard.state(machine) == "running"
-    assert yard.describe(Filters=[ec2_filter("capacity-reservation-id", ONE)]) == []
-    yard.ask("TerminateInstances", InstanceIds=[machine])
-    assert yard.free(ONE) == 0
+def test_instances_of_an_expired_reservation_keep_running() -> None:
+    account = LaunchAccount(cloud_reservation(1, endTime=iso_timestamp(EPOCH + 600)))
+    (instance_id,) = launch_into(account, ONE)
+    account.wait(599)
+    assert (account.reserved(ONE)["State"], account.reservation_of(instance_id)) == ("active", ONE)
+    account.wait(1)
+    assert (account.reserved(ONE)["State"], account.reservation_of(instance_id)) == (
+        "expired",
+        None,
+    )
+    assert account.state(instance_id) == "running"
+    assert account.describe(Filters=[ec2_filter("capacity-reservation-id", ONE)]) == []
+    account.call("TerminateInstances", InstanceIds=[instance_id])
+    assert account.free(ONE) == 0
 
 
-def test_a_reservation_of_the_future_begins_by_itself() -> None:
-    yard = LaunchAccount()
-    made = created(yard, StartDate=NOW + DAY, EndDate=NOW + 2 * DAY)
-    (machine,) = yard.launch()
-    assert (yard.reserved(made)["State"], yard.inside(machine)) == ("scheduled", None)
-    assert yard.free(made) == 0
-    yard.wait(DAY.total_seconds())
-    assert (yard.reserved(made)["State"], yard.inside(machine)) == ("active", made)
-    yard.wait(DAY.total_seconds())
-    assert yard.reserved(made)["State"] == "expired"
+def test_a_scheduled_reservation_becomes_active_at_its_start() -> None:
+    account = LaunchAccount()
+    reservation_id = created(account, StartDate=NOW + DAY, EndDate=NOW + 2 * DAY)
+    (instance_id,) = account.launch()
+    assert (account.reserved(reservation_id)["State"], account.reservation_of(instance_id)) == (
+        "scheduled",
+        None,
+    )
+    assert account.free(reservation_id) == 0
+    account.wait(DAY.total_seconds())
+    assert (account.reserved(reservation_id)["State"], account.reservation_of(instance_id)) == (
+        "active",
+        reservation_id,
+    )
+    account.wait(DAY.total_seconds())
+    assert account.reserved(reservation_id)["State"] == "expired"
 
 
-def modified(yard: LaunchAccount, made: str, **params: Any) -> None:
-    answer = yard.ask("ModifyCapacityReservation", CapacityReservationId=made, **params)
-    assert answer == {"Return": True}
+def modified(account: LaunchAccount, reservation_id: str, **params: Any) -> None:
+    response = account.call(
+        "ModifyCapacityReservation", CapacityReservationId=reservation_id, **params
+    )
+    assert response == {"Return": True}
 
 
-def test_count_and_end_can_be_changed() -> None:
-    yard = LaunchAccount()
-    made = created(yard, EndDate=NOW + DAY)
-    yard.launch(count=2)
-    modified(yard, made, InstanceCount=5)
-    assert yard.free(made) == 3
-    modified(yard, made, InstanceCount=2)
-    assert yard.free(made) == 0
-    modified(yard, made, EndDate=NOW + 3 * DAY)
-    yard.wait(DAY.total_seconds())
-    assert yard.reserved(made)["State"] == "active"
-    modified(yard, made, EndDateType="unlimited")
-    yard.wait(3 * DAY.total_seconds())
-    shown = yard.reserved(made)
-    assert (shown["State"], shown["EndDateType"]) == ("active", "unlimited")
+def test_instance_count_and_end_date_can_be_modified() -> None:
+    account = LaunchAccount()
+    reservation_id = created(account, EndDate=NOW + DAY)
+    account.launch(count=2)
+    modified(account, reservation_id, InstanceCount=5)
+    assert account.free(reservation_id) == 3
+    modified(account, reservation_id, InstanceCount=2)
+    assert account.free(reservation_id) == 0
+    modified(account, reservation_id, EndDate=NOW + 3 * DAY)
+    account.wait(DAY.total_seconds())
+    assert account.reserved(reservation_id)["State"] == "active"
+    modified(account, reservation_id, EndDateType="unlimited")
+    account.wait(3 * DAY.total_seconds())
+    view = account.reserved(reservation_id)
+    assert (view["State"], view["EndDateType"]) == ("active", "unlimited")
 
 
 @pytest.mark.parametrize(
@@ -266,34 +283,38 @@ def test_count_and_end_can_be_changed() -> None:
         ({"EndDateType": "limited"}, "InvalidParameterCombination"),
     ],
 )
-def test_what_cannot_be_changed_while_it_is_used(params: dict[str, Any], code: str) -> None:
-    yard = LaunchAccount()
-    made = created(yard)
-    yard.launch(count=2)
-    refused = yard.refused("ModifyCapacityReservation", CapacityReservationId=made, **params)
+def test_modifications_that_conflict_with_running_instances_are_rejected(
+    params: dict[str, Any], code: str
+) -> None:
+    account = LaunchAccount()
+    reservation_id = created(account)
+    account.launch(count=2)
+    refused = account.refused(
+        "ModifyCapacityReservation", CapacityReservationId=reservation_id, **params
+    )
     assert refused == (code, 400)
-    assert yard.reserved(made)["TotalInstanceCount"] == 2
+    assert account.reserved(reservation_id)["TotalInstanceCount"] == 2
 
 
-def test_an_idle_one_can_be_opened_and_takes_in_what_runs() -> None:
-    yard = LaunchAccount()
-    made = created(yard, InstanceMatchCriteria="targeted")
-    (machine,) = yard.launch()
-    modified(yard, made, InstanceMatchCriteria="open")
-    assert yard.inside(machine) == made
+def test_an_idle_reservation_made_open_adopts_running_instances() -> None:
+    account = LaunchAccount()
+    reservation_id = created(account, InstanceMatchCriteria="targeted")
+    (instance_id,) = account.launch()
+    modified(account, reservation_id, InstanceMatchCriteria="open")
+    assert account.reservation_of(instance_id) == reservation_id
 
 
-def test_a_block_can_be_neither_changed_nor_cancelled() -> None:
-    yard = LaunchAccount(
+def test_a_capacity_block_can_be_neither_modified_nor_cancelled() -> None:
+    account = LaunchAccount(
         cloud_reservation(1, reservationType="capacity-block", endTime=iso_timestamp(EPOCH + 9999))
     )
     for operation in ("CancelCapacityReservation", "ModifyCapacityReservation"):
-        refused = yard.refused(operation, CapacityReservationId=ONE)
+        refused = account.refused(operation, CapacityReservationId=ONE)
         assert refused == ("UnsupportedOperation", 400)
 
 
-def attach(yard: LaunchAccount, instance: str, **specification: Any) -> None:
-    yard.ask(
+def attach(account: LaunchAccount, instance: str, **specification: Any) -> None:
+    account.call(
         "ModifyInstanceCapacityReservationAttributes",
         InstanceId=instance,
         CapacityReservationSpecification=specification,
@@ -304,62 +325,69 @@ def target(identity: str) -> dict[str, Any]:
     return {"CapacityReservationTarget": {"CapacityReservationId": identity}}
 
 
-def test_an_open_reservation_takes_in_what_runs_already() -> None:
-    yard = LaunchAccount()
-    first, second, third = yard.launch(count=3)
-    (other,) = yard.launch("c5.large")
-    made = created(yard)
-    assert [yard.inside(each) for each in (first, second, third, other)] == [made, made, None, None]
-    assert yard.free(made) == 0
+def test_an_open_reservation_adopts_running_instances() -> None:
+    account = LaunchAccount()
+    first, second, third = account.launch(count=3)
+    (other,) = account.launch("c5.large")
+    reservation_id = created(account)
+    assert [account.reservation_of(each) for each in (first, second, third, other)] == [
+        reservation_id,
+        reservation_id,
+        None,
+        None,
+    ]
+    assert account.free(reservation_id) == 0
 
 
 @pytest.mark.parametrize(
     ("more", "inside"),
     [({}, None), ({"InstanceMatchCriteria": "targeted"}, None)],
 )
-def test_it_takes_in_nobody_who_does_not_want(more: dict[str, Any], inside: str | None) -> None:
-    yard = LaunchAccount()
-    name = yard.aiming("loner", None, "none")
-    (loner,) = launched_ids(yard.fleet(yard.config(("m5.large", A), template=name)))
-    created(yard, **more)
-    assert yard.inside(loner) == inside
+def test_instances_that_exclude_reservations_are_not_adopted(
+    more: dict[str, Any], inside: str | None
+) -> None:
+    account = LaunchAccount()
+    name = account.template_with_target("loner", None, "none")
+    (loner,) = launched_ids(account.fleet(account.config(("m5.large", A), template=name)))
+    created(account, **more)
+    assert account.reservation_of(loner) == inside
 
 
-def test_a_running_machine_can_enter_and_leave() -> None:
-    yard = LaunchAccount(cloud_reservation(1, total=1), cloud_reservation(2, total=1))
-    first, second = yard.launch(count=2)
-    yard.wait(10)
-    attach(yard, first, **target(ONE))
-    assert (yard.inside(first), yard.free(ONE)) == (ONE, 0)
-    attach(yard, first, **target(ONE))
-    assert yard.free(ONE) == 0
-    refused = yard.refused(
+def test_a_running_instance_can_be_moved_into_and_out_of_a_reservation() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=1), cloud_reservation(2, total=1))
+    first, second = account.launch(count=2)
+    account.wait(10)
+    attach(account, first, **target(ONE))
+    assert (account.reservation_of(first), account.free(ONE)) == (ONE, 0)
+    attach(account, first, **target(ONE))
+    assert account.free(ONE) == 0
+    refused = account.refused(
         "ModifyInstanceCapacityReservationAttributes",
         InstanceId=second,
         CapacityReservationSpecification=target(ONE),
     )
     assert refused == ("ReservationCapacityExceeded", 400)
-    said = yard.machine(second)["CapacityReservationSpecification"]
-    assert said == {"CapacityReservationPreference": "open"}
-    attach(yard, first, **target("cr-00000002"))
-    assert (yard.inside(first), yard.free(ONE)) == ("cr-00000002", 1)
-    attach(yard, first, CapacityReservationPreference="none")
-    assert (yard.inside(first), yard.free("cr-00000002")) == (None, 1)
-    said = yard.machine(first)["CapacityReservationSpecification"]
-    assert said == {"CapacityReservationPreference": "none"}
+    content = account.describe_instance(second)["CapacityReservationSpecification"]
+    assert content == {"CapacityReservationPreference": "open"}
+    attach(account, first, **target("cr-00000002"))
+    assert (account.reservation_of(first), account.free(ONE)) == ("cr-00000002", 1)
+    attach(account, first, CapacityReservationPreference="none")
+    assert (account.reservation_of(first), account.free("cr-00000002")) == (None, 1)
+    content = account.describe_instance(first)["CapacityReservationSpecification"]
+    assert content == {"CapacityReservationPreference": "none"}
 
 
-def test_a_running_machine_can_look_for_an_open_one() -> None:
-    yard = LaunchAccount(cloud_reservation(1, total=1, **OPEN_RESERVATION))
-    name = yard.aiming("loner", None, "none")
-    config = yard.config(("m5.large", A), template=name)
-    first, second = launched_ids(yard.fleet(config, count=2))
-    yard.wait(10)
-    attach(yard, first, CapacityReservationPreference="open")
-    assert yard.inside(first) == ONE
-    attach(yard, second, CapacityReservationPreference="open")
-    assert yard.inside(second) is None
-    refused = yard.refused(
+def test_a_running_instance_can_be_moved_into_an_open_reservation() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=1, **OPEN_RESERVATION))
+    name = account.template_with_target("loner", None, "none")
+    config = account.config(("m5.large", A), template=name)
+    first, second = launched_ids(account.fleet(config, count=2))
+    account.wait(10)
+    attach(account, first, CapacityReservationPreference="open")
+    assert account.reservation_of(first) == ONE
+    attach(account, second, CapacityReservationPreference="open")
+    assert account.reservation_of(second) is None
+    refused = account.refused(
         "ModifyInstanceCapacityReservationAttributes",
         InstanceId=second,
         CapacityReservationSpecification={
@@ -369,29 +397,30 @@ def test_a_running_machine_can_look_for_an_open_one() -> None:
     assert refused == ("ReservationCapacityExceeded", 400)
 
 
-def test_who_leaves_needs_capacity_elsewhere() -> None:
-    yard = LaunchAccount(
-        cloud_reservation(1), settings=EmulatorSettings(stock=(capacity_stock(1, "m5.large", A),))
+def test_leaving_a_reservation_needs_on_demand_capacity() -> None:
+    account = LaunchAccount(
+        cloud_reservation(1),
+        settings=EmulatorSettings(capacity_rules=(capacity_rule(1, "m5.large", A),)),
     )
-    first, second = aimed(yard, ONE, 2)
-    yard.wait(10)
-    attach(yard, first, CapacityReservationPreference="none")
-    refused = yard.refused(
+    first, second = launch_into(account, ONE, 2)
+    account.wait(10)
+    attach(account, first, CapacityReservationPreference="none")
+    refused = account.refused(
         "ModifyInstanceCapacityReservationAttributes",
         InstanceId=second,
         CapacityReservationSpecification={"CapacityReservationPreference": "none"},
     )
     assert refused == ("InsufficientInstanceCapacity", 400)
-    assert (yard.inside(second), yard.free(ONE)) == (ONE, 1)
+    assert (account.reservation_of(second), account.free(ONE)) == (ONE, 1)
 
 
-def test_who_cannot_enter_at_all() -> None:
-    yard = LaunchAccount(cloud_reservation(1))
-    (spot,) = yard.launch(market="spot")
-    (plain,) = yard.launch()
+def test_instances_that_cannot_be_moved_into_a_reservation() -> None:
+    account = LaunchAccount(cloud_reservation(1))
+    (spot,) = account.launch(capacity_type="spot")
+    (plain,) = account.launch()
 
     def refused(instance: str, **specification: Any) -> str:
-        code, _ = yard.refused(
+        code, _ = account.refused(
             "ModifyInstanceCapacityReservationAttributes",
             InstanceId=instance,
             CapacityReservationSpecification=specification,
@@ -399,77 +428,79 @@ def test_who_cannot_enter_at_all() -> None:
         return code
 
     assert refused(plain, **target(ONE)) == "IncorrectInstanceState"  # not running yet
-    yard.wait(10)
+    account.wait(10)
     assert refused(spot, **target(ONE)) == "IncorrectInstanceState"
     both = {"CapacityReservationPreference": "none", **target(ONE)}
     assert refused(plain, **both) == "InvalidParameterCombination"
-    gone = target("cr-0123456789abcdef0")
-    assert refused(plain, **gone) == "InvalidCapacityReservationId.NotFound"
+    deleted = target("cr-0123456789abcdef0")
+    assert refused(plain, **deleted) == "InvalidCapacityReservationId.NotFound"
     assert refused("i-0123456789abcdef0", **target(ONE)) == "InvalidInstanceID.NotFound"
 
 
-def test_reserving_takes_from_the_stock_and_ending_gives_back() -> None:
-    yard = LaunchAccount(settings=EmulatorSettings(stock=(capacity_stock(3, "m5.large", A),)))
-    made = created(yard, InstanceCount=2, InstanceMatchCriteria="targeted")
+def test_a_reservation_takes_capacity_and_releases_it_when_it_ends() -> None:
+    account = LaunchAccount(
+        settings=EmulatorSettings(capacity_rules=(capacity_rule(3, "m5.large", A),))
+    )
+    reservation_id = created(account, InstanceCount=2, InstanceMatchCriteria="targeted")
     with pytest.raises(Exception, match="InsufficientInstanceCapacity"):
-        created(yard, InstanceCount=2)
-    yard.launch()
-    assert launch_error_codes(yard.fleet(yard.config(("m5.large", A)))) == {
+        created(account, InstanceCount=2)
+    account.launch()
+    assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {
         "InsufficientInstanceCapacity"
     }
-    (inside,) = aimed(yard, made)
-    yard.ask("CancelCapacityReservation", CapacityReservationId=made)
-    (last,) = yard.launch()
-    assert launch_error_codes(yard.fleet(yard.config(("m5.large", A)))) == {
+    (inside,) = launch_into(account, reservation_id)
+    account.call("CancelCapacityReservation", CapacityReservationId=reservation_id)
+    (last,) = account.launch()
+    assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {
         "InsufficientInstanceCapacity"
     }
-    yard.ask("TerminateInstances", InstanceIds=[inside, last])
-    yard.launch(count=2)
+    account.call("TerminateInstances", InstanceIds=[inside, last])
+    account.launch(count=2)
 
 
-def change(yard: LaunchAccount, **more: Any) -> None:
+def change(account: LaunchAccount, **more: Any) -> None:
     entry = {"id": ONE, "instanceType": "m5.large", "availabilityZone": A, "total": 2, **more}
-    yard.cloud.change({"capacityReservations": [entry]})
+    account.cloud.change({"capacityReservations": [entry]})
 
 
-def test_the_cloud_may_change_while_it_runs() -> None:
-    yard = LaunchAccount(cloud_reservation(1, total=4))
-    first, second, third = aimed(yard, ONE, 3)
-    change(yard, total=6, available=1)
-    assert (yard.free(ONE), yard.reserved(ONE)["TotalInstanceCount"]) == (1, 6)
-    change(yard, total=2)
-    assert [yard.inside(each) for each in (first, second, third)] == [ONE, ONE, None]
-    assert yard.free(ONE) == 0
-    change(yard, state="cancelled")
-    assert {yard.inside(each) for each in (first, second, third)} == {None}
-    change(yard, instanceMatchCriteria="open")
-    assert yard.reserved(ONE)["State"] == "active"
-    change(yard, endTime=iso_timestamp(EPOCH + 60))
-    yard.wait(61)
-    assert yard.reserved(ONE)["State"] == "expired"
+def test_reservations_of_the_cloud_can_change_at_runtime() -> None:
+    account = LaunchAccount(cloud_reservation(1, total=4))
+    first, second, third = launch_into(account, ONE, 3)
+    change(account, total=6, available=1)
+    assert (account.free(ONE), account.reserved(ONE)["TotalInstanceCount"]) == (1, 6)
+    change(account, total=2)
+    assert [account.reservation_of(each) for each in (first, second, third)] == [ONE, ONE, None]
+    assert account.free(ONE) == 0
+    change(account, state="cancelled")
+    assert {account.reservation_of(each) for each in (first, second, third)} == {None}
+    change(account, instanceMatchCriteria="open")
+    assert account.reserved(ONE)["State"] == "active"
+    change(account, endTime=iso_timestamp(EPOCH + 60))
+    account.wait(61)
+    assert account.reserved(ONE)["State"] == "expired"
 
 
-def test_new_reservations_may_appear_while_it_runs() -> None:
-    yard = LaunchAccount()
-    (machine,) = yard.launch()
-    change(yard, **OPEN_RESERVATION)
-    assert yard.inside(machine) == ONE
+def test_reservations_can_be_added_at_runtime() -> None:
+    account = LaunchAccount()
+    (instance_id,) = account.launch()
+    change(account, **OPEN_RESERVATION)
+    assert account.reservation_of(instance_id) == ONE
 
 
-def test_the_end_of_interruptible_capacity_ends_its_machines() -> None:
-    yard = LaunchAccount(
+def test_the_end_of_interruptible_capacity_terminates_its_instances() -> None:
+    account = LaunchAccount(
         cloud_reservation(1, interruptible=True, endTime=iso_timestamp(EPOCH + 600))
     )
-    name = yard.template(
+    name = account.template(
         "on-call",
         CapacityReservationSpecification=target(ONE),
         InstanceMarketOptions={"MarketType": "interruptible-capacity-reservation"},
     )
-    answer = yard.fleet(
-        yard.config(("m5.large", A), template=name),
-        market="reserved-capacity",
+    response = account.fleet(
+        account.config(("m5.large", A), template=name),
+        capacity_type="reserved-capacity",
         ReservedCapacityOptions={"ReservationTypes": ["interruptible-capacity-reservation"]},
     )
-    (machine,) = launched_ids(answer)
-    yard.wait(600)
-    assert yard.state(machine) == "shutting-down"
+    (instance_id,) = launched_ids(response)
+    account.wait(600)
+    assert account.state(instance_id) == "shutting-down"

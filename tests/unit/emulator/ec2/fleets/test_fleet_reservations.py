@@ -10,12 +10,12 @@ from tests.support.emulator_launches import (
     A,
     B,
     LaunchAccount,
-    capacity_stock,
+    capacity_rule,
     cloud_reservation,
     launch_error_codes,
     launch_errors,
+    launched_capacity_pools,
     launched_ids,
-    launched_pools,
 )
 
 from wainwright.clock import EPOCH
@@ -30,16 +30,16 @@ ONLY = "capacity-reservations-only"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Two reservations of one place each, for the cheap and the dear pool, and four machines."""
+    """Two reservations of one instance each, for a cheap and a dear capacity pool; a fleet of 4."""
 
     criteria: str
     target: bool
     use_first: bool = False
     preference: str | None = None
     reserved: int
-    """Of the four machines, how many run in a reservation."""
+    """Of the four instances, how many run in a reservation."""
     outside: int
-    """And how many beside them."""
+    """And how many outside of reservations."""
     code: str | None = None
 
 
@@ -118,81 +118,89 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_the_table(row: Row) -> None:
+def test_capacity_reservation_use_by_template_and_strategy(row: Row) -> None:
     more: dict[str, Any] = {"total": 1, "instanceMatchCriteria": row.criteria}
     held = [cloud_reservation(1, *CHEAP, **more), cloud_reservation(2, *DEAR, **more)]
-    yard = LaunchAccount(*held)
+    account = LaunchAccount(*held)
     configs = []
-    for pool, each in zip((CHEAP, DEAR), held, strict=True):
-        name = yard.aiming(f"to-{each.id}", each.id if row.target else None, row.preference)
-        configs.append(yard.config(pool, template=name))
+    for capacity_pool, each in zip((CHEAP, DEAR), held, strict=True):
+        name = account.template_with_target(
+            f"to-{each.id}", each.id if row.target else None, row.preference
+        )
+        configs.append(account.config(capacity_pool, template=name))
     options = USE_RESERVATIONS_FIRST if row.use_first else {}
-    answer = yard.fleet(*configs, count=4, OnDemandOptions=options)
-    machines = yard.describe(*launched_ids(answer)) if launched_ids(answer) else []
-    inside = [each for each in machines if "CapacityReservationId" in each]
-    assert (len(inside), len(machines) - len(inside)) == (row.reserved, row.outside)
-    assert launch_error_codes(answer) == (set() if row.code is None else {row.code})
-    assert sum(yard.free(each.id) for each in held) == 2 - row.reserved
-    for machine in machines:
-        said = machine["CapacityReservationSpecification"]
-        assert said["CapacityReservationPreference"] == (row.preference or "open")
+    response = account.fleet(*configs, count=4, OnDemandOptions=options)
+    instances = account.describe(*launched_ids(response)) if launched_ids(response) else []
+    inside = [each for each in instances if "CapacityReservationId" in each]
+    assert (len(inside), len(instances) - len(inside)) == (row.reserved, row.outside)
+    assert launch_error_codes(response) == (set() if row.code is None else {row.code})
+    assert sum(account.free(each.id) for each in held) == 2 - row.reserved
+    for instance in instances:
+        content = instance["CapacityReservationSpecification"]
+        assert content["CapacityReservationPreference"] == (row.preference or "open")
 
 
-def test_open_reservations_go_first_although_their_pool_is_dearer() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *DEAR, total=2, **OPEN_RESERVATION))
-    answer = yard.fleet(yard.config(CHEAP, DEAR), count=3, OnDemandOptions=USE_RESERVATIONS_FIRST)
-    assert launched_pools(answer) == [(*DEAR, 2), (*CHEAP, 1)]
-    assert answer["Errors"] == []
+def test_open_reservations_are_used_first_even_if_dearer() -> None:
+    account = LaunchAccount(cloud_reservation(1, *DEAR, total=2, **OPEN_RESERVATION))
+    response = account.fleet(
+        account.config(CHEAP, DEAR), count=3, OnDemandOptions=USE_RESERVATIONS_FIRST
+    )
+    assert launched_capacity_pools(response) == [(*DEAR, 2), (*CHEAP, 1)]
+    assert response["Errors"] == []
 
 
-def test_templates_without_a_target_are_used_beside_ignored_ones() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *CHEAP))
-    name = yard.aiming("aimed", "cr-00000001")
-    configs = (yard.config(CHEAP, template=name), yard.config(DEAR))
-    answer = yard.fleet(*configs, OnDemandOptions=USE_RESERVATIONS_FIRST)
-    assert launched_pools(answer) == [(*DEAR, 1)]
-    assert answer["Errors"] == []
+def test_templates_without_a_target_are_used_while_targeting_ones_are_ignored() -> None:
+    account = LaunchAccount(cloud_reservation(1, *CHEAP))
+    name = account.template_with_target("aimed", "cr-00000001")
+    configs = (account.config(CHEAP, template=name), account.config(DEAR))
+    response = account.fleet(*configs, OnDemandOptions=USE_RESERVATIONS_FIRST)
+    assert launched_capacity_pools(response) == [(*DEAR, 1)]
+    assert response["Errors"] == []
 
 
-def test_a_full_reservation_is_reported_beside_what_the_next_one_gave() -> None:
-    yard = LaunchAccount(
+def test_a_full_reservation_is_reported_with_the_instances_of_the_next_one() -> None:
+    account = LaunchAccount(
         cloud_reservation(1, *CHEAP, total=1), cloud_reservation(2, *DEAR, total=5)
     )
     configs = [
-        yard.config(pool, template=yard.aiming(f"to-{number}", f"cr-{number:08}", ONLY))
-        for number, pool in ((1, CHEAP), (2, DEAR))
+        account.config(
+            capacity_pool,
+            template=account.template_with_target(f"to-{number}", f"cr-{number:08}", ONLY),
+        )
+        for number, capacity_pool in ((1, CHEAP), (2, DEAR))
     ]
-    answer = yard.fleet(*configs, count=2)
-    assert launched_pools(answer) == [(*CHEAP, 1), (*DEAR, 1)]
-    assert launch_errors(answer) == [(*CHEAP, EXCEEDED)]
-    (entry,) = answer["Errors"]
+    response = account.fleet(*configs, count=2)
+    assert launched_capacity_pools(response) == [(*CHEAP, 1), (*DEAR, 1)]
+    assert launch_errors(response) == [(*CHEAP, EXCEEDED)]
+    (entry,) = response["Errors"]
     assert (entry["Lifecycle"], "sufficient compatible" in entry["ErrorMessage"]) == (
         "on-demand",
         True,
     )
 
 
-def test_a_reserved_machine_says_so_in_both_places() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *DEAR))
-    name = yard.aiming("aimed", "cr-00000001", ONLY)
-    (found,) = launched_ids(yard.fleet(yard.config(DEAR, template=name)))
-    machine = yard.machine(found)
-    assert machine["CapacityReservationId"] == "cr-00000001"
-    assert machine["CapacityReservationSpecification"] == {
+def test_an_instance_in_a_reservation_shows_target_and_reservation() -> None:
+    account = LaunchAccount(cloud_reservation(1, *DEAR))
+    name = account.template_with_target("aimed", "cr-00000001", ONLY)
+    (found,) = launched_ids(account.fleet(account.config(DEAR, template=name)))
+    instance = account.describe_instance(found)
+    assert instance["CapacityReservationId"] == "cr-00000001"
+    assert instance["CapacityReservationSpecification"] == {
         "CapacityReservationPreference": ONLY,
         "CapacityReservationTarget": {"CapacityReservationId": "cr-00000001"},
     }
-    assert "InstanceLifecycle" not in machine
+    assert "InstanceLifecycle" not in instance
 
 
-def test_reserved_capacity_is_there_when_the_stock_is_empty() -> None:
-    rules = (capacity_stock(0, "m5.large", A, "on-demand"),)
-    yard = LaunchAccount(
-        cloud_reservation(1, *DEAR, **OPEN_RESERVATION), settings=EmulatorSettings(stock=rules)
+def test_reserved_capacity_is_available_when_the_offering_is_empty() -> None:
+    rules = (capacity_rule(0, "m5.large", A, "on-demand"),)
+    account = LaunchAccount(
+        cloud_reservation(1, *DEAR, **OPEN_RESERVATION),
+        settings=EmulatorSettings(capacity_rules=rules),
     )
-    answer = yard.fleet(yard.config(DEAR), count=3)
-    assert launched_pools(answer) == [(*DEAR, 2)]
-    assert launch_error_codes(answer) == {"InsufficientInstanceCapacity"}
+    response = account.fleet(account.config(DEAR), count=3)
+    assert launched_capacity_pools(response) == [(*DEAR, 2)]
+    assert launch_error_codes(response) == {"InsufficientInstanceCapacity"}
 
 
 @pytest.mark.parametrize(
@@ -208,55 +216,57 @@ def test_reserved_capacity_is_there_when_the_stock_is_empty() -> None:
         {"endTime": iso_timestamp(EPOCH)},
     ],
 )
-@pytest.mark.parametrize("aimed", [False, True])
-def test_a_reservation_takes_only_what_matches(more: dict[str, Any], aimed: bool) -> None:
-    told: dict[str, Any] = {
+@pytest.mark.parametrize("launch_into", [False, True])
+def test_a_reservation_accepts_only_matching_instances(
+    more: dict[str, Any], launch_into: bool
+) -> None:
+    messages: dict[str, Any] = {
         "instanceType": "m5.large",
         "availabilityZone": A,
         **OPEN_RESERVATION,
         **more,
     }
-    where = (told.pop("instanceType"), told.pop("availabilityZone"))
-    yard = LaunchAccount(cloud_reservation(1, *where, **told))
-    name = yard.aiming("aimed", "cr-00000001" if aimed else None)
-    answer = yard.fleet(yard.config(DEAR, template=name))
-    if aimed:
-        assert (launched_ids(answer), launch_error_codes(answer)) == ([], {EXCEEDED})
+    where = (messages.pop("instanceType"), messages.pop("availabilityZone"))
+    account = LaunchAccount(cloud_reservation(1, *where, **messages))
+    name = account.template_with_target("aimed", "cr-00000001" if launch_into else None)
+    response = account.fleet(account.config(DEAR, template=name))
+    if launch_into:
+        assert (launched_ids(response), launch_error_codes(response)) == ([], {EXCEEDED})
     else:
-        assert yard.inside(launched_ids(answer)[0]) is None
+        assert account.reservation_of(launched_ids(response)[0]) is None
 
 
 def test_an_unknown_target_is_not_found() -> None:
-    yard = LaunchAccount()
-    name = yard.aiming("aimed", "cr-0123456789abcdef0")
-    answer = yard.fleet(yard.config(DEAR, template=name))
-    assert launch_error_codes(answer) == {"InvalidCapacityReservationId.NotFound"}
+    account = LaunchAccount()
+    name = account.template_with_target("aimed", "cr-0123456789abcdef0")
+    response = account.fleet(account.config(DEAR, template=name))
+    assert launch_error_codes(response) == {"InvalidCapacityReservationId.NotFound"}
 
 
-def test_spot_machines_do_not_join() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *DEAR, **OPEN_RESERVATION))
-    assert yard.inside(yard.launch(*DEAR, market="spot")[0]) is None
-    name = yard.aiming("aimed", "cr-00000001")
-    answer = yard.fleet(yard.config(DEAR, template=name), market="spot")
-    assert launch_error_codes(answer) == {"InvalidParameterCombination"}
+def test_spot_instances_do_not_use_reservations() -> None:
+    account = LaunchAccount(cloud_reservation(1, *DEAR, **OPEN_RESERVATION))
+    assert account.reservation_of(account.launch(*DEAR, capacity_type="spot")[0]) is None
+    name = account.template_with_target("aimed", "cr-00000001")
+    response = account.fleet(account.config(DEAR, template=name), capacity_type="spot")
+    assert launch_error_codes(response) == {"InvalidParameterCombination"}
 
 
-def test_machines_with_windows_join_reservations_for_it() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *DEAR, platform="Windows", **OPEN_RESERVATION))
-    config = yard.config(yard.override(*DEAR, ImageId=yard.windows_image))
-    (found,) = launched_ids(yard.fleet(config))
-    assert yard.inside(found) == "cr-00000001"
-    assert yard.machine(found)["Platform"] == "Windows"
+def test_windows_instances_use_windows_reservations() -> None:
+    account = LaunchAccount(cloud_reservation(1, *DEAR, platform="Windows", **OPEN_RESERVATION))
+    config = account.config(account.override(*DEAR, ImageId=account.windows_image))
+    (found,) = launched_ids(account.fleet(config))
+    assert account.reservation_of(found) == "cr-00000001"
+    assert account.describe_instance(found)["Platform"] == "Windows"
 
 
 def test_a_group_of_reservations_is_not_emulated() -> None:
-    yard = LaunchAccount()
+    account = LaunchAccount()
     target = {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:x"}
-    name = yard.template(
+    name = account.template(
         "group", CapacityReservationSpecification={"CapacityReservationTarget": target}
     )
-    request = yard.request(yard.config(DEAR, template=name))
-    assert yard.refused("CreateFleet", **request) == ("UnsupportedOperation", 400)
+    request = account.request(account.config(DEAR, template=name))
+    assert account.refused("CreateFleet", **request) == ("UnsupportedOperation", 400)
 
 
 BLOCK = ("p5.48xlarge", A)
@@ -265,7 +275,7 @@ HOUR = 3600.0
 
 
 def block(**more: Any) -> LaunchAccount:
-    """A block of two machines, from one hour from now until five."""
+    """A capacity block of two instances, from one hour from now until five."""
     window: dict[str, Any] = {
         "startTime": iso_timestamp(EPOCH + HOUR),
         "endTime": iso_timestamp(EPOCH + 5 * HOUR),
@@ -275,61 +285,65 @@ def block(**more: Any) -> LaunchAccount:
     )
 
 
-def block_template(yard: LaunchAccount, market: str | None = "capacity-block") -> str:
+def block_template(account: LaunchAccount, capacity_type: str | None = "capacity-block") -> str:
     target = {"CapacityReservationTarget": {"CapacityReservationId": "cr-00000001"}}
     data: dict[str, Any] = {"CapacityReservationSpecification": target}
-    if market is not None:
-        data["InstanceMarketOptions"] = {"MarketType": market}
-    return yard.template("block", **data)
+    if capacity_type is not None:
+        data["InstanceMarketOptions"] = {"MarketType": capacity_type}
+    return account.template("block", **data)
 
 
 @pytest.mark.parametrize(
     ("hours", "works"), [(0.9, False), (1.1, True), (4.4, True), (4.6, False), (5.1, False)]
 )
 def test_a_capacity_block_is_used_inside_its_window_only(hours: float, works: bool) -> None:
-    yard = block()
-    name = block_template(yard)
-    yard.wait(hours * HOUR)
-    answer = yard.fleet(yard.config(BLOCK, template=name), market="capacity-block")
-    assert bool(launched_ids(answer)) == works
-    assert launch_error_codes(answer) == (set() if works else {EXCEEDED})
+    account = block()
+    name = block_template(account)
+    account.wait(hours * HOUR)
+    response = account.fleet(account.config(BLOCK, template=name), capacity_type="capacity-block")
+    assert bool(launched_ids(response)) == works
+    assert launch_error_codes(response) == (set() if works else {EXCEEDED})
     if works:
-        (entry,) = answer["Instances"]
-        machine = yard.machine(entry["InstanceIds"][0])
-        assert machine["InstanceLifecycle"] == entry["Lifecycle"] == "capacity-block"
-        assert machine["CapacityReservationId"] == "cr-00000001"
+        (entry,) = response["Instances"]
+        instance = account.describe_instance(entry["InstanceIds"][0])
+        assert instance["InstanceLifecycle"] == entry["Lifecycle"] == "capacity-block"
+        assert instance["CapacityReservationId"] == "cr-00000001"
 
 
 @pytest.mark.parametrize(
-    ("market", "asked"),
+    ("capacity_type", "params"),
     [(None, "capacity-block"), ("capacity-block", "on-demand"), ("spot", "on-demand")],
 )
-def test_template_and_fleet_must_ask_for_a_block_together(market: str | None, asked: str) -> None:
-    yard = block()
-    yard.wait(2 * HOUR)
-    config = yard.config(BLOCK, template=block_template(yard, market))
-    assert launch_error_codes(yard.fleet(config, market=asked)) == {"InvalidParameterCombination"}
+def test_template_and_fleet_must_both_request_a_capacity_block(
+    capacity_type: str | None, params: str
+) -> None:
+    account = block()
+    account.wait(2 * HOUR)
+    config = account.config(BLOCK, template=block_template(account, capacity_type))
+    assert launch_error_codes(account.fleet(config, capacity_type=params)) == {
+        "InvalidParameterCombination"
+    }
 
 
-def test_an_ordinary_launch_cannot_take_a_block() -> None:
-    yard = block(**OPEN_RESERVATION)
-    yard.wait(2 * HOUR)
-    assert yard.inside(yard.launch(*BLOCK)[0]) is None
-    config = yard.config(BLOCK, template=block_template(yard, None))
-    assert launch_error_codes(yard.fleet(config)) == {EXCEEDED}
+def test_an_on_demand_launch_cannot_use_a_capacity_block() -> None:
+    account = block(**OPEN_RESERVATION)
+    account.wait(2 * HOUR)
+    assert account.reservation_of(account.launch(*BLOCK)[0]) is None
+    config = account.config(BLOCK, template=block_template(account, None))
+    assert launch_error_codes(account.fleet(config)) == {EXCEEDED}
 
 
-def test_the_machines_of_a_block_end_half_an_hour_before_it() -> None:
-    yard = block()
-    yard.wait(2 * HOUR)
-    config = yard.config(BLOCK, template=block_template(yard))
-    (found,) = launched_ids(yard.fleet(config, market="capacity-block"))
-    yard.wait(2.4 * HOUR)
-    assert (yard.state(found), yard.free("cr-00000001")) == ("running", 1)
-    yard.wait(0.11 * HOUR)
-    assert (yard.state(found), yard.free("cr-00000001")) == ("terminated", 2)
-    yard.wait(0.5 * HOUR)
-    assert yard.reserved("cr-00000001")["State"] == "expired"
+def test_instances_of_a_capacity_block_end_half_an_hour_before_it() -> None:
+    account = block()
+    account.wait(2 * HOUR)
+    config = account.config(BLOCK, template=block_template(account))
+    (found,) = launched_ids(account.fleet(config, capacity_type="capacity-block"))
+    account.wait(2.4 * HOUR)
+    assert (account.state(found), account.free("cr-00000001")) == ("running", 1)
+    account.wait(0.11 * HOUR)
+    assert (account.state(found), account.free("cr-00000001")) == ("terminated", 2)
+    account.wait(0.5 * HOUR)
+    assert account.reserved("cr-00000001")["State"] == "expired"
 
 
 RESERVED = "reserved-capacity"
@@ -337,59 +351,63 @@ RESERVED = "reserved-capacity"
 INTERRUPTIBLE = "interruptible-capacity-reservation"
 
 
-def test_interruptible_capacity_is_asked_for_as_reserved_capacity() -> None:
-    yard = LaunchAccount(cloud_reservation(1, *DEAR, interruptible=True))
-    name = yard.template(
+def test_interruptible_capacity_is_requested_as_reserved_capacity() -> None:
+    account = LaunchAccount(cloud_reservation(1, *DEAR, interruptible=True))
+    name = account.template(
         "on-call",
         CapacityReservationSpecification={
             "CapacityReservationTarget": {"CapacityReservationId": "cr-00000001"}
         },
         InstanceMarketOptions={"MarketType": INTERRUPTIBLE},
     )
-    config, options = yard.config(DEAR, template=name), {"ReservationTypes": [INTERRUPTIBLE]}
-    answer = yard.fleet(config, market=RESERVED, count=3, ReservedCapacityOptions=options)
-    assert launched_pools(answer) == [(*DEAR, 2)]
-    assert launch_error_codes(answer) == {EXCEEDED}
-    machine = yard.machine(launched_ids(answer)[0])
-    assert machine["InstanceLifecycle"] == INTERRUPTIBLE
-    assert launch_error_codes(yard.fleet(config)) == {"InvalidParameterCombination"}
+    config, options = account.config(DEAR, template=name), {"ReservationTypes": [INTERRUPTIBLE]}
+    response = account.fleet(
+        config, capacity_type=RESERVED, count=3, ReservedCapacityOptions=options
+    )
+    assert launched_capacity_pools(response) == [(*DEAR, 2)]
+    assert launch_error_codes(response) == {EXCEEDED}
+    instance = account.describe_instance(launched_ids(response)[0])
+    assert instance["InstanceLifecycle"] == INTERRUPTIBLE
+    assert launch_error_codes(account.fleet(config)) == {"InvalidParameterCombination"}
 
 
-def test_a_fleet_may_name_reservations_and_kinds_itself() -> None:
-    yard = LaunchAccount(
+def test_a_fleet_request_may_name_reservations_and_their_types() -> None:
+    account = LaunchAccount(
         cloud_reservation(1, *DEAR, total=1, interruptible=True),
         cloud_reservation(2, *DEAR, total=1),
         cloud_reservation(3, *CHEAP, total=1),
     )
     target = {"CapacityReservationIds": ["cr-00000001", "cr-00000002", "cr-00000003"]}
     kinds = [INTERRUPTIBLE, "on-demand-capacity-reservation"]
-    answer = yard.fleet(
-        yard.config(DEAR, CHEAP),
-        market=RESERVED,
+    response = account.fleet(
+        account.config(DEAR, CHEAP),
+        capacity_type=RESERVED,
         count=4,
         ReservedCapacityOptions={"ReservationTypes": kinds, "CapacityReservationTarget": target},
     )
-    inside = {yard.inside(each) for each in launched_ids(answer)}
+    inside = {account.reservation_of(each) for each in launched_ids(response)}
     assert inside == set(target["CapacityReservationIds"])
-    assert launch_error_codes(answer) == {EXCEEDED}
+    assert launch_error_codes(response) == {EXCEEDED}
 
 
-def test_reserved_capacity_without_a_target_is_open_capacity_and_no_more() -> None:
-    yard = LaunchAccount(
+def test_reserved_capacity_without_a_target_uses_open_reservations_only() -> None:
+    account = LaunchAccount(
         cloud_reservation(1, *DEAR, total=1, **OPEN_RESERVATION),
         cloud_reservation(2, *CHEAP),
     )
     options = {"ReservationTypes": ["on-demand-capacity-reservation"]}
-    config = yard.config(DEAR, CHEAP)
-    answer = yard.fleet(config, market=RESERVED, count=2, ReservedCapacityOptions=options)
-    assert launched_pools(answer) == [(*DEAR, 1)]
-    assert sorted(launch_errors(answer)) == [
+    config = account.config(DEAR, CHEAP)
+    response = account.fleet(
+        config, capacity_type=RESERVED, count=2, ReservedCapacityOptions=options
+    )
+    assert launched_capacity_pools(response) == [(*DEAR, 1)]
+    assert sorted(launch_errors(response)) == [
         (*CHEAP, EXCEEDED),
         (*DEAR, EXCEEDED),
     ]
     options = {"ReservationTypes": [INTERRUPTIBLE]}
-    answer = yard.fleet(config, market=RESERVED, ReservedCapacityOptions=options)
-    assert (launched_ids(answer), launch_error_codes(answer)) == ([], {EXCEEDED})
+    response = account.fleet(config, capacity_type=RESERVED, ReservedCapacityOptions=options)
+    assert (launched_ids(response), launch_error_codes(response)) == ([], {EXCEEDED})
 
 
 @pytest.mark.parametrize(
@@ -406,7 +424,9 @@ def test_reserved_capacity_without_a_target_is_open_capacity_and_no_more() -> No
         ),
     ],
 )
-def test_reserved_capacity_must_say_which(options: dict[str, Any], code: str) -> None:
-    yard = LaunchAccount()
-    request = yard.request(yard.config(DEAR), market=RESERVED, ReservedCapacityOptions=options)
-    assert yard.refused("CreateFleet", **request) == (code, 400)
+def test_reserved_capacity_needs_reservation_types(options: dict[str, Any], code: str) -> None:
+    account = LaunchAccount()
+    request = account.request(
+        account.config(DEAR), capacity_type=RESERVED, ReservedCapacityOptions=options
+    )
+    assert account.refused("CreateFleet", **request) == (code, 400)

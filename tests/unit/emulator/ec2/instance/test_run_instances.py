@@ -10,14 +10,14 @@ from tests.support.emulator_launches import (
     A,
     B,
     LaunchAccount,
-    capacity_stock,
+    capacity_rule,
     cloud_reservation,
     ec2_filter,
     ids_of,
     launch_error_codes,
     launch_errors,
+    launched_capacity_pools,
     launched_ids,
-    launched_pools,
     spot_price,
     tag_specifications,
     tags_of,
@@ -31,119 +31,125 @@ TARGET = {"CapacityReservationTarget": {"CapacityReservationId": "cr-00000001"}}
 
 
 @pytest.fixture
-def yard() -> LaunchAccount:
+def account() -> LaunchAccount:
     return LaunchAccount(cloud_reservation(1))
 
 
-def asked(yard: LaunchAccount, **more: Any) -> dict[str, Any]:
+def request(account: LaunchAccount, **more: Any) -> dict[str, Any]:
     return {
-        "ImageId": yard.image,
+        "ImageId": account.image,
         "InstanceType": "m5.large",
-        "SubnetId": yard.subnets[A],
+        "SubnetId": account.subnets[A],
         "MinCount": 1,
         "MaxCount": 1,
         **more,
     }
 
 
-def run(yard: LaunchAccount, **more: Any) -> Response:
-    return yard.ask("RunInstances", **asked(yard, **more))
+def run(account: LaunchAccount, **more: Any) -> Response:
+    return account.call("RunInstances", **request(account, **more))
 
 
-def one(yard: LaunchAccount, **more: Any) -> Response:
-    (machine,) = run(yard, **more)["Instances"]
-    return dict(machine)
+def service(account: LaunchAccount, **more: Any) -> Response:
+    (instance,) = run(account, **more)["Instances"]
+    return dict(instance)
 
 
-def test_a_machine_without_a_template(yard: LaunchAccount) -> None:
-    answer = run(
-        yard,
+def test_run_instances_without_a_template(account: LaunchAccount) -> None:
+    response = run(
+        account,
         MaxCount=2,
         UserData=USER_DATA,
         TagSpecifications=tag_specifications("instance", Name="first"),
     )
-    assert answer["OwnerId"] == "111122223333"
-    first, second = answer["Instances"]
+    assert response["OwnerId"] == "111122223333"
+    first, second = response["Instances"]
     assert first["State"] == {"Code": 0, "Name": "pending"}
     assert (first["AmiLaunchIndex"], second["AmiLaunchIndex"]) == (0, 1)
     assert tags_of(first) == {"Name": "first"}
     assert [each["GroupName"] for each in first["SecurityGroups"]] == ["default"]
-    runs = yard.ask("DescribeInstances")["Reservations"]
-    assert [each["ReservationId"] for each in runs] == [answer["ReservationId"]]
-    assert yard.describe(first["InstanceId"]) == [first]
+    runs = account.call("DescribeInstances")["Reservations"]
+    assert [each["ReservationId"] for each in runs] == [response["ReservationId"]]
+    assert account.describe(first["InstanceId"]) == [first]
 
 
-def test_the_request_goes_before_its_template(yard: LaunchAccount) -> None:
-    name = yard.template(
+def test_the_request_overrides_its_template(account: LaunchAccount) -> None:
+    name = account.template(
         "base", InstanceType="c5.large", KeyName="template", Monitoring={"Enabled": True}
     )
-    machine = yard.ask(
+    instance = account.call(
         "RunInstances",
         LaunchTemplate={"LaunchTemplateName": name, "Version": "$Latest"},
-        NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": yard.subnets[B]}],
+        NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": account.subnets[B]}],
         KeyName="mine",
         MinCount=1,
         MaxCount=1,
     )["Instances"][0]
-    assert (machine["InstanceType"], machine["KeyName"]) == ("c5.large", "mine")
-    assert machine["Monitoring"]["State"] == "enabled"
-    assert machine["SubnetId"] == yard.subnets[B]
+    assert (instance["InstanceType"], instance["KeyName"]) == ("c5.large", "mine")
+    assert instance["Monitoring"]["State"] == "enabled"
+    assert instance["SubnetId"] == account.subnets[B]
     # The interface of the request and that of the template are the same one.
-    assert [each["GroupId"] for each in machine["SecurityGroups"]] == [yard.group]
-    assert tags_of(machine)["aws:ec2launchtemplate:version"] == "1"
+    assert [each["GroupId"] for each in instance["SecurityGroups"]] == [account.group]
+    assert tags_of(instance)["aws:ec2launchtemplate:version"] == "1"
 
 
-def test_it_can_be_aimed_at_a_reservation(yard: LaunchAccount) -> None:
+def test_run_instances_can_target_a_reservation(account: LaunchAccount) -> None:
     specification = {"CapacityReservationSpecification": TARGET}
-    machine = one(yard, **specification)
-    assert machine["CapacityReservationId"] == "cr-00000001"
-    assert yard.free("cr-00000001") == 1
-    refused = yard.refused("RunInstances", **asked(yard, MinCount=2, MaxCount=2, **specification))
+    instance = service(account, **specification)
+    assert instance["CapacityReservationId"] == "cr-00000001"
+    assert account.free("cr-00000001") == 1
+    refused = account.refused(
+        "RunInstances", **request(account, MinCount=2, MaxCount=2, **specification)
+    )
     assert refused == ("ReservationCapacityExceeded", 400)
-    assert yard.free("cr-00000001") == 1
+    assert account.free("cr-00000001") == 1
     wrong = {"CapacityReservationPreference": "none", **TARGET}
-    refused = yard.refused("RunInstances", **asked(yard, CapacityReservationSpecification=wrong))
+    refused = account.refused(
+        "RunInstances", **request(account, CapacityReservationSpecification=wrong)
+    )
     assert refused == ("InvalidParameterCombination", 400)
 
 
-def test_open_reservations_take_it_in() -> None:
-    yard = LaunchAccount(cloud_reservation(1, **OPEN_RESERVATION))
-    assert one(yard)["CapacityReservationId"] == "cr-00000001"
+def test_run_instances_uses_open_reservations() -> None:
+    account = LaunchAccount(cloud_reservation(1, **OPEN_RESERVATION))
+    assert service(account)["CapacityReservationId"] == "cr-00000001"
 
 
-def test_it_gets_what_there_is_between_least_and_most() -> None:
-    yard = LaunchAccount(settings=EmulatorSettings(stock=(capacity_stock(3, "m5.large", A),)))
-    refused = yard.refused("RunInstances", **asked(yard, MinCount=4, MaxCount=9))
+def test_run_instances_launches_between_min_and_max_count() -> None:
+    account = LaunchAccount(
+        settings=EmulatorSettings(capacity_rules=(capacity_rule(3, "m5.large", A),))
+    )
+    refused = account.refused("RunInstances", **request(account, MinCount=4, MaxCount=9))
     assert refused == ("InsufficientInstanceCapacity", 400)
-    (subnet,) = yard.ask("DescribeSubnets", SubnetIds=[yard.subnets[A]])["Subnets"]
+    (subnet,) = account.call("DescribeSubnets", SubnetIds=[account.subnets[A]])["Subnets"]
     assert subnet["AvailableIpAddressCount"] == 8187
-    assert yard.describe() == []
-    assert len(run(yard, MinCount=2, MaxCount=9)["Instances"]) == 3
-    (subnet,) = yard.ask("DescribeSubnets", SubnetIds=[yard.subnets[A]])["Subnets"]
+    assert account.describe() == []
+    assert len(run(account, MinCount=2, MaxCount=9)["Instances"]) == 3
+    (subnet,) = account.call("DescribeSubnets", SubnetIds=[account.subnets[A]])["Subnets"]
     assert subnet["AvailableIpAddressCount"] == 8184
 
 
 def test_spot() -> None:
-    yard = LaunchAccount(prices=[spot_price(0.05, "m5.large", A)])
+    account = LaunchAccount(prices=[spot_price(0.05, "m5.large", A)])
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.06"}}
-    machine = one(yard, InstanceMarketOptions=options)
-    assert machine["InstanceLifecycle"] == "spot"
-    assert machine["SpotInstanceRequestId"]
+    instance = service(account, InstanceMarketOptions=options)
+    assert instance["InstanceLifecycle"] == "spot"
+    assert instance["SpotInstanceRequestId"]
     options = {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.04"}}
-    refused = yard.refused("RunInstances", **asked(yard, InstanceMarketOptions=options))
+    refused = account.refused("RunInstances", **request(account, InstanceMarketOptions=options))
     assert refused == ("SpotMaxPriceTooLow", 400)
 
 
-def test_a_token_runs_once_and_shows_what_became_of_it(yard: LaunchAccount) -> None:
-    first = run(yard, ClientToken="once")
-    yard.wait(10)
-    again = run(yard, ClientToken="once")
+def test_a_client_token_launches_once_and_returns_the_current_state(account: LaunchAccount) -> None:
+    first = run(account, ClientToken="once")
+    account.wait(10)
+    again = run(account, ClientToken="once")
     assert ids_of(again["Instances"]) == ids_of(first["Instances"])
     assert again["Instances"][0]["State"]["Name"] == "running"
-    assert ids_of(yard.describe(Filters=[ec2_filter("client-token", "once")])) == ids_of(
+    assert ids_of(account.describe(Filters=[ec2_filter("client-token", "once")])) == ids_of(
         first["Instances"]
     )
-    refused = yard.refused("RunInstances", **asked(yard, ClientToken="once", MaxCount=2))
+    refused = account.refused("RunInstances", **request(account, ClientToken="once", MaxCount=2))
     assert refused == ("IdempotentParameterMismatch", 400)
 
 
@@ -172,53 +178,55 @@ def test_a_token_runs_once_and_shows_what_became_of_it(yard: LaunchAccount) -> N
     ],
 )
 @pytest.mark.parametrize("dry", [False, True])
-def test_what_cannot_be_run(
-    yard: LaunchAccount, more: dict[str, Any], code: str, dry: bool
+def test_invalid_run_instances_requests_are_rejected(
+    account: LaunchAccount, more: dict[str, Any], code: str, dry: bool
 ) -> None:
-    found, status = yard.refused("RunInstances", **asked(yard, **more, DryRun=dry))
+    found, status = account.refused("RunInstances", **request(account, **more, DryRun=dry))
     assert found.startswith(code)
     assert status == 400
-    assert yard.describe() == []
+    assert account.describe() == []
 
 
-def test_a_missing_profile_is_told_as_clients_expect(yard: LaunchAccount) -> None:
+def test_a_missing_instance_profile_has_the_error_of_ec2(account: LaunchAccount) -> None:
     profile = {"Name": "absent"}
     with pytest.raises(Exception, match="Invalid IAM Instance Profile name"):
-        run(yard, IamInstanceProfile=profile, DryRun=True)
-    yard.ask_of("iam", "CreateInstanceProfile", {"InstanceProfileName": "absent"})
-    refused = yard.refused("RunInstances", **asked(yard, IamInstanceProfile=profile, DryRun=True))
+        run(account, IamInstanceProfile=profile, DryRun=True)
+    account.call_service("iam", "CreateInstanceProfile", {"InstanceProfileName": "absent"})
+    refused = account.refused(
+        "RunInstances", **request(account, IamInstanceProfile=profile, DryRun=True)
+    )
     assert refused == ("DryRunOperation", 412)
-    assert yard.describe() == []
-    arn = one(yard, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
-    assert one(yard, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
+    assert account.describe() == []
+    arn = service(account, IamInstanceProfile=profile)["IamInstanceProfile"]["Arn"]
+    assert service(account, IamInstanceProfile={"Arn": arn})["IamInstanceProfile"]["Arn"] == arn
 
 
-def test_a_group_of_another_network_does_not_count(yard: LaunchAccount) -> None:
-    vpc = yard.ask("CreateVpc", CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    group = yard.ask(
+def test_a_security_group_of_another_vpc_is_not_found(account: LaunchAccount) -> None:
+    vpc = account.call("CreateVpc", CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    group = account.call(
         "CreateSecurityGroup", GroupName="elsewhere", Description="elsewhere", VpcId=vpc
     )["GroupId"]
     for named_by in ({"SecurityGroupIds": [group]}, {"SecurityGroups": ["elsewhere"]}):
-        refused = yard.refused("RunInstances", **asked(yard, **named_by))
+        refused = account.refused("RunInstances", **request(account, **named_by))
         assert refused == ("InvalidGroup.NotFound", 400)
 
 
-def test_groups_can_be_named(yard: LaunchAccount) -> None:
-    machine = one(yard, SecurityGroups=["wain-nodes"])
-    assert [each["GroupId"] for each in machine["SecurityGroups"]] == [yard.group]
+def test_security_groups_can_be_given_by_name(account: LaunchAccount) -> None:
+    instance = service(account, SecurityGroups=["wain-nodes"])
+    assert [each["GroupId"] for each in instance["SecurityGroups"]] == [account.group]
 
 
-def test_disks_of_the_image_can_be_changed_and_left_out(yard: LaunchAccount) -> None:
+def test_block_devices_of_the_image_can_be_changed_and_removed(account: LaunchAccount) -> None:
     added = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 5}}
     changed = {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": False}}
-    machine = one(yard, BlockDeviceMappings=[changed, added])
+    instance = service(account, BlockDeviceMappings=[changed, added])
     disks = {
         each["DeviceName"]: each["Ebs"]["DeleteOnTermination"]
-        for each in machine["BlockDeviceMappings"]
+        for each in instance["BlockDeviceMappings"]
     }
     assert disks == {"/dev/xvda": False, "/dev/sdf": True}
-    assert len({each["Ebs"]["VolumeId"] for each in machine["BlockDeviceMappings"]}) == 2
-    without = one(yard, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
+    assert len({each["Ebs"]["VolumeId"] for each in instance["BlockDeviceMappings"]}) == 2
+    without = service(account, BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "NoDevice": ""}])
     assert without["BlockDeviceMappings"] == []
 
 
@@ -231,66 +239,66 @@ def limited(**limits: dict[str, int]) -> LaunchAccount:
     return LaunchAccount(settings=EmulatorSettings(quota=QuotaLimits(**limits)))  # type: ignore[arg-type]
 
 
-def test_more_than_the_quota_is_refused_in_every_pool() -> None:
-    yard = limited(onDemand={"standard": 5})
-    answer = yard.fleet(yard.config(*MANY), count=4)
-    assert [count for *_, count in launched_pools(answer)] == [2]
-    assert {code for *_, code in launch_errors(answer)} == {LIMIT}
-    assert len(answer["Errors"]) == 2
-    assert "limit of 5" in answer["Errors"][0]["ErrorMessage"]
+def test_launches_beyond_the_quota_fail_in_every_capacity_pool() -> None:
+    account = limited(onDemand={"standard": 5})
+    response = account.fleet(account.config(*MANY), count=4)
+    assert [count for *_, count in launched_capacity_pools(response)] == [2]
+    assert {code for *_, code in launch_errors(response)} == {LIMIT}
+    assert len(response["Errors"]) == 2
+    assert "limit of 5" in response["Errors"][0]["ErrorMessage"]
 
 
-def test_spot_has_a_quota_and_a_code_of_its_own() -> None:
-    yard = limited(spot={"standard": 2}, onDemand={"standard": 2})
-    answer = yard.fleet(yard.config(*MANY), count=2, market="spot")
-    assert (len(launched_ids(answer)), launch_error_codes(answer)) == (1, {SPOT_LIMIT})
-    yard.launch()
-    assert launch_error_codes(yard.fleet(yard.config(*MANY))) == {LIMIT}
+def test_spot_has_its_own_quota_and_error_code() -> None:
+    account = limited(spot={"standard": 2}, onDemand={"standard": 2})
+    response = account.fleet(account.config(*MANY), count=2, capacity_type="spot")
+    assert (len(launched_ids(response)), launch_error_codes(response)) == (1, {SPOT_LIMIT})
+    account.launch()
+    assert launch_error_codes(account.fleet(account.config(*MANY))) == {LIMIT}
 
 
-def test_other_families_are_counted_apart() -> None:
-    yard = limited(onDemand={"p": 0})
-    yard.launch("m5.xlarge")
-    assert launch_error_codes(yard.fleet(yard.config(("p5.48xlarge", A)))) == {LIMIT}
+def test_quota_groups_are_counted_separately() -> None:
+    account = limited(onDemand={"p": 0})
+    account.launch("m5.xlarge")
+    assert launch_error_codes(account.fleet(account.config(("p5.48xlarge", A)))) == {LIMIT}
 
 
-@pytest.mark.parametrize("market", ["on-demand", "spot"])
-def test_ended_machines_no_longer_count(market: str) -> None:
-    yard = limited(onDemand={"standard": 2}, spot={"standard": 2})
-    (first,) = yard.launch(market=market)
-    assert launch_error_codes(yard.fleet(yard.config(*MANY), market=market))
-    yard.ask("TerminateInstances", InstanceIds=[first])
-    yard.launch(market=market)
+@pytest.mark.parametrize("capacity_type", ["on-demand", "spot"])
+def test_terminated_instances_do_not_count_against_the_quota(capacity_type: str) -> None:
+    account = limited(onDemand={"standard": 2}, spot={"standard": 2})
+    (first,) = account.launch(capacity_type=capacity_type)
+    assert launch_error_codes(account.fleet(account.config(*MANY), capacity_type=capacity_type))
+    account.call("TerminateInstances", InstanceIds=[first])
+    account.launch(capacity_type=capacity_type)
 
 
-def test_what_is_reserved_counts_once_whether_used_or_not() -> None:
+def test_reserved_capacity_counts_once_whether_used_or_not() -> None:
     held = (
         cloud_reservation(1, total=2, **OPEN_RESERVATION),
         cloud_reservation(2, "c5.large", A, total=9, ownerID="444455556666", **OPEN_RESERVATION),
     )
-    yard = LaunchAccount(
+    account = LaunchAccount(
         *held, settings=EmulatorSettings(quota=QuotaLimits(onDemand={"standard": 6}))
     )
-    quota = yard.cloud.services.quota
+    quota = account.cloud.services.quota
     assert quota.used("standard", "on-demand") == 4  # not what belongs to another account
-    yard.launch("m5.large", A, count=2)
+    account.launch("m5.large", A, count=2)
     assert quota.used("standard", "on-demand") == 4
-    yard.launch("c5.large", A, count=3)
+    account.launch("c5.large", A, count=3)
     assert quota.used("standard", "on-demand") == 4
-    yard.launch("m5.large", A)
+    account.launch("m5.large", A)
     assert quota.used("standard", "on-demand") == 6
-    assert launch_error_codes(yard.fleet(yard.config(("m5.large", A)))) == {LIMIT}
+    assert launch_error_codes(account.fleet(account.config(("m5.large", A)))) == {LIMIT}
 
 
-def test_without_limits_there_are_none() -> None:
-    yard = LaunchAccount()
-    assert len(yard.launch("p5.48xlarge", A, count=50)) == 50
+def test_there_is_no_quota_by_default() -> None:
+    account = LaunchAccount()
+    assert len(account.launch("p5.48xlarge", A, count=50)) == 50
 
 
-def test_a_saved_account_counts_on() -> None:
-    yard = limited(onDemand={"standard": 4})
-    yard.launch()
-    saved = yard.cloud.save()
-    again = type(yard.cloud).load(saved, clock=yard.clock)
-    answer = again.answer("ec2", "CreateFleet", yard.request(yard.config(*MANY), count=2))
-    assert (len(launched_ids(answer)), launch_error_codes(answer)) == (1, {LIMIT})
+def test_quotas_are_recounted_after_loading() -> None:
+    account = limited(onDemand={"standard": 4})
+    account.launch()
+    saved = account.cloud.save()
+    again = type(account.cloud).load(saved, clock=account.clock)
+    response = again.answer("ec2", "CreateFleet", account.request(account.config(*MANY), count=2))
+    assert (len(launched_ids(response)), launch_error_codes(response)) == (1, {LIMIT})

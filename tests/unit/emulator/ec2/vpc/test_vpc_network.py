@@ -1,4 +1,4 @@
-"""VPCs, subnets and security groups with their rules: made, found, run out of, removed."""
+"""VPCs, subnets and security groups with their rules: created, described, exhausted, deleted."""
 
 from typing import Any
 
@@ -21,27 +21,29 @@ def tagged(kind: str, **tags: str) -> list[dict[str, Any]]:
 
 
 def vpc(account: CheckedAccount, block: str = "10.0.0.0/16") -> str:
-    made = account.ask("CreateVpc", CidrBlock=block, TagSpecifications=tagged("vpc", team="web"))
-    return str(made["Vpc"]["VpcId"])
+    created = account.call(
+        "CreateVpc", CidrBlock=block, TagSpecifications=tagged("vpc", team="web")
+    )
+    return str(created["Vpc"]["VpcId"])
 
 
 def subnet(account: CheckedAccount, vpc_id: str, block: str, **params: Any) -> dict[str, Any]:
-    made: dict[str, Any] = account.ask("CreateSubnet", VpcId=vpc_id, CidrBlock=block, **params)
-    return dict(made["Subnet"])
+    created: dict[str, Any] = account.call("CreateSubnet", VpcId=vpc_id, CidrBlock=block, **params)
+    return dict(created["Subnet"])
 
 
 def found(
     account: CheckedAccount, operation: str, key: str, member: str, **params: Any
 ) -> list[str]:
-    return [row[member] for row in account.ask(operation, **params)[key]]
+    return [row[member] for row in account.call(operation, **params)[key]]
 
 
-def test_a_vpc_comes_with_its_default_group(account: CheckedAccount) -> None:
-    made = vpc(account)
-    (row,) = account.ask("DescribeVpcs", VpcIds=[made])["Vpcs"]
+def test_a_vpc_has_a_default_security_group(account: CheckedAccount) -> None:
+    created = vpc(account)
+    (row,) = account.call("DescribeVpcs", VpcIds=[created])["Vpcs"]
     assert (row["CidrBlock"], row["IsDefault"]) == ("10.0.0.0/16", False)
     assert row["Tags"] == [{"Key": "team", "Value": "web"}]
-    filters = [{"Name": "vpc-id", "Values": [made]}]
+    filters = [{"Name": "vpc-id", "Values": [created]}]
     groups = found(
         account, "DescribeSecurityGroups", "SecurityGroups", "GroupName", Filters=filters
     )
@@ -54,16 +56,19 @@ def test_a_vpc_comes_with_its_default_group(account: CheckedAccount) -> None:
 def test_a_subnet_has_all_addresses_but_five(
     account: CheckedAccount, block: str, free: int
 ) -> None:
-    made = subnet(account, vpc(account), block, AvailabilityZone="us-west-2b")
-    assert made["AvailableIpAddressCount"] == free
-    assert (made["AvailabilityZone"], made["AvailabilityZoneId"]) == ("us-west-2b", "usw2-az2")
+    created = subnet(account, vpc(account), block, AvailabilityZone="us-west-2b")
+    assert created["AvailableIpAddressCount"] == free
+    assert (created["AvailabilityZone"], created["AvailabilityZoneId"]) == (
+        "us-west-2b",
+        "usw2-az2",
+    )
 
 
 def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
-    made = vpc(account)
-    by_id = subnet(account, made, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
+    created = vpc(account)
+    by_id = subnet(account, created, "10.0.0.0/24", AvailabilityZoneId="usw2-az3")
     assert by_id["AvailabilityZone"] == "us-west-2c"
-    assert subnet(account, made, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
+    assert subnet(account, created, "10.0.1.0/24")["AvailabilityZone"] == "us-west-2a"
 
 
 @pytest.mark.parametrize(
@@ -83,14 +88,16 @@ def test_a_subnet_is_placed_by_zone_id_too(account: CheckedAccount) -> None:
         ),
     ],
 )
-def test_subnets_that_cannot_be(account: CheckedAccount, params: dict[str, Any], code: str) -> None:
-    made = vpc(account)
-    subnet(account, made, "10.0.0.0/24")
-    assert account.refused("CreateSubnet", **{"VpcId": made, **params}) == (code, 400)
+def test_invalid_subnets_are_rejected(
+    account: CheckedAccount, params: dict[str, Any], code: str
+) -> None:
+    created = vpc(account)
+    subnet(account, created, "10.0.0.0/24")
+    assert account.refused("CreateSubnet", **{"VpcId": created, **params}) == (code, 400)
 
 
 @pytest.mark.parametrize("block", ["10.0.0.0/8", "10.0.0.0/29"])
-def test_vpcs_that_cannot_be(account: CheckedAccount, block: str) -> None:
+def test_invalid_vpcs_are_rejected(account: CheckedAccount, block: str) -> None:
     assert account.refused("CreateVpc", CidrBlock=block) == ("InvalidVpc.Range", 400)
 
 
@@ -99,91 +106,97 @@ def subnets(account: CheckedAccount, **params: Any) -> list[str]:
 
 
 def test_subnets_are_found_by_id_tags_and_fields(account: CheckedAccount) -> None:
-    made = vpc(account)
-    web = subnet(account, made, "10.0.0.0/24", TagSpecifications=tagged("subnet", team="web"))
-    other = subnet(account, made, "10.0.1.0/24", AvailabilityZone="us-west-2b")
-    one, two = web["SubnetId"], other["SubnetId"]
+    created = vpc(account)
+    web = subnet(account, created, "10.0.0.0/24", TagSpecifications=tagged("subnet", team="web"))
+    other = subnet(account, created, "10.0.1.0/24", AvailabilityZone="us-west-2b")
+    service, two = web["SubnetId"], other["SubnetId"]
     cases: list[tuple[str, str, list[str]]] = [
-        ("tag:team", "w*", [one]),
-        ("tag-key", "team", [one]),
+        ("tag:team", "w*", [service]),
+        ("tag-key", "team", [service]),
         ("subnet-id", two, [two]),
-        ("vpc-id", made, [one, two]),
+        ("vpc-id", created, [service, two]),
         ("cidr-block", "10.0.1.0/24", [two]),
-        ("available-ip-address-count", "251", [one, two]),
+        ("available-ip-address-count", "251", [service, two]),
     ]
     for name, value, expected in cases:
         assert subnets(account, Filters=[{"Name": name, "Values": [value]}]) == expected
-    both = [{"Name": "vpc-id", "Values": [made]}, {"Name": "availability-zone", "Values": ["*b"]}]
+    both = [
+        {"Name": "vpc-id", "Values": [created]},
+        {"Name": "availability-zone", "Values": ["*b"]},
+    ]
     assert subnets(account, Filters=both) == [two]
-    assert subnets(account, SubnetIds=[two, one, two]) == [one, two]
-    assert account.refused("DescribeSubnets", SubnetIds=[one, "subnet-1"]) == (
+    assert subnets(account, SubnetIds=[two, service, two]) == [service, two]
+    assert account.refused("DescribeSubnets", SubnetIds=[service, "subnet-1"]) == (
         "InvalidSubnetID.NotFound",
         400,
     )
 
 
-def test_many_subnets_come_in_pages(account: CheckedAccount) -> None:
-    made = vpc(account)
+def test_subnets_are_paginated(account: CheckedAccount) -> None:
+    created = vpc(account)
     for number in range(12):
-        subnet(account, made, f"10.0.{number}.0/24")
-    filters = [{"Name": "vpc-id", "Values": [made]}]
+        subnet(account, created, f"10.0.{number}.0/24")
+    filters = [{"Name": "vpc-id", "Values": [created]}]
     pages = account.pages("DescribeSubnets", "Subnets", Filters=filters, MaxResults=5)
     assert [len(page) for page in pages] == [5, 5, 2]
 
 
-def test_addresses_fall_and_rise_and_run_out(account: CheckedAccount) -> None:
+def test_available_addresses_follow_use_and_run_out(account: CheckedAccount) -> None:
     identity = subnet(account, vpc(account), "10.0.0.0/28")["SubnetId"]
     network = account.cloud.services.network
 
     def free() -> int:
-        (row,) = account.ask("DescribeSubnets", SubnetIds=[identity])["Subnets"]
+        (row,) = account.call("DescribeSubnets", SubnetIds=[identity])["Subnets"]
         return int(row["AvailableIpAddressCount"])
 
-    network.take(identity)
-    network.take(identity, 10)
+    network.take_addresses(identity)
+    network.take_addresses(identity, 10)
     assert free() == 0
-    none_left = expect_error(lambda: network.take(identity))
+    none_left = expect_error(lambda: network.take_addresses(identity))
     assert none_left == ("InsufficientFreeAddressesInSubnet", 400)
-    network.release(identity, 2)
+    network.release_addresses(identity, 2)
     assert free() == 2
-    assert expect_error(lambda: network.take(identity, 3))[0] == "InsufficientFreeAddressesInSubnet"
+    assert (
+        expect_error(lambda: network.take_addresses(identity, 3))[0]
+        == "InsufficientFreeAddressesInSubnet"
+    )
     assert free() == 2
 
 
-def test_what_is_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
-    made = vpc(account)
-    identity = subnet(account, made, "10.0.0.0/28")["SubnetId"]
-    account.cloud.services.network.take(identity)
+def test_resources_in_use_cannot_be_deleted(account: CheckedAccount) -> None:
+    created = vpc(account)
+    identity = subnet(account, created, "10.0.0.0/28")["SubnetId"]
+    account.cloud.services.network.take_addresses(identity)
     assert account.refused("DeleteSubnet", SubnetId=identity) == ("DependencyViolation", 400)
-    account.cloud.services.network.release(identity)
-    assert account.refused("DeleteVpc", VpcId=made) == ("DependencyViolation", 400)
-    account.ask("DeleteSubnet", SubnetId=identity)
-    account.ask("DeleteVpc", VpcId=made)
-    assert account.refused("DeleteVpc", VpcId=made) == ("InvalidVpcID.NotFound", 400)
+    account.cloud.services.network.release_addresses(identity)
+    assert account.refused("DeleteVpc", VpcId=created) == ("DependencyViolation", 400)
+    account.call("DeleteSubnet", SubnetId=identity)
+    account.call("DeleteVpc", VpcId=created)
+    assert account.refused("DeleteVpc", VpcId=created) == ("InvalidVpcID.NotFound", 400)
 
 
-def test_groups_are_made_found_and_deleted(account: CheckedAccount) -> None:
-    made = vpc(account)
+def test_groups_are_created_described_and_deleted(account: CheckedAccount) -> None:
+    created = vpc(account)
     specified = tagged("security-group", team="web")
-    answer = account.ask(
+    response = account.call(
         "CreateSecurityGroup",
         GroupName="nodes",
         Description="of nodes",
-        VpcId=made,
+        VpcId=created,
         TagSpecifications=specified,
     )
-    assert answer["Tags"] == specified[0]["Tags"]
+    assert response["Tags"] == specified[0]["Tags"]
     for name, value in (
         ("group-name", "node?"),
-        ("group-id", answer["GroupId"]),
+        ("group-id", response["GroupId"]),
         ("tag:team", "web"),
         ("description", "of *"),
     ):
-        filters = [{"Name": name, "Values": [value]}, {"Name": "vpc-id", "Values": [made]}]
-        rows = account.ask("DescribeSecurityGroups", Filters=filters, MaxResults=500)
+        filters = [{"Name": name, "Values": [value]}, {"Name": "vpc-id", "Values": [created]}]
+        rows = account.call("DescribeSecurityGroups", Filters=filters, MaxResults=500)
         assert [row["GroupName"] for row in rows["SecurityGroups"]] == ["nodes"]
-    account.ask("DeleteSecurityGroup", GroupId=answer["GroupId"])
-    assert account.refused("DescribeSecurityGroups", GroupIds=[answer["GroupId"]]) == (
+    account.call("DeleteSecurityGroup", GroupId=response["GroupId"])
+    assert account.refused("DescribeSecurityGroups", GroupIds=[response["GroupId"]]) == (
         "InvalidGroup.NotFound",
         400,
     )
@@ -198,24 +211,26 @@ def test_groups_are_made_found_and_deleted(account: CheckedAccount) -> None:
         ({"GroupName": "x", "VpcId": "vpc-1"}, "InvalidVpcID.NotFound"),
     ],
 )
-def test_groups_that_cannot_be(account: CheckedAccount, params: dict[str, Any], code: str) -> None:
-    account.ask("CreateSecurityGroup", GroupName="nodes", Description="d")
+def test_invalid_security_groups_are_rejected(
+    account: CheckedAccount, params: dict[str, Any], code: str
+) -> None:
+    account.call("CreateSecurityGroup", GroupName="nodes", Description="d")
     assert account.refused("CreateSecurityGroup", Description="d", **params) == (code, 400)
 
 
-def test_the_network_of_a_new_account_is_its_default_one(account: CheckedAccount) -> None:
+def test_the_vpc_of_a_new_account_is_the_default(account: CheckedAccount) -> None:
     network = account.cloud.services.network
     assert network.default_subnet("us-west-2b").zone == "us-west-2b"
     assert network.default_subnet().zone == "us-west-2a"
     assert expect_error(lambda: network.default_subnet("mars-1a"))[0] == "MissingInput"
     vpc_id = network.default_subnet().vpc_id
     assert network.default_group(vpc_id).name == "default"
-    group = account.ask("CreateSecurityGroup", GroupName="more", Description="d")["GroupId"]
+    group = account.call("CreateSecurityGroup", GroupName="more", Description="d")["GroupId"]
     assert network.group(group).vpc_id == vpc_id
 
 
 def test_groups_by_name_must_exist(account: CheckedAccount) -> None:
-    (row,) = account.ask("DescribeSecurityGroups", GroupNames=["wain-nodes"])["SecurityGroups"]
+    (row,) = account.call("DescribeSecurityGroups", GroupNames=["wain-nodes"])["SecurityGroups"]
     assert row["GroupId"] == account.cloud.account.security_group
     assert account.refused("DescribeSecurityGroups", GroupNames=["wain-nodes", "other"]) == (
         "InvalidGroup.NotFound",
@@ -225,16 +240,16 @@ def test_groups_by_name_must_exist(account: CheckedAccount) -> None:
 
 def test_a_subnet_can_be_made_public(account: CheckedAccount) -> None:
     identity = account.cloud.account.subnets["us-west-2a"]
-    account.ask("ModifySubnetAttribute", SubnetId=identity, MapPublicIpOnLaunch={"Value": True})
+    account.call("ModifySubnetAttribute", SubnetId=identity, MapPublicIpOnLaunch={"Value": True})
     filters = [{"Name": "map-public-ip-on-launch", "Values": ["true"]}]
     assert subnets(account, Filters=filters) == [identity]
     wrong = account.refused("ModifySubnetAttribute", SubnetId=identity, EnableDns64={"Value": True})
     assert wrong == ("UnsupportedOperation", 400)
 
 
-def test_what_is_not_emulated_is_refused(account: CheckedAccount) -> None:
-    asked = {"CidrBlock": "10.0.0.0/16", "AmazonProvidedIpv6CidrBlock": True}
-    assert account.refused("CreateVpc", **asked) == ("UnsupportedOperation", 400)
+def test_parameters_that_are_not_emulated_are_rejected(account: CheckedAccount) -> None:
+    request = {"CidrBlock": "10.0.0.0/16", "AmazonProvidedIpv6CidrBlock": True}
+    assert account.refused("CreateVpc", **request) == ("UnsupportedOperation", 400)
 
 
 SSH = {
@@ -251,24 +266,24 @@ NOBODY: dict[str, Any] = {name: [] for name in PEERS}
 
 @pytest.fixture
 def group(account: CheckedAccount) -> str:
-    return made(account, "mine")
+    return created(account, "mine")
 
 
-def made(account: CheckedAccount, name: str) -> str:
-    return str(account.ask("CreateSecurityGroup", GroupName=name, Description="x")["GroupId"])
+def created(account: CheckedAccount, name: str) -> str:
+    return str(account.call("CreateSecurityGroup", GroupName=name, Description="x")["GroupId"])
 
 
 def shown(account: CheckedAccount, group: str) -> tuple[list[Any], list[Any]]:
-    """What comes in, and what goes out."""
-    (row,) = account.ask("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
+    """Ingress and egress permissions."""
+    (row,) = account.call("DescribeSecurityGroups", GroupIds=[group])["SecurityGroups"]
     permissions = row["IpPermissions"], row["IpPermissionsEgress"]
     assert all(each.keys() >= PEERS for listed in permissions for each in listed)
     return permissions
 
 
 def listed(account: CheckedAccount, **filters: str) -> list[Any]:
-    asked = [{"Name": name.replace("_", "-"), "Values": [each]} for name, each in filters.items()]
-    return list(account.ask("DescribeSecurityGroupRules", Filters=asked)["SecurityGroupRules"])
+    request = [{"Name": name.replace("_", "-"), "Values": [each]} for name, each in filters.items()]
+    return list(account.call("DescribeSecurityGroupRules", Filters=request)["SecurityGroupRules"])
 
 
 def permission(**changes: Any) -> list[dict[str, Any]]:
@@ -278,29 +293,29 @@ def permission(**changes: Any) -> list[dict[str, Any]]:
 ANYWHERE = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
 
 
-def test_a_new_group_lets_everything_out(account: CheckedAccount, group: str) -> None:
+def test_a_new_group_allows_all_egress(account: CheckedAccount, group: str) -> None:
     assert shown(account, group) == ([], [NOBODY | ANYWHERE])
     (rule,) = listed(account, group_id=group)
     assert (rule["IsEgress"], rule["CidrIpv4"], rule["FromPort"]) == (True, "0.0.0.0/0", -1)
 
 
-def test_the_default_group_lets_itself_in(account: CheckedAccount) -> None:
+def test_the_default_group_allows_ingress_from_itself(account: CheckedAccount) -> None:
     filters = [{"Name": "group-name", "Values": ["default"]}]
-    (row,) = account.ask("DescribeSecurityGroups", Filters=filters)["SecurityGroups"]
+    (row,) = account.call("DescribeSecurityGroups", Filters=filters)["SecurityGroups"]
     pair = {"GroupId": row["GroupId"], "UserId": "111122223333"}
     assert row["IpPermissions"] == [{**NOBODY, "IpProtocol": "-1", "UserIdGroupPairs": [pair]}]
 
 
-def test_what_is_written_is_found(account: CheckedAccount, group: str) -> None:
+def test_added_rules_are_described(account: CheckedAccount, group: str) -> None:
     tags = [{"ResourceType": "security-group-rule", "Tags": [{"Key": "team", "Value": "web"}]}]
-    answer = account.ask(
+    response = account.call(
         "AuthorizeSecurityGroupIngress",
         GroupId=group,
         IpPermissions=permission(Ipv6Ranges=[{"CidrIpv6": "fd00::/8"}]),
         TagSpecifications=tags,
     )
-    assert len(answer["SecurityGroupRules"]) == 2
-    first = answer["SecurityGroupRules"][0]
+    assert len(response["SecurityGroupRules"]) == 2
+    first = response["SecurityGroupRules"][0]
     assert first["SecurityGroupRuleId"].startswith("sgr-0")
     assert first | {"SecurityGroupRuleId": ""} == {
         "SecurityGroupRuleId": "",
@@ -316,27 +331,27 @@ def test_what_is_written_is_found(account: CheckedAccount, group: str) -> None:
     }
     inside, _ = shown(account, group)
     assert inside == [{**NOBODY, **SSH, "Ipv6Ranges": [{"CidrIpv6": "fd00::/8"}]}]
-    tagged = account.ask(
+    tagged = account.call(
         "DescribeSecurityGroupRules", Filters=[{"Name": "tag:team", "Values": ["web"]}]
     )
     assert len(tagged["SecurityGroupRules"]) == 2
 
 
-def test_a_rule_in_short(account: CheckedAccount, group: str) -> None:
+def test_a_rule_in_the_short_form(account: CheckedAccount, group: str) -> None:
     short = {"IpProtocol": "6", "FromPort": 80, "ToPort": 80, "CidrIp": "10.1.2.3/16"}
-    account.ask("AuthorizeSecurityGroupIngress", GroupName="mine", **short)
+    account.call("AuthorizeSecurityGroupIngress", GroupName="mine", **short)
     ranges = [{"CidrIp": "10.1.0.0/16"}]
     assert shown(account, group)[0] == [
         {**NOBODY, "IpProtocol": "tcp", "FromPort": 80, "ToPort": 80, "IpRanges": ranges}
     ]
-    account.ask("AuthorizeSecurityGroupIngress", GroupId=group, SourceSecurityGroupName="default")
+    account.call("AuthorizeSecurityGroupIngress", GroupId=group, SourceSecurityGroupName="default")
     assert len(shown(account, group)[0][1]["UserIdGroupPairs"]) == 1
 
 
-def test_groups_let_each_other_in(account: CheckedAccount, group: str) -> None:
-    other = made(account, "other")
+def test_groups_can_be_peers_of_rules(account: CheckedAccount, group: str) -> None:
+    other = created(account, "other")
     pairs = [{"GroupId": other}]
-    account.ask(
+    account.call(
         "AuthorizeSecurityGroupIngress",
         GroupId=group,
         IpPermissions=[{"IpProtocol": "all", "UserIdGroupPairs": pairs}],
@@ -345,21 +360,21 @@ def test_groups_let_each_other_in(account: CheckedAccount, group: str) -> None:
     assert rule["ReferencedGroupInfo"] == {"GroupId": other, "UserId": "111122223333"}
 
 
-def test_the_way_out_can_be_closed_and_opened(account: CheckedAccount, group: str) -> None:
-    account.ask("RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[ANYWHERE])
+def test_egress_rules_can_be_removed_and_added(account: CheckedAccount, group: str) -> None:
+    account.call("RevokeSecurityGroupEgress", GroupId=group, IpPermissions=[ANYWHERE])
     assert shown(account, group) == ([], [])
-    account.ask("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[SSH])
+    account.call("AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[SSH])
     assert shown(account, group) == ([], [NOBODY | SSH])
 
 
 def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> None:
-    answer = account.ask("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[SSH])
-    (rule,) = answer["SecurityGroupRules"]
-    gone = {"GroupId": group, "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
-    account.ask("RevokeSecurityGroupIngress", **gone)
+    response = account.call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[SSH])
+    (rule,) = response["SecurityGroupRules"]
+    deleted = {"GroupId": group, "SecurityGroupRuleIds": [rule["SecurityGroupRuleId"]]}
+    account.call("RevokeSecurityGroupIngress", **deleted)
     assert shown(account, group)[0] == []
     code = ("InvalidSecurityGroupRuleId.NotFound", 400)
-    assert account.refused("RevokeSecurityGroupIngress", **gone) == code
+    assert account.refused("RevokeSecurityGroupIngress", **deleted) == code
 
 
 @pytest.mark.parametrize(
@@ -376,45 +391,43 @@ def test_a_rule_is_removed_by_its_id(account: CheckedAccount, group: str) -> Non
         ({"IpRanges": [{"CidrIp": "10.0.0.0/8"}] * 2}, DUPLICATE),
     ],
 )
-def test_what_is_wrong_is_refused_whole(
+def test_an_invalid_rule_rejects_the_whole_request(
     account: CheckedAccount, group: str, changes: dict[str, Any], code: str
 ) -> None:
-    asked = [{"IpProtocol": "udp", "FromPort": 1, "ToPort": 2, **ANY}, *permission(**changes)]
-    found = account.refused("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=asked)
+    request = [{"IpProtocol": "udp", "FromPort": 1, "ToPort": 2, **ANY}, *permission(**changes)]
+    found = account.refused("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=request)
     assert found == (code, 400)
     assert shown(account, group)[0] == []
 
 
-def test_a_rule_is_written_once(account: CheckedAccount, group: str) -> None:
-    asked = {"GroupId": group, "IpPermissions": [SSH]}
-    account.ask("AuthorizeSecurityGroupIngress", **asked)
-    assert account.refused("AuthorizeSecurityGroupIngress", **asked) == (DUPLICATE, 400)
-    account.ask("AuthorizeSecurityGroupEgress", **asked)
-    account.ask("RevokeSecurityGroupIngress", **asked)
-    again = account.refused("RevokeSecurityGroupIngress", **asked)
+def test_a_duplicate_rule_is_rejected(account: CheckedAccount, group: str) -> None:
+    request = {"GroupId": group, "IpPermissions": [SSH]}
+    account.call("AuthorizeSecurityGroupIngress", **request)
+    assert account.refused("AuthorizeSecurityGroupIngress", **request) == (DUPLICATE, 400)
+    account.call("AuthorizeSecurityGroupEgress", **request)
+    account.call("RevokeSecurityGroupIngress", **request)
+    again = account.refused("RevokeSecurityGroupIngress", **request)
     assert again == ("InvalidPermission.NotFound", 400)
 
 
-def test_a_group_has_room_for_sixty(account: CheckedAccount, group: str) -> None:
+def test_a_group_has_at_most_sixty_rules(account: CheckedAccount, group: str) -> None:
     ports = [permission(FromPort=each, ToPort=each)[0] for each in range(60)]
-    account.ask("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
+    account.call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
     found = account.refused(
         "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=permission(IpProtocol="udp")
     )
     assert found == ("RulesPerSecurityGroupLimitExceeded", 400)
 
 
-def test_a_call_without_a_rule_says_so(account: CheckedAccount, group: str) -> None:
+def test_a_request_without_rules_is_rejected(account: CheckedAccount, group: str) -> None:
     assert account.refused("AuthorizeSecurityGroupIngress", GroupId=group)[0] == "MissingParameter"
 
 
-def test_rules_come_in_pages_can_be_tagged_and_are_saved(
-    account: CheckedAccount, group: str
-) -> None:
+def test_rules_are_paginated_tagged_and_saved(account: CheckedAccount, group: str) -> None:
     ports = [permission(FromPort=each, ToPort=each)[0] for each in range(10)]
-    answer = account.ask("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
-    rule = answer["SecurityGroupRules"][3]["SecurityGroupRuleId"]
-    account.ask("CreateTags", Resources=[rule], Tags=[{"Key": "a", "Value": "b"}])
+    response = account.call("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=ports)
+    rule = response["SecurityGroupRules"][3]["SecurityGroupRuleId"]
+    account.call("CreateTags", Resources=[rule], Tags=[{"Key": "a", "Value": "b"}])
     filters = [{"Name": "group-id", "Values": [group]}]
     pages = account.pages(
         "DescribeSecurityGroupRules", "SecurityGroupRules", Filters=filters, MaxResults=5
@@ -422,7 +435,7 @@ def test_rules_come_in_pages_can_be_tagged_and_are_saved(
     assert [len(each) for each in pages] == [5, 5, 1]
     account.clock.time = EPOCH + 60
     account.cloud = EmulatedAwsAccount.load(account.cloud.save(), clock=account.clock)
-    (row,) = account.ask("DescribeSecurityGroupRules", SecurityGroupRuleIds=[rule])[
+    (row,) = account.call("DescribeSecurityGroupRules", SecurityGroupRuleIds=[rule])[
         "SecurityGroupRules"
     ]
     assert (row["FromPort"], row["Tags"]) == (3, [{"Key": "a", "Value": "b"}])

@@ -1,0 +1,436 @@
+"""Use cases of reservations, weights, minValues and limits, each as a plan."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pytest
+from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+
+from wainwright.core.plan import plan
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    INSTANCE_FAMILY,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    ON_DEMAND,
+    RESERVED,
+    SPOT,
+    ZONE,
+)
+from wainwright.model.plan import MinValuesPolicy, Plan, PlannedNodeClaim, PlanOptions
+from wainwright.model.pod import ANY_NODE_TERMS, Pod
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
+from wainwright.model.snapshot import Pool, Snapshot
+from wainwright.model.taints import Taint, Toleration
+
+WHOLE = 2000  # cpu of a large type: a pod that requests it needs a node of its own
+BEST_EFFORT = PlanOptions(min_values_policy=MinValuesPolicy.BEST_EFFORT)
+
+
+def pods(
+    count: int,
+    name: str = "web",
+    *,
+    cpu: int = WHOLE,
+    requires: Requirements = NO_REQUIREMENTS,
+    tolerations: tuple[Toleration, ...] = (),
+) -> tuple[Pod, ...]:
+    requests, alternatives = {"cpu": cpu}, ANY_NODE_TERMS if not requires else (requires,)
+    return tuple(
+        Pod(
+            namespace="default",
+            name=f"{name}-{number}",
+            requests=requests,
+            alternatives=alternatives,
+            tolerations=tolerations,
+        )
+        for number in range(count)
+    )
+
+
+def type_named(
+    name: str, *offerings: Offering, cpu: int = WHOLE, arch: str = "amd64"
+) -> InstanceType:
+    labels = {INSTANCE_TYPE: name, INSTANCE_FAMILY: name.partition(".")[0], ARCH: arch}
+    return instance_type(
+        name=name,
+        labels=labels,
+        capacity={"cpu": cpu, "memory": 8 * GIB, "pods": 20},
+        offerings=offerings or (offering(price=cpu / 10000),),
+    )
+
+
+def reserved_offering(name: str, count: int, zone: str = "zone-a") -> Offering:
+    return offering(
+        zone=zone, capacity_type=RESERVED, price=1e-7, available=count, reservation_id=name
+    )
+
+
+def planned(
+    pending: Sequence[Pod],
+    pools: Sequence[Pool],
+    types: Sequence[InstanceType] | Mapping[str, Sequence[InstanceType]],
+    options: PlanOptions | None = None,
+) -> Plan:
+    """All pools have the same types, unless `types` is by pool."""
+    by_pool = types if isinstance(types, Mapping) else {pool.name: types for pool in pools}
+    catalogs = {name: InstanceTypeIndex(kinds) for name, kinds in by_pool.items()}
+    snapshot = Snapshot(pods=tuple(pending), pools=tuple(pools))
+    return plan(snapshot, catalogs, options or PlanOptions())
+
+
+def launches(result: Plan) -> list[str]:
+    """Round and reservation of each claim, in the order of creation."""
+    return [f"{claim.round} {claim.launch.reservation_id or '-'}" for claim in result.claims]
+
+
+def claim_of(result: Plan, pod: str) -> PlannedNodeClaim:
+    return next(claim for claim in result.claims if f"default/{pod}" in claim.pods)
+
+
+def test_one_reserved_instance_and_ten_thousand_pods_give_one_reserved_node() -> None:
+    types = [type_named("c5.large", reserved_offering("cr-1", 1), offering())]
+    result = planned(pods(10_000), [Pool(name="only")], types)
+    reserved = Counter(claim.launch.capacity_type for claim in result.claims)
+    assert reserved == {RESERVED: 1, ON_DEMAND: 9_999}
+
+
+def test_no_pod_falls_back_while_a_reservation_is_merely_held() -> None:
+    """RSV-2: the first draft holds both reservations, and the second pod waits for the other."""
+    types = [
+        type_named(
+            "c5.large", reserved_offering("cr-1", 1), reserved_offering("cr-2", 1), offering()
+        )
+    ]
+    result = planned(pods(2), [Pool(name="only")], types)
+    assert launches(result) == ["1 cr-1", "2 cr-2"]
+
+
+def test_a_reserved_instance_shared_by_two_pools_is_used_once() -> None:
+    """RSV-3."""
+    types = [type_named("c5.large", reserved_offering("cr-1", 1), offering())]
+    result = planned(pods(2), [Pool(name="one"), Pool(name="two")], types)
+    assert launches(result) == ["1 cr-1", "2 -"]
+
+
+def test_pools_with_reservations_of_their_own_use_both_at_once() -> None:
+    """RSV-4."""
+    types = {
+        "one": [type_named("c5.large", reserved_offering("cr-1", 1), offering())],
+        "two": [type_named("c5.large", reserved_offering("cr-2", 1), offering())],
+    }
+    result = planned(pods(2), [Pool(name="one"), Pool(name="two")], types)
+    assert sorted(launches(result)) == ["1 cr-1", "1 cr-2"]
+
+
+def test_a_draft_holds_every_reservation_that_it_might_use() -> None:
+    """RSV-5: one and two reserved instances, four pods."""
+    types = [
+        type_named(
+            "c5.large", reserved_offering("cr-1", 1), reserved_offering("cr-2", 2), offering()
+        )
+    ]
+    result = planned(pods(4), [Pool(name="only")], types)
+    assert [claim.round for claim in result.claims] == [1, 1, 2, 3]
+    assert [claim.launch.capacity_type for claim in result.claims] == [RESERVED] * 3 + [ON_DEMAND]
+
+
+def test_a_held_reservation_sends_no_pod_to_a_pool_of_lower_weight() -> None:
+    """RSV-6."""
+    types = [
+        type_named(
+            "c5.large", reserved_offering("cr-1", 1), reserved_offering("cr-2", 1), offering()
+        )
+    ]
+    pools = [
+        Pool(
+            name="heavy", weight=10, requirements=label_requirement(CAPACITY_TYPE, "In", RESERVED)
+        ),
+        Pool(name="light"),
+    ]
+    result = planned(pods(3), pools, types)
+    assert [claim.pool for claim in result.claims] == ["heavy", "heavy", "light"]
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_pod_waits_for_the_reservation_without_which_min_values_cannot_be_met(
+    fallback: bool,
+) -> None:
+    """One is unheld but not enough alone; the other is released when the first pod launches."""
+    reserved = label_requirement(CAPACITY_TYPE, "In", RESERVED)
+    diverse = label_requirement(INSTANCE_TYPE, min_values=2).narrow(reserved)
+    pools = [Pool(name="diverse", weight=20, requirements=diverse), Pool(name="other", weight=30)]
+    pools += [Pool(name="fallback")] if fallback else []
+    m5 = type_named("m5.large", reserved_offering("cr-2", 1))
+    types = {
+        "diverse": [type_named("c5.large", reserved_offering("cr-1", 1)), m5],
+        "other": [m5, type_named("a1.large", reserved_offering("cr-3", 1))],
+        "fallback": [type_named("r5.large")],
+    }
+    pending = [*pods(1, "first", requires=label_requirement(NODEPOOL, "In", "other"))]
+    pending += pods(1, "second", cpu=1900, requires=label_requirement(NODEPOOL, "NotIn", "other"))
+    result = planned(pending, pools, types)
+    assert [(claim.pool, claim.round) for claim in result.claims] == [("other", 1), ("diverse", 2)]
+
+
+def test_several_pods_share_a_reserved_node() -> None:
+    """RSV-7: its reservations stay pinned."""
+    types = [
+        type_named(
+            "c5.large", reserved_offering("cr-1", 1), reserved_offering("cr-2", 1), offering()
+        )
+    ]
+    [claim] = planned(pods(3, cpu=WHOLE // 4), [Pool(name="only")], types).claims
+    assert len(claim.pods) == 3
+    assert claim.choices.reservation_ids == ("cr-1", "cr-2")
+    assert claim.choices.capacity_types == (RESERVED,)
+
+
+@pytest.mark.parametrize(("zone", "nodes"), [("zone-a", 2), ("zone-b", 3)])
+def test_a_pod_joins_an_in_flight_node_only_as_it_would_be_launched(zone: str, nodes: int) -> None:
+    on_demand = [offering(price=0.1), offering(zone="zone-b", price=0.2)]
+    types = [
+        type_named(
+            "c5.large",
+            reserved_offering("cr-1", 1, "zone-a"),
+            reserved_offering("cr-1", 1, "zone-b"),
+            *on_demand,
+        )
+    ]
+    pending = [*pods(1, "taker")]
+    pending += pods(
+        1, "opener", cpu=1000, requires=label_requirement(CAPACITY_TYPE, "In", ON_DEMAND)
+    )
+    pending += pods(1, "waiter", cpu=500, requires=label_requirement(ZONE, "In", zone))
+    result = planned(pending, [Pool(name="only")], types)
+    assert len(result.claims) == nodes
+    opener = claim_of(result, "opener-0")
+    assert opener.choices.zones == (("zone-a",) if nodes == 2 else ("zone-a", "zone-b"))
+
+
+def test_a_draft_never_loses_its_last_reserved_offering_by_size() -> None:
+    types = [
+        type_named("c5.large", reserved_offering("cr-1", 1), offering(price=0.2)),
+        type_named("c5.2xlarge", offering(price=0.8), cpu=8000),
+    ]
+    result = planned(pods(2, cpu=1500), [Pool(name="only")], types)
+    assert [claim.launch.reservation_id for claim in result.claims] == ["cr-1", None]
+
+
+def test_a_draft_never_loses_its_last_reserved_offering_by_label() -> None:
+    types = [
+        type_named("c5.large", reserved_offering("cr-1", 1, "zone-a"), offering(zone="zone-b"))
+    ]
+    pending = [
+        *pods(1, cpu=500),
+        *pods(1, "b", cpu=400, requires=label_requirement(ZONE, "In", "zone-b")),
+    ]
+    result = planned(pending, [Pool(name="only")], types)
+    assert [claim.launch.reservation_id for claim in result.claims] == ["cr-1", None]
+
+
+def test_reserved_capacity_of_a_higher_weight_comes_before_room_on_a_lower_one() -> None:
+    heavy = Pool(
+        name="heavy", weight=10, requirements=label_requirement(CAPACITY_TYPE, "In", RESERVED)
+    )
+    types = [
+        type_named("c5.large", reserved_offering("cr-1", 1)),
+        type_named("c5.2xlarge", offering(price=0.8), cpu=8000),
+    ]
+    pending = [*pods(1, "big", cpu=6000), *pods(1, "small", cpu=500)]
+    result = planned(pending, [heavy, Pool(name="light")], types)
+    assert claim_of(result, "big-0").pool == "light"
+    assert claim_of(result, "small-0").launch.reservation_id == "cr-1"
+
+
+def test_the_default_architecture_is_used_unless_another_is_required() -> None:
+    """Use case 1 of the weights."""
+    pools = [
+        Pool(name="default", weight=100, requirements=label_requirement(ARCH, "In", "amd64")),
+        Pool(name="arm64", weight=50, requirements=label_requirement(ARCH)),
+    ]
+    types = [type_named("c5.large"), type_named("c6g.large", offering(price=0.01), arch="arm64")]
+    pending = [*pods(1), *pods(1, "arm", requires=label_requirement(ARCH, "In", "arm64"))]
+    result = planned(pending, pools, types)
+    assert claim_of(result, "web-0").pool == "default"
+    assert claim_of(result, "arm-0").pool == "arm64"
+
+
+def test_on_demand_is_used_unless_spot_is_required() -> None:
+    """Use case 2."""
+    pools = [
+        Pool(
+            name="on-demand",
+            weight=50,
+            requirements=label_requirement(CAPACITY_TYPE, "In", ON_DEMAND),
+        ),
+        Pool(name="spot", requirements=label_requirement(CAPACITY_TYPE)),
+    ]
+    types = [type_named("c5.large", offering(), offering(capacity_type=SPOT, price=0.01))]
+    pending = [*pods(1), *pods(1, "batch", requires=label_requirement(CAPACITY_TYPE, "In", SPOT))]
+    result = planned(pending, pools, types)
+    assert claim_of(result, "web-0").launch.capacity_type == ON_DEMAND
+    assert claim_of(result, "batch-0").pool == "spot"
+
+
+def test_the_preferred_pool_is_used_up_to_its_limit() -> None:
+    """Use case 3: twenty cpus of c5.large, met exactly, then the fallback."""
+    pools = [
+        Pool(
+            name="reserved",
+            weight=50,
+            requirements=label_requirement(INSTANCE_TYPE, "In", "c5.large"),
+            limits={"cpu": 20_000},
+        ),
+        Pool(
+            name="fallback",
+            requirements=label_requirement(INSTANCE_TYPE, "In", "m5.large", "m5.2xlarge"),
+        ),
+    ]
+    types = [type_named("c5.large"), type_named("m5.large"), type_named("m5.2xlarge", cpu=8000)]
+    result = planned(pods(13), pools, types)
+    assert Counter(claim.pool for claim in result.claims)["reserved"] == 10
+    assert result.scheduled == 13
+
+
+def test_preferred_families_with_a_fallback() -> None:
+    """Use case 4: a label of the user's own, defined by both pools."""
+    gpu = label_requirement("gpu-intensive")
+    first = label_requirement(INSTANCE_FAMILY, "In", "p3").narrow(gpu)
+    pools = [
+        Pool(name="preferred", weight=50, requirements=first, limits={"nodes": 1}),
+        Pool(
+            name="fallback",
+            requirements=label_requirement(INSTANCE_FAMILY, "In", "g5", "g3").narrow(gpu),
+        ),
+    ]
+    types = [type_named("p3.large"), type_named("g5.large")]
+    pending = pods(2, requires=label_requirement("gpu-intensive", "In", "yes"))
+    result = planned(pending, pools, types)
+    assert [claim.launch.instance_type for claim in result.claims] == ["p3.large", "g5.large"]
+
+
+def test_pods_that_tolerate_a_tainted_pool_of_higher_weight_use_it() -> None:
+    """Use case 5."""
+    taint = Taint(key="custom-workloads", value="true")
+    pools = [
+        Pool(name="custom", weight=100, taints=(taint,)),
+        Pool(name="fallback", weight=50),
+    ]
+    tolerating = (Toleration(key=taint.key, value=taint.value),)
+    pending = [*pods(1), *pods(1, "custom", tolerations=tolerating)]
+    result = planned(pending, pools, [type_named("c5.large")])
+    assert claim_of(result, "web-0").pool == "fallback"
+    assert claim_of(result, "custom-0").pool == "custom"
+
+
+def test_weight_comes_before_price() -> None:
+    pools = [
+        Pool(
+            name="expensive",
+            weight=100,
+            requirements=label_requirement(INSTANCE_TYPE, "In", "p3.16xlarge"),
+        ),
+        Pool(name="inexpensive", requirements=label_requirement(INSTANCE_TYPE, "In", "t3.small")),
+    ]
+    types = [
+        type_named("p3.16xlarge", offering(price=24.0)),
+        type_named("t3.small", offering(price=0.02)),
+    ]
+    result = planned(pods(20), pools, types)
+    assert [claim.pool for claim in result.claims] == ["expensive"] * 20
+
+
+@pytest.mark.parametrize(("strict", "pool"), [(False, "light"), (True, "heavy")])
+def test_a_later_pod_joins_a_node_of_a_pool_of_lower_weight_unless_weights_are_strict(
+    strict: bool, pool: str
+) -> None:
+    pools = [
+        Pool(
+            name="heavy", weight=10, requirements=label_requirement(INSTANCE_TYPE, "In", "c5.large")
+        ),
+        Pool(name="light"),
+    ]
+    types = [type_named("c5.large"), type_named("c5.2xlarge", cpu=8000)]
+    pending = [*pods(1, "big", cpu=6000), *pods(1, "small", cpu=500)]
+    result = planned(pending, pools, types, PlanOptions(strict_weights=strict))
+    assert claim_of(result, "small-0").pool == pool
+
+
+FLEET = [type_named(f"{family}.large") for family in ("c5", "m5", "r5")]
+FLEET += [type_named("c5.xlarge", cpu=4000), type_named("m5.xlarge", cpu=4000)]
+
+
+def flexible(key: str, count: int, weight: int = 0) -> Pool:
+    return Pool(
+        name="flexible", weight=weight, requirements=label_requirement(key, min_values=count)
+    )
+
+
+@pytest.mark.parametrize(("count", "nodes"), [(2, 1), (3, 2), (5, 2)])
+def test_no_pod_joins_a_node_if_min_values_would_be_violated(count: int, nodes: int) -> None:
+    """Two pods would leave only the two large types."""
+    result = planned(pods(2, cpu=1500), [flexible(INSTANCE_TYPE, count)], FLEET)
+    assert len(result.claims) == nodes
+    assert all(len(claim.choices.instance_types) >= count for claim in result.claims)
+
+
+def test_min_values_count_values_not_types() -> None:
+    result = planned(pods(2, cpu=1500), [flexible(INSTANCE_FAMILY, 2)], FLEET)
+    assert [claim.choices.instance_types for claim in result.claims] == [("c5.xlarge", "m5.xlarge")]
+
+
+def test_a_pod_that_cannot_meet_min_values_goes_to_the_next_pool() -> None:
+    pools = [flexible(INSTANCE_TYPE, 3, weight=10), Pool(name="any")]
+    result = planned([*pods(1, "big", cpu=4000), *pods(1)], pools, FLEET)
+    assert claim_of(result, "big-0").pool == "any"
+    assert claim_of(result, "web-0").pool == "flexible"
+
+
+def test_a_pod_that_cannot_meet_min_values_of_any_pool_is_unschedulable() -> None:
+    result = planned(pods(1, cpu=4000), [flexible(INSTANCE_TYPE, 3)], FLEET)
+    assert result.claims == ()
+
+
+def test_best_effort_lowers_min_values_and_reports_it() -> None:
+    pools = [flexible(INSTANCE_TYPE, 3, weight=10), Pool(name="any")]
+    [claim] = planned(pods(1, cpu=4000), pools, FLEET, BEST_EFFORT).claims
+    assert claim.pool == "flexible"
+    assert claim.relaxed_min_values == (INSTANCE_TYPE,)
+    assert claim.requirements[INSTANCE_TYPE].min_values == 2
+
+
+def test_best_effort_lowers_only_for_a_new_node() -> None:
+    result = planned(pods(2, cpu=1500), [flexible(INSTANCE_TYPE, 3)], FLEET, BEST_EFFORT)
+    assert [claim.relaxed_min_values for claim in result.claims] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("limits", "nodes"),
+    [({"cpu": 6000}, 3), ({"cpu": 5999}, 2), ({"nodes": 2}, 2), ({"cpu": 1999}, 0)],
+)
+def test_a_limit_may_be_met_exactly_and_no_more(limits: dict[str, int], nodes: int) -> None:
+    result = planned(pods(5), [Pool(name="only", limits=limits)], [type_named("c5.large")])
+    assert len(result.claims) == result.scheduled == nodes
+
+
+def test_limits_held_back_for_the_largest_type_are_released_in_the_next_round() -> None:
+    """Either might become a 2xlarge, so that only one may be opened at a time."""
+    zones = ("zone-a", "zone-b")
+    types = [
+        type_named("c5.large", *(offering(zone=zone, price=0.1) for zone in zones)),
+        type_named("c5.2xlarge", *(offering(zone=zone, price=0.4) for zone in zones), cpu=8000),
+    ]
+    pending = [
+        pod for zone in zones for pod in pods(1, zone, requires=label_requirement(ZONE, "In", zone))
+    ]
+    result = planned(pending, [Pool(name="only", limits={"cpu": 8000})], types)
+    assert [claim.round for claim in result.claims] == [1, 2]
+
+
+def test_existing_nodes_count_against_the_limit() -> None:
+    pool = Pool(name="only", limits={"cpu": 6000, "nodes": 3}, in_use={"cpu": 2000, "nodes": 2})
+    assert planned(pods(5), [pool], [type_named("c5.large")]).scheduled == 1
