@@ -70,10 +70,10 @@ def _times() -> dict[str, float]:
     catalogues, first, second = _catalogues()
     times: dict[str, float] = {}
     _timed(times, "load", _load)
-    built = _timed(times, "build", lambda: catalogues.of(first))
+    built = _timed(times, "build", lambda: catalogues.build(first))
     _timed(times, "compile", lambda: built.index)
     times["load, build and compile"] = sum(times.values())
-    _timed(times, "build for another class", lambda: catalogues.of(second))
+    _timed(times, "build for another class", lambda: catalogues.build(second))
     _timed(times, "print as a Catalog", lambda: format_catalog(built.region, built.types))
     return {"types": len(built.types), **times}
 
@@ -91,7 +91,7 @@ def _memory() -> dict[str, float]:
         return made
 
     weigh("data", _load)
-    built: NodeClassCatalog = weigh("catalogue", lambda: catalogues.of(first))
+    built: NodeClassCatalog = weigh("catalogue", lambda: catalogues.build(first))
     weigh("compiled form", lambda: built.index)
     return weights
 

@@ -127,7 +127,7 @@ def type_index(count: int, free: int | None = None) -> InstanceTypeIndex:
 def _reserved(types: list[InstanceType], free: int, rng: Random) -> list[InstanceType]:
     """With reservations of types that the pools may launch, whatever their size."""
     compiled = InstanceTypeIndex(types)
-    usual = list(compiled.members(compiled.compatible_types(pools()[0].requirements)))
+    usual = list(compiled.iter_types(compiled.compatible_types(pools()[0].requirements)))
     added: dict[str, list[Offering]] = {}
     for number, available in enumerate(_available_counts(free, rng)):
         kind = rng.choice(usual)

@@ -195,4 +195,4 @@ def _nodes(wanted: PreferredNodeTerm) -> dict[str, Any]:
 
 
 def _selector(wanted: PodSelector) -> dict[str, Any]:
-    return {"matchLabels": {each.key: next(iter(each.values)) for each in wanted.clauses}}
+    return {"matchLabels": {each.key: next(iter(each.values)) for each in wanted.match_expressions}}

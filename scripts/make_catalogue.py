@@ -60,10 +60,10 @@ def main(arguments: list[str]) -> int:
 def generate_files() -> dict[str, bytes]:
     """The content of every generated file."""
     infos: Json = moto("instance_types")
-    machines = [instance_type_row(infos[name]) for name in sorted(infos)]
-    names = [each.name for each in machines]
+    types = [instance_type_row(infos[name]) for name in sorted(infos)]
+    names = [each.name for each in types]
     return {
-        "instance_types.json": instance_type_file(machines),
+        "instance_types.json": instance_type_file(types),
         "regions.json": region_file(names),
         "prices.json": price_file(infos, names),
     }
@@ -93,15 +93,15 @@ def read_kept_list(name: str) -> Json:
     return content
 
 
-def instance_type_file(machines: list[InstanceTypeInfo]) -> bytes:
+def instance_type_file(types: list[InstanceTypeInfo]) -> bytes:
     columns = json.dumps(InstanceTypeInfo.__struct_fields__)
-    rows = ",\n".join(json.dumps(row(each), separators=(",", ":")) for each in machines)
-    return f'{{"source":"{source()}","columns":{columns},"machines":[\n{rows}\n]}}\n'.encode()
+    rows = ",\n".join(json.dumps(row(each), separators=(",", ":")) for each in types)
+    return f'{{"source":"{source()}","columns":{columns},"instance_types":[\n{rows}\n]}}\n'.encode()
 
 
-def row(machine: InstanceTypeInfo) -> list[object]:
+def row(info: InstanceTypeInfo) -> list[object]:
     """The columns up to the last one that is not its default."""
-    values: list[object] = msgspec.to_builtins(machine)
+    values: list[object] = msgspec.to_builtins(info)
     defaults = (*[msgspec.NODEFAULT] * len(values), *InstanceTypeInfo.__struct_defaults__)[
         -len(values) :
     ]

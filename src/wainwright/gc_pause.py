@@ -7,11 +7,15 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Reading and building make millions of small objects; looking for cycles takes longer."""
-    was_on = gc.isenabled()
+    """Pause the garbage collector for the block.
+
+    Reading manifests and building catalogues make millions of small objects without cycles: the
+    collector would scan all of them again and again, which takes longer than the work itself.
+    """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
+        if was_enabled:
             gc.enable()

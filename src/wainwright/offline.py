@@ -98,7 +98,8 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
     """Build the catalogs and the snapshot; raises InvalidCatalogInput."""
     builder = CatalogBuilder(catalog_inputs(manifests, settings))
     catalogs = {
-        pool.metadata.name: builder.of(catalog_scope(manifests, pool)) for pool in manifests.pools
+        pool.metadata.name: builder.build(catalog_scope(manifests, pool))
+        for pool in manifests.pools
     }
     unusable = unusable_reservations(catalogs.values())
     selected = [
@@ -107,7 +108,7 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
     ]
     translated = translate_snapshot(manifests, reservations=map(_model_reservation, selected))
     diagnostics = dict.fromkeys(
-        diagnostic for catalog in catalogs.values() for diagnostic in catalog.remarks
+        diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
     )
     return PreparedInput(
         manifests=manifests,

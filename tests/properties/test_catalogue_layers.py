@@ -50,11 +50,11 @@ def test_reserved_is_below_every_spot_price_in_the_order_of_on_demand_and_never_
     found = price_range(offerings)
     cheapest = min([price for price in spot if price] or on_demand)
     one, other = (data.draw(st.sampled_from(on_demand)) for _ in range(2))
-    assert 0 < found.reserved(one) < cheapest / 999_999
+    assert 0 < found.reserved_price(one) < cheapest / 999_999
     if one < other:
-        assert found.reserved(one) <= found.reserved(other)
+        assert found.reserved_price(one) <= found.reserved_price(other)
     if one * 1.000001 < other:
-        assert found.reserved(one) < found.reserved(other)
+        assert found.reserved_price(one) < found.reserved_price(other)
 
 
 quantities = {
@@ -116,7 +116,7 @@ catalogs = st.tuples(*map(types, NAMES)).map(lambda each: catalog_object(*each))
 
 
 @given(catalogs)
-def test_a_catalog_printed_and_read_is_the_same_to_the_byte(given_one: Catalog) -> None:
+def test_a_catalog_written_and_read_is_the_same_to_the_byte(given_one: Catalog) -> None:
     once = format_catalog("dc-1", build_catalogue(catalog=given_one).types)
     read = msgspec.json.decode(once, type=Catalog)
     assert format_catalog("dc-1", build_catalogue(catalog=read).types) == once
@@ -125,7 +125,7 @@ def test_a_catalog_printed_and_read_is_the_same_to_the_byte(given_one: Catalog) 
 
 @given(catalogs)
 @settings(max_examples=30)
-def test_a_catalog_printed_is_one_that_would_be_accepted(given_one: Catalog) -> None:
+def test_a_written_catalog_is_valid(given_one: Catalog) -> None:
     printed = json.loads(format_catalog("dc-1", build_catalogue(catalog=given_one).types))
     kind = known_kinds()["wainwright.dev/v1alpha1", "Catalog"]
     assert [fault for fault in validate_object(kind, printed) if not fault.warning] == []
@@ -243,20 +243,20 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(inputs())
-def test_every_price_has_a_history_without_gaps(supply: dict[str, Any]) -> None:
-    made = build_catalogue(SCOPE, **supply)
+def test_every_price_has_a_history_without_gaps(inputs: dict[str, Any]) -> None:
+    made = build_catalogue(SCOPE, **inputs)
     for kind in made.types:
-        for account in price_histories(made, kind.name):
-            assert account.steps[-1].after == account.price
-            for below, above in pairwise(account.steps):
+        for history in price_histories(made, kind.name):
+            assert history.steps[-1].after == history.price
+            for below, above in pairwise(history.steps):
                 assert above.before == below.after
         priced = [each.price for each in made.offerings[kind.name] if each.price is not None]
         assert priced == [each.price for each in kind.offerings]
 
 
 @given(inputs())
-def test_no_price_is_below_zero_and_no_reservation_is_free(supply: dict[str, Any]) -> None:
-    made = build_catalogue(SCOPE, **supply)
+def test_no_price_is_negative_and_no_reserved_price_is_zero(inputs: dict[str, Any]) -> None:
+    made = build_catalogue(SCOPE, **inputs)
     ours = {each.reservation.id for each in made.reservations}
     for kind in made.types:
         for offering in kind.offerings:
@@ -265,24 +265,24 @@ def test_no_price_is_below_zero_and_no_reservation_is_free(supply: dict[str, Any
 
 
 @given(inputs(), st.randoms())
-def test_the_order_of_the_objects_changes_nothing(supply: dict[str, Any], random: Any) -> None:
-    before = build_catalogue(SCOPE, **supply)
+def test_the_order_of_the_objects_changes_nothing(inputs: dict[str, Any], random: Any) -> None:
+    before = build_catalogue(SCOPE, **inputs)
     for kind in ("overlays", "instance_types"):
-        supply[kind] = tuple(random.sample(supply[kind], len(supply[kind])))
-    assert build_catalogue(SCOPE, **supply).types == before.types
+        inputs[kind] = tuple(random.sample(inputs[kind], len(inputs[kind])))
+    assert build_catalogue(SCOPE, **inputs).types == before.types
 
 
 @given(inputs())
-def test_the_whole_stack_can_be_printed_and_read(supply: dict[str, Any]) -> None:
-    once = format_catalog("dc-1", build_catalogue(SCOPE, **supply).types)
+def test_a_catalogue_with_all_layers_can_be_written_and_read(inputs: dict[str, Any]) -> None:
+    once = format_catalog("dc-1", build_catalogue(SCOPE, **inputs).types)
     read = msgspec.json.decode(once, type=Catalog)
     assert format_catalog("dc-1", build_catalogue(catalog=read).types) == once
 
 
 @given(inputs())
-def test_a_reservation_is_one_offering_with_its_own_count(supply: dict[str, Any]) -> None:
-    made = build_catalogue(SCOPE, **supply)
-    clouds_own = {each.id for each in supply["cloud"].spec.capacityReservations}
+def test_a_reservation_is_one_offering_with_its_own_count(inputs: dict[str, Any]) -> None:
+    made = build_catalogue(SCOPE, **inputs)
+    clouds_own = {each.id for each in inputs["cloud"].spec.capacityReservations}
     offered = {
         each.reservation.id: each
         for each in made.reservations
@@ -300,14 +300,14 @@ def _offered(made: NodeClassCatalog, identity: str) -> list[Any]:
 
 
 @given(inputs())
-def test_what_is_short_is_nothing_but_a_count(supply: dict[str, Any]) -> None:
-    full = supply | {
+def test_unavailability_changes_only_counts(inputs: dict[str, Any]) -> None:
+    full = inputs | {
         "cloud": msgspec.structs.replace(
-            supply["cloud"], spec=msgspec.structs.replace(supply["cloud"].spec, unavailable=None)
+            inputs["cloud"], spec=msgspec.structs.replace(inputs["cloud"].spec, unavailable=None)
         )
     }
     for short, whole in zip(
-        build_catalogue(SCOPE, **supply).types, build_catalogue(SCOPE, **full).types, strict=True
+        build_catalogue(SCOPE, **inputs).types, build_catalogue(SCOPE, **full).types, strict=True
     ):
         assert {each.price for each in short.offerings} == {each.price for each in whole.offerings}
         assert short.capacity == whole.capacity
@@ -345,7 +345,7 @@ described = st.fixed_dictionaries(
 
 
 @given(st.lists(terms, max_size=3), described)
-def test_ec2_is_asked_for_exactly_what_the_terms_select(
+def test_ec2_requests_return_exactly_what_the_terms_match(
     written: list[dict[str, Any]], stated: dict[str, Any]
 ) -> None:
     asked = [msgspec.convert(each, CapacityReservationSelectorTerm) for each in written]

@@ -100,7 +100,7 @@ def test_obstacles_are_true_and_match_the_placement_of_the_pod(seed: int) -> Non
     where = places(case)
     for one in idle_reservations(case):
         for obstacle in one.obstacles:
-            assert {where[pod] for pod in obstacle.pods} == {obstacle.place}
+            assert {where[pod] for pod in obstacle.pods} == {obstacle.placement}
             assert is_true(case, obstacle), obstacle
 
 
@@ -119,7 +119,7 @@ def is_true(case: PlannedCase, obstacle: PodsOffReservation) -> bool:
         case OtherPoolUsed() | BlockedByOtherPods() | TopologyElsewhere() | NoCompatiblePool():
             return False  # some check failed, and these pods have no topology constraints
         case ExistingNodeUsed():
-            return obstacle.place is CurrentPlacement.EXISTING
+            return obstacle.placement is CurrentPlacement.EXISTING
         case HigherWeightPoolUsed(pool=pool):
             weights = {each.name: each.weight for each in case.snapshot.pools}
             pools = {each.pool for each in case.plan.claims if set(each.pods) & set(obstacle.pods)}
@@ -145,10 +145,10 @@ def is_true_of(case: PlannedCase, obstacle: PodsOffReservation, pod: Pod) -> boo
             return taint in pool.taints and not tolerated
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             named = any(key in each for each in pod.alternatives)
-            return named and (offered is None or (wanted & offered).empty)
+            return named and (offered is None or (wanted & offered).is_empty)
         case PoolExcludesReservation(key=key, wanted=wanted, offered=offered):
             required = key in pool.node_requirements
-            return required and (offered is None or (wanted & offered).empty)
+            return required and (offered is None or (wanted & offered).is_empty)
         case _:
             return is_true_of_other_reason(obstacle, pool, pod)
 
@@ -164,9 +164,9 @@ def is_true_of_other_reason(obstacle: PodsOffReservation, pool: Pool, pod: Pod) 
         case PreferredElsewhere():
             return bool(pod.constraints.preferred_nodes)
         case ReservationUnavailable():
-            return obstacle.place is not CurrentPlacement.EXISTING
+            return obstacle.placement is not CurrentPlacement.EXISTING
         case _:
-            return obstacle.place is CurrentPlacement.NONE  # why it has no place at all
+            return obstacle.placement is CurrentPlacement.NONE  # why it has no place at all
 
 
 def has(case: PlannedCase, obstacle: PodsOffReservation, kind: str, resource: str) -> int:

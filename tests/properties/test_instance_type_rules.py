@@ -35,12 +35,9 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     parse_eviction_threshold,
 )
 from wainwright.catalogue.instancetypes.overhead import gke_reserved_memory, kube_reserved_cpu
-from wainwright.catalogue.instancetypes.type_labels import (
-    ARCH,
-    instance_type_labels,
-    type_requirements,
-)
+from wainwright.catalogue.instancetypes.type_labels import instance_type_labels, type_requirements
 from wainwright.catalogue.offerings.built_in_offerings import on_demand_list_price, spot_prices
+from wainwright.model.labels import ARCH
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 INSTANCE_TYPES = tuple(instance_type_info.built_in_instance_types().values())
@@ -134,7 +131,7 @@ def test_every_number_can_say_where_it_comes_from(
     made = derive_resources(info, settings, override)
     for figures in (made.capacity, *made.overhead.parts):
         for figure in figures.values():
-            assert "{" not in figure.explained()
+            assert "{" not in figure.explain()
 
 
 @given(instance_types, classes, overrides)
@@ -259,7 +256,7 @@ def test_within_a_family_the_larger_type_never_costs_less() -> None:
     by_family = defaultdict(list)
     for info in INSTANCE_TYPES:
         price = on_demand_list_price(info.name, "us-east-1")
-        plain = info.gpu is None and info.accelerator is None and not info.bare_metal
+        plain = info.gpu is None and info.accelerator is None and not info.is_bare_metal
         if price is not None and plain:
             by_family[info.family].append((info.vcpus, info.memory_mib, price.usd))
     for members in by_family.values():

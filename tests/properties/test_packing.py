@@ -161,7 +161,7 @@ def test_law_26_preferences_are_relaxed_in_the_fixed_order(seed: int) -> None:
     for group in packed(planner_input).relaxed:
         for key in group.pods:
             order = list(relaxing.in_order(pods[key].constraints))[0 if heeded else -1 :]
-            assert list(group.given_up) == order[: len(group.given_up)] != []
+            assert list(group.preferences) == order[: len(group.preferences)] != []
 
 
 PRINT_PLANS = """

@@ -54,7 +54,7 @@ def test_law_26_they_go_in_the_fixed_order(seed: int) -> None:
             order = list(in_order(pods[key].constraints))
             if planner_input.options.preference_policy is PreferencePolicy.IGNORE:
                 order = order[-1:]
-            assert list(group.given_up) == order[: len(group.given_up)] != []
+            assert list(group.preferences) == order[: len(group.preferences)] != []
 
 
 @planner_inputs

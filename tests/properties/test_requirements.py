@@ -91,7 +91,7 @@ def test_operators_together_do_without_the_label_where_each_of_them_does(
     found = combined(chosen)
     absence = all(is_fine_without(*part) for part in chosen)
     # Of what nothing satisfies DoesNotExist is made; `contradictions` tells the two apart.
-    assert found.admits_absence is (absence or found.empty)
+    assert found.admits_absence is (absence or found.is_empty)
 
 
 @quick
@@ -111,13 +111,13 @@ def test_exists_only_requires_the_label_and_the_empty_set_leaves_nothing(a: Valu
     assert [v for v in UNIVERSE if (a & ANY_VALUE).admits(v)] == [
         v for v in UNIVERSE if a.admits(v)
     ]
-    assert (a & ANY_VALUE).admits_absence is a.empty
+    assert (a & ANY_VALUE).admits_absence is a.is_empty
 
 
 @quick
 @given(value_sets, value_sets)
 def test_sets_overlap_when_their_intersection_is_not_empty(a: ValueSet, b: ValueSet) -> None:
-    assert a.intersects(b) is not (a & b).empty
+    assert a.intersects(b) is not (a & b).is_empty
     assert a.intersects(b) is b.intersects(a)
     assert a.is_compatible_with(b) is (a.intersects(b) or (a.admits_absence and b.admits_absence))
 
@@ -125,9 +125,9 @@ def test_sets_overlap_when_their_intersection_is_not_empty(a: ValueSet, b: Value
 @quick
 @given(value_sets)
 def test_a_set_has_an_example_unless_it_is_empty(a: ValueSet) -> None:
-    assert a.admits(a.any()) is not a.empty
-    assert a.empty is not any(a.admits(value) for value in UNIVERSE)
-    assert a.empty is (a.length == 0)
+    assert a.admits(a.any_value()) is not a.is_empty
+    assert a.is_empty is not any(a.admits(value) for value in UNIVERSE)
+    assert a.is_empty is (a.length == 0)
 
 
 @quick
@@ -198,7 +198,7 @@ def is_clashing(key: str, offered: Requirements, wanted: Requirements) -> bool:
         return False
     ours, theirs = offered[key].allowed, wanted[key].allowed
     lenient = ours.operator in LENIENT and theirs.operator in LENIENT
-    return (ours & theirs).empty and not lenient
+    return (ours & theirs).is_empty and not lenient
 
 
 @quick

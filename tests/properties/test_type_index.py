@@ -123,7 +123,7 @@ wanted = some_of(entries(tuple(VALUES), OPERATORS))
 
 def agree(has: ValueSet, asked: ValueSet) -> bool:
     lenient = has.operator in LENIENT and asked.operator in LENIENT
-    return lenient or not (has & asked).empty
+    return lenient or not (has & asked).is_empty
 
 
 def label_of_type(kind: InstanceType, key: str, types: Sequence[InstanceType]) -> ValueSet | None:
@@ -172,7 +172,7 @@ def open_offers(kind: InstanceType, asked: Requirements) -> list[Offering]:
 
 
 def chosen(index: InstanceTypeIndex, rows: int) -> list[str]:
-    return [kind.name for kind in index.members(rows)]
+    return [kind.name for kind in index.iter_types(rows)]
 
 
 @quick
@@ -210,8 +210,8 @@ def test_the_cheapest_offering_is_the_one_that_a_loop_would_find(
     types: list[InstanceType], asked: Requirements, some: int
 ) -> None:
     index = InstanceTypeIndex(types)
-    rows = some & index.everything
-    offers = [(kind, each) for kind in index.members(rows) for each in open_offers(kind, asked)]
+    rows = some & index.all_types
+    offers = [(kind, each) for kind in index.iter_types(rows) for each in open_offers(kind, asked)]
     found = index.cheapest(rows, asked)
     expected = min((rank(*offer) for offer in offers), default=None)
     assert (None if found is None else rank(*found)) == expected
@@ -239,7 +239,7 @@ def test_overhead_counts_like_a_request_of_each_type(
         for kind, own in zip(index.types, taken, strict=True)
         if fits(add_resources(requests, own), kind.allocatable)
     ]
-    assert chosen(index, index.thresholds(taken).fitting(requests)) == expected
+    assert chosen(index, index.index_with_overhead(taken).fitting(requests)) == expected
 
 
 @quick
@@ -283,10 +283,10 @@ def test_the_values_left_are_those_that_a_loop_would_collect(
     types: list[InstanceType], asked: Requirements, some: int, key: str
 ) -> None:
     index = InstanceTypeIndex(types)
-    rows, offering_groups = some & index.everything, index.compatible_groups(asked)
+    rows, offering_groups = some & index.all_types, index.compatible_groups(asked)
     allowed = asked.allowed(key)
     zones = one_of(zones_of(types)) if key == ZONE and zones_of(types) else None
-    each = [values_of(kind, key, asked, allowed, zones) for kind in index.members(rows)]
+    each = [values_of(kind, key, asked, allowed, zones) for kind in index.iter_types(rows)]
     expected = sorted(set().union(*each))
     assert index.remaining_values(key, rows, offering_groups, allowed) == expected
     assert index.has_values(key, len(expected), rows, offering_groups, allowed)
@@ -306,7 +306,7 @@ def test_the_order_of_input_does_not_matter(
     assert one.offering_groups == other.offering_groups
     assert one.compatible_types(asked) == other.compatible_types(asked)
     assert one.compatible_groups(asked) == other.compatible_groups(asked)
-    buys = [index.cheapest(index.everything, asked) for index in (one, other)]
+    buys = [index.cheapest(index.all_types, asked) for index in (one, other)]
     assert len({buy and rank(*buy)[:2] for buy in buys}) == 1
 
 
@@ -339,9 +339,11 @@ def test_the_largest_amount_is_found_without_looking_at_each(seed: int) -> None:
     rows = rng.getrandbits(len(index.types))
     for name in ("cpu", "memory", "pods", "nvidia.com/gpu", "unknown"):
         amounts = [
-            kind.allocatable[name] for kind in index.members(rows) if name in kind.allocatable
+            kind.allocatable[name] for kind in index.iter_types(rows) if name in kind.allocatable
         ]
-        assert largest_amount(index.allocatable_index.sizes(name), rows) == max(amounts, default=-1)
+        assert largest_amount(index.allocatable_index.amounts(name), rows) == max(
+            amounts, default=-1
+        )
 
 
 @given(SEEDS)
@@ -353,7 +355,7 @@ def test_the_chosen_offering_is_the_cheapest_of_all(seed: int) -> None:
     )
     offers = [
         (hourly_cost(index.types[row], offering), index.types[row].name, offering_group)
-        for row, offering_group, offering in index.offers(rows, offering_groups)
+        for row, offering_group, offering in index.available_offerings(rows, offering_groups)
     ]
     found = index.find_cheapest(rows, offering_groups)
     kind = found and index.types[found[0]]

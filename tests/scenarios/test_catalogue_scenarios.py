@@ -124,7 +124,7 @@ def supplied(given: Given, folder: Path, refused: list[str]) -> CatalogInput | N
 
 
 def check_remarks(built: NodeClassCatalog, expect: Expect) -> None:
-    said = [str(remark) for remark in built.remarks]
+    said = [str(remark) for remark in built.diagnostics]
     for part in expect.remarks:
         assert any(part in each for each in said), said
     if expect.quiet:

@@ -107,13 +107,15 @@ class ClaimStore:
         if claim not in self.claims:
             raise TemporarilyUnavailableError(f"there is no claim {claim}", reason="Conflict")
         self.recorded.append((claim, launch_record))
-        self.claims[claim] = msgspec.structs.replace(self.claims[claim], mark=launch_record)
+        self.claims[claim] = msgspec.structs.replace(
+            self.claims[claim], launch_record=launch_record
+        )
 
     async def batch_entries(self, batch: str) -> Sequence[LaunchLogEntry]:
         return [
-            LaunchLogEntry(claim=each.uid, launch_record=each.mark, instance=each.instance)
+            LaunchLogEntry(claim=each.uid, launch_record=each.launch_record, instance=each.instance)
             for each in self.claims.values()
-            if each.mark is not None and each.mark.batch == batch
+            if each.launch_record is not None and each.launch_record.batch == batch
         ]
 
     def add(self, claim: NodeClaim) -> NodeClaim:

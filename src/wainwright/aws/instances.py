@@ -312,7 +312,11 @@ def find_garbage(
     """
     all_claims = list(claims)
     owned = {claim.instance for claim in all_claims if claim.instance}
-    awaited = {claim.mark.batch for claim in all_claims if claim.mark and not claim.instance}
+    awaited = {
+        claim.launch_record.batch
+        for claim in all_claims
+        if claim.launch_record and not claim.instance
+    }
     awaited.update(in_flight)
     return [
         each

@@ -322,7 +322,7 @@ class AwsCloudProvider:
                 for each in catalog.reservations
                 if each.standing is ReservationStanding.OFFERED
             ),
-            remarks=tuple(map(str, catalog.remarks)),
+            remarks=tuple(map(str, catalog.diagnostics)),
         )
 
     # Instances
@@ -375,7 +375,7 @@ class AwsCloudProvider:
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
         recorded = map(self._components.recovery.with_latest_record, claims)
-        pending = [claim for claim in recorded if claim.under_way]
+        pending = [claim for claim in recorded if claim.has_pending_launch]
         instances: dict[str, Instance] = {}
         unclear: set[str] = set()
         outcomes = await asyncio.gather(*map(self._recover_claim, pending), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The Catalog kind, read and written: instance types whose capacity, overhead and prices are given.
+"""The Catalog kind, read and written: instance types with capacity, overhead and prices.
 
 The same catalogue always gives the same bytes.
 """
@@ -27,50 +27,45 @@ from wainwright.model.resources import (
 
 
 class CatalogTypeEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A type as the Catalog has it."""
+    """An instance type of a Catalog."""
 
     requirements: Requirements
     capacity: Mapping[str, int]
     overhead: Mapping[str, int]
     offerings: tuple[LayeredOffering, ...]
 
-    def derived(self, override: ResourceOverride) -> DerivedResources:
-        """With what an InstanceType object adds: resources merged, overhead on top."""
-        stated = {
-            name: DerivedAmount(amount, DerivationRule.STATED)
-            for name, amount in self.capacity.items()
-        }
-        declared = {
-            name: DerivedAmount(amount, DerivationRule.DECLARED)
-            for name, amount in override.resources.items()
-        }
+    def derive_resources(self, override: ResourceOverride) -> DerivedResources:
+        """The resources with those of an InstanceType object: capacity merged, overhead added."""
         return DerivedResources(
-            capacity=stated | declared,
+            capacity=_derived_amounts(self.capacity, DerivationRule.STATED)
+            | _derived_amounts(override.resources, DerivationRule.DECLARED),
             overhead=Overhead(
                 kube_reserved={},
                 system_reserved={},
                 eviction={},
                 declared=_derived_amounts(override.overhead, DerivationRule.DECLARED_OVERHEAD),
-                stated=_derived_amounts(self.overhead, DerivationRule.STATED),
+                from_catalog=_derived_amounts(self.overhead, DerivationRule.STATED),
             ),
         )
 
 
 def parse_catalog(catalog: Catalog) -> dict[str, CatalogTypeEntry]:
     """Every type of the Catalog, in the order of names."""
+    types = sorted(catalog.instanceTypes, key=lambda instance_type: instance_type.name)
     return {
-        each.name: CatalogTypeEntry(
-            requirements=_parse_requirements(each),
+        instance_type.name: CatalogTypeEntry(
+            requirements=_parse_requirements(instance_type),
             capacity={
-                name: capacity_from_nano(name, nano) for name, nano in _parse_nanos(each.capacity)
+                name: capacity_from_nano(name, nano)
+                for name, nano in _parse_nanos(instance_type.capacity)
             },
             overhead={
                 name: request_from_nano(name, nano)
-                for name, nano in _parse_nanos(each.overhead or {})
+                for name, nano in _parse_nanos(instance_type.overhead or {})
             },
-            offerings=sort_offerings(map(_parse_offering, each.offerings or ())),
+            offerings=sort_offerings(map(_parse_offering, instance_type.offerings or ())),
         )
-        for each in sorted(catalog.instanceTypes, key=lambda each: each.name)
+        for instance_type in types
     }
 
 
@@ -82,15 +77,15 @@ def _parse_nanos(quantities: Mapping[str, int | str]) -> list[tuple[str, int]]:
     return [(name, parse_quantity(str(amount)).nano) for name, amount in sorted(quantities.items())]
 
 
-def _parse_requirements(stated: CatalogInstanceType) -> Requirements:
+def _parse_requirements(instance_type: CatalogInstanceType) -> Requirements:
     return Requirements.from_entries(
         (each.key, each.operator, tuple(each.values or ()), None)
-        for each in stated.requirements or ()
+        for each in instance_type.requirements or ()
     )
 
 
 def _parse_offering(offering: CatalogOffering) -> LayeredOffering:
-    """A reservation may be named by the label that its nodes get as well."""
+    """An offering; its reservation may also be named by the label that its nodes get."""
     return LayeredOffering(
         requirements=Requirements.from_labels(offering.labels),
         price=offering.price,
@@ -104,23 +99,23 @@ CATALOG_HEADER: Final = '{\n  "apiVersion": "wainwright.dev/v1alpha1",\n  "kind"
 
 def format_catalog(region: str, types: Iterable[InstanceType]) -> str:
     """A Catalog with one line for each label, offering and set of resources, so that it diffs."""
-    printed = ",\n".join(map(_format_type, sorted(types, key=lambda kind: kind.name)))
-    inside = f"\n{printed}\n  " if printed else ""
-    return (
-        f'{CATALOG_HEADER}  "region": {_format_line(region)},\n  "instanceTypes": [{inside}]\n}}\n'
-    )
+    in_order = sorted(types, key=lambda instance_type: instance_type.name)
+    lines = ",\n".join(map(_format_type, in_order))
+    body = f"\n{lines}\n  " if lines else ""
+    return f'{CATALOG_HEADER}  "region": {_format_line(region)},\n  "instanceTypes": [{body}]\n}}\n'
 
 
-def _format_type(kind: InstanceType) -> str:
-    taken = kind.overhead
-    left = {name: amount - taken.get(name, 0) for name, amount in kind.capacity.items()}
+def _format_type(instance_type: InstanceType) -> str:
+    capacity, overhead = instance_type.capacity, instance_type.overhead
+    allocatable = {name: amount - overhead.get(name, 0) for name, amount in capacity.items()}
+    requirements = map(_requirement_fields, instance_type.requirements.entries())
     fields = (
-        f'"name": {_format_line(kind.name)}',
-        f'"requirements": {_format_list(map(_requirement_fields, kind.requirements.entries()))}',
-        f'"capacity": {_format_line(_format_quantities(kind.capacity))}',
-        f'"overhead": {_format_line(_format_quantities(taken))}',
-        f'"allocatable": {_format_line(_format_quantities(left))}',
-        f'"offerings": {_format_list(map(_offering_fields, kind.offerings))}',
+        f'"name": {_format_line(instance_type.name)}',
+        f'"requirements": {_format_list(requirements)}',
+        f'"capacity": {_format_line(_format_quantities(capacity))}',
+        f'"overhead": {_format_line(_format_quantities(overhead))}',
+        f'"allocatable": {_format_line(_format_quantities(allocatable))}',
+        f'"offerings": {_format_list(map(_offering_fields, instance_type.offerings))}',
     )
     return "    {\n      " + ",\n      ".join(fields) + "\n    }"
 

@@ -9,44 +9,38 @@ from wainwright.errors import InvalidInputError
 
 
 class ObjectDiagnostic(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to know about one object; whoever has the files can add the line."""
+    """A warning or error about one object; the caller that has the files can add the line."""
 
     kind: str
     name: str
-    fault: FieldError
+    field_error: FieldError
 
     def __str__(self) -> str:
-        place = format_field_path(self.fault.path)
-        about = " ".join(word for word in (self.kind, self.name) if word)
-        return (
-            f"{about}: {place}: {self.fault.message}" if place else f"{about}: {self.fault.message}"
-        )
+        path = format_field_path(self.field_error.path)
+        message = self.field_error.message
+        subject = " ".join(word for word in (self.kind, self.name) if word)
+        return f"{subject}: {path}: {message}" if path else f"{subject}: {message}"
 
 
 class InvalidCatalogInput(InvalidInputError):
-    """The catalogue cannot be built from this input; the remarks say what must be mended."""
+    """The catalogue cannot be built from this input; the diagnostics say what must be fixed."""
 
-    def __init__(self, remarks: Sequence[ObjectDiagnostic]) -> None:
-        super().__init__("; ".join(map(str, remarks)), remarks[0].fault.hint)
-        self.remarks = tuple(remarks)
+    def __init__(self, diagnostics: Sequence[ObjectDiagnostic]) -> None:
+        super().__init__("; ".join(map(str, diagnostics)), diagnostics[0].field_error.hint)
+        self.diagnostics = tuple(diagnostics)
 
 
 def object_warning(
     kind: str, name: str, path: FieldPath, message: str, hint: str = ""
 ) -> ObjectDiagnostic:
-    """Something that is probably not meant, and that changes no exit code."""
-    fault = FieldError(path=path, message=message, hint=hint, warning=True)
-    return ObjectDiagnostic(kind=kind, name=name, fault=fault)
+    """A warning about something that is probably a mistake; it does not change the exit code."""
+    field_error = FieldError(path=path, message=message, hint=hint, warning=True)
+    return ObjectDiagnostic(kind=kind, name=name, field_error=field_error)
 
 
 def object_error(
     kind: str, name: str, path: FieldPath, message: str, hint: str = ""
 ) -> InvalidCatalogInput:
-    """Something that must be mended before anything can be planned."""
-    return InvalidCatalogInput(
-        [
-            ObjectDiagnostic(
-                kind=kind, name=name, fault=FieldError(path=path, message=message, hint=hint)
-            )
-        ]
-    )
+    """An error that must be fixed before anything can be planned."""
+    field_error = FieldError(path=path, message=message, hint=hint)
+    return InvalidCatalogInput([ObjectDiagnostic(kind=kind, name=name, field_error=field_error)])

@@ -1,4 +1,4 @@
-"""Questions about a built catalogue: list its types, explain the resources and prices of one."""
+"""Queries on a built catalogue: list its types, explain the resources and prices of one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -41,95 +41,101 @@ class SortOrder(StrEnum):
 
 
 class TypeFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is narrowed to; what is empty narrows nothing."""
+    """The filter of a listing; an empty field matches everything."""
 
     instance_types: tuple[str, ...] = ()
-    """Patterns."""
+    """Patterns with `*`."""
     zones: tuple[str, ...] = ()
     capacity_types: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
     cpu: int = 0
-    """In thousandths, of the instance as it is sold."""
+    """The minimum in thousandths, of the advertised vCPUs."""
     memory: int = 0
-    """In bytes, of the instance as it is sold."""
+    """The minimum in bytes, of the advertised memory."""
     requirements: Requirements | None = None
-    """Of a pool: then only what it may launch is listed."""
+    """Of a NodePool: then only what it may launch is listed."""
 
     @property
-    def by_offering(self) -> bool:
-        """Whether types without an offering that is wanted are left out."""
+    def requires_offering(self) -> bool:
+        """Whether types without a matching offering are left out."""
         return bool(self.zones or self.capacity_types) or self.requirements is not None
 
 
 def list_instance_types(
     index: InstanceTypeIndex, wanted: TypeFilter, order: SortOrder = SortOrder.NAME
 ) -> list[InstanceType]:
-    """The types wanted, each with the offerings wanted."""
-    asked = wanted.requirements or NO_REQUIREMENTS
-    found = []
-    for kind in index.members(index.compatible_types(asked)):
-        if not _matches_type(kind, wanted):
+    """The types that match the filter, each with its matching offerings."""
+    requirements = wanted.requirements or NO_REQUIREMENTS
+    listed = []
+    for instance_type in index.iter_types(index.compatible_types(requirements)):
+        if not _matches_type(instance_type, wanted):
             continue
-        kept = tuple(
-            offering for offering in kind.offerings if _matches_offering(offering, wanted, asked)
+        offerings = tuple(
+            offering
+            for offering in instance_type.offerings
+            if _matches_offering(offering, wanted, requirements)
         )
-        if kept or not wanted.by_offering:
-            found.append(msgspec.structs.replace(kind, offerings=kept))
-    return sorted(found, key=_type_sort_key(order))
+        if offerings or not wanted.requires_offering:
+            listed.append(msgspec.structs.replace(instance_type, offerings=offerings))
+    return sorted(listed, key=_type_sort_key(order))
 
 
-def _matches_type(kind: InstanceType, wanted: TypeFilter) -> bool:
+def _matches_type(instance_type: InstanceType, wanted: TypeFilter) -> bool:
     patterns, architectures = wanted.instance_types, wanted.architectures
-    if patterns and not any(matches_pattern(pattern, kind.name) for pattern in patterns):
+    if patterns and not any(matches_pattern(pattern, instance_type.name) for pattern in patterns):
         return False
-    if architectures and not any(kind.requirements.allowed(ARCH).admits(a) for a in architectures):
+    if architectures and not any(
+        instance_type.requirements.allowed(ARCH).admits(a) for a in architectures
+    ):
         return False
-    return nominal_cpu(kind) >= wanted.cpu and nominal_memory(kind) >= wanted.memory
+    return (
+        nominal_cpu(instance_type) >= wanted.cpu and nominal_memory(instance_type) >= wanted.memory
+    )
 
 
-def _matches_offering(offering: Offering, wanted: TypeFilter, asked: Requirements) -> bool:
-    """A zone or capacity type that the offering leaves open is any."""
+def _matches_offering(offering: Offering, wanted: TypeFilter, requirements: Requirements) -> bool:
+    """A zone or capacity type that the offering leaves open matches any."""
     if wanted.zones and offering.zone is not None and offering.zone not in wanted.zones:
         return False
-    bought = offering.capacity_type
-    if wanted.capacity_types and bought is not None and bought not in wanted.capacity_types:
+    capacity_type = offering.capacity_type
+    if wanted.capacity_types and capacity_type not in (None, *wanted.capacity_types):
         return False
-    stated = offering.requirements
+    labels = offering.requirements
     if offering.reservation_id is not None:
-        stated = stated.narrow(Requirements.from_labels({RESERVATION_ID: offering.reservation_id}))
-    return stated.is_compatible(asked, asked.keys() - RESERVATION_LABELS)
+        labels = labels.narrow(Requirements.from_labels({RESERVATION_ID: offering.reservation_id}))
+    return labels.is_compatible(requirements, requirements.keys() - RESERVATION_LABELS)
 
 
-def nominal_cpu(kind: InstanceType) -> int:
-    """In thousandths, as the instance is sold."""
-    label = parse_integer(kind.requirements.single_value(INSTANCE_CPU) or "")
-    return kind.capacity.get(CPU, 0) if label is None else label * 1000
+def nominal_cpu(instance_type: InstanceType) -> int:
+    """The advertised vCPUs, in thousandths."""
+    label = parse_integer(instance_type.requirements.single_value(INSTANCE_CPU) or "")
+    return instance_type.capacity.get(CPU, 0) if label is None else label * 1000
 
 
-def nominal_memory(kind: InstanceType) -> int:
-    """In bytes, as the instance is sold; the kubelet will find a little less."""
-    label = parse_integer(kind.requirements.single_value(INSTANCE_MEMORY) or "")
-    return kind.capacity.get(MEMORY, 0) if label is None else label * MIB
+def nominal_memory(instance_type: InstanceType) -> int:
+    """The advertised memory in bytes; the kubelet will find a little less."""
+    label = parse_integer(instance_type.requirements.single_value(INSTANCE_MEMORY) or "")
+    return instance_type.capacity.get(MEMORY, 0) if label is None else label * MIB
 
 
 def cheapest_offering(
     offerings: Iterable[Offering], capacity_type: str | None = None
 ) -> Offering | None:
-    """The cheapest that can be had, or if none can, the cheapest there is."""
-    meant = [each for each in offerings if capacity_type in (None, each.capacity_type)]
-    return min(meant, key=lambda each: (each.available == 0, each.price), default=None)
+    """The cheapest available offering, or if none is available, the cheapest of all."""
+    candidates = [each for each in offerings if capacity_type in (None, each.capacity_type)]
+    return min(candidates, key=lambda each: (each.available == 0, each.price), default=None)
 
 
 def _type_sort_key(order: SortOrder) -> Callable[[InstanceType], tuple[float, float, str]]:
-    def rank(kind: InstanceType) -> tuple[float, float, str]:
-        best = cheapest_offering(kind.offerings)
+    def sort_key(instance_type: InstanceType) -> tuple[float, float, str]:
+        best = cheapest_offering(instance_type.offerings)
         price = inf if best is None else best.price
         resources = {SortOrder.CPU: nominal_cpu, SortOrder.MEMORY: nominal_memory}
         if order in resources:
-            return resources[order](kind), price, kind.name
-        return (price if order is SortOrder.PRICE else 0.0), 0.0, kind.name
+            return resources[order](instance_type), price, instance_type.name
+        return (price if order is SortOrder.PRICE else 0.0), 0.0, instance_type.name
 
-    return rank
+    return sort_key
 
 
 CAPACITY: Final = "capacity"
@@ -137,46 +143,46 @@ ALLOCATABLE: Final = "allocatable"
 
 
 class ExplainedAmount(msgspec.Struct, frozen=True, kw_only=True):
-    """One amount of one resource, and why it is that."""
+    """One amount of one resource, and the rule that gave it."""
 
     resource: str
     part: str
-    """Capacity, one of the things that are kept back, or allocatable: what is left."""
+    """Capacity, one part of the overhead, or allocatable."""
     amount: str
     why: str
 
 
-def explain_resources(built: NodeClassCatalog, name: str) -> list[ExplainedAmount]:
-    """Resource by resource: what the instance has, what is kept back, what pods can use."""
-    kind, made = built.by_name[name], built.resources[name].derived
-    found = []
-    for resource in sorted(made.capacity):
-        kept = list(_overhead_parts(made.overhead, resource))
-        found.append(_explained_amount(resource, CAPACITY, made.capacity[resource]))
-        found += [_explained_amount(resource, part, derived, sign="-") for part, derived in kept]
-        found.append(_allocatable_amount(kind, resource, nothing_kept=not kept))
-    return found
+def explain_resources(catalog: NodeClassCatalog, name: str) -> list[ExplainedAmount]:
+    """Resource by resource: capacity, the parts of the overhead, allocatable."""
+    instance_type, resources = catalog.by_name[name], catalog.resources[name].derived
+    rows = []
+    for resource in sorted(resources.capacity):
+        parts = list(_overhead_parts(resources.overhead, resource))
+        rows.append(_explained_amount(resource, CAPACITY, resources.capacity[resource]))
+        rows += [_explained_amount(resource, part, derived, sign="-") for part, derived in parts]
+        rows.append(_allocatable_amount(instance_type, resource, has_overhead=bool(parts)))
+    return rows
 
 
-def explain_labels(built: NodeClassCatalog, name: str) -> dict[str, str]:
-    """What can be asked of the type's nodes, whatever zone they are bought in."""
-    described = built.by_name[name].requirements
-    return {key: _format_values(each.allowed) for key, each in described.items()}
+def explain_labels(catalog: NodeClassCatalog, name: str) -> dict[str, str]:
+    """The labels of the type's nodes that do not depend on the offering."""
+    requirements = catalog.by_name[name].requirements
+    return {key: _format_values(each.allowed) for key, each in requirements.items()}
 
 
 def _format_values(allowed: ValueSet) -> str:
-    """One value, several where a node can have either, or a condition where a Catalog has one."""
+    """One value, several where a node can have either, or the condition that a Catalog has."""
     return str(allowed) if allowed.open else ", ".join(sorted(allowed.values)) or "(none)"
 
 
-def explain_unavailability(built: NodeClassCatalog, name: str) -> str:
-    """Why the type cannot be launched at all, in a sentence; empty where it can."""
-    why = built.incompatible.get(name)
+def explain_unavailability(catalog: NodeClassCatalog, name: str) -> str:
+    """Why the type cannot be launched at all, as a sentence; empty where it can."""
+    why = catalog.incompatible.get(name)
     if why is not None:
         return f"{name} {why.value}: nothing of it is on offer for this class."
-    if name in built.unpriced:
+    if name in catalog.unpriced:
         return f"{name} has no price, and cannot be bought until somebody gives it one."
-    if not any(offering.available for offering in built.by_name[name].offerings):
+    if not any(offering.available for offering in catalog.by_name[name].offerings):
         return f"{name} is out of stock everywhere."
     return ""
 
@@ -187,7 +193,7 @@ def _overhead_parts(overhead: Overhead, resource: str) -> Iterator[tuple[str, De
         ("system-reserved", overhead.system_reserved),
         ("eviction threshold", overhead.eviction),
         ("overhead", overhead.declared),
-        ("overhead", overhead.stated),
+        ("overhead", overhead.from_catalog),
     )
     for part, derived_amounts in parts:
         if resource in derived_amounts:
@@ -202,16 +208,16 @@ def _explained_amount(
         resource=resource,
         part=part,
         amount=f"{sign}{text}" if derived.amount else text,
-        why=derived.explained(),
+        why=derived.explain(),
     )
 
 
 def _allocatable_amount(
-    kind: InstanceType, resource: str, *, nothing_kept: bool
+    instance_type: InstanceType, resource: str, *, has_overhead: bool
 ) -> ExplainedAmount:
-    amount = kind.allocatable[resource]
-    why = "all of it" if nothing_kept else "capacity less what is kept back"
-    pages = [name for name in kind.capacity if name.startswith(HUGE_PAGES_PREFIX)]
+    amount = instance_type.allocatable[resource]
+    why = "capacity less what is kept back" if has_overhead else "all of it"
+    pages = [name for name in instance_type.capacity if name.startswith(HUGE_PAGES_PREFIX)]
     if resource == MEMORY and pages:
         why = f"{why}, and less {' and '.join(pages)}"
     if amount < 0:
@@ -225,43 +231,45 @@ GROUPING_LABELS: frozenset[str] = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZON
 
 
 class PriceHistory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Offerings of a type whose prices came about in the same way."""
+    """Offerings of a type whose prices have the same steps."""
 
     capacity_type: str | None
-    """None where the offering leaves it open; so with the zones."""
+    """None where the offering leaves it open."""
     zones: tuple[str, ...]
+    """Empty where the offering leaves the zone open."""
     labels: dict[str, str]
-    """What else the offering names."""
+    """The other labels of the offering."""
     reservation_id: str | None = msgspec.field(name="reservationID")
     available: int
     price: float | None
-    """None where no layer gave one: it cannot be bought."""
+    """None where no layer gave one: it cannot be launched."""
     steps: tuple[PriceStep, ...]
-    """From the bottom up; the last one's price is the one in force."""
+    """From the bottom up; the price of the last one is in force."""
 
 
-def price_histories(built: NodeClassCatalog, name: str) -> list[PriceHistory]:
-    """Every offering of the type; zones with the same history stand together."""
-    found: dict[tuple[object, ...], PriceHistory] = {}
-    for offering in built.offerings[name]:
-        one = _price_history(built, name, offering)
+def price_histories(catalog: NodeClassCatalog, name: str) -> list[PriceHistory]:
+    """The price history of every offering of the type; zones with the same one are merged."""
+    histories: dict[tuple[object, ...], PriceHistory] = {}
+    for offering in catalog.offerings[name]:
+        history = _price_history(catalog, name, offering)
         key = (
-            one.capacity_type,
-            tuple(one.labels.items()),
-            one.reservation_id,
-            one.available,
-            one.price,
+            history.capacity_type,
+            tuple(history.labels.items()),
+            history.reservation_id,
+            history.available,
+            history.price,
             tuple(
-                (step.layer, step.source, step.before, step.after, step.how) for step in one.steps
+                (step.layer, step.source, step.before, step.after, step.how)
+                for step in history.steps
             ),
         )
-        same = found.get(key)
-        zones = one.zones if same is None else (*same.zones, *one.zones)
-        found[key] = msgspec.structs.replace(one, zones=zones)
-    return sorted(found.values(), key=_history_sort_key)
+        same = histories.get(key)
+        zones = history.zones if same is None else (*same.zones, *history.zones)
+        histories[key] = msgspec.structs.replace(history, zones=zones)
+    return sorted(histories.values(), key=_history_sort_key)
 
 
-def _price_history(built: NodeClassCatalog, name: str, offering: LayeredOffering) -> PriceHistory:
+def _price_history(catalog: NodeClassCatalog, name: str, offering: LayeredOffering) -> PriceHistory:
     labels = {key: offering.requirements.single_value(key) for key in offering.requirements}
     return PriceHistory(
         capacity_type=offering.capacity_type,
@@ -270,35 +278,29 @@ def _price_history(built: NodeClassCatalog, name: str, offering: LayeredOffering
         reservation_id=offering.reservation_id,
         available=offering.available,
         price=offering.price,
-        steps=price_steps(built, name, offering),
+        steps=price_steps(catalog, name, offering),
     )
 
 
 def price_steps(
-    built: NodeClassCatalog, name: str, offering: LayeredOffering
+    catalog: NodeClassCatalog, name: str, offering: LayeredOffering
 ) -> tuple[PriceStep, ...]:
-    """The price steps of an offering, with the list price first unless an object made it."""
-    if (
-        offering.steps
-        and offering.steps[0].before is None
-        and offering.steps[0].layer
-        in (
-            PriceLayer.INSTANCE_TYPE,
-            PriceLayer.RESERVATION,
-        )
-    ):
+    """The price steps of an offering, from the list price on, unless an object declares it."""
+    declaring = (PriceLayer.INSTANCE_TYPE, PriceLayer.RESERVATION)
+    first = offering.steps[0] if offering.steps else None
+    if first is not None and first.before is None and first.layer in declaring:
         return offering.steps
-    if built.from_catalog:
+    if catalog.from_catalog:
         bottom = PriceStep(
-            layer=PriceLayer.CATALOG, source=built.region, before=None, after=offering.base
+            layer=PriceLayer.CATALOG, source=catalog.region, before=None, after=offering.base_price
         )
     else:
-        bottom = base_price_step(name, built.region, offering)
+        bottom = base_price_step(name, catalog.region, offering)
     return (bottom, *offering.steps)
 
 
 def _history_sort_key(
-    account: PriceHistory,
+    history: PriceHistory,
 ) -> tuple[str, tuple[str, ...], list[tuple[str, str]], str]:
-    labels = sorted(account.labels.items())
-    return account.capacity_type or "", account.zones, labels, account.reservation_id or ""
+    labels = sorted(history.labels.items())
+    return history.capacity_type or "", history.zones, labels, history.reservation_id or ""

@@ -1,4 +1,4 @@
-"""The layers of the catalogue that do not depend on the node class, made once for all classes.
+"""The layers of the catalogue that do not depend on the node class, made once for all node classes.
 
 Built-in types or a Catalog, narrowed to the zones and types of the Cloud, at the Cloud's prices,
 with the NodeOverlays and InstanceType objects that apply to a NodePool.
@@ -51,40 +51,40 @@ from wainwright.model.requirements import Requirements
 
 
 class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be switched off."""
+    """The feature gates of the catalogue."""
 
     capacity_reservations: bool = True
     node_overlay: bool = True
 
 
 class CatalogScope(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom a catalogue is made: a class, and the pool where overlays select pools."""
+    """What a catalogue is built for: a node class, and the NodePool where overlays select one."""
 
     node_class: EC2NodeClass
     pool: str = ""
-    """Empty where the class is looked at by itself."""
+    """Empty for the catalogue of a node class by itself."""
     labels: Mapping[str, str] = {}
-    """What the pool's template puts on its nodes."""
+    """The labels of the NodePool's template."""
 
-    def stated(self) -> dict[str, str]:
+    def node_labels(self) -> dict[str, str]:
         """The labels that every node of the scope has."""
-        named = {EC2NODECLASS: self.node_class.metadata.name, NODEPOOL: self.pool}
-        return {**self.labels, **{key: value for key, value in named.items() if value}}
+        owners = {EC2NODECLASS: self.node_class.metadata.name, NODEPOOL: self.pool}
+        return {**self.labels, **{key: value for key, value in owners.items() if value}}
 
 
 class CatalogInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The input, apart from the class. Nothing in it is changed, and nothing else is looked at."""
+    """All inputs of a catalogue except the node class; read only."""
 
     now: datetime
-    """Aware of its time zone; only reservations with a start or end depend on it."""
+    """With a time zone; only reservations with a start or end depend on it."""
     region: str | None = None
-    """Asked for by itself; else the Cloud's, the Catalog's, or us-east-1."""
+    """The region of the command line; None means that of Cloud or Catalog, or us-east-1."""
     cloud: Cloud | None = None
     catalog: Catalog | None = None
     instance_types: tuple[InstanceType, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     scopes: tuple[CatalogScope, ...] = ()
-    """Every pool of the input: an overlay that conflicts in one of them is void in all."""
+    """Every NodePool of the input: an overlay that conflicts in one of them is void in all."""
     gates: FeatureGates = FeatureGates()
     options: CatalogOptions = CatalogOptions()
 
@@ -93,39 +93,43 @@ DEFAULT_REGION: Final = "us-east-1"
 
 
 class RegionCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is before anybody sets a price."""
+    """Types and offerings of a region, before Cloud, overlays and objects set prices."""
 
     region: str
     zones: Mapping[str, str]
-    """The zones in force with their ids; an id is empty where nobody states it."""
+    """The zones in use with their ids; an id is empty where it is not known."""
     all_zones: frozenset[str]
-    """Those that the Cloud leaves out included."""
+    """All zones of the region, those that the Cloud leaves out included."""
     offerings: LayeredOfferings
-    stated: Mapping[str, CatalogTypeEntry] | None
-    """The types of a Catalog; None where the built-in ones are used."""
-    remarks: tuple[ObjectDiagnostic, ...] = ()
+    catalog_types: Mapping[str, CatalogTypeEntry] | None
+    """The types of a Catalog; None where the built-in types are used."""
+    diagnostics: tuple[ObjectDiagnostic, ...] = ()
 
 
 def load_region_catalog(inputs: CatalogInputs) -> RegionCatalog:
-    """Refused where region, zones or types of the Cloud do not exist."""
+    """Load the region's types; InvalidCatalogInput for a region, zone or type that is unknown."""
     cloud = inputs.cloud
-    whole = (
+    region_catalog = (
         _from_catalog(inputs.catalog)
         if inputs.catalog
         else _from_built_in(_resolve_region(inputs), cloud)
     )
-    _check_region(inputs, whole.region)
+    _check_region(inputs, region_catalog.region)
     if cloud is None:
-        return whole
-    zones = _resolve_zones(cloud, whole)
-    offerings, remarks = _limit_to_types(cloud, whole.offerings)
+        return region_catalog
+    zones = _resolve_zones(cloud, region_catalog)
+    offerings, diagnostics = _limit_to_types(cloud, region_catalog.offerings)
     if cloud.spec.zones is not None:
         offerings = _limit_to_zones(frozenset(zones), offerings)
     if not offerings:
         message = "none of the Cloud's instance types is sold in these zones"
         raise object_error("Cloud", cloud.metadata.name, ("spec", "zones"), message)
-    said = (*whole.remarks, *remarks)
-    return msgspec.structs.replace(whole, zones=zones, offerings=offerings, remarks=said)
+    return msgspec.structs.replace(
+        region_catalog,
+        zones=zones,
+        offerings=offerings,
+        diagnostics=(*region_catalog.diagnostics, *diagnostics),
+    )
 
 
 def _resolve_region(inputs: CatalogInputs) -> str:
@@ -141,10 +145,10 @@ def _check_region(inputs: CatalogInputs, region: str) -> None:
         hint = "a Cloud on top of a Catalog has the Catalog's region"
         raise object_error("Cloud", cloud.metadata.name, ("spec", "region"), message, hint)
     if inputs.region not in (None, region):
-        said = "Cloud" if cloud is not None else "Catalog"
+        kind = "Cloud" if cloud is not None else "Catalog"
         raise InvalidInputError(
-            f"the region {inputs.region} was asked for, but the {said} is of {region}",
-            f"leave the region out, or use another {said}",
+            f"the region {inputs.region} was asked for, but the {kind} is of {region}",
+            f"leave the region out, or use another {kind}",
         )
 
 
@@ -162,16 +166,18 @@ def _from_built_in(name: str, cloud: Cloud | None) -> RegionCatalog:
         zones=zones,
         all_zones=frozenset(zones),
         offerings=built_in_offerings.load_built_in_offerings(name).offerings,
-        stated=None,
-        remarks=_guessed_price_warnings(name, cloud),
+        catalog_types=None,
+        diagnostics=_guessed_price_warnings(name, cloud),
     )
 
 
 def _guessed_price_warnings(region: str, cloud: Cloud | None) -> tuple[ObjectDiagnostic, ...]:
-    known = built_in_offerings.load_price_table().regions[region]
-    if known.basis is not PriceFactorBasis.UNKNOWN:
+    price_factor = built_in_offerings.load_price_table().regions[region]
+    if price_factor.basis is not PriceFactorBasis.UNKNOWN:
         return ()
-    message = f"no price of {region} is known: those of us-east-1 times {known.factor} are a guess"
+    message = (
+        f"no price of {region} is known: those of us-east-1 times {price_factor.factor} are a guess"
+    )
     hint = "state the prices that matter in a Cloud, under spec.prices"
     if cloud is None:
         return (object_warning("region", region, (), message, hint),)
@@ -187,74 +193,76 @@ def _from_catalog(catalog: Catalog) -> RegionCatalog:
         zones=zones,
         all_zones=frozenset(zones),
         offerings=offerings,
-        stated=types,
+        catalog_types=types,
     )
 
 
 def _zone_ids(offerings: Iterable[tuple[LayeredOffering, ...]]) -> Iterator[tuple[str, str]]:
-    """An id that is stated once for a zone holds for all its offerings."""
+    """Zones with their ids; an id that one offering of a zone has is that of all of them."""
     for each in offerings:
         for offering in each:
             if offering.zone is not None:
                 yield offering.zone, offering.requirements.single_value(ZONE_ID) or ""
 
 
-def _resolve_zones(cloud: Cloud, whole: RegionCatalog) -> Mapping[str, str]:
-    asked = cloud.spec.zones
-    if asked is None or not whole.zones:
-        return whole.zones
-    wrong = [index for index, zone in enumerate(asked) if zone not in whole.zones]
-    if wrong:
+def _resolve_zones(cloud: Cloud, region_catalog: RegionCatalog) -> Mapping[str, str]:
+    zones = cloud.spec.zones
+    if zones is None or not region_catalog.zones:
+        return region_catalog.zones
+    unknown = [index for index, zone in enumerate(zones) if zone not in region_catalog.zones]
+    if unknown:
         raise InvalidCatalogInput(
-            [_unknown_zone_error(cloud, index, asked[index], whole) for index in wrong]
+            [_unknown_zone_error(cloud, index, zones[index], region_catalog) for index in unknown]
         )
-    return {zone: whole.zones[zone] for zone in sorted(asked)}
+    return {zone: region_catalog.zones[zone] for zone in sorted(zones)}
 
 
 def _unknown_zone_error(
-    cloud: Cloud, index: int, zone: str, whole: RegionCatalog
+    cloud: Cloud, index: int, zone: str, region_catalog: RegionCatalog
 ) -> ObjectDiagnostic:
-    message = f"{whole.region} has no zone {zone}"
-    hint = f"its zones are {', '.join(whole.zones)}"
+    message = f"{region_catalog.region} has no zone {zone}"
+    hint = f"its zones are {', '.join(region_catalog.zones)}"
     return object_error(
         "Cloud", cloud.metadata.name, ("spec", "zones", index), message, hint
-    ).remarks[0]
+    ).diagnostics[0]
 
 
 def _limit_to_zones(
     zones: frozenset[str], offerings: LayeredOfferings
 ) -> dict[str, tuple[LayeredOffering, ...]]:
-    """What is sold in these zones; an offering that leaves the zone open stays.
+    """The offerings in these zones; an offering that leaves the zone open stays.
 
-    A type that is sold elsewhere only is not part of this cloud any more.
+    A type that is offered in other zones only is left out.
     """
-    kept = {}
+    limited = {}
     for name, each in offerings.items():
-        here = tuple(
+        in_zones = tuple(
             offering for offering in each if offering.zone is None or offering.zone in zones
         )
-        if here or not each:
-            kept[name] = each if len(here) == len(each) else here
-    return kept
+        if in_zones or not each:
+            # The same tuple where nothing is left out: `_build_types` of CatalogBuilder then uses
+            # the shared built-in offerings in place of new ones.
+            limited[name] = each if len(in_zones) == len(each) else in_zones
+    return limited
 
 
 def _limit_to_types(
     cloud: Cloud, offerings: LayeredOfferings
 ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-    """The types that the Cloud's patterns name."""
+    """The offerings of types that match the Cloud's patterns."""
     patterns = cloud.spec.instanceTypes
     if patterns is None:
         return offerings, []
     kept: set[str] = set()
-    remarks = []
+    diagnostics = []
     for index, pattern in enumerate(patterns):
-        found = {name for name in offerings if matches_pattern(pattern, name)}
-        kept |= found
-        if not found:
-            remarks.append(_unknown_type_warning(cloud, index, pattern, list(offerings)))
+        matching = {name for name in offerings if matches_pattern(pattern, name)}
+        kept |= matching
+        if not matching:
+            diagnostics.append(_unknown_type_warning(cloud, index, pattern, list(offerings)))
     if not kept:
-        raise InvalidCatalogInput(remarks)
-    return {name: offerings[name] for name in offerings if name in kept}, remarks
+        raise InvalidCatalogInput(diagnostics)
+    return {name: offerings[name] for name in offerings if name in kept}, diagnostics
 
 
 def _unknown_type_warning(
@@ -267,16 +275,16 @@ def _unknown_type_warning(
 
 
 class PoolOfferings(msgspec.Struct, frozen=True, kw_only=True):
-    """Offerings up to the InstanceType objects, for all scopes in which the same overlays hold."""
+    """Offerings up to the InstanceType layer, for all scopes with the same overlays in force."""
 
     offerings: LayeredOfferings
-    overlaid: Mapping[str, Mapping[str, DerivedAmount]]
+    overlay_capacity: Mapping[str, Mapping[str, DerivedAmount]]
     """Capacity that overlays add, by type."""
-    remarks: tuple[ObjectDiagnostic, ...]
+    diagnostics: tuple[ObjectDiagnostic, ...]
 
 
 class SharedLayers:
-    """Layers as they are asked for; each is made once."""
+    """The layers that all node classes share; each is built on first use, and once."""
 
     def __init__(self, inputs: CatalogInputs) -> None:
         self._inputs = inputs
@@ -289,97 +297,111 @@ class SharedLayers:
 
     @cached_property
     def declarations(self) -> Mapping[str, InstanceType]:
-        """By the name of the type; of two objects with one name the later counts."""
+        """InstanceType objects by type name; of two with the same name the later counts."""
         named = {item.metadata.name: item for item in self._inputs.instance_types}
         return {
             name: named[name] for name in sorted(named) if name in self.region_catalog.offerings
         }
 
-    def described(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-        if self.region_catalog.stated is None:
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+        """The labels of every type, as requirements."""
+        if self.region_catalog.catalog_types is None:
             return type_requirements(self.region_catalog.region, traits)
-        return {name: each.requirements for name, each in self.region_catalog.stated.items()}
+        return {name: each.requirements for name, each in self.region_catalog.catalog_types.items()}
 
     def pool_offerings(self, scope: CatalogScope) -> PoolOfferings:
-        """What there is for the scope before reservations and shortages."""
-        traits = resolve_ami_family(scope.node_class.spec).traits
-        overlay_matches = self._in_force(scope, traits)
-        key = (traits, tuple(each.overlay.name for each in overlay_matches))
-        found = self._pool_offerings.get(key)
-        if found is None:
-            found = self._pool_offerings[key] = self._made(overlay_matches)
-        return found
+        """The offerings for the scope, before reservations and unavailability.
 
-    def _made(self, overlay_matches: Sequence[OverlayMatch]) -> PoolOfferings:
-        offerings, remarks = self._declared(apply_overlay_prices(self._priced[0], overlay_matches))
+        Cached by AMI family traits and overlays: nothing else of the scope changes them.
+        """
+        traits = resolve_ami_family(scope.node_class.spec).traits
+        overlay_matches = self._overlays_in_force(scope, traits)
+        key = (traits, tuple(each.overlay.name for each in overlay_matches))
+        pool_offerings = self._pool_offerings.get(key)
+        if pool_offerings is None:
+            pool_offerings = self._build_pool_offerings(overlay_matches)
+            self._pool_offerings[key] = pool_offerings
+        return pool_offerings
+
+    def _build_pool_offerings(self, overlay_matches: Sequence[OverlayMatch]) -> PoolOfferings:
+        offerings, diagnostics = self._apply_declarations(
+            apply_overlay_prices(self._cloud_priced[0], overlay_matches)
+        )
         return PoolOfferings(
-            offerings=offerings, overlaid=overlay_capacity(overlay_matches), remarks=tuple(remarks)
+            offerings=offerings,
+            overlay_capacity=overlay_capacity(overlay_matches),
+            diagnostics=tuple(diagnostics),
         )
 
     @cached_property
-    def _priced(self) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
+    def _cloud_priced(self) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
         cloud = self._inputs.cloud
         if cloud is None:
             return self.region_catalog.offerings, []
         return cloud_adjustments.apply_cloud_prices(cloud, self.region_catalog.offerings)
 
-    def _declared(
+    def _apply_declarations(
         self, offerings: LayeredOfferings
     ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
         changed: dict[str, tuple[LayeredOffering, ...]] = {}
-        remarks: list[ObjectDiagnostic] = []
+        diagnostics: list[ObjectDiagnostic] = []
         for name, item in self.declarations.items():
             changed[name], warnings = apply_declared_offerings(
                 item, offerings[name], self.region_catalog.zones
             )
-            remarks += warnings
-        return ({**offerings, **changed} if changed else offerings), remarks
+            diagnostics += warnings
+        return ({**offerings, **changed} if changed else offerings), diagnostics
 
     @cached_property
     def _overlays(self) -> list[ParsedOverlay]:
-        on = self._inputs.gates.node_overlay
-        return sort_by_weight([parse_overlay(item) for item in self._inputs.overlays]) if on else []
+        if not self._inputs.gates.node_overlay:
+            return []
+        return sort_by_weight([parse_overlay(item) for item in self._inputs.overlays])
 
-    def _in_force(self, scope: CatalogScope, traits: AmiFamilyTraits) -> list[OverlayMatch]:
+    def _overlays_in_force(
+        self, scope: CatalogScope, traits: AmiFamilyTraits
+    ) -> list[OverlayMatch]:
         if not self._overlays:
             return []
-        void, stated = self._void, scope.stated()
-        overlay_matches = [each for each in self._reach(traits) if each.overlay.name not in void]
-        return [each for each in overlay_matches if each.admits(stated)]
+        conflicting, labels = self._conflicting_overlays, scope.node_labels()
+        overlay_matches = [
+            each for each in self._match_overlays(traits) if each.overlay.name not in conflicting
+        ]
+        return [each for each in overlay_matches if each.admits(labels)]
 
-    def _reach(self, traits: AmiFamilyTraits) -> tuple[OverlayMatch, ...]:
-        found = self._overlay_matches.get(traits)
-        if found is None:
-            ground = OverlayTargetIndex(self.described(traits), self._priced[0])
-            found = tuple(match_overlay(each, ground) for each in self._overlays)
-            self._overlay_matches[traits] = found
-        return found
+    def _match_overlays(self, traits: AmiFamilyTraits) -> tuple[OverlayMatch, ...]:
+        matches = self._overlay_matches.get(traits)
+        if matches is None:
+            targets = OverlayTargetIndex(self.type_requirements(traits), self._cloud_priced[0])
+            matches = tuple(match_overlay(each, targets) for each in self._overlays)
+            self._overlay_matches[traits] = matches
+        return matches
 
     @cached_property
-    def _void(self) -> Mapping[str, ObjectDiagnostic]:
+    def _conflicting_overlays(self) -> Mapping[str, ObjectDiagnostic]:
         """Overlays that conflict in one scope are void in all of them."""
-        by_system: dict[AmiFamilyTraits, list[Mapping[str, str]]] = {}
+        labels_by_traits: dict[AmiFamilyTraits, list[Mapping[str, str]]] = {}
         for scope in self._inputs.scopes:
             traits = resolve_ami_family(scope.node_class.spec).traits
-            by_system.setdefault(traits, []).append(scope.stated())
-        void: dict[str, ObjectDiagnostic] = {}
-        for traits, stated in by_system.items():
-            void |= find_overlay_conflicts(self._reach(traits), stated)
-        return void
+            labels_by_traits.setdefault(traits, []).append(scope.node_labels())
+        conflicts: dict[str, ObjectDiagnostic] = {}
+        for traits, node_labels in labels_by_traits.items():
+            conflicts |= find_overlay_conflicts(self._match_overlays(traits), node_labels)
+        return conflicts
 
     @cached_property
-    def remarks(self) -> tuple[ObjectDiagnostic, ...]:
-        """What is to be said whatever the class."""
+    def diagnostics(self) -> tuple[ObjectDiagnostic, ...]:
+        """The diagnostics that do not depend on the node class."""
         return (
-            *self.region_catalog.remarks,
-            *self._priced[1],
-            *self._unknown(),
-            *(self._void.values() if self._overlays else ()),
-            *self._pointless(),
-            *self._switched_off(),
+            *self.region_catalog.diagnostics,
+            *self._cloud_priced[1],
+            *self._unknown_type_warnings(),
+            *(self._conflicting_overlays.values() if self._overlays else ()),
+            *self._unmatched_overlay_warnings(),
+            *self._disabled_overlay_warnings(),
         )
 
-    def _unknown(self) -> list[ObjectDiagnostic]:
+    def _unknown_type_warnings(self) -> list[ObjectDiagnostic]:
         known = list(self.region_catalog.offerings)
         return [
             object_warning(
@@ -393,15 +415,17 @@ class SharedLayers:
             if item.metadata.name not in self.region_catalog.offerings
         ]
 
-    def _pointless(self) -> list[ObjectDiagnostic]:
-        """Overlays that mean nothing that exists, under any system."""
-        meant = {
+    def _unmatched_overlay_warnings(self) -> list[ObjectDiagnostic]:
+        """Warnings about overlays that match no type and no offering, under any AMI family."""
+        matched = {
             each.overlay.name
             for overlay_matches in self._overlay_matches.values()
             for each in overlay_matches
             if each.targets
         }
-        idle = [each for each in self._overlays if self._overlay_matches and each.name not in meant]
+        unmatched = [
+            each for each in self._overlays if self._overlay_matches and each.name not in matched
+        ]
         return [
             object_warning(
                 "NodeOverlay",
@@ -410,10 +434,10 @@ class SharedLayers:
                 "no instance type and no offering is meant by these requirements",
                 _overlay_hint(each),
             )
-            for each in idle
+            for each in unmatched
         ]
 
-    def _switched_off(self) -> list[ObjectDiagnostic]:
+    def _disabled_overlay_warnings(self) -> list[ObjectDiagnostic]:
         if self._inputs.gates.node_overlay:
             return []
         message = "not applied: the feature gate NodeOverlay is off"
@@ -423,6 +447,6 @@ class SharedLayers:
         ]
 
 
-def _overlay_hint(idle: ParsedOverlay) -> str:
-    meant = [(key, suggest_label(key)) for key in idle.requirements]
-    return "; ".join(f"{key}: did you mean {known}?" for key, known in meant if known)
+def _overlay_hint(overlay: ParsedOverlay) -> str:
+    suggested = [(key, suggest_label(key)) for key in overlay.requirements]
+    return "; ".join(f"{key}: did you mean {known}?" for key, known in suggested if known)

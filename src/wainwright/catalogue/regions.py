@@ -1,8 +1,8 @@
 """Regions: their zones, and which instance types are offered in which of them.
 
-Zone names differ from account to account, zone ids do not. What is offered is known by zone id; the
-names are those of a model account in which both run in step (a, b, c … are az1, az2, az3 …), but
-for the two zones of us-east-1 that have the same names nearly everywhere.
+Zone names differ from account to account, zone ids do not. Offerings are known by zone id; the
+names are those of a model account in which names and ids have the same order (a, b, c … are az1,
+az2, az3 …), except for the two zones of us-east-1 that have the same names nearly everywhere.
 """
 
 from collections.abc import Mapping
@@ -26,19 +26,22 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 class Region(msgspec.Struct, frozen=True, kw_only=True):
-    """A region with what it offers: instance type to zones, both sorted by name."""
+    """A region, with the zones of each instance type that it offers, both sorted by name."""
 
     name: str
     zones: tuple[Zone, ...]
     offered: Mapping[str, tuple[Zone, ...]]
 
     def zones_of(self, instance_type: str) -> tuple[Zone, ...]:
-        """Where the type can be launched; nowhere if the region does not have it."""
+        """The zones that offer the type; none if the region does not have it."""
         return self.offered.get(instance_type, ())
 
 
 class RegionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A region in the data file: each letter of `types` names the zone set of one instance."""
+    """A region in the data file: each letter of `types` names the zone set of one instance type.
+
+    Most types share a few sets of zones: a letter per type keeps the file small.
+    """
 
     zones: dict[str, str]
     sets: dict[str, tuple[str, ...]]
@@ -61,19 +64,19 @@ def region_names() -> tuple[str, ...]:
 
 @cache
 def load_region(name: str) -> Region:
-    """The region of this name; InvalidInputError says why there is none."""
+    """The region of this name; raises InvalidInputError for an unknown one."""
     row = load_region_table().regions.get(name)
     if row is None:
         raise unknown_region_error(name)
-    zones = {zone: Zone(zone, identity) for zone, identity in sorted(row.zones.items())}
+    zones = {zone: Zone(zone, zone_id) for zone, zone_id in sorted(row.zones.items())}
     sets = {letter: tuple(zones[zone] for zone in members) for letter, members in row.sets.items()}
     letters = zip(instance_type_info.built_in_instance_types(), row.types, strict=True)
-    offered = {kind: sets[letter] for kind, letter in letters if letter != NOT_OFFERED}
+    offered = {type_name: sets[letter] for type_name, letter in letters if letter != NOT_OFFERED}
     return Region(name=name, zones=tuple(zones.values()), offered=MappingProxyType(offered))
 
 
 def unknown_region_error(name: str) -> InvalidInputError:
-    """Why a region cannot be planned for, and what can."""
+    """The error for a region without data, with the regions that have some."""
     if name.startswith("cn-"):
         return InvalidInputError(
             f"the built-in catalogue has no prices for {name} yet", "name another region"

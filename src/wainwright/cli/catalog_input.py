@@ -53,7 +53,7 @@ def _located_problems(
         yield (
             _unlocated_problem(diagnostic)
             if document is None
-            else locate_error(document, diagnostic.fault)
+            else locate_error(document, diagnostic.field_error)
         )
 
 
@@ -67,7 +67,7 @@ def _is_about(diagnostic: ObjectDiagnostic, document: ManifestDocument) -> bool:
 
 def _unlocated_problem(diagnostic: ObjectDiagnostic) -> Problem:
     """For an object from standard input, or one that a conversion created."""
-    error = diagnostic.fault
+    error = diagnostic.field_error
     return Problem(
         file=f"{diagnostic.kind} {diagnostic.name}".strip(),
         path=format_field_path(error.path),
@@ -136,13 +136,13 @@ class CatalogInput:
         try:
             catalog = CatalogBuilder(
                 catalog_inputs_for(self.manifests, self.arguments, self.scope)
-            ).of(self.scope)
+            ).build(self.scope)
         except InvalidCatalogInput as error:
-            errors = self._locate(error.remarks)
+            errors = self._locate(error.diagnostics)
             raise InvalidInput(
                 ProblemReport(errors=errors, warnings=self.manifests.notes)
             ) from error
-        notes = [*self.manifests.notes, *self._locate(catalog.remarks)]
+        notes = [*self.manifests.notes, *self._locate(catalog.diagnostics)]
         print_problems(notes, word="note", colour="yellow")
         return catalog
 

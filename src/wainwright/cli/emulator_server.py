@@ -93,7 +93,7 @@ def _create_account(
             manifests.cloud, clock=clock, seed=arguments.seed, settings=settings
         )
     except InvalidCatalogInput as refused:
-        errors = locate_diagnostics(refused.remarks, files)
+        errors = locate_diagnostics(refused.diagnostics, files)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from refused
     print_problems(
         [*manifests.notes, *locate_diagnostics(emulated_account.remarks, files)],

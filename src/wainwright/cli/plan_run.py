@@ -133,7 +133,7 @@ def _prepare(
     try:
         return prepare_input(manifests, settings)
     except InvalidCatalogInput as error:
-        errors = _locate(error.remarks, arguments)
+        errors = _locate(error.diagnostics, arguments)
         raise InvalidInput(ProblemReport(errors=errors, warnings=manifests.notes)) from error
 
 

@@ -48,7 +48,7 @@ class TypeNames:
         digits = _binary_digits(types)
         ordered = [
             type_number
-            for type_number in index.by_name
+            for type_number in index.name_order
             if type_number < len(digits) and digits[~type_number]
         ]
         self._names = [index.types[type_number].name for type_number in ordered]
@@ -190,7 +190,7 @@ def _claim(
         fees=_fees(draft),
         requests=_requests(draft, resources),
         pods=tuple(sorted([pod.key for pod in draft.pods])),
-        relaxed=tuple(sorted(key for key, _ in lowered)) if lowered else (),
+        relaxed_min_values=tuple(sorted(key for key, _ in lowered)) if lowered else (),
     )
 
 
@@ -282,8 +282,8 @@ def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
     relaxed = [
         RelaxedPods(
             pods=tuple(sorted(pods)),
-            given_up=given,
-            kept_price=_price_without_relaxing(solution, solution.classes.all[number]),
+            preferences=given,
+            price_if_kept=_price_without_relaxing(solution, solution.classes.all[number]),
         )
         for (number, given), pods in pods_by_class.items()
     ]

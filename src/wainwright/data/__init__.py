@@ -1,4 +1,4 @@
-"""Generated and committed: the instance catalogue and its prices."""
+"""Generated and committed data files: instance types, regions and prices."""
 
 from pathlib import Path
 

@@ -81,9 +81,9 @@ def describe_constraint(reason: TopologyReason) -> str:
     match reason:
         case TopologySpreadUnsatisfied():
             return _describe_spread(reason)
-        case PodAffinityUnsatisfied(key=key, pods=pods, left=()):
+        case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=()):
             return f"it must be near {pods} by {key}, and no such pod has a place"
-        case PodAffinityUnsatisfied(key=key, pods=pods, left=left):
+        case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
             return f"it must be near {pods}, which are only in {_join_words(left)} ({key})"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
             return f"pods that shun {pods} have taken {_join_words(taken)} ({key})"
@@ -95,9 +95,13 @@ def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:
     default = _default_note(reason.by_default)
     if not reason.counts:
         return f"it is to be spread over {reason.key}{default}, which no pool, type or node has"
-    counts = ", ".join(f"{each.place} has {each.pods:,}" for each in reason.counts)
+    counts = ", ".join(f"{each.domain} has {each.pods:,}" for each in reason.counts)
     least = f", minDomains {reason.min_domains}" if reason.min_domains else ""
-    only = f"only {_join_words(reason.left)}" if reason.left else "no place is left"
+    only = (
+        f"only {_join_words(reason.allowed_domains)}"
+        if reason.allowed_domains
+        else "no place is left"
+    )
     return f"{reason.key}: {counts}, maxSkew {reason.max_skew}{least}{default}: {only}"
 
 
@@ -177,12 +181,11 @@ REQUESTER_PHRASES = {
 def _describe_unmatched_value(reason: NoMatchingInstanceType | NoMatchingOffering) -> str:
     wanted = f"{reason.key} {reason.wanted}"
     if isinstance(reason, NoMatchingOffering):
-        offered = "nothing" if reason.offered.empty else f"only {reason.offered}"
+        offered = "nothing" if reason.offered.is_empty else f"only {reason.offered}"
         name = reason.instance_type
-        return (
-            f"{REQUESTER_PHRASES[reason.asker]} {wanted}, and {offered} is on offer, such as {name}"
-        )
-    whose = ", which the pool asks for" if reason.asker is RequiredBy.POOL else ""
+        requester = REQUESTER_PHRASES[reason.required_by]
+        return f"{requester} {wanted}, and {offered} is on offer, such as {name}"
+    whose = ", which the pool asks for" if reason.required_by is RequiredBy.POOL else ""
     return f"no instance type has {wanted}{whose}"
 
 
@@ -226,7 +229,7 @@ def _describe_used_reservations(reason: OfferingsUnavailable) -> str:
 
 def _describe_too_big(reason: InstanceTypesTooSmall) -> str:
     first = ResourceShortage(resource=reason.resource, needed=reason.needed, best=reason.best)
-    shortages = (first, *reason.beside)
+    shortages = (first, *reason.other_shortages)
     pairs = [format_in_one_unit(each.resource, each.needed, each.best) for each in shortages]
     names = [each.resource for each in shortages]
     needed = _join_words(
@@ -297,5 +300,5 @@ def _describe_unchosen_node(reason: PreferencesNotRelaxed | LaterAlternative) ->
         return (
             f"would do ({reason.node}) by a later alternative of the pod; an earlier one goes first"
         )
-    preferences = join_with_and([describe_preference(each) for each in reason.given_up])
+    preferences = join_with_and([describe_preference(each) for each in reason.preferences])
     return f"would do ({reason.node}), had it given up {preferences}"

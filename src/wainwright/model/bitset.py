@@ -14,193 +14,213 @@ from wainwright.model.requirements import NO_VALUE, ValueSet
 from wainwright.model.resources import Resources
 
 BitSet: TypeAlias = int
-"""A set of rows: bit i stands for row i."""
+"""A set of items: bit i stands for item i."""
 
-MAX_CACHED_RESULTS: Final = 4096  # answers kept per column; when there are more, all are forgotten
+MAX_CACHED_RESULTS: Final = 4096  # per cache; a full cache is emptied as a whole, which is cheap
 
 
-def iter_bits(rows: BitSet) -> Iterator[int]:
-    """The numbers of the rows, lowest first."""
-    while rows:
-        lowest = rows & -rows
+def iter_bits(bits: BitSet) -> Iterator[int]:
+    """The numbers of the bits that are set, lowest first."""
+    while bits:
+        lowest = bits & -bits  # isolates the lowest bit: the cost is per member, not per item
         yield lowest.bit_length() - 1
-        rows ^= lowest
+        bits ^= lowest
 
 
 def union(sets: Iterable[BitSet]) -> BitSet:
-    together = 0
-    for rows in sets:
-        together |= rows
-    return together
+    combined = 0
+    for bits in sets:
+        combined |= bits
+    return combined
 
 
 class LabelIndex:
-    """One label of all rows.
+    """One label of all items: which items are compatible with which values of it.
 
-    `held` are the rows that have it, by what they admit. Of the others, `absent` are without it
-    for good, and `undecided` may still take any value.
+    `items_by_values` are the items that have the label, by the values that each can take. Of the
+    others, the `absent` ones do not have the label, and the `undecided` ones may take any value.
     """
 
     __slots__ = (
         "_absent",
-        "_answers",
+        "_cache",
+        "_has_unique_values",
+        "_multi_valued",
         "_open",
-        "_several",
-        "_single",
+        "_single_valued",
         "_undecided",
-        "_unshared",
         "by_value",
     )
 
     def __init__(
-        self, held: Mapping[ValueSet, BitSet], *, absent: BitSet, undecided: BitSet
+        self, items_by_values: Mapping[ValueSet, BitSet], *, absent: BitSet, undecided: BitSet
     ) -> None:
-        finite = [(values, rows) for values, rows in held.items() if not values.open]
-        self._absent = absent | held.get(NO_VALUE, 0)
+        finite = [(values, items) for values, items in items_by_values.items() if not values.open]
+        self._absent = absent | items_by_values.get(NO_VALUE, 0)
         self._undecided = undecided
-        self._open = [(values, rows) for values, rows in held.items() if values.open]
-        self._single = union(rows for values, rows in finite if values.length == 1)
-        self._several = [(values, rows) for values, rows in finite if values.length > 1]
+        self._open = [(values, items) for values, items in items_by_values.items() if values.open]
+        self._single_valued = union(items for values, items in finite if values.length == 1)
+        self._multi_valued = [(values, items) for values, items in finite if values.length > 1]
         self.by_value: Mapping[str, BitSet] = _bits_by_value(finite)
-        """In the order of values: the rows that have it, be it among others."""
-        self._unshared = not self._several and self._single.bit_count() == len(self.by_value)
-        self._answers: dict[ValueSet, BitSet] = {}
+        """In the order of values: the items that can take it, alone or among others."""
+        # Where every item has one value that no other item has (the instance type label), counting
+        # values is counting bits; `has_values` and `witnesses` then need no loop over the values.
+        self._has_unique_values = not self._multi_valued and self._single_valued.bit_count() == len(
+            self.by_value
+        )
+        # The planner queries the same few value sets for every pod: without the cache each query
+        # would go through all values of the label again.
+        self._cache: dict[ValueSet, BitSet] = {}
 
-    def admitting(self, wanted: ValueSet) -> BitSet:
-        """The rows that agree with what is wanted of the label."""
-        found = self._answers.get(wanted)
-        if found is None:
-            if len(self._answers) >= MAX_CACHED_RESULTS:
-                self._answers.clear()
-            found = self._answers[wanted] = self._find(wanted)
-        return found
+    def matching(self, wanted: ValueSet) -> BitSet:
+        """The items that are compatible with the wanted values of the label."""
+        items = self._cache.get(wanted)
+        if items is None:
+            if len(self._cache) >= MAX_CACHED_RESULTS:
+                self._cache.clear()
+            items = self._cache[wanted] = self._find_matching(wanted)
+        return items
 
-    def values(self, rows: BitSet, wanted: ValueSet) -> Iterator[str]:
-        """The wanted values that these rows have, in order."""
+    def values(self, items: BitSet, wanted: ValueSet) -> Iterator[str]:
+        """The wanted values that these items have, in order."""
         for value, having in self.by_value.items():
-            if having & rows and wanted.admits(value):
+            if having & items and wanted.admits(value):
                 yield value
 
-    def has_values(self, count: int, rows: BitSet, wanted: ValueSet) -> bool:
-        """Whether these rows have so many different wanted values between them."""
-        if self._unshared:
-            return (rows & self._single & self.admitting(wanted)).bit_count() >= count
-        return len(list(islice(self.values(rows, wanted), count))) == count
+    def has_values(self, count: int, items: BitSet, wanted: ValueSet) -> bool:
+        """Whether these items together have at least `count` different wanted values."""
+        if self._has_unique_values:
+            return (items & self._single_valued & self.matching(wanted)).bit_count() >= count
+        # islice ends the search at the count that is needed, not at the last value.
+        return len(list(islice(self.values(items, wanted), count))) == count
 
-    def witnesses(self, count: int, rows: BitSet, wanted: ValueSet) -> BitSet | None:
-        """Some of these rows that have so many different wanted values between them, if they can.
+    def witnesses(self, count: int, items: BitSet, wanted: ValueSet) -> BitSet | None:
+        """Some of these items that together have `count` different wanted values; None if too few.
 
-        As long as all of them stay, so do the values: a later check is one AND.
+        As long as all of them remain, so do the values: a later check is one AND in place of a
+        new count.
         """
-        if self._unshared:
-            return _lowest_bits(count, rows & self._single & self.admitting(wanted))
-        found, chosen = 0, 0
+        if self._has_unique_values:
+            return _lowest_bits(count, items & self._single_valued & self.matching(wanted))
+        value_count, chosen = 0, 0
         for value, having in self.by_value.items():
-            common = having & rows
+            common = having & items
             if common and wanted.admits(value):
-                found, chosen = found + 1, chosen | common & -common
-                if found == count:
+                value_count, chosen = value_count + 1, chosen | common & -common
+                if value_count == count:
                     return chosen
         return None
 
-    def _find(self, wanted: ValueSet) -> BitSet:
-        found = self._undecided | (self._absent if wanted.admits_absence else 0)
-        found |= union(rows for values, rows in self._open if values.is_compatible_with(wanted))
+    def _find_matching(self, wanted: ValueSet) -> BitSet:
+        items = self._undecided | (self._absent if wanted.admits_absence else 0)
+        items |= union(bits for values, bits in self._open if values.is_compatible_with(wanted))
         if not wanted.open:
-            return found | self._having(wanted.values)
-        if wanted.bounded:
-            return found | self._having(filter(wanted.admits, self.by_value))
-        return found | self._having_other_than(wanted)
+            return items | self._having_any(wanted.values)
+        if wanted.is_bounded:
+            return items | self._having_any(filter(wanted.admits, self.by_value))
+        return items | self._having_other_than(wanted)
 
-    def _having(self, values: Iterable[str]) -> BitSet:
+    def _having_any(self, values: Iterable[str]) -> BitSet:
         return union(self.by_value.get(value, 0) for value in values)
 
     def _having_other_than(self, wanted: ValueSet) -> BitSet:
-        # Rows with one value lose it or keep it; only the few with several need a closer look.
-        refused = self._single & self._having(wanted.values)
-        closer = union(rows for values, rows in self._several if values.intersects(wanted))
-        return self._single ^ refused | closer
+        # NotIn excludes few of many values: take those away from the items with one value, instead
+        # of a union over all that remain. Only the few items with several values are checked one by
+        # one.
+        excluded = self._single_valued & self._having_any(wanted.values)
+        remaining = union(
+            items for values, items in self._multi_valued if values.intersects(wanted)
+        )
+        return self._single_valued ^ excluded | remaining
 
 
-def _lowest_bits(count: int, rows: BitSet) -> BitSet | None:
-    if rows.bit_count() < count:
+def _lowest_bits(count: int, bits: BitSet) -> BitSet | None:
+    if bits.bit_count() < count:
         return None
     chosen = 0
     for _ in range(count):
-        lowest = rows & -rows
-        chosen, rows = chosen | lowest, rows ^ lowest
+        lowest = bits & -bits
+        chosen, bits = chosen | lowest, bits ^ lowest
     return chosen
 
 
 def _bits_by_value(finite: Iterable[tuple[ValueSet, BitSet]]) -> dict[str, BitSet]:
-    found: dict[str, BitSet] = {}
-    for values, rows in finite:
+    by_value: dict[str, BitSet] = {}
+    for values, items in finite:
         for value in values.values:
-            found[value] = found.get(value, 0) | rows
-    return dict(sorted(found.items()))
+            by_value[value] = by_value.get(value, 0) | items
+    return dict(sorted(by_value.items()))
 
 
 AmountTable: TypeAlias = tuple[list[int], list[BitSet]]
-"""Distinct sizes in ascending order; in the same place who has that much, and at the end nobody."""
+"""Distinct amounts in ascending order, and at the same position the items with at least as much.
+
+The second list has one entry more, the empty set: what a bisection beyond the largest amount finds.
+"""
 
 NO_AMOUNTS: Final[AmountTable] = ([], [0])
 
 
 class ResourceIndex:
-    """For each resource the distinct sizes in ascending order, and who has at least that much."""
+    """For each resource the distinct amounts in ascending order, and the items with at least each.
+
+    A fit is one bisection and one AND per resource, however many items there are.
+    """
 
     __slots__ = ("_by_resource", "non_negative")
 
-    def __init__(self, amounts: Iterable[Resources]) -> None:
-        sizes: dict[str, dict[int, BitSet]] = {}
+    def __init__(self, available: Iterable[Resources]) -> None:
+        by_resource: dict[str, dict[int, BitSet]] = {}
         self.non_negative: BitSet = 0
-        """Those that owe nothing: who lacks some resource already has no room for anything."""
+        """The items of which no amount is below zero: on the others nothing fits."""
         bit = 1
-        for available in amounts:
-            if all(amount >= 0 for amount in available.values()):
+        for amounts in available:
+            if all(amount >= 0 for amount in amounts.values()):
                 self.non_negative |= bit
-                for name, amount in available.items():
-                    same = sizes.setdefault(name, {})
-                    same[amount] = same.get(amount, 0) | bit
+                for name, amount in amounts.items():
+                    by_amount = by_resource.setdefault(name, {})
+                    by_amount[amount] = by_amount.get(amount, 0) | bit
             bit <<= 1
-        self._by_resource = {name: _amount_table(same) for name, same in sizes.items()}
+        self._by_resource = {
+            name: _amount_table(by_amount) for name, by_amount in by_resource.items()
+        }
 
-    def sizes(self, name: str) -> AmountTable:
-        """One resource, for who asks often; the rows that owe something are not among these."""
+    def amounts(self, name: str) -> AmountTable:
+        """The table of one resource, for inner loops; items below zero are in none of its sets."""
         return self._by_resource.get(name, NO_AMOUNTS)
 
     def fitting(self, requests: Resources) -> BitSet:
-        """The rows on which all of the requests fit together."""
-        found = self.non_negative
+        """The items on which all of the requests fit together."""
+        items = self.non_negative
         for name, amount in requests.items():
             if amount > 0:
-                sizes, rows = self._by_resource.get(name, NO_AMOUNTS)
-                found &= rows[bisect_left(sizes, amount)]
-        return found
+                amounts, having = self._by_resource.get(name, NO_AMOUNTS)
+                items &= having[bisect_left(amounts, amount)]
+        return items
 
 
-def _amount_table(same: dict[int, BitSet]) -> AmountTable:
-    sizes = sorted(same)
-    rows = [0]
-    for size in reversed(sizes):
-        rows.append(rows[-1] | same[size])
-    rows.reverse()
-    return sizes, rows
+def _amount_table(by_amount: dict[int, BitSet]) -> AmountTable:
+    amounts = sorted(by_amount)
+    having = [0]
+    for amount in reversed(amounts):
+        having.append(having[-1] | by_amount[amount])
+    having.reverse()
+    return amounts, having
 
 
-def largest_amount(sizes: AmountTable, rows: BitSet) -> int:
-    """The most that any of the rows has; -1 where none of them has the resource."""
-    place = largest_amount_position(sizes, rows)
-    return sizes[0][place] if place >= 0 else -1
+def largest_amount(table: AmountTable, items: BitSet) -> int:
+    """The largest amount that any of the items has; -1 where none of them has the resource."""
+    position = largest_amount_position(table, items)
+    return table[0][position] if position >= 0 else -1
 
 
-def largest_amount_position(sizes: AmountTable, rows: BitSet) -> int:
-    """Where among the sizes that is; -1 where none of the rows has the resource."""
-    amounts, having = sizes
+def largest_amount_position(table: AmountTable, items: BitSet) -> int:
+    """The position of the largest amount in the table; -1 where no item has the resource."""
+    amounts, having = table
     low, high = 0, len(amounts)
-    while low < high:  # the sets are nested, so that the last one with a common row can be bisected
+    while low < high:  # each set contains the next, so that the last one with an item is bisected
         middle = (low + high) // 2
-        if having[middle] & rows:
+        if having[middle] & items:
             low = middle + 1
         else:
             high = middle

@@ -17,14 +17,14 @@ from wainwright.model.labels import (
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import HUGE_PAGES_PREFIX, MEMORY, Resources, subtract_resources
 
-UNLIMITED: Final = 4294967295  # how offerings without a count say that there are enough
+UNLIMITED: Final = 4294967295  # the count of an offering that has none of its own
 
 
 class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One way to buy an instance type. A label it lacks is left open: no zone is any zone.
+    """One way to launch an instance type. A label it lacks is left open: no zone is any zone.
 
-    Without a capacity type it is bought on demand by whoever may have that, else as spot; it is a
-    reserved instance of a reservation only if it names one.
+    Without a capacity type it is launched on demand where the requirements allow that, else as
+    spot; it draws on a capacity reservation only if it names one.
     """
 
     requirements: Requirements
@@ -32,7 +32,7 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     price: float
     """USD per hour."""
     available: int = UNLIMITED
-    """0 when out of stock, the free count of a reservation, else UNLIMITED."""
+    """0 when unavailable, the available count of a reservation, else UNLIMITED."""
     reservation_id: str | None = None
     """Offerings with the same id share one count."""
 
@@ -46,27 +46,28 @@ class Offering(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
-    """A size of instance: its labels, what it holds, and where it is sold."""
+    """An EC2 instance type: its labels, its resources, and its offerings."""
 
     name: str
     requirements: Requirements
     capacity: Resources
     overhead: Resources
-    """What the system, the kubelet and its eviction thresholds keep for themselves."""
+    """kube-reserved, system-reserved and eviction thresholds: capacity that pods cannot use."""
     offerings: tuple[Offering, ...] = ()
     fee: float = 0.0
-    """USD per hour that a node costs beside its instance, however that is bought: its disks too."""
+    """USD per hour that a node costs on top of the price of any offering, volumes included."""
 
     @property
     def allocatable(self) -> dict[str, int]:
-        """What pods can have; below zero, and so for nobody, where the overhead is too large."""
-        # Overhead of a resource that the instance lacks is no debt: that would make it unusable.
+        """What pods can use; below zero, so that no pod fits, where the overhead is too large."""
+        # Overhead of a resource that the type lacks is ignored: the negative amount would make the
+        # type unusable for every pod.
         taken = {name: amount for name, amount in self.overhead.items() if name in self.capacity}
         return _without_huge_pages(subtract_resources(self.capacity, taken))
 
 
 def _without_huge_pages(amounts: dict[str, int]) -> dict[str, int]:
-    """Huge pages are set aside from memory, as the kubelet does."""
+    """The amounts with huge pages subtracted from memory, as the kubelet does."""
     pages = sum(
         max(0, amount) for name, amount in amounts.items() if name.startswith(HUGE_PAGES_PREFIX)
     )
@@ -87,23 +88,32 @@ ACCELERATOR_RESOURCES: Final = frozenset(
 )
 
 
-def is_metal(kind: InstanceType) -> bool:
-    """Whether it is bare metal, which is slow to start."""
-    size = kind.requirements.single_value(INSTANCE_SIZE) or kind.name.partition(".")[2]
+def is_metal(instance_type: InstanceType) -> bool:
+    """Whether the type is bare metal, which is slow to start."""
+    size = (
+        instance_type.requirements.single_value(INSTANCE_SIZE)
+        or instance_type.name.partition(".")[2]
+    )
     return size.startswith(METAL_SIZE)
 
 
-def is_accelerated(kind: InstanceType) -> bool:
-    """Whether it has devices that most pods would leave idle."""
-    named = INSTANCE_GPU_NAME in kind.requirements or INSTANCE_ACCELERATOR_NAME in kind.requirements
+def is_accelerated(instance_type: InstanceType) -> bool:
+    """Whether the type has GPUs or accelerators, which most pods would leave idle."""
+    named = (
+        INSTANCE_GPU_NAME in instance_type.requirements
+        or INSTANCE_ACCELERATOR_NAME in instance_type.requirements
+    )
     return named or any(
-        kind.capacity.get(name) for name in ACCELERATOR_RESOURCES & kind.capacity.keys()
+        instance_type.capacity.get(name)
+        for name in ACCELERATOR_RESOURCES & instance_type.capacity.keys()
     )
 
 
 def metal_types(types: Sequence[InstanceType]) -> BitSet:
-    return sum(1 << row for row, kind in enumerate(types) if is_metal(kind))
+    return sum(1 << number for number, instance_type in enumerate(types) if is_metal(instance_type))
 
 
 def accelerated_types(types: Sequence[InstanceType]) -> BitSet:
-    return sum(1 << row for row, kind in enumerate(types) if is_accelerated(kind))
+    return sum(
+        1 << number for number, instance_type in enumerate(types) if is_accelerated(instance_type)
+    )

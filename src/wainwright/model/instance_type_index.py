@@ -1,13 +1,14 @@
-"""Instance types compiled for one node class: types as bits, every question a few ANDs.
+"""Instance types compiled for one node class: types as bits, every query a few ANDs.
 
 Bit 0 is the type with the cheapest available offering, fees included, so that the lowest bit of
-a set is its cheapest member; reserved offerings do not count for this order. A question comes
-apart into four, and the caller ANDs the answers: which types have the labels, which have the
-room, which offering groups are allowed, and which types are available in these.
+a set is its cheapest member; reserved offerings do not count for this order. A query consists of
+four, and the caller ANDs the results: which types have the labels, which have the room, which
+offering groups are compatible, and which types are available in these groups.
 
-A set that answers for two requirements at once may be smaller than the AND of the answers for
-each: a type that can be either of two values agrees with each of them, not with both. AND first,
-as it is cheap and rules out most; ask for the narrowed requirements before relying on the rest.
+The result for two requirements narrowed together may be smaller than the AND of the results for
+each: a type that can take either of two values is compatible with each of them, not with both. AND
+first, as it is cheap and rules out most types; query the narrowed requirements before relying on
+the remaining ones.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,225 +24,248 @@ from wainwright.model.resources import Resources, subtract_resources
 
 
 class InstanceTypeIndex:
-    """Instance types in ascending order of cost (then name), and the answers about them.
+    """Instance types in ascending order of cost (then name), with the queries on them.
 
-    A type that lacks a label does not have it if the catalogue names the label for other types, or
-    if it is one that types are described by; then only NotIn and DoesNotExist admit the type. It
-    leaves the label open where its offerings decide it. A label that nobody names narrows nothing.
+    A type that lacks a label counts as not having it if other types of the catalogue have it, or
+    if it is a label of instance types; then only NotIn and DoesNotExist match the type. The type
+    leaves the label open where its offerings decide it. A label that no type and no offering has
+    narrows nothing.
     """
 
     __slots__ = (
         "_allocatable",
-        "_capacities",
-        "_columns",
-        "_markets",
+        "_capacity_index",
+        "_groups",
+        "_label_indexes",
         "accelerated",
+        "all_types",
         "allocatable_index",
-        "by_name",
-        "everything",
         "keys",
         "metal",
+        "name_order",
         "types",
     )
 
     def __init__(
         self,
         types: Iterable[InstanceType],
-        described: AbstractSet[str] = INSTANCE_TYPE_LABELS,
+        type_labels: AbstractSet[str] = INSTANCE_TYPE_LABELS,
         zones: Iterable[str] = (),
     ) -> None:
         self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_cost_then_name))
-        self.everything: BitSet = (1 << len(self.types)) - 1
-        self.by_name: list[int] = sorted(range(len(self.types)), key=lambda n: self.types[n].name)
-        """The rows in the order of names."""
-        self._markets = OfferingGroupTable(self.types, zones)
-        held = _types_by_label(self.types, described)
-        self._columns = {key: self._column(key, sets) for key, sets in held.items()}
-        self.keys = self._markets.keys | {key for key, sets in held.items() if sets}
-        """The labels that types or offerings name: well known to all who use this catalogue."""
-        self._allocatable = [kind.allocatable for kind in self.types]
+        self.all_types: BitSet = (1 << len(self.types)) - 1
+        self.name_order: list[int] = sorted(
+            range(len(self.types)), key=lambda number: self.types[number].name
+        )
+        """The numbers of the types in the order of names."""
+        self._groups = OfferingGroupTable(self.types, zones)
+        by_label = _types_by_label(self.types, type_labels)
+        self._label_indexes = {
+            key: self._index_label(key, by_values) for key, by_values in by_label.items()
+        }
+        self.keys = self._groups.keys | {key for key, by_values in by_label.items() if by_values}
+        """The labels that types or offerings have: well known for every user of this catalogue."""
+        self._allocatable = [instance_type.allocatable for instance_type in self.types]
         self.allocatable_index = ResourceIndex(self._allocatable)
-        """Room before any daemonset takes its share."""
-        self._capacities: ResourceIndex | None = None
+        """Allocatable resources before DaemonSet overhead."""
+        self._capacity_index: ResourceIndex | None = None
         self.metal: BitSet = metal_types(self.types)
         self.accelerated: BitSet = accelerated_types(self.types)
 
     @property
     def offering_groups(self) -> tuple[OfferingGroup, ...]:
         """What sets offerings apart besides the type; bit i of a set is `offering_groups[i]`."""
-        return self._markets.offering_groups
+        return self._groups.offering_groups
 
     def compatible_types(self, requirements: Requirements) -> BitSet:
-        """The types whose labels agree with the requirements."""
-        found = self.everything
+        """The types whose labels are compatible with the requirements."""
+        types = self.all_types
         for key, requirement in requirements.items():
-            column = self._columns.get(key)
-            if column is not None:
-                found &= column.admitting(requirement.allowed)
-        return found
+            label_index = self._label_indexes.get(key)
+            if label_index is not None:
+                types &= label_index.matching(requirement.allowed)
+        return types
 
     def fitting(self, requests: Resources) -> BitSet:
         """The types whose allocatable resources have room for the requests."""
         return self.allocatable_index.fitting(requests)
 
-    def thresholds(self, overhead: Sequence[Resources]) -> ResourceIndex:
-        """Answers to `holding` when each type, in the order of rows, gives up its overhead."""
+    def index_with_overhead(self, overhead: Sequence[Resources]) -> ResourceIndex:
+        """The index of allocatable resources less an overhead per type, in the order of `types`."""
         pairs = zip(self._allocatable, overhead, strict=True)
         return ResourceIndex(subtract_resources(allocatable, taken) for allocatable, taken in pairs)
 
     @property
-    def capacities(self) -> ResourceIndex:
-        """The types by all that they have, as limits count it; worked out when first asked for."""
-        if self._capacities is None:
-            self._capacities = ResourceIndex(kind.capacity for kind in self.types)
-        return self._capacities
+    def capacity_index(self) -> ResourceIndex:
+        """The types by their capacity, which limits count; built on first use."""
+        if self._capacity_index is None:  # only NodePools with limits need it
+            self._capacity_index = ResourceIndex(each.capacity for each in self.types)
+        return self._capacity_index
 
     def compatible_groups(self, requirements: Requirements) -> OfferingGroupSet:
-        """The groups in which somebody with these requirements may buy."""
-        return self._markets.admitting(requirements)
+        """The groups whose offerings are compatible with the requirements."""
+        return self._groups.matching(requirements)
 
     def available_in(self, offering_groups: OfferingGroupSet) -> BitSet:
-        """The types that can be had now in at least one of the groups."""
-        return self._markets.selling(offering_groups)
+        """The types with an available offering in at least one of the groups."""
+        return self._groups.available_types(offering_groups)
 
     def available_to(self, requirements: Requirements) -> BitSet:
-        """The types with an available offering that agrees with the requirements."""
+        """The types with an available offering that is compatible with the requirements."""
         return self.available_in(self.compatible_groups(requirements))
 
     def cheapest(
-        self, rows: BitSet, requirements: Requirements
+        self, types: BitSet, requirements: Requirements
     ) -> tuple[InstanceType, Offering] | None:
         """The cheapest offering among the types: by cost, then name, then the order of groups."""
-        return self.cheapest_in_groups(rows, self.compatible_groups(requirements))
+        return self.cheapest_in_groups(types, self.compatible_groups(requirements))
 
     def cheapest_in_groups(
-        self, rows: BitSet, offering_groups: OfferingGroupSet
+        self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> tuple[InstanceType, Offering] | None:
-        found = self.find_cheapest(rows, offering_groups)
-        return None if found is None else (self.types[found[0]], found[2])
+        cheapest = self.find_cheapest(types, offering_groups)
+        return None if cheapest is None else (self.types[cheapest[0]], cheapest[2])
 
     def find_cheapest(
-        self, rows: BitSet, offering_groups: OfferingGroupSet
+        self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> tuple[int, int, Offering] | None:
-        """Row, group and offering of the cheapest offering."""
-        found = self._markets.cheapest(rows, offering_groups)
-        if found is None:
+        """The cheapest offering, with the numbers of its type and its group."""
+        cheapest = self._groups.cheapest(types, offering_groups)
+        if cheapest is None:
             return None
-        row, offering_group, position = found
-        return row, offering_group, self.types[row].offerings[position]
+        type_number, group_number, position = cheapest
+        return type_number, group_number, self.types[type_number].offerings[position]
 
     def cheapest_offerings(
-        self, row: int, offering_groups: OfferingGroupSet
+        self, type_number: int, offering_groups: OfferingGroupSet
     ) -> list[tuple[int, int, Offering]]:
-        """All offerings of one type that cost no more than any other of it in these groups."""
-        offerings = self.types[row].offerings
-        cheapest = self._markets.cheapest_of(row, offering_groups)
-        return [(row, offering_group, offerings[position]) for offering_group, position in cheapest]
+        """All offerings of one type that share its lowest cost in these groups."""
+        offerings = self.types[type_number].offerings
+        cheapest = self._groups.cheapest_of(type_number, offering_groups)
+        return [
+            (type_number, group_number, offerings[position]) for group_number, position in cheapest
+        ]
 
     def spot_groups(self, capacity_types: ValueSet) -> OfferingGroupSet:
-        """The groups in which who may have these capacity types buys spot capacity."""
-        return self._markets.spot_groups(capacity_types)
+        """The groups that launch spot instances for requirements with these capacity types."""
+        return self._groups.spot_groups(capacity_types)
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """All that are known; an offering that names none can be had in each of them."""
-        return self._markets.zones
+        """All known zones; an offering that names no zone is available in each of them."""
+        return self._groups.zones
 
     @property
     def groups_without_zone(self) -> OfferingGroupSet:
         """The groups that name no zone."""
-        return self._markets.groups_without_zone
+        return self._groups.groups_without_zone
 
     def groups_by_value(self, key: str) -> Mapping[str, OfferingGroupSet]:
         """The values that the label has in any group, in order; a zone may be in none of them."""
-        return self._markets.by_value(key)
+        return self._groups.by_value(key)
 
-    def members(self, rows: BitSet) -> Iterator[InstanceType]:
+    def iter_types(self, types: BitSet) -> Iterator[InstanceType]:
         """The types of the set, cheapest first."""
-        return (self.types[row] for row in iter_bits(rows))
+        return (self.types[number] for number in iter_bits(types))
 
     def remaining_values(
         self,
         key: str,
-        rows: BitSet,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
         wanted: ValueSet = ANY_VALUE,
     ) -> list[str]:
-        """The wanted values of a label that the types left still have, in order.
+        """The wanted values of a label that these types still have in these groups, in order.
 
-        A type whose offerings name the label has the values of those left in these groups; if one
-        of them leaves the zone open it has all zones.
+        A type whose offerings name the label has the values of its offerings in these groups; if
+        one of them leaves the zone open the type has all zones.
         """
-        if key == ZONE and self.available_in(self.groups_without_zone & offering_groups) & rows:
+        if key == ZONE and self.available_in(self.groups_without_zone & offering_groups) & types:
             return list(filter(wanted.admits, self.zones))
-        bought = rows & self._markets.naming(key)
-        traded = self._markets.values(key, wanted, self._trading(bought, offering_groups))
-        column = self._columns.get(key)
-        described = () if column is None else column.values(rows ^ bought, wanted)
-        return sorted({*traded, *described})
+        by_offering = types & self._groups.types_naming(key)
+        groups = self._groups_of_types(by_offering, offering_groups)
+        offering_values = self._groups.values(key, wanted, groups)
+        label_index = self._label_indexes.get(key)
+        type_values = () if label_index is None else label_index.values(types ^ by_offering, wanted)
+        return sorted({*offering_values, *type_values})
 
     def has_values(
         self,
         key: str,
         count: int,
-        rows: BitSet,
+        types: BitSet,
         offering_groups: OfferingGroupSet,
         wanted: ValueSet,
     ) -> bool:
-        """Whether `remaining_values` has so many; quicker than counting them."""
-        column = self._columns.get(key)
-        if column is None or key in self._markets.keys:
-            return len(self.remaining_values(key, rows, offering_groups, wanted)) >= count
-        return column.has_values(count, rows, wanted)
+        """Whether `remaining_values` has at least `count` values.
 
-    def witnesses(self, key: str, count: int, rows: BitSet, wanted: ValueSet) -> BitSet | None:
-        """Types that between them have so many wanted values, for a label that no group names."""
-        column = self._columns.get(key)
-        return None if column is None else column.witnesses(count, rows, wanted)
+        For a label that no offering has it stops at that count: it runs for every pod and every
+        minValues.
+        """
+        label_index = self._label_indexes.get(key)
+        if label_index is None or key in self._groups.keys:
+            return len(self.remaining_values(key, types, offering_groups, wanted)) >= count
+        return label_index.has_values(count, types, wanted)
+
+    def witnesses(self, key: str, count: int, types: BitSet, wanted: ValueSet) -> BitSet | None:
+        """Some of the types that together have `count` wanted values; None if there are too few.
+
+        Only for labels that no group names.
+        """
+        label_index = self._label_indexes.get(key)
+        return None if label_index is None else label_index.witnesses(count, types, wanted)
 
     def varies_by_offering(self, key: str) -> bool:
-        """Whether the values of the label depend on the groups left, not on the types alone."""
-        return key in self._markets.keys
+        """Whether the values of the label depend on the remaining groups, not on types alone."""
+        return key in self._groups.keys
 
-    def offers(
-        self, rows: BitSet, offering_groups: OfferingGroupSet
+    def available_offerings(
+        self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> Iterator[tuple[int, int, Offering]]:
-        """Every available offering of the types in these groups, with its row and its group."""
-        for row in iter_bits(rows):
-            for _, offering_group, position in self._markets.offers(row):
-                if offering_groups >> offering_group & 1:
-                    yield row, offering_group, self.types[row].offerings[position]
+        """Every available offering of the types in these groups, with type and group number."""
+        for type_number in iter_bits(types):
+            for _, group_number, position in self._groups.available_offerings(type_number):
+                if offering_groups >> group_number & 1:
+                    yield type_number, group_number, self.types[type_number].offerings[position]
 
-    def _trading(self, rows: BitSet, offering_groups: OfferingGroupSet) -> OfferingGroupSet:
+    def _groups_of_types(
+        self, types: BitSet, offering_groups: OfferingGroupSet
+    ) -> OfferingGroupSet:
+        """Those of the groups in which one of the types is available."""
         return union(
             1 << number
             for number in iter_bits(offering_groups)
-            if self.offering_groups[number].available_types & rows
+            if self.offering_groups[number].available_types & types
         )
 
-    def _column(self, key: str, held: dict[ValueSet, BitSet]) -> LabelIndex:
-        lacking = self.everything ^ union(held.values())
-        open_to = lacking if key in OFFERING_LABELS else lacking & self._markets.naming(key)
-        return LabelIndex(held, absent=lacking ^ open_to, undecided=open_to)
+    def _index_label(self, key: str, by_values: dict[ValueSet, BitSet]) -> LabelIndex:
+        lacking = self.all_types ^ union(by_values.values())
+        undecided = lacking if key in OFFERING_LABELS else lacking & self._groups.types_naming(key)
+        return LabelIndex(by_values, absent=lacking ^ undecided, undecided=undecided)
 
 
 def _types_by_label(
-    types: Iterable[InstanceType], described: AbstractSet[str]
+    types: Iterable[InstanceType], type_labels: AbstractSet[str]
 ) -> dict[str, dict[ValueSet, BitSet]]:
-    """For each label who has which values; empty for a label that nobody is described by."""
-    held: dict[str, dict[ValueSet, BitSet]] = {key: {} for key in sorted(described)}
+    """For each label the types by its values; empty for a label of `type_labels` that none has."""
+    by_label: dict[str, dict[ValueSet, BitSet]] = {key: {} for key in sorted(type_labels)}
     bit = 1
-    for kind in types:
-        for key, requirement in kind.requirements.items():
-            same = held.setdefault(key, {})
-            same[requirement.allowed] = same.get(requirement.allowed, 0) | bit
-        if INSTANCE_TYPE not in kind.requirements:
-            same = held.setdefault(INSTANCE_TYPE, {})
-            same[one_of([kind.name])] = same.get(one_of([kind.name]), 0) | bit
+    for instance_type in types:
+        for key, requirement in instance_type.requirements.items():
+            by_values = by_label.setdefault(key, {})
+            by_values[requirement.allowed] = by_values.get(requirement.allowed, 0) | bit
+        if INSTANCE_TYPE not in instance_type.requirements:
+            by_values = by_label.setdefault(INSTANCE_TYPE, {})
+            name = one_of([instance_type.name])
+            by_values[name] = by_values.get(name, 0) | bit
         bit <<= 1
-    return held
+    return by_label
 
 
-def _cost_then_name(kind: InstanceType) -> tuple[float, str]:
-    bought = [each for each in kind.offerings if each.available > 0 and not each.reservation_id]
-    return min((each.price + kind.fee for each in bought), default=inf), kind.name
+def _cost_then_name(instance_type: InstanceType) -> tuple[float, str]:
+    costs = (
+        offering.price + instance_type.fee
+        for offering in instance_type.offerings
+        if offering.available > 0 and not offering.reservation_id
+    )
+    return min(costs, default=inf), instance_type.name

@@ -1,4 +1,4 @@
-"""The labels this API knows: names, aliases, who may set them, and what a misspelt one meant."""
+"""Well-known labels: names, aliases, which are restricted, and suggestions for misspelled ones."""
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -92,21 +92,21 @@ INSTANCE_TYPE_LABELS: Final = INTEGER_LABELS | {
     INSTANCE_TENANCY,
     NITRO_SANDBOX,
 }
-"""Labels that an instance type has or has not: one without refuses those who ask for it."""
+"""Labels of instance types: a type without one is incompatible with pods that require it."""
 
 RESERVATION_LABELS: Final = frozenset({RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE})
-"""Labels that an offering has not where it does not say so; any other it would leave open."""
+"""Labels that an offering lacks unless it names them; any other label it would leave open."""
 
 OFFERING_LABELS: Final = RESERVATION_LABELS | {CAPACITY_TYPE, ZONE, ZONE_ID, REGION}
-"""Labels that a type leaves open where it lacks them: where and how it is bought decides."""
+"""Labels that a type without them leaves open: the offering it is launched from decides."""
 
 WELL_KNOWN_LABELS: Final = INSTANCE_TYPE_LABELS | OFFERING_LABELS | {NODEPOOL, EC2NODECLASS}
-"""Labels that pods and pools may ask for although no pool defines them."""
+"""Labels that pods and NodePools may require although no NodePool defines them."""
 
 RESTRICTED_LABELS: Final = frozenset({HOSTNAME})
 RESTRICTED_LABEL_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws")
 NODE_STATE_LABELS: Final = frozenset({REGISTERED, INITIALIZED})
-"""Restricted for pools, but every node of ours ends up with them, so that pods may select them."""
+"""Restricted in NodePools, but every managed node gets them, so that pods may select them."""
 
 LABEL_ALIASES: Final = {
     "beta.kubernetes.io/arch": ARCH,
@@ -119,12 +119,12 @@ LABEL_ALIASES: Final = {
 
 
 def normalize_label(key: str) -> str:
-    """The stable name of a label that has gone by others."""
+    """The stable name of a label that has deprecated aliases."""
     return LABEL_ALIASES.get(key, key)
 
 
 def is_restricted(key: str) -> bool:
-    """Whether pools may not name this label, because we or the kubelet set it."""
+    """Whether NodePools may not set this label, because a controller or the kubelet sets it."""
     if key in WELL_KNOWN_LABELS:
         return False
     domain = key.rpartition("/")[0]
@@ -135,22 +135,22 @@ def is_restricted(key: str) -> bool:
 
 
 def is_restricted_for_pods(key: str) -> bool:
-    """Whether a pod that selects this label can never be placed on a node of ours."""
+    """Whether a pod that selects this label can never be scheduled on a managed node."""
     return key not in NODE_STATE_LABELS and is_restricted(key)
 
 
 def suggest_label(key: str, known: AbstractSet[str] = WELL_KNOWN_LABELS) -> str | None:
-    """The known label that was probably meant: a typo, a truncation, or the wrong domain."""
+    """The known label that was probably intended: after a typo, a truncation, or a wrong domain."""
     return None if key in known else _suggest_label(key, frozenset(known))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # the same unknown label is on thousands of pods
 def _suggest_label(key: str, known: frozenset[str]) -> str | None:
     ordered = sorted(known, key=lambda label: (len(label), label))
     for match in (_same_name, _truncated, _misspelled):
-        found = next(match(key, ordered), None)
-        if found is not None:
-            return found
+        label = next(match(key, ordered), None)
+        if label is not None:
+            return label
     return None
 
 
@@ -159,22 +159,25 @@ def _same_name(key: str, known: Iterable[str]) -> Iterator[str]:
 
 
 def _misspelled(key: str, known: Iterable[str]) -> Iterator[str]:
-    # A fifth of the name may be wrong, more is another word; one letter if the rest is the same.
+    # Up to a fifth of the name may differ, more is another word; of the whole key one letter.
     pairs = [(_name(key), _name(label), len(_name(label)) // 5, label) for label in known]
     pairs += [(key, label, 1, label) for label in known]
     near = [
-        (_edit_distance(one, other), bearable, label)
-        for one, other, bearable, label in pairs
-        if _comparable(one, other, bearable)
+        (_edit_distance(one, other), max_distance, label)
+        for one, other, max_distance, label in pairs
+        if _can_be_near(one, other, max_distance)
     ]
-    return (label for distance, bearable, label in sorted(near) if distance <= bearable)
+    return (label for distance, max_distance, label in sorted(near) if distance <= max_distance)
 
 
-def _comparable(left: str, right: str, most: int) -> bool:
-    """Whether it is worth counting; mostly the lengths, or the letters, tell that it is not."""
-    if abs(len(left) - len(right)) > most:
+def _can_be_near(left: str, right: str, limit: int) -> bool:
+    """Whether the edit distance can be within the limit.
+
+    A cheap lower bound by lengths and letters: it saves the quadratic distance for most pairs.
+    """
+    if abs(len(left) - len(right)) > limit:
         return False
-    return len(set(left) ^ set(right)) <= 2 * most
+    return len(set(left) ^ set(right)) <= 2 * limit
 
 
 def _truncated(key: str, known: Iterable[str]) -> Iterator[str]:
@@ -186,11 +189,11 @@ def _name(key: str) -> str:
 
 
 def _edit_distance(left: str, right: str) -> int:
-    """How many letters to insert, drop or change to turn one text into the other."""
+    """How many letters to insert, drop or change to turn one text into the other (Levenshtein)."""
     row = list(range(len(right) + 1))
-    for i, wanted in enumerate(left, start=1):
+    for i, left_letter in enumerate(left, start=1):
         previous, row[0] = row[0], i
-        for j, found in enumerate(right, start=1):
-            replaced = previous + (wanted != found)
+        for j, right_letter in enumerate(right, start=1):
+            replaced = previous + (left_letter != right_letter)
             previous, row[j] = row[j], min(replaced, row[j] + 1, row[j - 1] + 1)
     return row[-1]

@@ -15,52 +15,52 @@ from wainwright.model.taints import Taint
 
 
 class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is written down on a claim before it is launched, so that a crash loses nothing.
+    """What is recorded on a claim before its launch request, so that a crash loses no instance.
 
-    Claims that are launched in one request share a batch, which the instances carry as a tag: who
-    comes later finds them by it, and deals them out to the claims in the order of `index`.
+    Claims that are launched in one request share a batch, which the instances carry as a tag: a
+    restarted controller finds them by it, and assigns them to the claims in the order of `index`.
     """
 
     token: str
-    """Of this claim and this attempt alone."""
+    """The client token: unique to this claim and this attempt."""
     batch: str
     index: int
     attempt: int
-    """How often the claim has been launched, this time included."""
+    """The number of launch attempts of the claim, this one included."""
     at: float
-    """When, in seconds since 1970."""
+    """The time of the attempt, in seconds since 1970."""
 
 
 class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance that is wanted, and what is known of its launch so far."""
+    """A NodeClaim: one instance to be launched, and the state of its launch."""
 
     name: str
     uid: str
     pool: str
     node_class: str
     requirements: Requirements = NO_REQUIREMENTS
-    """Of the pool and its pods together, minValues included; reservations are pinned by label."""
+    """Of NodePool and pods together, minValues included; reservations are pinned by label."""
     requests: Resources = {}
-    """Of the pods, and of the daemonsets that will run beside them."""
+    """Of the pods, and of the DaemonSet pods that will run on the same node."""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     min_values_relaxed: bool = False
-    """Whether fewer values will do than its pool asks for."""
-    mark: LaunchRecord | None = None
-    """Of the last attempt to launch it; None if there was none."""
+    """Whether fewer values are accepted than minValues of its NodePool."""
+    launch_record: LaunchRecord | None = None
+    """The last launch attempt; None if there was none."""
     instance: str = ""
-    """The id of its instance, once that is known for sure."""
+    """The id of its instance, once that is certain."""
 
     @property
-    def under_way(self) -> bool:
-        """Whether an instance may have been launched that nobody has written down yet."""
-        return self.mark is not None and not self.instance
+    def has_pending_launch(self) -> bool:
+        """Whether an instance may have been launched whose id is not yet recorded on the claim."""
+        return self.launch_record is not None and not self.instance
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance. Whoever lists instances knows less of them than whoever has launched one."""
+    """An EC2 instance. One from a listing has fewer fields set than one from its launch."""
 
     id: str
     provider_id: str
@@ -75,26 +75,26 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     state: str = "pending"
     reservation_id: str = ""
     price: float | None = None
-    """USD per hour; None where nobody has said it."""
+    """USD per hour; None where it is not known."""
     labels: Mapping[str, str] = {}
-    """What its node is known to be: type, place, capacity type, and what the class adds."""
+    """Labels of its node: instance type, zone, capacity type, and those of the node class."""
     annotations: Mapping[str, str] = {}
-    """What is to be written on its claim: from which settings it was launched."""
+    """Annotations for its claim: hashes of the settings that it was launched with."""
     capacity: Resources = {}
     allocatable: Resources = {}
-    """As they were planned with; empty in listings."""
+    """As planned; this and `capacity` are empty in listings."""
     pool: str = ""
     node_class: str = ""
     claim: str = ""
-    """The name of its claim, where the instance says so."""
+    """The name of its claim, where the instance has that tag."""
     batch: str = ""
-    """The launch that it came from; see `model.claim.Mark`."""
+    """The batch of its launch; see LaunchRecord."""
     notes: tuple[str, ...] = ()
-    """What somebody should know about the launch."""
+    """Notes about the launch, for events and logs."""
 
 
 class InterruptionKind(StrEnum):
-    """What is announced; the value is the word for it in metrics."""
+    """The kinds of interruption; the value is the label value in metrics."""
 
     SPOT = "spot_interrupted"
     REBALANCE = "rebalance_recommendation"
@@ -105,24 +105,24 @@ class InterruptionKind(StrEnum):
     UNHEALTHY = "instance_unhealthy"
 
     @property
-    def forceful(self) -> bool:
-        """Whether there is nothing left to wait for: the instance does not answer any more."""
+    def is_forceful(self) -> bool:
+        """Whether draining is pointless: the instance does not respond any more."""
         return self is InterruptionKind.UNHEALTHY
 
     @property
-    def ends(self) -> bool:
-        """Whether the instance is lost, so that its claim has to go; the rest is advice."""
+    def ends_instance(self) -> bool:
+        """Whether the instance is lost, so that its claim is deleted; the others are advice."""
         return self is not InterruptionKind.REBALANCE
 
 
 class Interruption(msgspec.Struct, frozen=True, kw_only=True):
-    """One announcement about one instance."""
+    """One interruption notice about one instance."""
 
     kind: InterruptionKind
     instance: str
     at: float
     """When it was announced, in seconds since 1970."""
     detail: str = ""
-    """What the cloud calls it, for people."""
+    """The name that the cloud gives it, for display."""
     ends_at: float | None = None
-    """When the instance goes, where the cloud says so."""
+    """When the instance is taken, where the notice has a time."""

@@ -16,21 +16,21 @@ from wainwright.model.suggestions import VerifiedSuggestion
 
 
 class MinValuesPolicy(StrEnum):
-    """What happens to a pod for which a pool cannot keep its minValues."""
+    """What happens to a pod for which a NodePool cannot keep its minValues."""
 
     STRICT = "Strict"
     BEST_EFFORT = "BestEffort"
 
 
 class PreferencePolicy(StrEnum):
-    """Whether preferences of pods count until they cannot be met, or not at all."""
+    """Whether preferences of pods are respected until they cannot be met, or ignored."""
 
     RESPECT = "Respect"
     IGNORE = "Ignore"
 
 
 class PackingPolicy(StrEnum):
-    """How pods are put together on nodes."""
+    """How pods are packed onto nodes."""
 
     FIRST_FIT = "first-fit"
     COST = "cost"
@@ -41,19 +41,19 @@ class PlanOptions(msgspec.Struct, frozen=True, kw_only=True):
     preference_policy: PreferencePolicy = PreferencePolicy.RESPECT
     packing: PackingPolicy = PackingPolicy.FIRST_FIT
     strict_weights: bool = False
-    """Whether no pod may join a draft while a pool of higher weight could open a node for it."""
+    """Whether no pod may join a draft while a NodePool of higher weight could launch a node."""
     capacity_reservations: bool = True
-    """The gate: without it reserved offerings are as if they were not there."""
+    """The feature gate: without it reserved offerings are ignored."""
 
 
 DEFAULT_PLAN_OPTIONS: Final = PlanOptions()
 
 
 class RemainingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is left to a claim, uncut; each in the order of names.
+    """Everything that a claim can still be launched as, not truncated; each in the order of names.
 
-    A claim that holds reservations is bought through one of these, so that only their capacity
-    type and zones are listed; the instance types are all that would hold its pods.
+    A claim that holds reservations is launched through one of these, so that only their capacity
+    type and zones are listed; the instance types are all that would fit its pods.
     """
 
     instance_types: tuple[str, ...]
@@ -63,11 +63,11 @@ class RemainingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """The offering that would be bought now."""
+    """The offering that would be launched now."""
 
     instance_type: str
     zone: str | None
-    """None where neither pool, pods nor offering name a zone."""
+    """None where neither NodePool, pods nor offering name a zone."""
     capacity_type: str
     price: float
     """USD per hour, without fees."""
@@ -81,16 +81,16 @@ class PlannedNodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     round: int
     requirements: Requirements
-    """Of the pool and its pods together."""
+    """Of NodePool and pods together."""
     choices: RemainingOptions
     launch: PlannedLaunch
     fees: float
-    """USD per hour beside the price of the instance, for the type that would be launched."""
+    """USD per hour on top of the price of the instance, for the type that would be launched."""
     requests: Resources
-    """Of the pods, and of the daemonsets that any type left would run."""
+    """Of the pods, and of the DaemonSets that would run on any remaining type."""
     pods: tuple[str, ...]
-    relaxed: tuple[str, ...] = ()
-    """What was given up to make it: keys whose minValues were lowered under BestEffort."""
+    relaxed_min_values: tuple[str, ...] = ()
+    """Labels whose minValues were lowered for this claim under BestEffort."""
 
 
 class NodeAssignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class NodeAssignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnschedulableGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that fail alike."""
+    """Pods that are unschedulable for the same reasons."""
 
     pods: tuple[str, ...]
     reason: PodReason
@@ -109,16 +109,16 @@ class UnschedulableGroup(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of names."""
     suggestion: VerifiedSuggestion | None = None
     nodes: tuple[NodeVerdict, ...] = ()
-    """Why no node of the cluster takes them, most nodes first."""
+    """Why the pods fit no node of the cluster, most nodes first."""
 
 
 class RelaxedPods(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that found a place only after they gave up the same preferences."""
+    """Pods that were scheduled only after the same preferences were relaxed."""
 
     pods: tuple[str, ...]
-    given_up: tuple[RelaxedPreference, ...]
-    kept_price: float | None = None
-    """USD per hour of the cheapest node that would keep all of them; None where there is none."""
+    preferences: tuple[RelaxedPreference, ...]
+    price_if_kept: float | None = None
+    """USD per hour of the cheapest node that meets all preferences; None if there is none."""
 
 
 class ReservationUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,26 +126,26 @@ class ReservationUsage(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     available: int
     used: int
-    """Claims of this plan that take a reserved instance."""
-    promised: int = 0
-    """Free reserved instances that claims of the input without an instance will take."""
+    """Claims of this plan that use a reserved instance."""
+    in_flight: int = 0
+    """Available reserved instances that claims of the input without an instance will use."""
     unusable: str | None = None
-    """Why nobody can use it; None where some pool can."""
+    """Why no NodePool can use it; None where one can."""
 
     @property
-    def left(self) -> int:
-        """Slots that stay free with the plan."""
-        return 0 if self.unusable else max(0, self.available - self.promised - self.used)
+    def remaining(self) -> int:
+        """Reserved instances that stay available after the plan."""
+        return 0 if self.unusable else max(0, self.available - self.in_flight - self.used)
 
 
 class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What packing by cost came to, in USD per hour with fees."""
+    """The result of packing by cost, in USD per hour with fees."""
 
     first_fit: float
-    """What the plan would cost if pods were put where they fit first."""
+    """The cost of the plan by first fit."""
     cost: float
     lower_bound: float
-    """What no plan can be cheaper than."""
+    """A cost that no plan can be below."""
 
     @property
     def saved(self) -> float:
@@ -153,14 +153,14 @@ class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def above_bound(self) -> float | None:
-        """As a fraction of it; None where the bound is nothing and the cost is not."""
+        """The gap as a fraction of the lower bound; None where only the bound is zero."""
         if not self.lower_bound:
             return None if self.cost else 0.0
         return self.cost / self.lower_bound - 1
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a quiet cluster would end with."""
+    """The nodes, assignments and unschedulable pods that a cluster without changes arrives at."""
 
     claims: tuple[PlannedNodeClaim, ...]
     """In the order of creation."""
@@ -169,7 +169,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     reservations: tuple[ReservationUsage, ...]
     relaxed: tuple[RelaxedPods, ...] = ()
     packing: PackingResult | None = None
-    """Only where pods were packed by cost."""
+    """Only with packing by cost."""
     warnings: tuple[str, ...] = ()
 
     @property

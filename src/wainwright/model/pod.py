@@ -1,8 +1,8 @@
-"""Pods that need a place, with everything that decides where each of them can go.
+"""Pods to be scheduled, with everything that decides on which nodes each of them fits.
 
 Requests, node affinity and tolerations are on the pod itself; what ties it to other pods, to
 volumes and to host ports (topology spread, pod affinity, attachments) is in its PodConstraints,
-which most pods do not have. DaemonSets take room on every node that their template fits.
+which most pods do not have. DaemonSets use resources of every node that their template fits.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class HostPort(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     address: str = "0.0.0.0"
 
     def conflicts_with(self, other: "HostPort") -> bool:
-        """Whether both cannot be on one node; a wildcard address stands for every address."""
+        """Whether the two cannot be on one node; a wildcard conflicts with every address."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         wild = self.address in WILDCARD_ADDRESSES or other.address in WILDCARD_ADDRESSES
@@ -36,17 +36,17 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True, cache_hash=Tru
 
     driver: str
     volume: str
-    """What tells it apart from other volumes of the driver."""
+    """The id of the volume, unique for the driver."""
 
 
 class SelectorRequirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What one label must be: In, NotIn, Exists or DoesNotExist."""
+    """One requirement of a label selector: In, NotIn, Exists or DoesNotExist."""
 
     key: str
     operator: str = "In"
     values: frozenset[str] = frozenset()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
+    def matches(self, labels: Mapping[str, str]) -> bool:
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -73,46 +73,51 @@ class SelectorRequirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=
 
 
 class PodSelector(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """All clauses together; without any it selects everybody."""
+    """A label selector: all expressions together; without any it selects every pod."""
 
-    clauses: tuple[SelectorRequirement, ...] = ()
+    match_expressions: tuple[SelectorRequirement, ...] = ()
     """In the order of keys."""
-    nobody: bool = False
-    """A constraint that was written without a selector speaks of nobody."""
+    selects_nothing: bool = False
+    """Set for a constraint that was written without a selector, which selects no pod."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        return not self.nobody and all(clause.holds(labels) for clause in self.clauses)
+        return not self.selects_nothing and all(
+            each.matches(labels) for each in self.match_expressions
+        )
 
     def __str__(self) -> str:
         """As kubectl writes it: app=web,tier in (a,b),!canary."""
-        if self.nobody:
+        if self.selects_nothing:
             return "nobody"
-        return ",".join(map(str, self.clauses)) or "any pod"
+        return ",".join(map(str, self.match_expressions)) or "any pod"
 
     @property
-    def anchor(self) -> tuple[str, str] | None:
-        """A label and its value that whoever is selected has; None where there is no such pair."""
-        for clause in self.clauses:
-            if clause.operator == "In" and len(clause.values) == 1:
-                return clause.key, next(iter(clause.values))
+    def required_label(self) -> tuple[str, str] | None:
+        """A label and value that every selected pod has; None where there is no such pair.
+
+        Selectors are indexed by it, so that a pod is compared only with those of its own labels.
+        """
+        for requirement in self.match_expressions:
+            if requirement.operator == "In" and len(requirement.values) == 1:
+                return requirement.key, next(iter(requirement.values))
         return None
 
 
 ALL_PODS: Final = PodSelector()
-NO_PODS: Final = PodSelector(nobody=True)
+NO_PODS: Final = PodSelector(selects_nothing=True)
 
 
 def pod_selector(labels: Mapping[str, str]) -> PodSelector:
-    """Those who have all of these labels."""
+    """The selector of pods that have all of these labels."""
     return PodSelector(
-        clauses=tuple(
+        match_expressions=tuple(
             SelectorRequirement(key=k, values=frozenset({labels[k]})) for k in sorted(labels)
         )
     )
 
 
 class TopologySpread(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """A topology spread constraint; the values of matchLabelKeys are among the clauses already."""
+    """A topology spread constraint; the selector includes the values of matchLabelKeys."""
 
     key: str
     selector: PodSelector
@@ -121,81 +126,81 @@ class TopologySpread(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
     required: bool = True
     """DoNotSchedule; otherwise it is a preference (ScheduleAnyway)."""
     honor_affinity: bool = True
-    """Whether nodes that the pod does not select are left out of account."""
+    """Whether nodes that do not match the node affinity of the pod are ignored (Honor)."""
     honor_taints: bool = False
-    """Whether nodes that the pod does not tolerate are."""
+    """Whether nodes with taints that the pod does not tolerate are ignored (Honor)."""
     by_default: bool = False
-    """Given by the scheduler's configuration to a pod that has none of its own."""
+    """Whether it comes from the scheduler's configuration, for a pod without constraints."""
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """A term of pod affinity or anti-affinity: these pods, and what counts as near."""
+    """A term of pod affinity or anti-affinity: the selected pods, and the topology key."""
 
     key: str
     selector: PodSelector
     namespaces: frozenset[str] | None = None
     """None means all of them."""
 
-    def means(self, namespace: str, labels: dict[str, str]) -> bool:
-        inside = self.namespaces is None or namespace in self.namespaces
-        return inside and self.selector.selects(labels)
+    def matches(self, namespace: str, labels: dict[str, str]) -> bool:
+        in_namespace = self.namespaces is None or namespace in self.namespaces
+        return in_namespace and self.selector.selects(labels)
 
 
 class WeightedAffinityTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """A term that should hold if it can; heavier ones count more."""
+    """A preferred term; those of higher weight are relaxed later."""
 
     weight: int
     term: AffinityTerm
 
 
 ANY_NODE_TERMS: Final = (NO_REQUIREMENTS,)
-"""The alternatives of a pod that asks nothing of a node's labels."""
+"""The alternatives of a pod that requires no label of its node."""
 
 
 class UnsupportedFeature(StrEnum):
-    """What the planner cannot honour, in words that end a sentence about the pod."""
+    """Features that the planner does not support; the value is the end of a sentence."""
 
     RESOURCE_CLAIMS = "resource claims"
 
 
 class PreferredNodeTerm(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Nodes on which the pod would rather be; heavier ones count more."""
+    """A preferred node affinity term; those of higher weight are relaxed later."""
 
     weight: int
     requirements: Requirements
 
 
 class PodConstraints(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What ties a pod to other pods, to volumes and to preferences; most pods have none."""
+    """Constraints of a pod by other pods, host ports and volumes, and preferences; mostly none."""
 
     spreads: tuple[TopologySpread, ...] = ()
-    """As written, preferences (ScheduleAnyway) among them."""
+    """In the order of the manifest, preferences (ScheduleAnyway) included."""
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred_affinity: tuple[WeightedAffinityTerm, ...] = ()
-    """This and the next two: heaviest first, among equals as written."""
+    """This and the next two: highest weight first, equal weights in the order of the manifest."""
     preferred_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     preferred_nodes: tuple[PreferredNodeTerm, ...] = ()
     ports: tuple[HostPort, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
-    """Volumes of which nodes take only so many."""
+    """Volumes that count against the attach limits of nodes."""
     volume_topology: tuple[Requirements, ...] = ANY_NODE_TERMS
-    """Where its volumes can be reached: any of these will do, and none is ever given up."""
+    """Where its volumes are accessible: one of these must match, and is never relaxed."""
 
 
 NO_CONSTRAINTS: Final = PodConstraints()
 
 
 class VolumeProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a volume keeps the pod from being placed at all."""
+    """Why a volume keeps the pod from being scheduled on any node."""
 
     claim: str
-    """The claim's name, or the volume's where it has no claim."""
+    """The name of the PersistentVolumeClaim, or of the volume where it has none."""
     why: str
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod, with everything that decides where it can go."""
+    """A pod, with everything that decides on which nodes it fits."""
 
     namespace: str
     name: str
@@ -205,14 +210,15 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requests: Resources = msgspec.field(default_factory=dict)
     """Init containers, sidecars and overhead included; the planner adds `pods: 1`."""
     overhead: Resources | None = None
-    """What its runtime adds to the requests that are written; None where it adds nothing."""
+    """The part of the requests that its RuntimeClass adds; None where it adds nothing."""
     alternatives: tuple[Requirements, ...] = ANY_NODE_TERMS
-    """Node selector with one required node affinity term each: any will do, the first goes first.
+    """Node selector with one required node affinity term each; one must match.
 
-    Terms that contradict themselves are left out; with none left the pod fits no node.
+    They are tried in order. Terms that contradict themselves are left out; without any the pod
+    fits no node.
     """
     contradictory: tuple[str, ...] = ()
-    """Labels of which the terms left out ask what no node can have."""
+    """Labels in which the terms that are left out contradict themselves."""
     tolerations: tuple[Toleration, ...] = ()
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     priority: int = 0
@@ -221,18 +227,18 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     constraints: PodConstraints = NO_CONSTRAINTS
     volume_problem: VolumeProblem | None = None
     terminating: bool = False
-    """Being deleted: it still takes room, but is no longer counted when pods are spread."""
+    """Being deleted: it still uses resources, but does not count in topology spread."""
     unsupported: tuple[UnsupportedFeature, ...] = ()
-    """A pod that uses any of these is refused rather than placed wrongly."""
+    """A pod that uses any of these is unschedulable, rather than scheduled wrongly."""
 
     @property
     def key(self) -> str:
-        """As plans and people write it."""
+        """namespace/name."""
         return f"{self.namespace}/{self.name}"
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
-    """One more pod on every node that its template fits."""
+    """A DaemonSet: one pod on every node that its template fits."""
 
     namespace: str
     name: str

@@ -1,6 +1,6 @@
-"""Why a pod has no place, why a node or a reservation is not used, which preferences were relaxed.
+"""Why a pod is unschedulable, why a node or a reservation is not used, what was relaxed.
 
-Reasons are data, so that they can be counted, compared and shown; text is made of them late.
+Reasons are data, so that they can be counted, compared and shown; messages are made of them.
 `kind` tells them apart in JSON, and its values do not change when a class is renamed.
 """
 
@@ -38,7 +38,7 @@ class PreferredTopologySpread(Preference, frozen=True, kw_only=True, tag="Spread
 
 
 class PreferNoScheduleTaint(Preference, frozen=True, kw_only=True, tag="OnUntainted"):
-    """It goes where a taint asks it not to."""
+    """The pod is scheduled on a node with a PreferNoSchedule taint."""
 
 
 RelaxedPreference: TypeAlias = (
@@ -55,78 +55,78 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=Tr
 
 
 class RequiredBy(StrEnum):
-    """Who asks of a label what cannot be had."""
+    """Whose requirement on a label cannot be met."""
 
     POD = "pod"
     POOL = "pool"
     BOTH = "both"
-    """Each could be served, but not the two together."""
+    """Each can be met, but not the two together."""
 
 
 class UnsupportedFeatures(Reason, frozen=True, kw_only=True, tag="Unsupported"):
-    """The pod uses what the planner cannot honour yet."""
+    """The pod uses features that the planner does not support."""
 
     features: tuple[UnsupportedFeature, ...]
 
 
 class ContradictoryRequirements(Reason, frozen=True, kw_only=True, tag="Contradictory"):
-    """The pod asks of these labels what no node can have."""
+    """The requirements of the pod on these labels contradict themselves."""
 
     keys: tuple[str, ...]
 
 
 class VolumeUnusable(Reason, frozen=True, kw_only=True, tag="VolumeUnusable"):
-    """A volume of the pod cannot be had, whatever node it goes to."""
+    """A volume of the pod cannot be used on any node."""
 
     claim: str
     why: str
 
 
 class VolumeTopologyConflict(Reason, frozen=True, kw_only=True, tag="VolumesElsewhere"):
-    """Where its volumes can be reached the pod does not want to be."""
+    """The node affinity of the pod excludes every node that can access its volumes."""
 
 
 class DomainCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the pods in question are in one place."""
+    """How many of the selected pods are in one topology domain."""
 
-    place: str
+    domain: str
     pods: int
 
 
 class TopologySpreadUnsatisfied(Reason, frozen=True, kw_only=True, tag="Uneven"):
-    """A spread leaves only these places, or none."""
+    """A topology spread constraint allows only these domains, or none."""
 
     key: str
     max_skew: int
     counts: tuple[DomainCount, ...]
-    """Of every place that counts, in the order of names."""
-    left: tuple[str, ...]
+    """Of every domain that counts, in the order of names."""
+    allowed_domains: tuple[str, ...]
     min_domains: int | None = None
     by_default: bool = False
-    """Whether the scheduler's configuration asks for it, not the pod."""
+    """Whether the constraint is from the scheduler's configuration, not from the pod."""
 
 
 class PodAffinityUnsatisfied(Reason, frozen=True, kw_only=True, tag="NotNear"):
-    """The pods that it has to be near are only in these places, or nowhere."""
+    """The pods of its pod affinity are only in these domains, or in none."""
 
     key: str
     pods: str
-    """A selector, in words."""
-    left: tuple[str, ...]
+    """The selector, as text."""
+    allowed_domains: tuple[str, ...]
 
 
 class PodAntiAffinityUnsatisfied(Reason, frozen=True, kw_only=True, tag="TooNear"):
-    """Pods that it must keep away from, or that keep away from it, have taken these places."""
+    """Pod anti-affinity, of the pod or against the pod, excludes these domains."""
 
     key: str
     pods: str
     taken: tuple[str, ...]
     theirs: bool = False
-    """Whether it is they who do not want it near."""
+    """Whether the anti-affinity is that of the other pods."""
 
 
 class TopologyUnsatisfied(Reason, frozen=True, kw_only=True, tag="Kept"):
-    """Pools could launch a node for it, but not where other pods leave it a place."""
+    """NodePools could launch a node for it, but in no domain that its constraints allow."""
 
     by: tuple[
         "TopologySpreadUnsatisfied | PodAffinityUnsatisfied | PodAntiAffinityUnsatisfied", ...
@@ -134,11 +134,11 @@ class TopologyUnsatisfied(Reason, frozen=True, kw_only=True, tag="Kept"):
 
 
 class NoNodePools(Reason, frozen=True, kw_only=True, tag="NoPools"):
-    """There is nothing that could launch a node."""
+    """There is no NodePool that could launch a node."""
 
 
 class NoCompatiblePool(Reason, frozen=True, kw_only=True, tag="NoPoolFits"):
-    """Every pool has a reason of its own."""
+    """No NodePool is compatible; each has a reason of its own."""
 
 
 class PoolUnusable(Reason, frozen=True, kw_only=True, tag="PoolUnusable"):
@@ -146,11 +146,11 @@ class PoolUnusable(Reason, frozen=True, kw_only=True, tag="PoolUnusable"):
 
 
 class NoInstanceTypes(Reason, frozen=True, kw_only=True, tag="NothingToBuy"):
-    """The pool has no catalogue."""
+    """The NodePool has no instance types."""
 
 
 class LaunchesTakenByOtherPods(Reason, frozen=True, kw_only=True, tag="Promised"):
-    """What the pool could launch is meant for other pods of the same plan."""
+    """What the NodePool could launch is used by other pods of the same plan."""
 
 
 class UntoleratedTaint(Reason, frozen=True, kw_only=True, tag="Untolerated"):
@@ -158,7 +158,7 @@ class UntoleratedTaint(Reason, frozen=True, kw_only=True, tag="Untolerated"):
 
 
 class RestrictedLabel(Reason, frozen=True, kw_only=True, tag="RestrictedLabel"):
-    """The pod selects a label that no pool may promise."""
+    """The pod selects a label that no NodePool may set."""
 
     key: str
 
@@ -167,9 +167,9 @@ class LabelConflict(Reason, frozen=True, kw_only=True, tag="LabelConflict"):
     key: str
     wanted: ValueSet
     offered: ValueSet | None
-    """None where the pool does not define the label at all."""
+    """None where the NodePool does not define the label at all."""
     meant: str | None = None
-    """The label that was probably meant."""
+    """The label that was probably intended."""
 
 
 class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatches"):
@@ -177,27 +177,27 @@ class NoMatchingInstanceType(Reason, frozen=True, kw_only=True, tag="NoTypeMatch
 
     key: str
     wanted: ValueSet
-    asker: RequiredBy = RequiredBy.POD
+    required_by: RequiredBy = RequiredBy.POD
     meant: str | None = None
-    """The value that was probably meant."""
+    """The value that was probably intended."""
 
 
 class NoMatchingOffering(Reason, frozen=True, kw_only=True, tag="NotOnOffer"):
-    """Types would do, but nobody sells them where or how it is asked, sold out or not."""
+    """Types match, but none has an offering with the required labels, available or not."""
 
     key: str
     wanted: ValueSet
     offered: ValueSet
-    """The values with which they are sold."""
+    """The values that their offerings have."""
     instance_type: str
     """The cheapest of them."""
-    asker: RequiredBy = RequiredBy.POD
+    required_by: RequiredBy = RequiredBy.POD
     meant: str | None = None
-    """The value that was probably meant."""
+    """The value that was probably intended."""
 
 
 class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource of which a type offers too little."""
+    """A resource of which a type has too little."""
 
     resource: str
     needed: int
@@ -205,50 +205,50 @@ class ResourceShortage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceTypesTooSmall(Reason, frozen=True, kw_only=True, tag="NothingBigEnough"):
-    """No type left has room; `best` is what the type that comes nearest offers."""
+    """No remaining type has room; `best` is what the type that comes nearest has."""
 
     resource: str
     needed: int
     best: int
     instance_type: str
     daemonsets: int = 0
-    """How much of the resource daemonsets take on that type."""
-    beside: tuple[ResourceShortage, ...] = ()
-    """What else that type has too little of."""
+    """How much of the resource DaemonSets use on that type."""
+    other_shortages: tuple[ResourceShortage, ...] = ()
+    """Other resources of which that type has too little."""
 
 
 class DaemonSetsExceedCapacity(Reason, frozen=True, kw_only=True, tag="Overdrawn"):
-    """No type left holds even what daemonsets want there, so that no pod fits, however small."""
+    """No remaining type has room even for its DaemonSets, so that no pod fits, however small."""
 
     resource: str
     needed: int
-    """By daemonsets, on the type that comes nearest."""
+    """By DaemonSets, on the type that comes nearest."""
     best: int
     instance_type: str
 
 
 class HostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
-    """On every type with the labels a daemonset has one of the pod's ports."""
+    """On every type with the labels a DaemonSet uses one of the pod's host ports."""
 
     ports: tuple[int, ...]
     """Those of the pod."""
 
 
 class OfferingsUnavailable(Reason, frozen=True, kw_only=True, tag="NothingOffered"):
-    """Types would do, but those sold where pod and pool allow it are all out of stock."""
+    """Types match, but all of their offerings that pod and NodePool allow are unavailable."""
 
     instance_type: str
     zones: tuple[str, ...] = ()
     capacity_types: tuple[str, ...] = ()
-    """Where and how it would be sold, besides by reservation."""
+    """Zones and capacity types of these offerings, except reserved ones."""
     reservations: tuple[str, ...] = ()
-    """Reservations that would serve, but are used up."""
+    """Reservations that match, but have no available capacity."""
     users: tuple[str, ...] = ()
-    """Claims of the same plan that have their reserved instances."""
+    """Claims of the same plan that use their capacity."""
 
 
 class MinValuesUnsatisfied(Reason, frozen=True, kw_only=True, tag="TooFewValues"):
-    """The types left are not as diverse as the pool's minValues ask for."""
+    """The remaining types have fewer values than minValues of the NodePool requires."""
 
     key: str
     needed: int
@@ -260,12 +260,12 @@ class LimitExceeded(Reason, frozen=True, kw_only=True, tag="LimitReached"):
     limit: int
     in_use: int
     needed: int
-    """What the smallest type left would add."""
+    """What the smallest remaining type would add."""
     instance_type: str
 
 
 class NewNodeViolatesTopology(Reason, frozen=True, kw_only=True, tag="NewNodeWontDo"):
-    """It could launch one, but the pod has to be where others are, or may not be near them."""
+    """The NodePool could launch a node, but pod affinity or anti-affinity excludes a new one."""
 
 
 PoolReason: TypeAlias = (
@@ -300,7 +300,7 @@ PodReason: TypeAlias = (
 
 
 class Funnel(msgspec.Struct, frozen=True, kw_only=True):
-    """How many instance types are left after each step."""
+    """How many instance types remain after each step."""
 
     types: int
     requirements: int
@@ -311,7 +311,7 @@ class Funnel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearestMiss(msgspec.Struct, frozen=True, kw_only=True):
-    """What came closest: how much was needed of what, and the best there is."""
+    """The closest miss: what was needed, how much of it, and the best there is."""
 
     what: str
     """A resource, a label, `minValues` of a label, or a limit."""
@@ -321,7 +321,7 @@ class NearestMiss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Why one pool launches no node for the pod."""
+    """Why one NodePool launches no node for the pod."""
 
     pool: str
     reason: PoolReason
@@ -338,7 +338,7 @@ class InsufficientResource(Reason, frozen=True, kw_only=True, tag="TooLittle"):
 
 
 class NodeAffinityMismatch(Reason, frozen=True, kw_only=True, tag="OtherLabels"):
-    """Nodes that the pod does not select; `key` is the first label that rules them out."""
+    """Nodes that do not match the node affinity; `key` is the first label that differs."""
 
     key: str
 
@@ -352,23 +352,23 @@ class VolumeLimitExceeded(Reason, frozen=True, kw_only=True, tag="TooManyVolumes
 
 
 class NodeViolatesTopology(Reason, frozen=True, kw_only=True, tag="OutOfBounds"):
-    """Nodes where other pods, or where they are, leave it no place."""
+    """Nodes that a topology constraint (spread, affinity, anti-affinity) excludes."""
 
 
 class NodeTerminating(Reason, frozen=True, kw_only=True, tag="Leaving"):
-    """Nodes that are on their way out."""
+    """Nodes that are being deleted."""
 
 
 class PreferencesNotRelaxed(Reason, frozen=True, kw_only=True, tag="NotGivenUp"):
-    """Nodes that would have taken it, had it given up what it would like and gets elsewhere."""
+    """Nodes that fit only with preferences relaxed, which another node meets."""
 
     node: str
     """One of them."""
-    given_up: tuple[RelaxedPreference, ...]
+    preferences: tuple[RelaxedPreference, ...]
 
 
 class LaterAlternative(Reason, frozen=True, kw_only=True, tag="Later"):
-    """Nodes that would have taken it by an alternative that comes after the one that counts."""
+    """Nodes that fit only by a later node affinity term than the one that is used."""
 
     node: str
     """One of them."""
@@ -386,40 +386,40 @@ NodeReason: TypeAlias = (
     | LaterAlternative
 )
 SUITABLE_NODE_REASONS: Final = PreferencesNotRelaxed, LaterAlternative
-"""Reasons that have nothing to do with the nodes."""
+"""Reasons for nodes on which the pod could run."""
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes that do not take the pod, for the first reason that each has."""
+    """How many nodes the pod does not fit for one reason; for each node the first counts."""
 
     nodes: int
     reason: NodeReason
 
 
 class CurrentPlacement(StrEnum):
-    """Where a pod is instead."""
+    """Where a pod is instead of in the reservation."""
 
     NONE = "none"
-    """Nowhere: it has no place at all."""
+    """It is unschedulable."""
     EXISTING = "existing"
-    """On a node that stands, or on a claim under way."""
+    """On an existing node, or on a NodeClaim in flight."""
     NEW = "new"
-    """On a new node that takes no reserved instance."""
+    """On a new node that uses no reserved instance."""
 
 
 class ReservationTooSmall(Reason, frozen=True, kw_only=True, tag="TooSmall"):
-    """An instance of the reservation lacks room, be it because daemonsets take some of it."""
+    """An instance of the reservation lacks room, after its DaemonSets."""
 
     resource: str
     needed: int
-    """By the pod that asks for the least of it, where this is told of several."""
+    """By the pod with the smallest request, where the reason is that of several."""
     room: int
     instance_type: str
     daemonsets: int = 0
 
 
 class PoolExcludesReservation(Reason, frozen=True, kw_only=True, tag="PoolForbids"):
-    """The pool's class selects the reservation, but its requirements rule it out for everybody."""
+    """The node class selects the reservation, but the NodePool's requirements exclude it."""
 
     key: str
     wanted: ValueSet
@@ -427,50 +427,50 @@ class PoolExcludesReservation(Reason, frozen=True, kw_only=True, tag="PoolForbid
 
 
 class ReservationHostPortsTaken(Reason, frozen=True, kw_only=True, tag="PortsTaken"):
-    """Daemonsets have the ports on every such instance."""
+    """DaemonSets use the host ports on every such instance."""
 
     ports: tuple[int, ...]
 
 
 class ReservationUnavailable(Reason, frozen=True, kw_only=True, tag="OutOfStock"):
-    """The reservation has capacity, but the input says that the type cannot be had there."""
+    """The reservation has capacity, but the offering is marked unavailable."""
 
     instance_type: str
 
 
 class ExistingNodeUsed(Reason, frozen=True, kw_only=True, tag="NodesFirst"):
-    """There was room on a node that stands or is under way, and nothing was to be bought."""
+    """An existing node, or a NodeClaim in flight, had room, so that none was launched."""
 
 
 class HigherWeightPoolUsed(Reason, frozen=True, kw_only=True, tag="HeavierPool"):
-    """Another pool was asked first, and launched the node."""
+    """A NodePool of higher weight was tried first, and launched the node."""
 
     pool: str
     weight: int
     own: int
-    """The weight of the pool that has the reserved instance."""
+    """The weight of the NodePool that can use the reservation."""
 
 
 class PreferredElsewhere(Reason, frozen=True, kw_only=True, tag="Prefers"):
-    """The pod would rather be elsewhere, and there it could be."""
+    """A preferred node affinity term, which could be met, is for other nodes."""
 
     preference: PreferredNodeAffinity
 
 
 class TopologyElsewhere(Reason, frozen=True, kw_only=True, tag="Tied"):
-    """A spread, affinity or anti-affinity by these labels puts the pod elsewhere."""
+    """A spread, affinity or anti-affinity by these labels requires another domain."""
 
     keys: tuple[str, ...]
     theirs: bool = False
-    """Whether it is others who do not want it near."""
+    """Whether the anti-affinity is that of other pods."""
 
 
 class BlockedByOtherPods(Reason, frozen=True, kw_only=True, tag="Crowded"):
-    """When it was placed other pods were in the way, and they are no more: by what is not known."""
+    """Other pods were in the way when it was placed, and no longer are; which is not known."""
 
 
 class OtherPoolUsed(Reason, frozen=True, kw_only=True, tag="Elsewhere"):
-    """It went to a new node of this pool, and nothing says why not here."""
+    """It went to a new node of this NodePool, for no reason known here."""
 
     pool: str
 
@@ -488,13 +488,13 @@ ReservationReason: TypeAlias = (
     | OtherPoolUsed
 )
 ReservationObstacle: TypeAlias = ReservationReason | PoolReason | PodReason
-"""With the reasons of pools and pods as far as these say it."""
+"""Includes the reasons of NodePools and pods, where one of these applies."""
 
 
 class PodsOffReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that one pool did not bring into the reservation, for one reason."""
+    """Pods that one NodePool did not schedule into the reservation, for one reason."""
 
     pool: str
-    place: CurrentPlacement
+    placement: CurrentPlacement
     reason: ReservationObstacle
     pods: tuple[str, ...]

@@ -44,29 +44,29 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
     Those keep it canonical, so that equal sets are equal values: a finite set has no bounds,
     a bounded one excludes only what its bounds would admit, there is one empty set, and only that
-    and NotIn do without the label.
+    and NotIn are satisfied without the label.
     """
 
     values: frozenset[str] = frozenset()
-    """The values admitted by a finite set, the values refused by an open one."""
+    """The values that a finite set admits, or that an open one excludes."""
     open: bool = False
     lower: int | None = None
     upper: int | None = None
     """Both bounds are inclusive; with either, only integers are admitted."""
     present: bool = False
-    """Whether the label must be there: NotIn is content without it, Exists with NotIn is not."""
+    """Whether the label must exist: NotIn alone admits its absence, Exists with NotIn does not."""
 
     @property
-    def bounded(self) -> bool:
+    def is_bounded(self) -> bool:
         return self.lower is not None or self.upper is not None
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.open and not self.values
 
     @property
     def operator(self) -> Operator:
-        """The operator that says most of this set; bounds count as Exists, as they need a value."""
+        """The operator closest to this set; bounds count as Exists, as they need a value."""
         if self.open:
             return Operator.EXISTS if self.present else Operator.NOT_IN
         return Operator.IN if self.values else Operator.DOES_NOT_EXIST
@@ -87,7 +87,7 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return value not in self.values and _is_within(value, self.lower, self.upper)
 
     def intersects(self, other: "ValueSet") -> bool:
-        """Whether some value is in both: `not (self & other).empty` without building it."""
+        """Whether some value is in both: `not (self & other).is_empty` without building the set."""
         if self.open and other.open:
             return not _is_empty_range(
                 _max_bound(self.lower, other.lower), _min_bound(self.upper, other.upper)
@@ -97,17 +97,17 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return any(other.admits(value) for value in self.values)
 
     def is_compatible_with(self, other: "ValueSet") -> bool:
-        """Whether one node can satisfy both, be it by not having the label at all."""
+        """Whether one node can satisfy both, possibly by not having the label at all."""
         return self.intersects(other) or (self.admits_absence and other.admits_absence)
 
-    def any(self) -> str:
-        """An admitted value, the same one every time; empty text where there is none."""
+    def any_value(self) -> str:
+        """An admitted value, always the same one; the empty string where there is none."""
         if not self.open:
             return min(self.values, default="")
         return next(value for value in self._integers() if value not in self.values)
 
     def _integers(self) -> Iterator[str]:
-        # A few numbers can all be excluded by name; "07" is then still a seven nobody ruled out.
+        # All numbers of a small range may be excluded as text; "07" is then still admitted.
         upper = MAX_INTEGER if self.upper is None else min(self.upper, MAX_INTEGER)
         lower = min(0, upper) if self.lower is None else max(self.lower, MIN_INTEGER)
         for zeros in count():
@@ -115,19 +115,19 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
                 yield f"{'-' if number < 0 else ''}{'0' * zeros}{abs(number)}"
 
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The operators with their values that, taken together, mean this set."""
+        """The operators with their values that together make this set."""
         if not self.open:
             return ((self.operator.value, tuple(sorted(self.values))),)
-        found: list[tuple[str, tuple[str, ...]]] = []
+        parts: list[tuple[str, tuple[str, ...]]] = []
         if self.values:
-            found.append((Operator.NOT_IN.value, tuple(sorted(self.values))))
-        if self.present and not self.bounded:
-            found.append((Operator.EXISTS.value, ()))
+            parts.append((Operator.NOT_IN.value, tuple(sorted(self.values))))
+        if self.present and not self.is_bounded:
+            parts.append((Operator.EXISTS.value, ()))
         if self.lower is not None:
-            found.append((Operator.AT_LEAST.value, (str(self.lower),)))
+            parts.append((Operator.AT_LEAST.value, (str(self.lower),)))
         if self.upper is not None:
-            found.append((Operator.AT_MOST.value, (str(self.upper),)))
-        return tuple(found)
+            parts.append((Operator.AT_MOST.value, (str(self.upper),)))
+        return tuple(parts)
 
     def __and__(self, other: "ValueSet") -> "ValueSet":
         if self.open and other.open:
@@ -136,6 +136,7 @@ class ValueSet(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
             return _open_value_set(self.values | other.values, lower, upper, present=present)
         finite, filtering = (other, self) if self.open else (self, other)
         kept = frozenset(value for value in finite.values if filtering.admits(value))
+        # The same object where nothing is dropped: its hash is cached, and comparisons are quick.
         return finite if len(kept) == len(finite.values) else one_of(kept)
 
     def __str__(self) -> str:
@@ -153,12 +154,12 @@ NO_VALUE: Final = ValueSet()
 
 
 def one_of(values: Iterable[str]) -> ValueSet:
-    found = frozenset(values)
-    return ValueSet(values=found, present=True) if found else NO_VALUE
+    allowed = frozenset(values)
+    return ValueSet(values=allowed, present=True) if allowed else NO_VALUE
 
 
 def none_of(values: Iterable[str]) -> ValueSet:
-    """Any other value, or none at all; to rule out nothing is to ask for any value."""
+    """Any other value, or no label; excluding nothing is the same as Exists."""
     return _open_value_set(frozenset(values), None, None, present=False)
 
 
@@ -167,9 +168,9 @@ def between(lower: int | None, upper: int | None) -> ValueSet:
     return _open_value_set(frozenset(), lower, upper, present=True)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536)  # thousands of pods share a few terms: parsed once, and one object
 def parse_value_set(operator: str, values: tuple[str, ...] = ()) -> ValueSet:
-    """What the operator admits with these values. A bound that is no integer admits nothing."""
+    """The values that the operator admits. A bound that is no integer admits nothing."""
     match Operator(operator):
         case Operator.IN:
             return one_of(values)
@@ -184,7 +185,7 @@ def parse_value_set(operator: str, values: tuple[str, ...] = ()) -> ValueSet:
 
 
 def parse_integer(text: str) -> int | None:
-    """The number that Kubernetes would compare this label value as, if it is one."""
+    """The number as which Kubernetes compares this label value; None if it is not an integer."""
     if DECIMAL_LABEL_VALUE.fullmatch(text) is None:
         return None
     number = int(text)
@@ -242,19 +243,19 @@ def _abbreviate(values: frozenset[str]) -> list[str]:
 
 
 RequirementEntry: TypeAlias = tuple[str, str, tuple[str, ...], int | None]
-"""Key, operator, values and minValues: one requirement as manifests write it."""
+"""Key, operator, values and minValues: one requirement as in a manifest."""
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What is asked of one label."""
+    """The allowed values of one label, with minValues."""
 
     key: str
     allowed: ValueSet
     min_values: int | None = None
-    """How many different values the instance types left must offer."""
+    """How many different values the remaining instance types must have."""
 
     def __and__(self, other: "Requirement") -> "Requirement":
-        """Both at once; the larger minValues stands."""
+        """Both at once, with the larger minValues; this very object where nothing changes."""
         allowed = self.allowed & other.allowed
         min_values = max(self.min_values or 0, other.min_values or 0) or None
         if allowed == self.allowed and min_values == self.min_values:
@@ -262,7 +263,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
         return Requirement(key=self.key, allowed=allowed, min_values=min_values)
 
     def entries(self) -> tuple[RequirementEntry, ...]:
-        """As manifests write it; bounds on both sides take two entries, each with the minValues."""
+        """As in a manifest; bounds on both sides are two entries, each with the minValues."""
         return tuple(
             (self.key, operator, values, self.min_values)
             for operator, values in self.allowed.parts()
@@ -274,7 +275,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 
 class RequirementConflict(msgspec.Struct, frozen=True, kw_only=True):
-    """Why two sets of requirements do not go together."""
+    """Why two sets of requirements are incompatible."""
 
     key: str
     wanted: ValueSet
@@ -293,12 +294,12 @@ class Requirements(Mapping[str, Requirement]):
 
     @staticmethod
     def from_labels(labels: Mapping[str, str]) -> "Requirements":
-        """One value for each label; the same labels give the same object."""
+        """One value for each label; equal labels give the same object."""
         return _requirements_from_labels(tuple(sorted(labels.items())))
 
     @staticmethod
     def from_entries(entries: Iterable[RequirementEntry]) -> "Requirements":
-        """All entries at once, as the requirements of a pool or one node selector term."""
+        """All entries at once, such as the requirements of a NodePool or one node selector term."""
         return Requirements(parse_requirement(*entry) for entry in entries)
 
     def __getitem__(self, key: str) -> Requirement:
@@ -317,12 +318,14 @@ class Requirements(Mapping[str, Requirement]):
         return self._by_key.items()
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
+        if self is other:  # the usual case, as narrowing and parsing give back shared objects
             return True
         return isinstance(other, Requirements) and self._by_key == other._by_key
 
     def __hash__(self) -> int:
-        if self._hash is None:
+        if (
+            self._hash is None
+        ):  # requirements are keys of many caches, and are hashed again and again
             self._hash = hash(tuple(self._by_key.values()))
         return self._hash
 
@@ -333,24 +336,27 @@ class Requirements(Mapping[str, Requirement]):
         return f"Requirements({self})"
 
     def allowed(self, key: str) -> ValueSet:
-        """The values that the key may have: any, where nothing is asked of it."""
-        found = self._by_key.get(key)
-        return ANY_VALUE if found is None else found.allowed
+        """The values that the key may have: any, where it has no requirement."""
+        requirement = self._by_key.get(key)
+        return ANY_VALUE if requirement is None else requirement.allowed
 
     def single_value(self, key: str) -> str | None:
-        """The value of a key that is left only one."""
+        """The value of a key with exactly one allowed value, else None."""
         allowed = self.allowed(key)
         return next(iter(allowed.values)) if allowed.length == 1 else None
 
     def entries(self) -> tuple[RequirementEntry, ...]:
-        """As manifests write it, in the order of the keys."""
-        return tuple(entry for found in self._by_key.values() for entry in found.entries())
+        """As in a manifest, in the order of the keys."""
+        return tuple(entry for each in self._by_key.values() for entry in each.entries())
 
     def without(self, keys: AbstractSet[str]) -> "Requirements":
-        return _wrap({key: found for key, found in self._by_key.items() if key not in keys})
+        return _wrap({key: each for key, each in self._by_key.items() if key not in keys})
 
     def narrow(self, other: "Requirements") -> "Requirements":
-        """Both at once. Gives back this very object where the other asks nothing new."""
+        """Both at once; this very object where the other adds nothing.
+
+        Callers compare by identity to see whether anything has changed, and copy nothing if not.
+        """
         changed = {}
         for key, theirs in other._by_key.items():
             mine = self._by_key.get(key)
@@ -364,11 +370,12 @@ class Requirements(Mapping[str, Requirement]):
     def find_conflict(
         self, wanted: "Requirements", well_known: AbstractSet[str] = frozenset()
     ) -> RequirementConflict | None:
-        """Why nodes with these requirements cannot serve who wants those; None if they can.
+        """Why nodes with these requirements cannot satisfy the wanted ones; None if they can.
 
-        A key that this side does not define is refused unless its absence is fine, or the key is
-        well known: a node yet to be made can take any value of it. For nodes that stand, pass no
-        well-known keys. Undefined keys come before clashing values, each in the order of keys.
+        A key that this side does not define is a conflict unless `wanted` admits its absence, or
+        the key is well known: a node to be launched can take any value of it. For existing nodes,
+        pass no well-known keys. Undefined keys come before values that do not intersect, each in
+        the order of keys.
         """
         clash: RequirementConflict | None = None
         for key, theirs in wanted._by_key.items():
@@ -386,44 +393,44 @@ class Requirements(Mapping[str, Requirement]):
         return self.find_conflict(wanted, well_known) is None
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536)  # as for parse_value_set
 def parse_requirement(
     key: str, operator: str, values: tuple[str, ...] = (), min_values: int | None = None
 ) -> Requirement:
-    """One requirement as manifests write it, under the stable name of its key."""
+    """One requirement as in a manifest, under the stable name of its key."""
     return Requirement(
         key=normalize_label(key), allowed=parse_value_set(operator, values), min_values=min_values
     )
 
 
 def find_contradictions(entries: Iterable[RequirementEntry]) -> tuple[str, ...]:
-    """Keys of which the entries ask what no node can have, such as In [a] together with In [b].
+    """Keys whose entries no node can satisfy together, such as In [a] with In [b].
 
-    Intersecting makes DoesNotExist of these, which a node without the label would satisfy;
-    the kube-scheduler never would, so who reads entries of one pod should refuse them here.
+    Their intersection is DoesNotExist, which a node without the label would satisfy; in the
+    kube-scheduler none does, so a caller that reads entries of one pod must reject them here.
     """
-    asked = [parse_requirement(*entry) for entry in entries]
-    together = Requirements(asked)
-    needed = {found.key for found in asked if not found.allowed.admits_absence}
-    return tuple(key for key, found in together.items() if found.allowed.empty and key in needed)
+    requirements = [parse_requirement(*entry) for entry in entries]
+    combined = Requirements(requirements)
+    required = {each.key for each in requirements if not each.allowed.admits_absence}
+    return tuple(key for key, each in combined.items() if each.allowed.is_empty and key in required)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536)  # nodes and offerings repeat the same few sets of labels
 def _requirements_from_labels(labels: tuple[tuple[str, str], ...]) -> Requirements:
     return Requirements(parse_requirement(key, "In", (value,)) for key, value in labels)
 
 
 def _combine(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
-    found: dict[str, Requirement] = {}
+    combined: dict[str, Requirement] = {}
     for each in requirements:
         key = normalize_label(each.key)
-        named = each if key == each.key else msgspec.structs.replace(each, key=key)
-        found[key] = found[key] & named if key in found else named
-    return dict(sorted(found.items()))
+        renamed = each if key == each.key else msgspec.structs.replace(each, key=key)
+        combined[key] = combined[key] & renamed if key in combined else renamed
+    return dict(sorted(combined.items()))
 
 
 def _wrap(by_key: dict[str, Requirement]) -> Requirements:
-    """Requirements around a mapping that is already combined and in order."""
+    """Requirements of a mapping that is combined and in order already: saves doing both again."""
     wrapped = Requirements()
     wrapped._by_key = by_key
     return wrapped

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 Resources: TypeAlias = Mapping[str, int]
-"""Resource name to amount. Functions here return names in order if what went in had them so."""
+"""Resource name to amount. Functions here keep names in order if those of the input are."""
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -17,12 +17,12 @@ BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def request_from_nano(name: str, nano: int) -> int:
-    """An exact amount in billionths as a request: what is not whole counts as one more."""
+    """An exact amount in billionths as a request: rounded up."""
     return -(-nano // _nano_per_unit(name))
 
 
 def capacity_from_nano(name: str, nano: int) -> int:
-    """An exact amount in billionths as capacity: what is not whole does not count."""
+    """An exact amount in billionths as capacity: rounded down."""
     return nano // _nano_per_unit(name)
 
 
@@ -34,11 +34,12 @@ def add_resources(left: Resources, right: Resources) -> dict[str, int]:
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
+    # The names are still in order unless one was added: saves a sort in the usual case.
     return total if len(total) == len(left) else sort_resources(total)
 
 
 def subtract_resources(left: Resources, right: Resources) -> dict[str, int]:
-    """What is left, below zero where more is taken than there is."""
+    """The difference, below zero where `right` has more."""
     rest = dict(left)
     for name, amount in right.items():
         rest[name] = rest.get(name, 0) - amount
@@ -54,14 +55,14 @@ def max_resources(left: Resources, right: Resources) -> dict[str, int]:
 
 
 def fits(requests: Resources, available: Resources) -> bool:
-    """Whether the requests find room. Nothing does where any amount is already below zero."""
+    """Whether the requests fit. Nothing fits where any available amount is below zero."""
     if any(amount < 0 for amount in available.values()):
         return False
     return all(amount <= available.get(name, 0) for name, amount in requests.items() if amount > 0)
 
 
 def missing_resources(requests: Resources, available: Resources) -> dict[str, int]:
-    """How much of each resource is lacking, for those that are."""
+    """How much of each resource is lacking; others are left out."""
     lacking = {
         name: amount - available.get(name, 0) for name, amount in requests.items() if amount > 0
     }
@@ -69,7 +70,7 @@ def missing_resources(requests: Resources, available: Resources) -> dict[str, in
 
 
 def resources_key(amounts: Resources) -> tuple[tuple[str, int], ...]:
-    """A key for equal amounts; zero is the same as not named."""
+    """A key for equal amounts; zero is the same as absent."""
     return tuple(sorted((name, amount) for name, amount in amounts.items() if amount))
 
 

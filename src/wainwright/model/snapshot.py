@@ -15,61 +15,61 @@ from wainwright.model.resources import Resources
 from wainwright.model.taints import Taint, is_ephemeral_taint
 
 NODES_LIMIT: Final = "nodes"
-"""The name under which limits count instances."""
+"""The key in limits that counts nodes."""
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """One NodePool. `limits` and `in_use` may name `nodes` beside resources."""
+    """A NodePool. `limits` and `in_use` may have the key `nodes` in addition to resources."""
 
     name: str
     node_class: str = "default"
     weight: int = 0
     requirements: Requirements = NO_REQUIREMENTS
-    """With minValues where the user asks for flexibility."""
+    """With minValues where the NodePool has them."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
     limits: Resources = msgspec.field(default_factory=dict)
     in_use: Resources = msgspec.field(default_factory=dict)
-    """The capacity of the instances that it has already, each once."""
+    """The total capacity of its nodes and NodeClaims, each counted once."""
     unusable: str | None = None
     """Why it must not launch anything (static, being deleted, not ready); None if it may."""
 
     @property
     def node_requirements(self) -> Requirements:
-        """What is known of every node of the pool before any pod has its say."""
-        own = {NODEPOOL: self.name, EC2NODECLASS: self.node_class}
-        ours = {REGISTERED: "true", INITIALIZED: "true"}
-        return self.requirements.narrow(Requirements.from_labels(self.labels | own | ours))
+        """The requirements that every node of the NodePool meets, before those of any pod."""
+        owners = {NODEPOOL: self.name, EC2NODECLASS: self.node_class}
+        states = {REGISTERED: "true", INITIALIZED: "true"}
+        return self.requirements.narrow(Requirements.from_labels(self.labels | owners | states))
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node, or a NodeClaim of which no node has joined yet."""
+    """A node, or a NodeClaim whose node has not joined yet."""
 
     name: str
-    """The node's; the claim's as long as there is no node."""
+    """Of the node, or of the claim as long as there is no node."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
-    """Taken off before the node is initialized, and until then no obstacle."""
+    """Removed before the node is initialized, and ignored until then."""
     allocatable: Resources = msgspec.field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
-    """Those that run or are bound here, daemonsets' pods included."""
+    """The pods bound to it, those of DaemonSets included."""
     managed: bool = True
-    """Whether it is one of ours; on other nodes every taint counts."""
+    """Whether a NodePool owns it; on other nodes every taint counts."""
     initialized: bool = True
     deleting: bool = False
-    """Takes no pods; its own are among the snapshot's pods."""
+    """Being deleted: no pod is scheduled on it; its pods are among those of the snapshot."""
     pool: str | None = None
     launched: bool = True
-    """False for a claim without an instance: it still needs its reservation."""
+    """False for a claim without an instance: it still needs capacity of its reservation."""
     reservation_id: str | None = None
     attach_limits: dict[str, int] = msgspec.field(default_factory=dict)
-    """By CSI driver how many volumes it takes; no limit is known of others."""
+    """By CSI driver how many volumes can be attached; drivers not listed have no known limit."""
 
     @property
     def effective_taints(self) -> tuple[Taint, ...]:
-        """The taints that a pod must tolerate."""
+        """The taints that a pod must tolerate to be scheduled on it."""
         if self.initialized or not self.managed:
             return self.taints
         return tuple(
@@ -80,7 +80,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReservationState(msgspec.Struct, frozen=True, kw_only=True):
-    """A capacity reservation that some pool's class selects, for the summary of a plan."""
+    """A capacity reservation that a node class selects, for the summary of a plan."""
 
     id: str
     total: int
@@ -88,7 +88,7 @@ class ReservationState(msgspec.Struct, frozen=True, kw_only=True):
     instance_type: str = ""
     zone: str = ""
     unusable: str | None = None
-    """Why no pool can use it, although it is there; half a sentence."""
+    """Why no NodePool can use it, as the rest of a sentence."""
 
     @property
     def is_usable(self) -> bool:
@@ -96,18 +96,18 @@ class ReservationState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a cluster. The order of none of these matters."""
+    """The state of a cluster. The order within the fields does not matter."""
 
     pods: tuple[Pod, ...] = ()
-    """To be placed, those of nodes being deleted included."""
+    """To be scheduled, those of nodes being deleted included."""
     pools: tuple[Pool, ...] = ()
     nodes: tuple[Node, ...] = ()
     daemonsets: tuple[DaemonSet, ...] = ()
     reservations: tuple[ReservationState, ...] = ()
     claims: frozenset[str] = frozenset()
-    """Names of the claims that there are, also of those that are known by their node's name."""
+    """Names of all NodeClaims, those whose node is listed by its own name included."""
 
     @property
     def taken_names(self) -> frozenset[str]:
-        """The names that no new claim may have."""
+        """The names that a new claim may not have."""
         return self.claims.union(node.name for node in self.nodes)

@@ -12,24 +12,24 @@ class Fix(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=True)
 
 
 class LowerRequest(Fix, frozen=True, kw_only=True, tag="LowerRequest"):
-    """Ask for less of a resource."""
+    """Lower the request for a resource."""
 
     resource: str
     now: int | None
-    """None where those that fail alike ask for different amounts: who asks for more is meant."""
+    """None where the pods of the group request different amounts: the larger ones are lowered."""
     to: int
     pool: str
 
 
 class AddToleration(Fix, frozen=True, kw_only=True, tag="Tolerate"):
-    """Let the pod tolerate the pool's taint."""
+    """Add a toleration of the NodePool's taint to the pod."""
 
     toleration: Toleration
     pool: str
 
 
 class DropPodRequirement(Fix, frozen=True, kw_only=True, tag="DropLabel"):
-    """Ask nothing of this label; `meant` is the label that was probably meant instead."""
+    """Drop the requirement on this label; `meant` is the label that was probably intended."""
 
     key: str
     pool: str
@@ -37,7 +37,7 @@ class DropPodRequirement(Fix, frozen=True, kw_only=True, tag="DropLabel"):
 
 
 class ChangePodRequirement(Fix, frozen=True, kw_only=True, tag="SelectValue"):
-    """Select another value of the label, which was probably meant."""
+    """Select another value of the label, which was probably intended."""
 
     key: str
     now: str
@@ -46,14 +46,14 @@ class ChangePodRequirement(Fix, frozen=True, kw_only=True, tag="SelectValue"):
 
 
 class DropPoolRequirement(Fix, frozen=True, kw_only=True, tag="DropRequirement"):
-    """Ask nothing of this label in the pool."""
+    """Drop the requirement on this label from the NodePool."""
 
     key: str
     pool: str
 
 
 class ChangePoolRequirement(Fix, frozen=True, kw_only=True, tag="RequireValue"):
-    """Require another value of the label in the pool, which was probably meant."""
+    """Require another value of the label in the NodePool, which was probably intended."""
 
     key: str
     now: str
@@ -62,7 +62,7 @@ class ChangePoolRequirement(Fix, frozen=True, kw_only=True, tag="RequireValue"):
 
 
 class LowerMinValues(Fix, frozen=True, kw_only=True, tag="LowerMinValues"):
-    """Be content with fewer values in the pool's requirement."""
+    """Lower minValues of the NodePool's requirement."""
 
     key: str
     now: int
@@ -71,7 +71,7 @@ class LowerMinValues(Fix, frozen=True, kw_only=True, tag="LowerMinValues"):
 
 
 class RaiseLimit(Fix, frozen=True, kw_only=True, tag="RaiseLimit"):
-    """Allow the pool to hold more."""
+    """Raise a limit of the NodePool."""
 
     resource: str
     now: int
@@ -85,12 +85,12 @@ AnyFix: TypeAlias = PodFix | PoolFix
 
 
 class VerifiedSuggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes that together serve pods that fail alike, and how that is known."""
+    """Changes that together make pods of one group schedulable, and how that was verified."""
 
     changes: tuple[AnyFix, ...]
     serves: int
-    """How many of them have a place once everything is planned anew with the changes."""
+    """How many of the pods are scheduled when the plan is made again with the changes."""
     of: int
-    """How many fail alike."""
+    """How many pods the group has."""
     alone: bool = False
-    """Whether it was tried for one of them only, with all else as the plan has left it."""
+    """Whether it was verified for one pod only, on the state after the plan."""

@@ -38,7 +38,7 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     key: str = ""
-    """Empty tolerates every key, but only together with Exists."""
+    """Empty tolerates every key, but only with Exists."""
     operator: TolerationOperator = TolerationOperator.EQUAL
     value: str = ""
     effect: str = ""
@@ -66,7 +66,7 @@ UNREGISTERED_TAINT: Final = Taint(key="karpenter.sh/unregistered", effect=NO_EXE
 TOLERATE_PREFER_NO_SCHEDULE: Final = Toleration(
     operator=TolerationOperator.EXISTS, effect=PREFER_NO_SCHEDULE
 )
-"""What a pod is given last of all when its preferences are relaxed."""
+"""The toleration that a pod gets as the last step of relaxing its preferences."""
 
 EPHEMERAL_TAINTS: Final = frozenset(
     {
@@ -80,7 +80,7 @@ EPHEMERAL_TAINTS: Final = frozenset(
 
 
 def is_ephemeral_taint(taint: Taint) -> bool:
-    """Whether a node of ours has this taint only until it is initialized, whatever its value."""
+    """Whether a managed node has this taint only until it is initialized, whatever its value."""
     return (taint.key, taint.effect) in EPHEMERAL_TAINTS or taint.key.startswith(
         READINESS_TAINT_PREFIX
     )
@@ -89,7 +89,7 @@ def is_ephemeral_taint(taint: Taint) -> bool:
 def find_untolerated_taint(
     taints: Iterable[Taint], tolerations: Iterable[Toleration]
 ) -> Taint | None:
-    """The first taint that keeps the pod off; preferences keep it off like the others."""
+    """The first taint that no toleration tolerates; PreferNoSchedule counts like the others."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if not any(toleration.tolerates(taint) for toleration in tolerations):
@@ -98,7 +98,7 @@ def find_untolerated_taint(
 
 
 def _parse_strict_integer(text: str) -> int | None:
-    # Stricter than for labels: here Kubernetes also refuses leading zeros and plus signs.
+    # Stricter than for labels: here Kubernetes also rejects leading zeros and plus signs.
     if STRICT_DECIMAL.fullmatch(text) is None:
         return None
     number = int(text)

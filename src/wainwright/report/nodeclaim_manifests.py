@@ -59,7 +59,7 @@ def claim_annotations(
     """The annotations that hold for a claim with these instance types."""
     kept = list(types)
     conditions = {
-        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed),
+        MIN_VALUES_RELAXED_ANNOTATION: bool(claim.relaxed_min_values),
         PRICE_OVERLAY_ANNOTATION: any(
             map(_has_price_overlay, _allowed_offerings(claim, catalog, kept))
         ),

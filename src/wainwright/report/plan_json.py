@@ -59,7 +59,7 @@ def _format_problem(problem: Problem) -> str:
 
 def _claims(plan: Plan) -> list[Document]:
     given_up = {
-        pod: tuple(map(unschedulable.describe_preference, each.given_up))
+        pod: tuple(map(unschedulable.describe_preference, each.preferences))
         for each in plan.relaxed
         for pod in each.pods
     }
@@ -69,8 +69,8 @@ def _claims(plan: Plan) -> list[Document]:
 def _relaxed(relaxed: RelaxedPods) -> Document:
     return {
         "pods": list(relaxed.pods),
-        "givenUp": [unschedulable.describe_preference(each) for each in relaxed.given_up],
-        "keptPricePerHour": relaxed.kept_price,
+        "givenUp": [unschedulable.describe_preference(each) for each in relaxed.preferences],
+        "keptPricePerHour": relaxed.price_if_kept,
     }
 
 
@@ -95,7 +95,7 @@ def _claim(claim: PlannedNodeClaim, given_up: Mapping[str, tuple[str, ...]]) -> 
         "requests": format_resources(claim.requests),
         "pods": list(claim.pods),
         "relaxed": [
-            *claim.relaxed,
+            *claim.relaxed_min_values,
             *sorted({each for pod in claim.pods for each in given_up.get(pod, ())}),
         ],
     }
@@ -184,7 +184,7 @@ def _summary(plan: Plan, pods: int) -> Document:
                 "id": use.id,
                 "total": use.total,
                 "available": use.available,
-                "promised": use.promised,
+                "promised": use.in_flight,
                 "used": use.used,
                 "unusable": use.unusable,
             }

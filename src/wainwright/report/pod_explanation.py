@@ -223,18 +223,18 @@ def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) 
     if not alternatives.reservations:
         return "no reservation is selected that would do"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
-    if any(use.left for use in planned.plan.reservations if use.id in names):
+    if any(use.remaining for use in planned.plan.reservations if use.id in names):
         return f"with a slot of {listed} limits or minValues do not hold"
     return f"{listed} had no slot left"
 
 
 def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
-    for key in claim.relaxed:
+    for key in claim.relaxed_min_values:
         yield f"minValues of {key} are lowered to what there is"
     for each in planned.plan.relaxed:
         if pod in each.pods:
             yield from (
-                f"given up: {unschedulable.describe_preference(what)}" for what in each.given_up
+                f"given up: {unschedulable.describe_preference(what)}" for what in each.preferences
             )
 
 

@@ -71,7 +71,7 @@ def _unusable(selected: SelectedReservation, *, is_active: bool) -> Document:
 def _unused_by(kept: PodsOffReservation) -> Document:
     return {
         "nodePool": kept.pool,
-        "place": kept.place.value,
+        "place": kept.placement.value,
         "reason": describe_obstacle(kept.reason, len(kept.pods)),
         "pods": list(kept.pods),
     }

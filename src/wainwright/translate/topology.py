@@ -49,7 +49,7 @@ def translate_selector(
     if any(True for _ in validate_label_selector(selector, ())):
         return None
     clauses = sorted({*_selector_clauses(selector), *added}, key=_clause_order)
-    return PodSelector(clauses=tuple(clauses)) if clauses else ALL_PODS
+    return PodSelector(match_expressions=tuple(clauses)) if clauses else ALL_PODS
 
 
 def label_clauses(

@@ -181,7 +181,7 @@ def _cloud_labels(kind: InstanceType, claim: PlannedNodeClaim) -> dict[str, str]
     for said in (kind.requirements, _offering(kind, claim).requirements):
         for key, requirement in said.items():
             both = requirement.allowed & claim.requirements.allowed(key)
-            found |= {} if both.open or both.empty else {key: both.any()}
+            found |= {} if both.open or both.is_empty else {key: both.any_value()}
     found |= {CAPACITY_TYPE: launch.capacity_type}
     found |= {} if launch.zone is None else {ZONE: launch.zone}
     return found | (
@@ -211,7 +211,7 @@ def _claim_labels(kinds: Iterable[InstanceType], claim: PlannedNodeClaim) -> dic
     for key, requirement in claim.requirements.items():
         allowed = requirement.allowed
         if allowed.length == 1 or (key not in brought and not allowed.admits_absence):
-            found[key] = allowed.any()
+            found[key] = allowed.any_value()
     return found
 
 

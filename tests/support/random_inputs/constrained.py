@@ -189,7 +189,7 @@ class ConstrainedPodMaker:
         operator = self.rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
         values = frozenset({"front"} if operator.endswith("In") else ())
         return PodSelector(
-            clauses=(SelectorRequirement(key="tier", operator=operator, values=values),)
+            match_expressions=(SelectorRequirement(key="tier", operator=operator, values=values),)
         )
 
     def _spreads(self, app: str) -> tuple[TopologySpread, ...]:

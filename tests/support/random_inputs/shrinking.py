@@ -11,7 +11,7 @@ from wainwright.model.instance_type import Offering
 from wainwright.model.requirements import Requirements
 
 KEPT_FIELDS: Final = frozenset(
-    {"name", "price", "available", "max_skew", "weight", "clauses", "values"}
+    {"name", "price", "available", "max_skew", "weight", "match_expressions", "values"}
 )
 """Fields that identify a value and are not removed."""
 

@@ -413,7 +413,7 @@ def _claim_summary(claim: PlannedNodeClaim) -> dict[str, Any]:
         "requirements": str(claim.requirements),
         "choices": claim.choices,
         "launch": claim.launch,
-        "relaxed": claim.relaxed,
+        "relaxed": claim.relaxed_min_values,
     }
 
 
@@ -431,7 +431,7 @@ def _draft_summary(draft: ReferenceDraft) -> dict[str, Any]:
 
 
 def _relaxations(made: Plan) -> dict[str, object]:
-    return {key: group.given_up for group in made.relaxed for key in group.pods}
+    return {key: group.preferences for group in made.relaxed for key in group.pods}
 
 
 def _pod_keys(pods: list[Pod]) -> list[str]:

@@ -96,7 +96,7 @@ def launched_label(draft: ReferenceDraft, offer: TypeOffering, key: str) -> str 
     kind, offering = offer
     named = offering.requirements.single_value(key)
     allowed = kind.requirements.allowed(key) & draft.asked.allowed(key)
-    return named or (None if allowed.open else allowed.any() or None)
+    return named or (None if allowed.open else allowed.any_value() or None)
 
 
 def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraft | None:

@@ -70,7 +70,7 @@ class PodPlacements:
             return place.labels.get(key, UndecidedValue.LACKING)
         if (id(place), key) in self._settled:
             return self._settled[id(place), key]
-        if place.asked.allowed(key).empty:
+        if place.asked.allowed(key).is_empty:
             return UndecidedValue.LACKING
         if key not in place.asked and key not in place.catalog.known:
             return UndecidedValue.LACKING
@@ -155,7 +155,7 @@ class PodPlacements:
 
 def matches_all_terms(terms: tuple[AffinityTerm, ...], pod: Pod) -> bool:
     """Whether all of the terms match the pod."""
-    return all(term.means(pod.namespace, pod.labels) for term in terms)
+    return all(term.matches(pod.namespace, pod.labels) for term in terms)
 
 
 def required_topology_keys(want: RelaxedPod, spread: TopologySpread) -> set[str]:
@@ -231,7 +231,7 @@ class AllowedDomains:
             return self._allowed[key].admits(value)
         if value is UndecidedValue.LACKING:
             return self._optional[key]
-        return not self._allowed[key].empty
+        return not self._allowed[key].is_empty
 
     def options(self) -> list[tuple[Requirements, list[int]]]:
         """The label values for a new node or an undecided draft, fewest pods first.
@@ -259,7 +259,7 @@ class AllowedDomains:
             fine = {v: count for v, count in self._ranked[key].items() if allowed.admits(v)}
             lower = sorted(set(fine.values()))
             return [(lower.index(count), one_of([value])) for value, count in fine.items()]
-        return [] if allowed.empty and not self._optional[key] else [(0, allowed)]
+        return [] if allowed.is_empty and not self._optional[key] else [(0, allowed)]
 
     def _says_something(self, key: str, allowed: ValueSet) -> bool:
         """Every node has some zone; other labels must be required explicitly."""

@@ -253,10 +253,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
     ("owned", {}, {"instance": "i-1"}, set(), False),
     ("young", {"launched_at": NOW - 30}, {}, set(), False),
     ("ending", {"state": "shutting-down"}, {}, set(), False),
-    ("awaited by a claim", {"tags": OURS}, {"mark": MARK}, set(), False),
-    ("the claim has another", {"tags": OURS}, {"mark": MARK, "instance": "i-2"}, set(), True),
+    ("awaited by a claim", {"tags": OURS}, {"launch_record": MARK}, set(), False),
+    (
+        "the claim has another",
+        {"tags": OURS},
+        {"launch_record": MARK, "instance": "i-2"},
+        set(),
+        True,
+    ),
     ("under way", {"tags": OURS}, {}, {"b"}, False),
-    ("of another batch", {"tags": {BATCH_TAG: "c"}}, {"mark": MARK}, {"b"}, True),
+    ("of another batch", {"tags": {BATCH_TAG: "c"}}, {"launch_record": MARK}, {"b"}, True),
 ]
 
 

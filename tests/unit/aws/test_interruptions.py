@@ -129,7 +129,9 @@ UNREADABLE = [
 
 
 def test_only_a_rebalance_recommendation_keeps_the_instance() -> None:
-    assert [kind for kind in InterruptionKind if not kind.ends] == [InterruptionKind.REBALANCE]
+    assert [kind for kind in InterruptionKind if not kind.ends_instance] == [
+        InterruptionKind.REBALANCE
+    ]
 
 
 async def next_events(
@@ -255,7 +257,7 @@ def test_a_check_may_fail_for_two_minutes(check: str) -> None:
         for _ in range(2):
             (event,) = await scene.cloud.unhealthy_instances()
             assert (event.kind, event.instance) == (InterruptionKind.UNHEALTHY, found.id)
-            assert event.kind.forceful
+            assert event.kind.is_forceful
         count = {"category": InterruptionKind.UNHEALTHY.value}
         assert scene.metrics.value(UNHEALTHY_INSTANCES, **count) == 1
         interrupt(scene, found.id, "mended")
@@ -287,7 +289,7 @@ def test_scheduled_events_are_reported(code: str) -> None:
         interrupt(scene, found.id, code, seconds=3600)
         (event,) = await scene.cloud.unhealthy_instances()
         assert (event.kind, event.detail) == (InterruptionKind.SCHEDULED, code)
-        assert not event.kind.forceful
+        assert not event.kind.is_forceful
         assert event.ends_at is not None
         assert abs(event.ends_at - scene.clock.now() - 3600) < 1
 

@@ -137,7 +137,7 @@ def test_anc_7_interruptions_are_read_from_the_queue(
             assert found.ends_at is None
         else:
             assert found.ends_at == pytest.approx(at + notice, abs=1.5)
-        assert found.kind.ends is (happens != "rebalance")
+        assert found.kind.ends_instance is (happens != "rebalance")
 
     run_refreshed_scene(run)
 

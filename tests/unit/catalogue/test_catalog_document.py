@@ -15,7 +15,7 @@ def reread(text: str) -> str:
     return format_catalog(made.region, made.types)
 
 
-def test_an_empty_catalogue_is_a_catalog() -> None:
+def test_a_catalogue_without_types_is_a_valid_catalog() -> None:
     assert json.loads(format_catalog("dc-1", [])) == {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Catalog",
@@ -32,14 +32,14 @@ def test_types_are_sorted_and_quantities_canonical() -> None:
     assert found[1]["allocatable"] == {"cpu": "1420m", "memory": "2Gi"}
 
 
-def test_prices_are_numbers_to_the_last_digit() -> None:
+def test_prices_keep_all_digits() -> None:
     cheap = instance_type(offerings=(offering(price=0.085 / (407.68 / 0.0015) / 1e6),))
     text = format_catalog("dc-1", [cheap])
     assert '"price": 3.1274529042386184e-13' in text
     assert reread(text) == text
 
 
-def test_requirements_of_every_kind_survive() -> None:
+def test_requirements_of_every_operator_survive() -> None:
     asked = (
         label_requirement("a", "In", "x", "y")
         .narrow(label_requirement("b", "Exists"))
@@ -59,7 +59,7 @@ def test_allocatable_is_capacity_less_overhead_even_with_huge_pages() -> None:
     assert reread(text) == text
 
 
-def test_less_than_nothing_survives_too() -> None:
+def test_negative_allocatable_survives() -> None:
     tiny = instance_type(capacity={"memory": 100}, overhead={"memory": 300})
     text = format_catalog("dc-1", [tiny])
     assert '"allocatable": {"memory": "-200"}' in text

@@ -1,4 +1,4 @@
-"""Catalogues as a whole: what they share, what they say, and what never changes."""
+"""Whole catalogues: what NodePools and classes share, and what each layer changes."""
 
 import pytest
 from tests.support.catalogue_builders import (
@@ -32,20 +32,20 @@ def test_us_east_1_has_every_type_with_all_its_offerings() -> None:
     made = build_catalogue()
     assert made.region == "us-east-1"
     assert len(made.types) == 1375
-    assert [kind.name for kind in made.types] == sorted(made.by_name)
+    assert [instance_type.name for instance_type in made.types] == sorted(made.by_name)
     assert len(made.unpriced) == 35
-    assert made.remarks == ()
+    assert made.diagnostics == ()
     assert made.fee == 0
 
 
 def test_there_is_one_offering_for_each_zone_and_capacity_type() -> None:
-    for kind in build_catalogue().types:
-        bought = [(each.zone, each.capacity_type) for each in kind.offerings]
-        assert len(set(bought)) == len(bought)
-        assert all(zone is not None for zone, _ in bought)
+    for instance_type in build_catalogue().types:
+        offerings = [(each.zone, each.capacity_type) for each in instance_type.offerings]
+        assert len(set(offerings)) == len(offerings)
+        assert all(zone is not None for zone, _ in offerings)
 
 
-def test_untouched_types_share_their_offerings_with_all_classes() -> None:
+def test_unchanged_types_share_their_offerings_with_all_classes() -> None:
     assert (
         build_catalogue().by_name["m5.large"].offerings
         is load_built_in_offerings("us-east-1").priced["m5.large"]
@@ -55,28 +55,28 @@ def test_untouched_types_share_their_offerings_with_all_classes() -> None:
 def test_pools_of_one_class_share_one_catalogue() -> None:
     scopes = tuple(CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b"))
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
-    assert made.of(scopes[0]) is made.of(scopes[1])
+    assert made.build(scopes[0]) is made.build(scopes[1])
 
 
-def test_an_overlay_for_one_pool_sets_its_catalogue_apart() -> None:
+def test_an_overlay_for_one_pool_gives_it_a_catalogue_of_its_own() -> None:
     scopes = tuple(
         CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b", "c")
     )
     only = overlay_object("only", (NODEPOOL, "In", ["a"]), price="0.5")
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes, overlays=(only,)))
-    assert made.of(scopes[0]) is not made.of(scopes[1])
-    assert made.of(scopes[1]) is made.of(scopes[2])
+    assert made.build(scopes[0]) is not made.build(scopes[1])
+    assert made.build(scopes[1]) is made.build(scopes[2])
 
 
-def test_labels_of_a_pools_template_can_be_overlaid() -> None:
+def test_overlays_match_labels_of_the_pool_template() -> None:
     scope = CatalogScope(node_class=node_class_object(), pool="a", labels={"team": "web"})
     other = CatalogScope(node_class=node_class_object(), pool="b", labels={"team": "db"})
     webs = overlay_object("web", ("team", "In", ["web"]), price="0.5")
-    supply = CatalogInputs(now=NOW, cloud=WEST, scopes=(scope, other), overlays=(webs,))
+    inputs = CatalogInputs(now=NOW, cloud=WEST, scopes=(scope, other), overlays=(webs,))
     prices = [
         {
             offering.price
-            for offering in CatalogBuilder(supply).of(each).by_name["c5.large"].offerings
+            for offering in CatalogBuilder(inputs).build(each).by_name["c5.large"].offerings
         }
         for each in (scope, other)
     ]
@@ -84,16 +84,16 @@ def test_labels_of_a_pools_template_can_be_overlaid() -> None:
     assert 0.5 not in prices[1]
 
 
-def test_classes_that_differ_have_sizes_of_their_own() -> None:
+def test_classes_with_different_settings_have_different_resources() -> None:
     scopes = tuple(
         CatalogScope(node_class=node_class_object(kubelet={"maxPods": pods})) for pods in (10, 20)
     )
     made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
-    found = [made.of(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
+    found = [made.build(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
     assert found == [10, 20]
 
 
-def test_the_index_knows_every_label_that_the_catalogue_names() -> None:
+def test_the_index_has_every_label_of_the_catalogue() -> None:
     types = catalog_object(
         {
             "name": "rack",
@@ -106,12 +106,12 @@ def test_the_index_knows_every_label_that_the_catalogue_names() -> None:
     assert {"example.com/rack", "example.com/hall"} <= index.keys
 
 
-def test_a_region_that_contradicts_the_catalog_is_refused() -> None:
+def test_a_region_other_than_that_of_the_catalog_is_an_error() -> None:
     with pytest.raises(InvalidInputError, match="the region us-east-1 was asked for"):
         build_catalogue(catalog=catalog_object(), region="us-east-1")
 
 
-def test_a_zone_less_lot_stays_when_zones_are_left_out() -> None:
+def test_an_offering_without_a_zone_stays_when_zones_are_limited() -> None:
     types = catalog_object(
         {
             "name": "rack",
@@ -127,7 +127,7 @@ def test_a_zone_less_lot_stays_when_zones_are_left_out() -> None:
     assert [offering.price for offering in made.by_name["rack"].offerings] == [1, 2]
 
 
-def test_the_zones_id_is_stated_once_for_all() -> None:
+def test_a_zone_id_of_one_offering_is_that_of_the_zone() -> None:
     labels = {"karpenter.sh/capacity-type": "on-demand", ZONE: "hall-a"}
     types = catalog_object(
         {
@@ -144,7 +144,7 @@ def test_the_zones_id_is_stated_once_for_all() -> None:
     }
 
 
-def test_the_gate_leaves_the_rest_of_a_catalog_alone() -> None:
+def test_the_reservations_gate_leaves_other_offerings_of_a_catalog() -> None:
     reserved = {"labels": {"karpenter.sh/capacity-type": "reserved"}, "price": 1e-9, "available": 1}
     paid = {"labels": {"karpenter.sh/capacity-type": "spot"}, "price": 1}
     types = catalog_object(
@@ -155,15 +155,15 @@ def test_the_gate_leaves_the_rest_of_a_catalog_alone() -> None:
     assert len(build_catalogue(catalog=types).by_name["rack"].offerings) == 2
 
 
-def test_windows_classes_have_windows_types_and_no_arm_machines() -> None:
+def test_windows_classes_have_windows_labels_and_no_arm_offerings() -> None:
     made = build_catalogue(CatalogScope(node_class=node_class_object(amiFamily="Windows2022")))
     assert made.by_name["m5.large"].requirements.single_value("kubernetes.io/os") == "windows"
     assert {offering.available for offering in made.by_name["m6g.large"].offerings} == {0}
     assert {offering.available for offering in made.by_name["m5.large"].offerings} == {UNLIMITED}
 
 
-def test_a_declaration_of_a_reserved_offering_is_remarked() -> None:
-    endless = instance_type_object(
+def test_declaring_a_reserved_offering_gives_a_warning() -> None:
+    declaration = instance_type_object(
         "c5.large",
         offerings=[
             {
@@ -173,13 +173,13 @@ def test_a_declaration_of_a_reserved_offering_is_remarked() -> None:
             }
         ],
     )
-    made = build_catalogue(cloud=WEST, instance_types=(endless,))
+    made = build_catalogue(cloud=WEST, instance_types=(declaration,))
     (offering,) = made.by_name["c5.large"].offerings
     assert offering.reservation_id == "cr-9"
-    assert "has no end" in str(made.remarks[0])
+    assert "has no end" in str(made.diagnostics[0])
 
 
-def test_values_of_any_kind_become_label_text() -> None:
+def test_values_of_declared_offerings_become_label_text() -> None:
     odd = instance_type_object(
         "c5.large", offerings=[{"flag": True, "count": 3, "karpenter.sh/price": "1"}]
     )
@@ -187,7 +187,7 @@ def test_values_of_any_kind_become_label_text() -> None:
     assert offering.requirements == Requirements.from_labels({"flag": "true", "count": "3"})
 
 
-def test_old_names_of_labels_are_understood() -> None:
+def test_aliases_of_labels_are_normalized_in_declared_offerings() -> None:
     old = instance_type_object(
         "c5.large",
         offerings=[
@@ -201,7 +201,7 @@ def test_old_names_of_labels_are_understood() -> None:
     assert (offering.zone, offering.price) == ("us-west-2b", 0.085)
 
 
-def test_offerings_with_equal_labels_stand_in_the_order_of_the_prices_in_force() -> None:
+def test_offerings_with_equal_labels_are_sorted_by_their_final_price() -> None:
     labels = {"karpenter.sh/capacity-type": "spot", ZONE: "hall-a"}
     twice = catalog_object(
         {

@@ -25,7 +25,7 @@ def installed() -> str:
     installed() != MADE_FROM, reason=f"pip install '{MADE_FROM.replace(' ', '==')}'"
 )
 @pytest.mark.parametrize("seed", ["0", "1"])
-def test_the_committed_files_are_what_the_script_makes_every_time(seed: str) -> None:
+def test_the_script_always_generates_the_committed_files(seed: str) -> None:
     done = subprocess.run(
         [sys.executable, "scripts/make_catalogue.py", "--check"],
         cwd=ROOT,

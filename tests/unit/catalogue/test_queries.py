@@ -36,53 +36,53 @@ NOTHING = instance_type(name="nothing", offerings=())
 INDEX = InstanceTypeIndex([PLAIN, SPOT, RESERVED, NOTHING])
 
 
-def found(wanted: TypeFilter = TypeFilter(), order: SortOrder = SortOrder.NAME) -> dict[str, int]:  # noqa: B008
-    return {kind.name: len(kind.offerings) for kind in list_instance_types(INDEX, wanted, order)}
+def listed(wanted: TypeFilter = TypeFilter(), order: SortOrder = SortOrder.NAME) -> dict[str, int]:  # noqa: B008
+    return {each.name: len(each.offerings) for each in list_instance_types(INDEX, wanted, order)}
 
 
-def test_nothing_asked_is_everything_with_types_that_cannot_be_bought() -> None:
-    assert found() == {"nothing": 0, "plain": 2, "reserved": 1, "spot": 1}
+def test_without_a_filter_all_types_are_listed_even_without_offerings() -> None:
+    assert listed() == {"nothing": 0, "plain": 2, "reserved": 1, "spot": 1}
 
 
-def test_an_offering_for_any_zone_is_for_this_one_too() -> None:
-    assert found(TypeFilter(zones=("zone-b",))) == {"plain": 1}
+def test_an_offering_without_a_zone_matches_every_zone() -> None:
+    assert listed(TypeFilter(zones=("zone-b",))) == {"plain": 1}
 
 
-def test_asking_for_a_market_leaves_out_who_is_not_in_it() -> None:
-    assert found(TypeFilter(capacity_types=("spot", "reserved"))) == {"reserved": 1, "spot": 1}
+def test_filtering_by_capacity_type_leaves_out_types_without_it() -> None:
+    assert listed(TypeFilter(capacity_types=("spot", "reserved"))) == {"reserved": 1, "spot": 1}
 
 
-def test_who_asks_for_a_reservation_gets_no_other_offering() -> None:
-    asked = label_requirement(RESERVATION_ID, "In", "cr-1")
-    assert found(TypeFilter(requirements=asked)) == {"reserved": 1}
-    assert found(TypeFilter(requirements=label_requirement(RESERVATION_ID, "In", "cr-2"))) == {}
-    assert "reserved" not in found(
+def test_requiring_a_reservation_leaves_out_other_offerings() -> None:
+    requirements = label_requirement(RESERVATION_ID, "In", "cr-1")
+    assert listed(TypeFilter(requirements=requirements)) == {"reserved": 1}
+    assert listed(TypeFilter(requirements=label_requirement(RESERVATION_ID, "In", "cr-2"))) == {}
+    assert "reserved" not in listed(
         TypeFilter(requirements=label_requirement(RESERVATION_ID, "DoesNotExist"))
     )
 
 
-def test_a_label_that_nobody_knows_narrows_nothing() -> None:
-    assert found(TypeFilter(requirements=label_requirement("example.com/team", "In", "web"))) == {
+def test_an_unknown_label_narrows_nothing() -> None:
+    assert listed(TypeFilter(requirements=label_requirement("example.com/team", "In", "web"))) == {
         "plain": 2,
         "reserved": 1,
         "spot": 1,
     }
 
 
-def test_the_cheapest_comes_first_and_what_has_no_price_last() -> None:
-    assert list(found(order=SortOrder.PRICE)) == ["reserved", "spot", "plain", "nothing"]
+def test_sorted_by_price_types_without_a_price_come_last() -> None:
+    assert list(listed(order=SortOrder.PRICE)) == ["reserved", "spot", "plain", "nothing"]
 
 
-def test_sizes_are_those_of_the_machine_as_it_is_sold() -> None:
-    sold = instance_type(labels={INSTANCE_CPU: "4", INSTANCE_MEMORY: "16384"})
-    assert (nominal_cpu(sold), nominal_memory(sold)) == (4000, 16 * GIB)
+def test_nominal_sizes_are_the_advertised_ones() -> None:
+    labelled = instance_type(labels={INSTANCE_CPU: "4", INSTANCE_MEMORY: "16384"})
+    assert (nominal_cpu(labelled), nominal_memory(labelled)) == (4000, 16 * GIB)
     assert (nominal_cpu(PLAIN), nominal_memory(PLAIN)) == (2000, 8 * GIB)
 
 
-def test_what_is_in_stock_goes_before_what_is_cheap() -> None:
-    gone, dear = offering(price=1.0, available=0), offering(price=2.0)
-    assert cheapest_offering([gone, dear]) is dear
-    assert cheapest_offering([gone]) is gone
+def test_an_available_offering_is_preferred_to_a_cheaper_unavailable_one() -> None:
+    unavailable, available = offering(price=1.0, available=0), offering(price=2.0)
+    assert cheapest_offering([unavailable, available]) is available
+    assert cheapest_offering([unavailable]) is unavailable
     assert cheapest_offering([]) is None
 
 
@@ -94,37 +94,37 @@ RACK = {
 }
 
 
-def told(*args: object, **supply: object) -> dict[tuple[str, str], tuple[str, str]]:
-    made = build_catalogue(*args, **supply)  # type: ignore[arg-type]
-    name = "rack" if made.from_catalog else "m5.xlarge"
+def explained(*args: object, **supply: object) -> dict[tuple[str, str], tuple[str, str]]:
+    catalog = build_catalogue(*args, **supply)  # type: ignore[arg-type]
+    name = "rack" if catalog.from_catalog else "m5.xlarge"
     return {
         (each.resource, each.part): (each.amount, each.why)
-        for each in explain_resources(made, name)
+        for each in explain_resources(catalog, name)
     }
 
 
-def test_each_resource_ends_with_what_is_left() -> None:
-    found = told()
+def test_each_resource_is_explained_from_capacity_to_allocatable() -> None:
+    found = explained()
     assert found["cpu", "capacity"] == ("4", "the type has 4 vCPUs")
     assert found["cpu", "kube-reserved"][0] == "-80m"
     assert found["cpu", "allocatable"] == ("3920m", "capacity less what is kept back")
     assert found["pods", "allocatable"] == ("58", "all of it")
 
 
-def test_a_catalog_speaks_for_itself() -> None:
-    found = told(catalog=catalog_object(RACK))
+def test_amounts_of_a_catalog_are_explained_by_it() -> None:
+    found = explained(catalog=catalog_object(RACK))
     assert found["cpu", "capacity"] == ("4", "the Catalog says so")
     assert found["cpu", "overhead"] == ("-100m", "the Catalog says so")
 
 
-def test_huge_pages_are_said_to_come_out_of_memory() -> None:
-    amount, why = told(catalog=catalog_object(RACK))["memory", "allocatable"]
+def test_huge_pages_are_part_of_the_explanation_of_memory() -> None:
+    amount, why = explained(catalog=catalog_object(RACK))["memory", "allocatable"]
     assert amount == "7Gi"
     assert why.endswith("and less hugepages-2Mi")
 
 
-def test_objects_that_change_a_number_are_named() -> None:
-    found = told(
+def test_objects_that_change_an_amount_are_named() -> None:
+    found = explained(
         overlays=(overlay_object("cards", capacity={"example.com/card": "1"}),),
         instance_types=(instance_type_object("m5.xlarge", resources={"pods": "7"}),),
     )
@@ -132,14 +132,14 @@ def test_objects_that_change_a_number_are_named() -> None:
     assert found["pods", "capacity"] == ("7", "pods of the type's InstanceType object")
 
 
-def test_a_machine_that_owes_memory_says_so() -> None:
+def test_a_negative_allocatable_amount_is_explained() -> None:
     scope = CatalogScope(node_class=node_class_object(kubelet={"kubeReserved": {"memory": "1Ti"}}))
-    amount, why = told(scope)["memory", "allocatable"]
+    amount, why = explained(scope)["memory", "allocatable"]
     assert amount.startswith("-")
     assert why.endswith("less than nothing, so that no pod fits")
 
 
-def test_obstacles_are_told_apart() -> None:
+def test_each_reason_of_unavailability_has_its_own_sentence() -> None:
     short = build_catalogue(
         cloud=cloud_object(region="us-east-1", unavailable=[{"instanceType": "m5.large"}])
     )
@@ -149,7 +149,7 @@ def test_obstacles_are_told_apart() -> None:
     assert "Amazon Linux 2023 does not run on" in explain_unavailability(short, "a1.large")
 
 
-def test_zones_with_one_history_stand_together() -> None:
+def test_zones_with_the_same_price_history_are_merged() -> None:
     found = price_histories(build_catalogue(), "m5.xlarge")
     on_demand = [each for each in found if each.capacity_type == "on-demand"]
     assert [len(each.zones) for each in on_demand] == [5]
@@ -159,7 +159,7 @@ def test_zones_with_one_history_stand_together() -> None:
 
 
 def test_the_last_layer_has_the_price_in_force() -> None:
-    made = build_catalogue(
+    catalog = build_catalogue(
         cloud=cloud_object(
             prices=[{"instanceType": "c5.large", "capacityType": "spot", "price": 0.03}]
         ),
@@ -168,8 +168,8 @@ def test_the_last_layer_has_the_price_in_force() -> None:
             overlay_object("light", priceAdjustment="-50%", weight=1),
         ),
     )
-    for account in price_histories(made, "c5.large"):
-        assert account.steps[-1].after == account.price
-        assert account.steps[-1].how == "weight 1: outweighed by heavy"
-        befores = [step.before for step in account.steps[1:]]
-        assert befores == [step.after for step in account.steps[:-1]]
+    for history in price_histories(catalog, "c5.large"):
+        assert history.steps[-1].after == history.price
+        assert history.steps[-1].how == "weight 1: outweighed by heavy"
+        befores = [step.before for step in history.steps[1:]]
+        assert befores == [step.after for step in history.steps[:-1]]

@@ -1,4 +1,4 @@
-"""57 types × 7 classes, held against what the reference provider computes, to the byte."""
+"""57 types × 7 classes, compared with the results of the reference provider, to the byte."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     NodeClassSettings,
     parse_eviction_threshold,
 )
+from wainwright.model import labels
 from wainwright.model.resources import CPU
 
 SAMPLE: dict[str, Any] = json.loads(
@@ -70,31 +71,31 @@ def without_zeros(resources: dict[str, int]) -> dict[str, int]:
 
 @pytest.mark.parametrize("node_class", CLASSES)
 @pytest.mark.parametrize("name", TYPES)
-def test_capacity_and_allocatable_agree_to_the_byte(name: str, node_class: str) -> None:
+def test_capacity_and_allocatable_are_equal_to_the_byte(name: str, node_class: str) -> None:
     made = derive_resources(instance_type_info.built_in_instance_types()[name], CLASSES[node_class])
     assert without_zeros(plain_amounts(made.capacity)) == expected(name, node_class, "capacity")
     assert without_zeros(made.allocatable()) == expected(name, node_class, "allocatable")
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_labels_agree_to_the_byte(name: str) -> None:
-    machine = instance_type_info.built_in_instance_types()[name]
+def test_labels_are_equal_to_the_byte(name: str) -> None:
+    info = instance_type_info.built_in_instance_types()[name]
     zone = regions.load_region("us-east-1").zones[0]
-    made = type_labels.instance_type_labels(machine, AmiFamily.AL2023.traits, "us-east-1")
-    made |= {type_labels.ZONE: (zone.name,), type_labels.ZONE_ID: (zone.id,)}
-    made |= {type_labels.CAPACITY_TYPE: machine.capacity_types}
+    made = type_labels.instance_type_labels(info, AmiFamily.AL2023.traits, "us-east-1")
+    made |= {labels.ZONE: (zone.name,), labels.ZONE_ID: (zone.id,)}
+    made |= {labels.CAPACITY_TYPE: info.capacity_types}
     assert made == sample_labels(name)
 
 
 def sample_labels(name: str) -> dict[str, tuple[str, ...]]:
-    stated = SAMPLE["labels"] | TYPES[name]["labels"] | {type_labels.INSTANCE_TYPE: name}
+    labels_of_type = SAMPLE["labels"] | TYPES[name]["labels"] | {labels.INSTANCE_TYPE: name}
     return {
         key if "/" in key else f"karpenter.k8s.aws/{key}": tuple(text.split(","))
-        for key, text in stated.items()
+        for key, text in labels_of_type.items()
     }
 
 
-def test_the_sample_is_whole() -> None:
+def test_the_sample_is_complete() -> None:
     assert len(TYPES) == 57
     assert {key for row in TYPES.values() for key in row} == {
         "labels",

@@ -6,7 +6,7 @@ from wainwright.catalogue import regions
 from wainwright.errors import InvalidInputError
 
 
-def test_every_region_of_the_source_is_there() -> None:
+def test_every_region_of_the_source_is_included() -> None:
     assert len(regions.region_names()) == 30
     assert {"us-east-1", "eu-central-1", "ap-southeast-2"} <= set(regions.region_names())
 
@@ -15,7 +15,7 @@ def test_us_east_1_offers_nearly_everything() -> None:
     assert len(regions.load_region("us-east-1").offered) == 1375
 
 
-def test_zone_names_and_ids_run_in_step() -> None:
+def test_zone_names_and_ids_have_the_same_order() -> None:
     zones = [(zone.name, zone.id) for zone in regions.load_region("us-west-2").zones]
     assert zones == [
         ("us-west-2a", "usw2-az1"),
@@ -45,18 +45,18 @@ def test_a_type_that_the_region_lacks_is_offered_nowhere() -> None:
     assert regions.load_region("us-east-1").zones_of("no.such") == ()
 
 
-def test_china_is_refused_until_it_is_priced() -> None:
+def test_china_is_an_error_as_it_has_no_prices() -> None:
     with pytest.raises(InvalidInputError, match="no prices for cn-north-1"):
         regions.load_region("cn-north-1")
 
 
-def test_a_slip_in_a_region_name_is_answered_with_the_nearest() -> None:
+def test_the_nearest_region_is_suggested_for_a_typo() -> None:
     with pytest.raises(InvalidInputError) as refused:
         regions.load_region("us-east1")
     assert refused.value.hint == "did you mean us-east-1?"
 
 
-def test_a_name_like_no_other_is_answered_with_all() -> None:
+def test_all_regions_are_suggested_for_an_unknown_name() -> None:
     with pytest.raises(InvalidInputError) as refused:
         regions.load_region("?")
     assert "eu-north-1" in refused.value.hint

@@ -399,13 +399,13 @@ def test_best_effort_lowers_min_values_and_reports_it() -> None:
     pools = [flexible(INSTANCE_TYPE, 3, weight=10), Pool(name="any")]
     [claim] = planned(pods(1, cpu=4000), pools, FLEET, BEST_EFFORT).claims
     assert claim.pool == "flexible"
-    assert claim.relaxed == (INSTANCE_TYPE,)
+    assert claim.relaxed_min_values == (INSTANCE_TYPE,)
     assert claim.requirements[INSTANCE_TYPE].min_values == 2
 
 
 def test_best_effort_lowers_only_for_a_new_node() -> None:
     result = planned(pods(2, cpu=1500), [flexible(INSTANCE_TYPE, 3)], FLEET, BEST_EFFORT)
-    assert [claim.relaxed for claim in result.claims] == [(), ()]
+    assert [claim.relaxed_min_values for claim in result.claims] == [(), ()]
 
 
 @pytest.mark.parametrize(

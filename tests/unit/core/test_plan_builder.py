@@ -87,14 +87,14 @@ def test_pods_with_the_same_relaxed_preferences_are_grouped() -> None:
         ("shop/db-0",),
         ("shop/web-0", "shop/web-1", "shop/web-2"),
     ]
-    assert result.relaxed[1].given_up == (
+    assert result.relaxed[1].preferences == (
         PreferredNodeAffinity(requirements=f"{ZONE} In [zone-x]", weight=7),
     )
 
 
 def test_an_unsatisfiable_preference_has_no_price() -> None:
     assert (
-        plan_pods(labelled_pods(1, constraints=prefers_zone("zone-x"))).relaxed[0].kept_price
+        plan_pods(labelled_pods(1, constraints=prefers_zone("zone-x"))).relaxed[0].price_if_kept
         is None
     )
 
@@ -109,10 +109,10 @@ def test_a_relaxed_preference_is_priced_by_the_cheapest_node_that_keeps_it() -> 
         pools=(small,),
     )
     assert len(result.claims) == 1
-    assert [group.given_up for group in result.relaxed] == [
+    assert [group.preferences for group in result.relaxed] == [
         (PreferredPodAntiAffinity(term=affinity_term(HOSTNAME), weight=1),)
     ]
-    assert result.relaxed[0].kept_price == 3.0
+    assert result.relaxed[0].price_if_kept == 3.0
 
 
 def test_pods_that_keep_their_preferences_are_not_listed() -> None:

@@ -383,8 +383,8 @@ def reservation_in(zone: str, *zones: str) -> CloudSpec:
 def test_a_reservation_in_an_unknown_zone_is_rejected() -> None:
     with pytest.raises(InvalidCatalogInput, match="cr-0a lies in us-west-2z") as raised:
         CheckedAccount(reservation_in("us-west-2z"))
-    (remark,) = raised.value.remarks
-    assert remark.fault.path == ("spec", "capacityReservations", 0, "availabilityZone")
+    (remark,) = raised.value.diagnostics
+    assert remark.field_error.path == ("spec", "capacityReservations", 0, "availabilityZone")
 
 
 def test_a_reservation_in_an_excluded_zone_is_skipped_with_a_warning() -> None:

@@ -52,9 +52,9 @@ def test_a_spread_that_was_given_up(by_default: bool) -> None:
 
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
 def test_a_spread_that_leaves_few_places(by_default: bool) -> None:
-    counts = (DomainCount(place="a", pods=5), DomainCount(place="b", pods=3))
+    counts = (DomainCount(domain="a", pods=5), DomainCount(domain="b", pods=3))
     left = TopologySpreadUnsatisfied(
-        key="zone", max_skew=1, counts=counts, left=("b",), by_default=by_default
+        key="zone", max_skew=1, counts=counts, allowed_domains=("b",), by_default=by_default
     )
     whose = BY_DEFAULT[by_default]
     assert (
@@ -66,7 +66,7 @@ def test_a_spread_that_leaves_few_places(by_default: bool) -> None:
 @pytest.mark.parametrize("by_default", BY_DEFAULT)
 def test_a_spread_over_what_nobody_has(by_default: bool) -> None:
     nowhere = TopologySpreadUnsatisfied(
-        key="rack", max_skew=1, counts=(), left=(), by_default=by_default
+        key="rack", max_skew=1, counts=(), allowed_domains=(), by_default=by_default
     )
     assert unschedulable.describe_constraint(nowhere) == (
         f"it is to be spread over rack{BY_DEFAULT[by_default]}, which no pool, type or node has"

@@ -1,4 +1,4 @@
-"""Known labels: aliases, who may set them, and guesses at misspelt ones."""
+"""Well-known labels: aliases, restrictions, and suggestions for misspelled ones."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from wainwright.model import labels
         ("example.com/zone", "example.com/zone"),
     ],
 )
-def test_old_names_map_to_stable_ones(key: str, stable: str) -> None:
+def test_aliases_map_to_stable_names(key: str, stable: str) -> None:
     assert labels.normalize_label(key) == stable
 
 
@@ -40,13 +40,13 @@ def test_old_names_map_to_stable_ones(key: str, stable: str) -> None:
         ("team", False),
     ],
 )
-def test_our_own_domains_and_the_hostname_are_restricted(key: str, restricted: bool) -> None:
+def test_karpenter_domains_and_the_hostname_are_restricted(key: str, restricted: bool) -> None:
     assert labels.is_restricted(key) is restricted
     assert labels.is_restricted_for_pods(key) is restricted
 
 
 @pytest.mark.parametrize("key", [labels.REGISTERED, labels.INITIALIZED])
-def test_pods_may_select_what_every_node_of_ours_gets(key: str) -> None:
+def test_pods_may_select_labels_that_every_managed_node_gets(key: str) -> None:
     assert labels.is_restricted(key)
     assert not labels.is_restricted_for_pods(key)
 
@@ -68,14 +68,14 @@ def test_pods_may_select_what_every_node_of_ours_gets(key: str) -> None:
         (labels.ZONE, None),
     ],
 )
-def test_a_misspelt_label_is_guessed(key: str, meant: str | None) -> None:
+def test_a_label_is_suggested_for_a_misspelled_one(key: str, meant: str | None) -> None:
     assert labels.suggest_label(key) == meant
 
 
-def test_guesses_come_from_the_labels_that_a_caller_knows() -> None:
+def test_suggestions_come_from_the_labels_of_the_caller() -> None:
     assert labels.suggest_label("example.com/tem", {"example.com/team"}) == "example.com/team"
 
 
-def test_integer_labels_are_among_those_that_types_are_described_by() -> None:
+def test_integer_labels_are_labels_of_instance_types() -> None:
     assert labels.INTEGER_LABELS < labels.INSTANCE_TYPE_LABELS < labels.WELL_KNOWN_LABELS
     assert not labels.OFFERING_LABELS & labels.INSTANCE_TYPE_LABELS

@@ -38,7 +38,7 @@ from wainwright.model.requirements import (
         ("Lte", ("5",), ["5", "-7"], ["6", "a"]),
     ],
 )
-def test_an_operator_admits_the_values_it_says(
+def test_each_operator_admits_its_values(
     operator: str, values: tuple[str, ...], admitted: list[str], refused: list[str]
 ) -> None:
     found = parse_value_set(operator, values)
@@ -71,16 +71,16 @@ def test_an_operator_admits_the_values_it_says(
         (between(5, None), between(None, 5), between(5, 5)),
     ],
 )
-def test_two_sets_together_admit_what_both_do(
+def test_the_intersection_admits_what_both_sets_admit(
     left: ValueSet, right: ValueSet, together: ValueSet
 ) -> None:
     assert left & right == together
     assert right & left == together
 
 
-def test_a_finite_set_forgets_the_bounds_that_made_it() -> None:
+def test_a_finite_set_has_no_bounds() -> None:
     found = one_of(["1", "5"]) & between(2, 8)
-    assert not found.bounded
+    assert not found.is_bounded
     assert found & one_of(["5"]) == one_of(["5"])
 
 
@@ -113,7 +113,7 @@ def test_in_of_no_values_admits_nothing_and_not_in_of_none_anything() -> None:
     assert parse_value_set("NotIn") == ANY_VALUE
 
 
-def test_an_unknown_operator_is_refused() -> None:
+def test_an_unknown_operator_is_an_error() -> None:
     with pytest.raises(ValueError, match="Near"):
         parse_value_set("Near", ("a",))
 
@@ -131,23 +131,21 @@ def test_an_unknown_operator_is_refused() -> None:
         (between(2, 8) & none_of(["5"]), Operator.EXISTS),
     ],
 )
-def test_a_set_reports_the_operator_that_says_most_of_it(
-    found: ValueSet, operator: Operator
-) -> None:
+def test_a_set_has_the_operator_closest_to_it(found: ValueSet, operator: Operator) -> None:
     assert found.operator is operator
     assert found.admits_absence is (operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST))
 
 
-def test_a_label_that_must_be_there_is_not_forgotten_when_some_values_are_ruled_out() -> None:
-    there = none_of("a") & ANY_VALUE
-    assert there != none_of("a")
-    assert not there.admits_absence
-    assert not there.is_compatible_with(NO_VALUE)
-    assert there.is_compatible_with(none_of("b"))
-    assert not (there & none_of("b")).admits_absence
+def test_exists_with_not_in_still_requires_the_label() -> None:
+    required = none_of("a") & ANY_VALUE
+    assert required != none_of("a")
+    assert not required.admits_absence
+    assert not required.is_compatible_with(NO_VALUE)
+    assert required.is_compatible_with(none_of("b"))
+    assert not (required & none_of("b")).admits_absence
 
 
-def test_an_open_set_is_as_long_as_the_largest_integer_less_its_exclusions() -> None:
+def test_an_open_set_counts_as_the_largest_integer_less_its_exclusions() -> None:
     assert ANY_VALUE.length == MAX_INTEGER
     assert none_of("ab").length == MAX_INTEGER - 2
     assert between(2, 8).length == MAX_INTEGER
@@ -172,12 +170,12 @@ def test_an_open_set_is_as_long_as_the_largest_integer_less_its_exclusions() -> 
         (between(None, 10**30), "0"),
     ],
 )
-def test_any_gives_the_same_admitted_value_every_time(found: ValueSet, value: str) -> None:
-    assert found.any() == value
-    assert found.empty or found.admits(value)
+def test_any_value_is_admitted_and_always_the_same(found: ValueSet, value: str) -> None:
+    assert found.any_value() == value
+    assert found.is_empty or found.admits(value)
 
 
-def test_exclusions_that_the_bounds_refuse_anyway_are_forgotten() -> None:
+def test_exclusions_outside_the_bounds_are_dropped() -> None:
     assert none_of(["a", "1", "5"]) & between(2, 8) == none_of(["5"]) & between(2, 8)
 
 
@@ -212,7 +210,7 @@ def test_a_set_prints_as_operator_values_and_bounds(found: ValueSet, text: str) 
         (one_of("ba"), (("In", ("a", "b")),)),
     ],
 )
-def test_a_set_comes_apart_into_operators(
+def test_a_set_is_split_into_operators_with_values(
     found: ValueSet, parts: tuple[tuple[str, tuple[str, ...]], ...]
 ) -> None:
     assert found.parts() == parts
@@ -238,7 +236,7 @@ def test_only_plain_decimal_numbers_of_64_bits_are_integers(text: str, number: i
     assert parse_integer(text) == number
 
 
-def test_two_sets_agree_when_neither_needs_the_label() -> None:
+def test_two_sets_are_compatible_when_neither_requires_the_label() -> None:
     assert NO_VALUE.is_compatible_with(none_of("a"))
     assert none_of("a").is_compatible_with(NO_VALUE)
     assert NO_VALUE.is_compatible_with(NO_VALUE)
@@ -265,7 +263,7 @@ def test_several_requirements_on_one_key_are_intersected() -> None:
     ("left", "right", "together"),
     [(None, None, None), (3, None, 3), (None, 3, 3), (2, 3, 3), (3, 2, 3)],
 )
-def test_the_larger_min_values_stands(
+def test_the_larger_min_values_is_kept(
     left: int | None, right: int | None, together: int | None
 ) -> None:
     found = label_requirement("k", "Exists", min_values=left).narrow(
@@ -283,7 +281,7 @@ def test_the_larger_min_values_stands(
         ("beta.kubernetes.io/os", OS),
     ],
 )
-def test_aliases_go_by_their_stable_name(alias: str, key: str) -> None:
+def test_an_alias_is_replaced_by_its_stable_name(alias: str, key: str) -> None:
     assert label_requirement(alias, "In", "a") == label_requirement(key, "In", "a")
     assert Requirements.from_labels({alias: "a"}) == Requirements.from_labels({key: "a"})
     assert Requirements([Requirement(key=alias, allowed=one_of("a"))]) == label_requirement(
@@ -311,7 +309,7 @@ def test_an_alias_and_its_stable_name_are_one_key() -> None:
         (label_requirement("k", "DoesNotExist"), True),
     ],
 )
-def test_a_key_that_is_not_defined_is_refused_unless_its_absence_is_fine(
+def test_an_undefined_key_is_incompatible_unless_its_absence_is_admitted(
     wanted: Requirements, fine: bool
 ) -> None:
     assert NO_REQUIREMENTS.is_compatible(wanted) is fine
@@ -329,11 +327,11 @@ def test_a_key_that_is_not_defined_is_refused_unless_its_absence_is_fine(
         (label_requirement("k", "NotIn", "b"), True),
     ],
 )
-def test_a_key_that_a_pool_defines_must_overlap(wanted: Requirements, fine: bool) -> None:
+def test_the_values_of_a_defined_key_must_intersect(wanted: Requirements, fine: bool) -> None:
     assert label_requirement("k", "In", "a").is_compatible(wanted) is fine
 
 
-def test_both_sides_may_be_content_without_the_label() -> None:
+def test_both_sides_may_admit_the_absence_of_the_label() -> None:
     assert label_requirement("k", "DoesNotExist").is_compatible(
         label_requirement("k", "NotIn", "a")
     )
@@ -345,20 +343,20 @@ def test_both_sides_may_be_content_without_the_label() -> None:
     )
 
 
-def test_who_needs_the_label_still_does_when_some_values_are_ruled_out() -> None:
-    there = label_requirement("k", "Exists").narrow(label_requirement("k", "NotIn", "a"))
-    assert not NO_REQUIREMENTS.is_compatible(there)
-    assert not there.is_compatible(label_requirement("k", "DoesNotExist"))
-    assert there.is_compatible(label_requirement("k", "NotIn", "b"))
-    assert there.entries() == (("k", "NotIn", ("a",), None), ("k", "Exists", (), None))
+def test_narrowing_exists_by_not_in_still_requires_the_label() -> None:
+    required = label_requirement("k", "Exists").narrow(label_requirement("k", "NotIn", "a"))
+    assert not NO_REQUIREMENTS.is_compatible(required)
+    assert not required.is_compatible(label_requirement("k", "DoesNotExist"))
+    assert required.is_compatible(label_requirement("k", "NotIn", "b"))
+    assert required.entries() == (("k", "NotIn", ("a",), None), ("k", "Exists", (), None))
 
 
-def test_a_well_known_key_is_open_on_new_nodes_and_refused_on_standing_ones() -> None:
+def test_a_well_known_key_is_compatible_with_new_nodes_and_not_with_existing_ones() -> None:
     assert NO_REQUIREMENTS.is_compatible(label_requirement(ZONE, "In", "zone-a"), WELL_KNOWN_LABELS)
     assert not NO_REQUIREMENTS.is_compatible(label_requirement(ZONE, "In", "zone-a"))
 
 
-def test_a_conflict_says_what_was_wanted_and_what_is_offered() -> None:
+def test_a_conflict_has_the_wanted_and_the_offered_values() -> None:
     offered = label_requirement("a", "In", "1").narrow(label_requirement("n", "Lte", "4"))
     wanted = label_requirement("a", "In", "2").narrow(label_requirement("n", "Gt", "4"))
     assert offered.find_conflict(wanted) == RequirementConflict(
@@ -369,14 +367,14 @@ def test_a_conflict_says_what_was_wanted_and_what_is_offered() -> None:
     )
 
 
-def test_an_undefined_key_is_named_before_a_clash_of_values() -> None:
+def test_an_undefined_key_is_reported_before_conflicting_values() -> None:
     wanted = label_requirement("a", "In", "2").narrow(label_requirement("z", "In", "1"))
     assert label_requirement("a", "In", "1").find_conflict(wanted) == RequirementConflict(
         key="z", wanted=one_of("1"), offered=None
     )
 
 
-def test_narrowing_by_what_is_known_already_gives_the_same_object() -> None:
+def test_narrowing_without_a_change_returns_the_same_object() -> None:
     pool = label_requirement(ARCH, "In", "amd64").narrow(
         label_requirement(ZONE, "In", "zone-a", "zone-b")
     )
@@ -391,7 +389,7 @@ def test_narrowing_keeps_the_keys_in_order() -> None:
     ) == ["a", "b", "c"]
 
 
-def test_a_key_of_which_nothing_is_asked_may_have_any_value() -> None:
+def test_a_key_without_a_requirement_may_have_any_value() -> None:
     assert NO_REQUIREMENTS.allowed("k") == ANY_VALUE
     assert NO_REQUIREMENTS.single_value("k") is None
     assert label_requirement("k", "In", "a", "b").single_value("k") is None
@@ -407,7 +405,7 @@ def test_requirements_print_in_the_order_of_keys_with_their_min_values() -> None
     )
 
 
-def test_two_bounds_become_two_entries_that_both_carry_min_values() -> None:
+def test_two_bounds_are_two_entries_which_both_have_min_values() -> None:
     found = label_requirement("k", "Gt", "1", min_values=3).narrow(
         label_requirement("k", "Lt", "9")
     )
@@ -419,7 +417,7 @@ def test_keys_can_be_left_out() -> None:
     assert found == label_requirement("b")
 
 
-def test_equal_requirements_are_one_key_of_a_mapping() -> None:
+def test_equal_requirements_are_equal_as_keys_of_a_mapping() -> None:
     one = label_requirement("a", "In", "1").narrow(label_requirement("b", "In", "2"))
     other = label_requirement("b", "In", "2").narrow(label_requirement("a", "In", "1"))
     assert {one: "found"}[other] == "found"
@@ -445,7 +443,7 @@ def test_entries_that_no_node_can_satisfy_are_found(
     assert find_contradictions(entries) == keys
 
 
-def test_what_nothing_has_in_common_is_as_if_the_label_must_be_absent() -> None:
+def test_an_empty_intersection_is_the_same_as_does_not_exist() -> None:
     assert (
         label_requirement("k", "In", "a").narrow(label_requirement("k", "In", "b")).allowed("k")
         == NO_VALUE

@@ -31,7 +31,7 @@ def test_requests_are_rounded_up_and_capacity_down(
     assert resources.capacity_from_nano(name, nano) == capacity
 
 
-def test_sums_differences_and_maxima_treat_what_is_not_named_as_none() -> None:
+def test_sums_differences_and_maxima_treat_missing_resources_as_zero() -> None:
     left, right = {"cpu": 5, "memory": 7}, {"cpu": 2, "gpu": 1}
     assert resources.add_resources(left, right) == {"cpu": 7, "gpu": 1, "memory": 7}
     assert resources.subtract_resources(left, right) == {"cpu": 3, "gpu": -1, "memory": 7}
@@ -62,18 +62,18 @@ def test_results_are_in_the_order_of_names() -> None:
         ({"cpu": 1}, {"cpu": 2, "memory": -1}, False),
     ],
 )
-def test_requests_fit_where_there_is_room_and_nothing_is_owed(
+def test_requests_fit_where_there_is_room_and_no_amount_is_negative(
     requests: dict[str, int], available: dict[str, int], fits: bool
 ) -> None:
     assert resources.fits(requests, available) is fits
 
 
-def test_a_shortage_names_only_what_is_lacking() -> None:
+def test_missing_resources_are_only_those_that_lack() -> None:
     requests = {"gpu": 1, "cpu": 5, "memory": 3, "pods": 0}
     assert resources.missing_resources(requests, {"cpu": 2, "memory": 3}) == {"cpu": 3, "gpu": 1}
 
 
-def test_equal_amounts_have_equal_signatures() -> None:
+def test_equal_amounts_have_equal_keys() -> None:
     assert resources.resources_key({"b": 1, "a": 2, "c": 0}) == (("a", 2), ("b", 1))
     assert resources.resources_key({"a": 2, "b": 1}) == resources.resources_key({"b": 1, "a": 2})
 
@@ -98,7 +98,7 @@ def test_equal_amounts_have_equal_signatures() -> None:
         ("nvidia.com/gpu", 8, "8"),
     ],
 )
-def test_amounts_print_as_kubernetes_writes_them(name: str, amount: int, text: str) -> None:
+def test_amounts_are_formatted_as_in_kubernetes(name: str, amount: int, text: str) -> None:
     assert resources.format_quantity(name, amount) == text
 
 
@@ -106,7 +106,7 @@ def test_amounts_print_as_kubernetes_writes_them(name: str, amount: int, text: s
     st.sampled_from([("cpu", 10**6), ("memory", 10**9), ("pods", 10**9)]),
     st.integers(-(2**62), 2**62) | st.integers(-5000, 5000).map(lambda n: n * 1024 * 1000),
 )
-def test_the_wire_quantity_prints_the_same(resource: tuple[str, int], amount: int) -> None:
+def test_the_wire_quantity_is_formatted_the_same(resource: tuple[str, int], amount: int) -> None:
     name, grain = resource
     form = QuantityFormat.BINARY if name == "memory" else QuantityFormat.DECIMAL
     assert resources.format_quantity(name, amount) == str(Quantity(amount * grain, form))

@@ -1,4 +1,4 @@
-"""Which tolerations let a pod onto which taints."""
+"""Which tolerations tolerate which taints."""
 
 import pytest
 
@@ -38,7 +38,7 @@ GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
         (Toleration(operator=EQUAL, value="yes"), False),
     ],
 )
-def test_key_value_and_effect_must_match_where_they_are_given(
+def test_key_value_and_effect_must_match_where_they_are_set(
     toleration: Toleration, tolerated: bool
 ) -> None:
     assert toleration.tolerates(GPU) is tolerated
@@ -70,7 +70,7 @@ def test_numeric_tolerations_compare_the_value_of_the_taint_with_their_own(
     assert toleration.tolerates(taint) is tolerated
 
 
-def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
+def test_the_first_taint_that_is_not_tolerated_is_returned() -> None:
     other = Taint(key="team", value="web", effect="NoExecute")
     tolerations = [Toleration(key="gpu", operator=EXISTS)]
     assert find_untolerated_taint([GPU, other], tolerations) == other
@@ -78,7 +78,7 @@ def test_the_first_taint_that_is_not_tolerated_is_named() -> None:
     assert find_untolerated_taint([], []) is None
 
 
-def test_a_preference_keeps_pods_off_until_they_are_relaxed() -> None:
+def test_prefer_no_schedule_counts_until_it_is_relaxed() -> None:
     preference = Taint(key="spare", effect="PreferNoSchedule")
     assert find_untolerated_taint([preference], []) == preference
     assert find_untolerated_taint([preference], [TOLERATE_PREFER_NO_SCHEDULE]) is None
@@ -102,12 +102,10 @@ def test_a_preference_keeps_pods_off_until_they_are_relaxed() -> None:
         (GPU, False),
     ],
 )
-def test_some_taints_are_there_only_until_a_node_is_initialized(
-    taint: Taint, ephemeral: bool
-) -> None:
+def test_ephemeral_taints_are_recognised_by_key_and_effect(taint: Taint, ephemeral: bool) -> None:
     assert is_ephemeral_taint(taint) is ephemeral
 
 
-def test_taints_print_as_kubectl_writes_them() -> None:
+def test_taints_are_formatted_as_in_kubectl() -> None:
     assert str(GPU) == "gpu=yes:NoSchedule"
     assert str(DISRUPTED_TAINT) == "karpenter.sh/disrupted:NoSchedule"

@@ -105,7 +105,7 @@ ROWS: dict[str, tuple[list[Value], PodSelector | None]] = {
     "expressions": (
         [web(by=EXPRESSIONS), EXPRESSIONS],
         PodSelector(
-            clauses=(
+            match_expressions=(
                 SelectorRequirement(key="app", values=frozenset({"web"})),
                 SelectorRequirement(key="hash", operator="NotIn", values=frozenset({"6e"})),
             )
@@ -159,7 +159,7 @@ ROWS: dict[str, tuple[list[Value], PodSelector | None]] = {
             service("a", {"app": "web"}),
         ],
         PodSelector(
-            clauses=(
+            match_expressions=(
                 SelectorRequirement(key="app", values=frozenset({"other"})),
                 SelectorRequirement(key="app", values=frozenset({"web"})),
             )

@@ -99,8 +99,8 @@ def test_equal_required_terms_are_one() -> None:
         (
             {"mismatchLabelKeys": ["tenant"]},
             PodSelector(
-                clauses=(
-                    *WEB.clauses,
+                match_expressions=(
+                    *WEB.match_expressions,
                     SelectorRequirement(key="tenant", operator="NotIn", values=frozenset({"a"})),
                 )
             ),

@@ -55,7 +55,7 @@ def test_pods_of_equal_spec_but_other_labels_have_their_own_constraints() -> Non
     )
     assert first is again
     assert [
-        [clause.key for clause in constraints.spreads[0].selector.clauses]
+        [clause.key for clause in constraints.spreads[0].selector.match_expressions]
         for constraints in (first, second, without)
     ] == [["app", "hash"], ["app", "hash"], ["app"]]
     assert first != second

@@ -114,7 +114,7 @@ def test_every_operator_becomes_a_clause_in_the_order_of_keys() -> None:
     ]
     [found] = spreads(constraint(labelSelector={"matchExpressions": expressions}))
     assert found.selector == PodSelector(
-        clauses=(
+        match_expressions=(
             clause("a", "In", "z"),
             clause("b", "NotIn", "x", "y"),
             clause("c", "Exists"),

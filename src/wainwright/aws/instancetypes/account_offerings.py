@@ -22,16 +22,11 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
     InstanceTypeInfo,
 )
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamilyTraits
-from wainwright.catalogue.instancetypes.type_labels import (
-    ARCH,
-    family_key,
-    family_labels,
-    size_labels,
-)
+from wainwright.catalogue.instancetypes.type_labels import family_key, family_labels, size_labels
 from wainwright.catalogue.offerings import built_in_offerings
 from wainwright.catalogue.offerings.built_in_offerings import BuiltInOfferings, spot_prices
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering, to_offerings
-from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID
+from wainwright.model.labels import ARCH, CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID
 from wainwright.model.requirements import Requirement, Requirements, one_of
 
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}

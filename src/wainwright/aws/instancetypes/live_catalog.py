@@ -255,10 +255,10 @@ class LiveBaseCatalog(SharedLayers):
             zones={zone: zone_ids.get(zone, "") for zone in self._live_inputs.zones},
             all_zones=frozenset(zone_ids),
             offerings=self._live_inputs.base.offerings,
-            stated=None,
+            catalog_types=None,
         )
 
-    def described(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
         return self._live_inputs.account_offerings.type_requirements(traits)
 
 
@@ -310,7 +310,7 @@ class LiveCatalogBuilder(CatalogBuilder):
         derived = derive_resources(
             self._live_inputs.info(name), settings or NodeClassSettings(), override
         )
-        overlaid = pool_offerings.overlaid.get(name, {})
+        overlaid = pool_offerings.overlay_capacity.get(name, {})
         added = {key: overlaid[key] for key in overlaid if key not in own.resources}
         return to_node_resources(
             DerivedResources(capacity={**derived.capacity, **added}, overhead=derived.overhead)

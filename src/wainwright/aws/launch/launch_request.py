@@ -314,7 +314,7 @@ class LaunchContextProvider:
     def _launch_context(
         self, builder: LiveCatalogBuilder, scope: CatalogScope, resolved: ResolvedNodeClass
     ) -> LaunchContext:
-        catalog = builder.of(scope)
+        catalog = builder.build(scope)
         account_offerings = self._catalog_deps.offerings_provider.account_offerings()
         return LaunchContext(
             node_class=scope.node_class,

@@ -236,7 +236,7 @@ class FleetLaunch:
     async def _recover(self, claim: NodeClaim) -> LaunchResult | WainError:
         if claim.uid in self._not_recorded:
             return self._not_recorded[claim.uid]
-        recorded_claim = msgspec.structs.replace(claim, mark=self._records[claim.uid])
+        recorded_claim = msgspec.structs.replace(claim, launch_record=self._records[claim.uid])
         try:
             instance = await self._deps.recovery.find(recorded_claim)
         except AwsError as error:

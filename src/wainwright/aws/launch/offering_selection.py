@@ -208,7 +208,7 @@ def _launch_offerings(
 ) -> Iterator[LaunchOffering]:
     selected = {each.name for each in types}
     groups = candidates.offering_groups | candidates.held
-    for row, _, offering in candidates.index.offers(candidates.types, groups):
+    for row, _, offering in candidates.index.available_offerings(candidates.types, groups):
         name = candidates.index.types[row].name
         if name in selected:
             for zone in _offering_zones(offering, catalog, candidates.requirements):
@@ -244,7 +244,7 @@ def _has_price_override(
         step.layer in (PriceLayer.OVERLAY, PriceLayer.INSTANCE_TYPE)
         for name in sorted({offering.instance_type for offering in offerings})
         for layered in catalog.offerings[name]
-        if not layered.reserved and layered.capacity_type in (None, capacity_type)
+        if not layered.is_reserved and layered.capacity_type in (None, capacity_type)
         for step in layered.steps
     )
 

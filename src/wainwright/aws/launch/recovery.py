@@ -37,7 +37,9 @@ def launch_token(uid: str, attempt: int) -> str:
 
 def launch_records(claims: Sequence[NodeClaim], now: float) -> list[LaunchRecord]:
     """One record per claim, in their order, for a launch of all of them in one batch."""
-    attempts = [1 if claim.mark is None else claim.mark.attempt + 1 for claim in claims]
+    attempts = [
+        1 if claim.launch_record is None else claim.launch_record.attempt + 1 for claim in claims
+    ]
     tokens = [
         launch_token(claim.uid, attempt) for claim, attempt in zip(claims, attempts, strict=True)
     ]
@@ -103,9 +105,11 @@ class LaunchRecovery:
     def with_latest_record(self, claim: NodeClaim) -> NodeClaim:
         """The claim with its latest launch record, which the caller's copy may not have yet."""
         latest = self._records.get(claim.uid)
-        if latest is None or (claim.mark is not None and claim.mark.attempt >= latest.attempt):
+        if latest is None or (
+            claim.launch_record is not None and claim.launch_record.attempt >= latest.attempt
+        ):
             return claim
-        return msgspec.structs.replace(claim, mark=latest)
+        return msgspec.structs.replace(claim, launch_record=latest)
 
     def prune(self, claims: Iterable[str]) -> None:
         """Forgets the launches of all claims but these, by uid, except recent launches.
@@ -131,7 +135,7 @@ class LaunchRecovery:
 
         TemporarilyUnavailableError as long as that is unclear.
         """
-        record = claim.mark
+        record = claim.launch_record
         if record is None:
             return None
         self._last_activity.setdefault(record.batch, self._clock.now())

@@ -56,10 +56,10 @@ DEFAULT_VOLUME_SIZE = 20 * GIB
 
 
 def compute_ephemeral_storage(info: InstanceTypeInfo, settings: NodeClassSettings) -> DerivedAmount:
-    """Local disks where the class stripes them, else the volume of the class, else the family's."""
+    """Local disks where the class stripes them, else the volume of the class, else the default."""
     if settings.instance_store_policy is InstanceStorePolicy.RAID0 and info.local_storage_gb:
-        detail = {"local_storage_gb": info.local_storage_gb}
-        return DerivedAmount(info.local_storage_gb * GB, DerivationRule.LOCAL_DISKS, detail)
+        inputs = {"local_storage_gb": info.local_storage_gb}
+        return DerivedAmount(info.local_storage_gb * GB, DerivationRule.LOCAL_DISKS, inputs)
     return _configured_volume(settings) or _default_volume(settings.ami_family)
 
 
@@ -69,11 +69,15 @@ def _configured_volume(settings: NodeClassSettings) -> DerivedAmount | None:
     if root is not None and root.size is not None:
         return _volume_amount(root, DerivationRule.ROOT_VOLUME)
     if settings.ami_family is AmiFamily.CUSTOM:
-        # Nobody knows where the user's own image keeps pods; the last device is the best guess.
+        # Where a custom image stores pods is unknown; the last device is the best guess.
         return _volume_amount(devices[-1], DerivationRule.LAST_VOLUME) if devices else None
     pod_device = settings.ami_family.traits.pod_device
-    named = next((device for device in devices if device.device == pod_device), None)
-    return _volume_amount(named, DerivationRule.EPHEMERAL_VOLUME) if named is not None else None
+    pod_volume = next((device for device in devices if device.device == pod_device), None)
+    return (
+        _volume_amount(pod_volume, DerivationRule.EPHEMERAL_VOLUME)
+        if pod_volume is not None
+        else None
+    )
 
 
 def _volume_amount(device: BlockDeviceSettings, rule: DerivationRule) -> DerivedAmount | None:
@@ -92,23 +96,23 @@ def _default_volume(family: AmiFamily) -> DerivedAmount:
 
 
 def grow_volume_for_pods(
-    otherwise: DerivedAmount, *, pods: int, per_pod: int, reserved: int, kept: EvictionThreshold
+    volume: DerivedAmount, *, pods: int, per_pod: int, reserved: int, eviction: EvictionThreshold
 ) -> DerivedAmount:
-    """The volume, grown until each of the pods has its share after what is reserved and kept free.
+    """The volume, grown until every pod has `per_pod` after reservations and eviction threshold.
 
-    Local disks are as large as they are.
+    Local disks do not grow.
     """
-    wanted = pods * per_pod + reserved
+    needed = pods * per_pod + reserved
     if (
-        otherwise.rule is DerivationRule.LOCAL_DISKS
-        or otherwise.amount - kept.of(otherwise.amount) >= wanted
+        volume.rule is DerivationRule.LOCAL_DISKS
+        or volume.amount - eviction.amount_of(volume.amount) >= needed
     ):
-        return otherwise
-    free = kept.quantity.units if kept.quantity is not None else 0
-    share = 0 if kept.off or kept.quantity is not None else kept.share
-    size = ceil_div((wanted + free) * FULL_SHARE, (FULL_SHARE - share) * GIB) * GIB
-    detail = {"pods": pods, "per_pod": per_pod, "otherwise": otherwise.amount}
-    return DerivedAmount(size, DerivationRule.SIZED_TO_PODS, detail)
+        return volume
+    threshold = eviction.quantity.units if eviction.quantity is not None else 0
+    share = 0 if eviction.is_off or eviction.quantity is not None else eviction.share
+    size = ceil_div((needed + threshold) * FULL_SHARE, (FULL_SHARE - share) * GIB) * GIB
+    inputs = {"pods": pods, "per_pod": per_pod, "otherwise": volume.amount}
+    return DerivedAmount(size, DerivationRule.SIZED_TO_PODS, inputs)
 
 
 POD_ENI = "vpc.amazonaws.com/pod-eni"
@@ -122,9 +126,9 @@ GPU_RESOURCES = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "habana": "ha
 def extended_resources(
     info: InstanceTypeInfo, settings: NodeClassSettings
 ) -> dict[str, DerivedAmount]:
-    """What the instance has of each; what it has none of is left out."""
-    every = dict(_all_extended_resources(info, settings))
-    return {name: derived for name, derived in every.items() if derived.amount}
+    """The extended resources of a node; those with an amount of zero are left out."""
+    resources = _all_extended_resources(info, settings)
+    return {name: derived for name, derived in resources if derived.amount}
 
 
 def _all_extended_resources(
@@ -132,10 +136,10 @@ def _all_extended_resources(
 ) -> Iterator[tuple[str, DerivedAmount]]:
     gpu = info.gpu
     if gpu is not None and gpu.manufacturer in GPU_RESOURCES:
-        detail: DerivationInputs = {"count": gpu.count, "name": gpu.name}
+        inputs: DerivationInputs = {"count": gpu.count, "name": gpu.name}
         yield (
             GPU_RESOURCES[gpu.manufacturer],
-            DerivedAmount(gpu.count, DerivationRule.DEVICES, detail),
+            DerivedAmount(gpu.count, DerivationRule.DEVICES, inputs),
         )
     if info.accelerator is not None and info.accelerator.neuron_cores:
         yield from _neuron_resources(info.accelerator)
@@ -153,20 +157,20 @@ def _all_extended_resources(
 
 
 def _neuron_resources(device: AcceleratorInfo) -> Iterator[tuple[str, DerivedAmount]]:
-    detail: DerivationInputs = {
+    inputs: DerivationInputs = {
         "count": device.count,
         "name": device.name,
         "cores": device.neuron_cores,
     }
-    yield NEURON, DerivedAmount(device.count, DerivationRule.DEVICES, detail)
+    yield NEURON, DerivedAmount(device.count, DerivationRule.DEVICES, inputs)
     yield (
         NEURON_CORE,
-        DerivedAmount(device.count * device.neuron_cores, DerivationRule.NEURON_CORES, detail),
+        DerivedAmount(device.count * device.neuron_cores, DerivationRule.NEURON_CORES, inputs),
     )
 
 
 def _efa_resource(info: InstanceTypeInfo, settings: NodeClassSettings) -> DerivedAmount:
-    """A class that lists network interfaces has the EFA interfaces in its list, and no more."""
+    """EFA interfaces of the type, or of the class where it lists network interfaces."""
     if settings.network_interfaces:
         return DerivedAmount(settings.efa_only_interfaces, DerivationRule.EFA_OF_CLASS)
     return DerivedAmount(info.efa_interfaces, DerivationRule.EFA)
@@ -178,7 +182,7 @@ ARM64_RESERVED_MIB = 64  # arm64 kernels keep this much for contiguous allocatio
 def compute_capacity(
     info: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride = NO_OVERRIDE
 ) -> dict[str, DerivedAmount]:
-    """Every resource of the node; what an InstanceType object declares stands as it is."""
+    """Every resource of the node; amounts of an InstanceType object are used unchanged."""
     declared = {
         name: DerivedAmount(override.resources[name], DerivationRule.DECLARED)
         for name in sorted(override.resources)
@@ -186,34 +190,35 @@ def compute_capacity(
     cpu = declared.get(CPU) or DerivedAmount(
         info.vcpus * 1000, DerivationRule.VCPUS, {"vcpus": info.vcpus}
     )
-    in_force = compute_max_pods(info, settings, override, cpu=cpu.amount)
-    known = {
+    max_pods = compute_max_pods(info, settings, override, cpu=cpu.amount)
+    computed = {
         CPU: cpu,
         MEMORY: compute_memory(
             info, settings.options.vm_memory_overhead, override.overhead.get(MEMORY)
         ),
-        EPHEMERAL_STORAGE: _compute_storage(info, settings, in_force.amount),
+        EPHEMERAL_STORAGE: _compute_storage(info, settings, max_pods.amount),
         **extended_resources(info, settings),
     }
-    # Pods are never just declared: the class may allow fewer.
-    return known | declared | {PODS: in_force}
+    # Pods are never taken from the object alone: the class may allow fewer.
+    return computed | declared | {PODS: max_pods}
 
 
 def compute_memory(
     info: InstanceTypeInfo, vm_share: Fraction, declared_overhead: int | None = None
 ) -> DerivedAmount:
-    """What the kubelet will find, as far as one can know before the instance runs."""
+    """The memory that the kubelet will find, estimated before the instance runs."""
     arm = info.architecture == "arm64"
     mib = info.memory_mib - (ARM64_RESERVED_MIB if arm else 0)
-    detail: DerivationInputs = {"memory": info.memory_mib * MIB}
+    inputs: DerivationInputs = {"memory": info.memory_mib * MIB}
     if declared_overhead is not None:
         rule = DerivationRule.DECLARED_VM_MEMORY_ARM if arm else DerivationRule.DECLARED_VM_MEMORY
-        left = max(mib * MIB - declared_overhead, 0)  # an overhead may be larger than the instance
-        return DerivedAmount(left, rule, detail | {"overhead": declared_overhead})
+        # A declared overhead may be larger than the memory.
+        remaining = max(mib * MIB - declared_overhead, 0)
+        return DerivedAmount(remaining, rule, inputs | {"overhead": declared_overhead})
     overhead = ceil_div(mib * vm_share.numerator, vm_share.denominator)
-    detail |= {"percent": _format_percent(vm_share), "overhead": overhead * MIB}
+    inputs |= {"percent": _format_percent(vm_share), "overhead": overhead * MIB}
     rule = DerivationRule.VM_MEMORY_ARM if arm else DerivationRule.VM_MEMORY
-    return DerivedAmount((mib - overhead) * MIB, rule, detail)
+    return DerivedAmount((mib - overhead) * MIB, rule, inputs)
 
 
 @cache
@@ -222,18 +227,18 @@ def _format_percent(share: Fraction) -> str:
 
 
 def _compute_storage(
-    info: InstanceTypeInfo, settings: NodeClassSettings, in_force: int
+    info: InstanceTypeInfo, settings: NodeClassSettings, max_pods: int
 ) -> DerivedAmount:
-    disk = compute_ephemeral_storage(info, settings)
+    volume = compute_ephemeral_storage(info, settings)
     per_pod = settings.options.storage_per_pod
     if per_pod is None:
-        return disk
+        return volume
     return grow_volume_for_pods(
-        disk,
-        pods=in_force,
+        volume,
+        pods=max_pods,
         per_pod=per_pod,
         reserved=reserved_storage(settings.kubelet),
-        kept=eviction_hard_threshold(settings.kubelet, EPHEMERAL_STORAGE),
+        eviction=eviction_hard_threshold(settings.kubelet, EPHEMERAL_STORAGE),
     )
 
 
@@ -243,21 +248,21 @@ ResourceInputs: TypeAlias = tuple[
 
 
 class DerivedResources(msgspec.Struct, frozen=True, kw_only=True):
-    """Every number with the rule that gave it."""
+    """Capacity and overhead of a node, every amount with the rule that gave it."""
 
     capacity: Mapping[str, DerivedAmount]
     overhead: Overhead
 
     def allocatable(self) -> dict[str, int]:
-        """What is left for pods. The smallest instances may end below zero: nothing fits them."""
-        taken = self.overhead.total()
+        """Capacity less overhead; below zero on the smallest types, on which no pod fits."""
+        overhead = self.overhead.total()
         return {
-            name: derived.amount - taken.get(name, 0) for name, derived in self.capacity.items()
+            name: derived.amount - overhead.get(name, 0) for name, derived in self.capacity.items()
         }
 
 
 class NodeResources(msgspec.Struct, frozen=True, kw_only=True):
-    """The same as plain amounts, in the order of names."""
+    """The derived resources, and the same as plain amounts in the order of names."""
 
     derived: DerivedResources
     capacity: Resources
@@ -274,33 +279,41 @@ def derive_resources(
     )
 
 
-def to_node_resources(made: DerivedResources) -> NodeResources:
-    """What is kept of a resource that the instance lacks (process ids, say) is no debt."""
-    taken = made.overhead.total()
+def to_node_resources(derived: DerivedResources) -> NodeResources:
+    """The plain amounts; overhead of a resource without capacity (such as pids) is left out."""
+    overhead = derived.overhead.total()
     return NodeResources(
-        derived=made,
-        capacity=sort_resources(plain_amounts(made.capacity)),
-        overhead=sort_resources({name: taken[name] for name in taken if name in made.capacity}),
+        derived=derived,
+        capacity=sort_resources(plain_amounts(derived.capacity)),
+        overhead=sort_resources(
+            {name: overhead[name] for name in overhead if name in derived.capacity}
+        ),
     )
 
 
 def node_resources_by_type(
     infos: Mapping[str, InstanceTypeInfo], settings: NodeClassSettings
 ) -> dict[str, NodeResources]:
-    """All instances under one class. Those of equal build share one size: there are a third."""
-    made: dict[str, NodeResources] = {}
-    by_build: dict[ResourceInputs, NodeResources] = {}
+    """The resources of all types under one class.
+
+    Types with the same inputs share one result: two thirds of the computations are saved.
+    """
+    by_type: dict[str, NodeResources] = {}
+    by_inputs: dict[ResourceInputs, NodeResources] = {}
     for name, info in infos.items():
-        key = resource_inputs(info, settings)
-        found = by_build.get(key)
-        if found is None:
-            found = by_build[key] = to_node_resources(derive_resources(info, settings))
-        made[name] = found
-    return made
+        inputs = resource_inputs(info, settings)
+        resources = by_inputs.get(inputs)
+        if resources is None:
+            resources = by_inputs[inputs] = to_node_resources(derive_resources(info, settings))
+        by_type[name] = resources
+    return by_type
 
 
 def resource_inputs(info: InstanceTypeInfo, settings: NodeClassSettings) -> ResourceInputs:
-    """Everything that a shape can depend on: instances that agree in this have the same shape."""
+    """Everything about a type that its resources can depend on.
+
+    An input that is missing here would give a type the resources of another one.
+    """
     striped = settings.instance_store_policy is not None
     branches = max_branch_enis(info)
     return (

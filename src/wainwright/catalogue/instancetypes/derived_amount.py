@@ -16,7 +16,7 @@ GIB = 2**30
 
 
 class DerivationRule(Enum):
-    """Every rule that gives a number; its value is a sentence, filled in from a figure's detail."""
+    """Every rule that gives an amount; the value is a sentence, filled in with its inputs."""
 
     VCPUS = "the type has {vcpus} vCPUs"
     VM_MEMORY = (
@@ -94,21 +94,21 @@ DerivationInputs: TypeAlias = dict[str, int | str]
 
 
 class DerivedAmount(msgspec.Struct, frozen=True, gc=False):
-    """cpu in thousandths, everything else in whole units."""
+    """An amount with its rule: cpu in thousandths, everything else in whole units."""
 
     amount: int
     rule: DerivationRule
-    detail: Mapping[str, int | str] = {}
+    inputs: Mapping[str, int | str] = {}
 
-    def explained(self) -> str:
+    def explain(self) -> str:
         """The rest of a sentence that starts with the amount."""
         return self.rule.value.format_map(
-            {name: _format_input(self.detail[name]) for name in self.detail}
+            {name: _format_input(self.inputs[name]) for name in self.inputs}
         )
 
 
 def _format_input(value: int | str) -> str:
-    """Nothing but bytes comes in millions."""
+    """The input as text; only bytes come in millions, and are printed as quantities."""
     if isinstance(value, int) and value >= MIB:
         return str(Quantity(value * NANO, QuantityFormat.BINARY))
     return str(value)
@@ -119,5 +119,5 @@ def plain_amounts(derived_amounts: Mapping[str, DerivedAmount]) -> dict[str, int
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
-    """The quotient, rounded up, without ever going through a float."""
+    """The quotient, rounded up, without floats: these are not exact for large amounts of bytes."""
     return -(-numerator // denominator)

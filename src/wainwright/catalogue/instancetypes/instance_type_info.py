@@ -1,7 +1,7 @@
-"""What EC2 says of instance types, before any node class or region has its say: the built-in table.
+"""What EC2 says of instance types, independent of node class and region: the built-in table.
 
 The table is a committed data file whose columns are the fields of InstanceTypeInfo in their
-order; the file names its columns, so that a stale one is noticed.
+order; the file names its columns, so that a stale one is detected.
 """
 
 import re
@@ -19,30 +19,30 @@ FAMILY_NAME: Final = re.compile(r"(?P<category>[a-z]+)(?:-[0-9]+tb)?(?P<generati
 
 @cache
 def parse_family_name(family: str) -> tuple[str, int] | tuple[None, None]:
-    """Category and generation, as the name of the family has them."""
+    """Category and generation, parsed from the name of the family."""
     match = FAMILY_NAME.fullmatch(family)
     return (match["category"], int(match["generation"])) if match else (None, None)
 
 
 class GpuInfo(msgspec.Struct, frozen=True, array_like=True):
-    """The one kind of GPU that a type carries."""
+    """The GPUs of a type, all of one model."""
 
     name: str
     manufacturer: str
     count: int
-    """GPUs that a pod can ask for; a slice of a GPU counts as one."""
+    """GPUs that pods can request; a slice of a GPU counts as one."""
     memory_mib: int
-    """Of one of them."""
+    """Of one GPU."""
 
 
 class AcceleratorInfo(msgspec.Struct, frozen=True, array_like=True):
-    """Chips for training or inference that are no GPUs."""
+    """Accelerators for training or inference that are not GPUs."""
 
     name: str
     manufacturer: str
     count: int
     neuron_cores: int
-    """Of one device; zero where the device is not of the Neuron kind."""
+    """Of one device; zero where it is not a Neuron device."""
 
 
 class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -52,7 +52,7 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     vcpus: int
     memory_mib: int
     architecture: str
-    """As the arch label spells it; in brackets where Kubernetes has no word for it (Macs)."""
+    """The value of the arch label; in brackets where Kubernetes has none for it (Macs)."""
     cpu_manufacturer: str
     clock_mhz: int
     hypervisor: str
@@ -62,19 +62,19 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
     addresses_per_interface: int
     """IPv4."""
     network_interfaces: int
-    """On the default network card, the only one that gives addresses to pods."""
+    """On the default network card, the only one with addresses for pods."""
     all_network_interfaces: int
     network_cards: int
     ebs_mbps: int | None = None
     """None where EBS bandwidth is not dedicated by default."""
     network_mbps: int | None = None
-    """None where EC2 only has words for it ("Moderate")."""
+    """None where EC2 only has a description ("Moderate")."""
     local_storage_gb: int = 0
     nvme: bool = False
     """Whether the local disks are NVMe."""
     efa_interfaces: int = 0
     branch_interfaces: int | None = None
-    """Where the type does not follow the rule of `branch`."""
+    """Where the type does not follow the rule of `max_branch_enis`."""
     capacity_block: bool = False
     gpu: GpuInfo | None = None
     accelerator: AcceleratorInfo | None = None
@@ -89,7 +89,7 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
 
     @property
     def category(self) -> str | None:
-        """The letters that open the name; None where no number follows them (mac-m4)."""
+        """The leading letters of the name; None where no number follows them (mac-m4)."""
         return parse_family_name(self.family)[0]
 
     @property
@@ -97,17 +97,17 @@ class InstanceTypeInfo(msgspec.Struct, frozen=True, kw_only=True, array_like=Tru
         return parse_family_name(self.family)[1]
 
     @property
-    def bare_metal(self) -> bool:
+    def is_bare_metal(self) -> bool:
         return not self.hypervisor
 
     @property
-    def flex(self) -> bool:
-        """Sold at less than the full use of its CPUs."""
+    def is_flex(self) -> bool:
+        """Whether it is a flex type, whose CPUs are not always available in full."""
         return "-flex" in self.family
 
     @property
     def capacity_types(self) -> tuple[str, ...]:
-        """How it can be bought without a reservation."""
+        """The capacity types without a reservation."""
         return ("on-demand", "spot") if self.spot else ("on-demand",)
 
 
@@ -115,22 +115,25 @@ Value = TypeVar("Value")
 
 
 class LazyMapping(Mapping[str, Value]):
-    """Has all names from the start; what belongs to a name is made once, when it is asked for."""
+    """A mapping with all keys from the start, whose values are built on first access, and once.
 
-    __slots__ = ("_made", "_make", "_names")
+    A region has about 1,000 types, and most commands look at a few: saves building the others.
+    """
 
-    def __init__(self, names: Collection[str], make: Callable[[str], Value]) -> None:
+    __slots__ = ("_build", "_names", "_values")
+
+    def __init__(self, names: Collection[str], build: Callable[[str], Value]) -> None:
         self._names = names
-        self._make = make
-        self._made: dict[str, Value] = {}
+        self._build = build
+        self._values: dict[str, Value] = {}
 
     def __getitem__(self, name: str) -> Value:
-        found = self._made.get(name)
-        if found is None:
+        value = self._values.get(name)
+        if value is None:
             if name not in self._names:
                 raise KeyError(name)
-            found = self._made[name] = self._make(name)
-        return found
+            value = self._values[name] = self._build(name)
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -146,11 +149,11 @@ INSTANCE_TYPES_FILE = "instance_types.json"
 
 
 class InstanceTypeTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The data file. `columns` names the fields of a row, so that a stale file is noticed."""
+    """The data file. `columns` names the fields of a row, so that a stale file is detected."""
 
     source: str
     columns: tuple[str, ...]
-    machines: tuple[InstanceTypeInfo, ...]
+    instance_types: tuple[InstanceTypeInfo, ...]
     """Sorted by name; a row ends where only defaults would follow."""
 
 
@@ -161,7 +164,5 @@ def load_instance_type_table() -> InstanceTypeTable:
 
 @cache
 def built_in_instance_types() -> Mapping[str, InstanceTypeInfo]:
-    """Every instance, in the order of names."""
-    return MappingProxyType(
-        {machine.name: machine for machine in load_instance_type_table().machines}
-    )
+    """Every instance type by name, in the order of names."""
+    return MappingProxyType({each.name: each for each in load_instance_type_table().instance_types})

@@ -23,7 +23,7 @@ from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeIn
 
 
 class AmiFamily(Enum):
-    """As the EC2NodeClass spells them."""
+    """The AMI families, as in amiFamily of an EC2NodeClass."""
 
     AL2 = "AL2"
     AL2023 = "AL2023"
@@ -42,15 +42,15 @@ class AmiFamilyTraits(msgspec.Struct, frozen=True, kw_only=True):
     windows_build: str = ""
     """Empty on Linux."""
     eni_density: bool = True
-    """Whether network interfaces bound the number of pods; 110 else."""
+    """Whether network interfaces limit the number of pods; otherwise it is 110."""
     memory_by_eni_density: bool = True
-    """Whether kube-reserved memory counts the pods that interfaces allow, or the pods in force."""
+    """Whether kube-reserved memory is for the pods that interfaces allow, or for max pods."""
     pods_per_core: bool = True
-    """Whether the kubelet setting of that name is honoured."""
+    """Whether the kubelet setting of that name has an effect."""
     pod_device: str = ""
-    """The volume that holds pods; unknown where the image is the user's own."""
+    """The device of the volume for pods; unknown for custom images."""
     pod_device_size: int | None = None
-    """What the volume has when the class says nothing."""
+    """The size of that volume where the class has none."""
 
     @property
     def operating_system(self) -> str:
@@ -88,28 +88,29 @@ FULL_SHARE = 100 * NANO
 
 
 class EvictionThreshold(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two is given. A share is in billionths of a percent, so that "7.5%" is exact."""
+    """A quantity or a share. A share is in billionths of a percent, so that "7.5%" is exact."""
 
     quantity: Quantity | None = None
     share: int = 0
 
     @property
-    def off(self) -> bool:
-        """A threshold of 100 % never triggers: the kubelet takes it for none."""
+    def is_off(self) -> bool:
+        """Whether it is 100 %: for the kubelet that is no threshold."""
         return self.quantity is None and self.share == FULL_SHARE
 
     @property
     def percent(self) -> str:
         return f"{Decimal(self.share) / NANO:f}"
 
-    def of(self, capacity: int) -> int:
+    def amount_of(self, capacity: int) -> int:
+        """The threshold of a capacity, as an amount."""
         if self.quantity is not None:
             return self.quantity.units
-        return 0 if self.off else ceil_div(capacity * self.share, FULL_SHARE)
+        return 0 if self.is_off else ceil_div(capacity * self.share, FULL_SHARE)
 
 
 def parse_eviction_threshold(text: str) -> EvictionThreshold:
-    """The threshold that the text means; raises NotAQuantity."""
+    """A quantity or a percentage; raises InvalidQuantity."""
     if text.endswith("%"):
         return EvictionThreshold(share=parse_quantity(text[:-1]).nano)
     return EvictionThreshold(quantity=parse_quantity(text))
@@ -120,14 +121,14 @@ class InstanceStorePolicy(Enum):
 
 
 class KubeReservedMemoryStrategy(Enum):
-    """How kube-reserved memory is reckoned: by pods, or by the memory of the instance."""
+    """How kube-reserved memory is computed: by pods, or by the memory of the instance."""
 
     EKS = "EKS"
     GKE = "GKE"
 
 
 class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The kubelet settings of a class that change what a pod gets."""
+    """The kubelet settings of a class that change allocatable resources."""
 
     max_pods: int | None = None
     pods_per_core: int | None = None
@@ -135,32 +136,32 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     system_reserved: Mapping[str, Quantity] = {}
     eviction_hard: Mapping[str, EvictionThreshold] = {}
     eviction_soft: Mapping[str, EvictionThreshold] = {}
-    """Carried along, and without effect here: a soft threshold warns, it does not reserve."""
+    """Without effect on capacity: a soft threshold reserves nothing."""
     kube_reserved_memory_strategy: KubeReservedMemoryStrategy = KubeReservedMemoryStrategy.EKS
 
 
 class BlockDeviceSettings(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     size: int | None = None
-    """Bytes; None leaves it to the image or snapshot."""
+    """Bytes; None is the size of the image or snapshot."""
     root: bool = False
 
 
 class NetworkInterfaceSettings(msgspec.Struct, frozen=True, kw_only=True):
     card: int
     efa_only: bool = False
-    """Such an interface carries EFA traffic and no addresses for pods."""
+    """Whether it carries EFA traffic only, without addresses for pods."""
 
 
 class CatalogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is set once for all classes."""
+    """Settings for all node classes."""
 
     vm_memory_overhead: Fraction = Fraction(75, 1000)
     reserved_enis: int = 0
     prefix_delegation: bool = False
-    """Whether the network plugin hands out /28 prefixes in place of single addresses."""
+    """Whether the CNI plugin assigns /28 prefixes in place of single addresses."""
     storage_per_pod: int | None = None
-    """Bytes; the volume that holds pods grows until a full node has that much for each."""
+    """Bytes; the volume for pods grows until a full node has that much for each pod."""
 
 
 class NodeClassSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +182,7 @@ class NodeClassSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceOverride(msgspec.Struct, frozen=True, kw_only=True):
-    """What an InstanceType object says of an instance: cpu in thousandths, else whole units."""
+    """Resources of an InstanceType object: cpu in thousandths, everything else in whole units."""
 
     resources: Mapping[str, int] = {}
     overhead: Mapping[str, int] = {}
@@ -196,7 +197,7 @@ AMI_FAMILIES_BY_ALIAS: Final = {family.value.lower(): family for family in AmiFa
 
 
 def parse_node_class(node_class: wire.EC2NodeClass, options: CatalogOptions) -> NodeClassSettings:
-    """The class as the rules of the catalogue want it; Refused where they cannot use it."""
+    """Parse the class; raises InvalidCatalogInput where a field is not supported."""
     spec = node_class.spec
     policy = spec.instanceStorePolicy
     return NodeClassSettings(
@@ -215,7 +216,7 @@ def parse_node_class(node_class: wire.EC2NodeClass, options: CatalogOptions) -> 
 
 
 def resolve_ami_family(spec: wire.EC2NodeClassSpec) -> AmiFamily:
-    """The family that is named, else that of the alias."""
+    """amiFamily where it is set, else the family of the alias."""
     if spec.amiFamily is not None:
         return AmiFamily(spec.amiFamily)
     aliases = [term.alias for term in spec.amiSelectorTerms if term.alias is not None]
@@ -234,31 +235,31 @@ def _parse_block_device(mapping: wire.BlockDeviceMapping) -> BlockDeviceSettings
 
 
 def _parse_kubelet(node_class: wire.EC2NodeClass) -> KubeletSettings:
-    given = node_class.spec.kubelet or kubelet_wire.KubeletConfiguration()
+    configuration = node_class.spec.kubelet or kubelet_wire.KubeletConfiguration()
     return KubeletSettings(
-        max_pods=_parse_max_pods(given.maxPods, node_class),
-        pods_per_core=given.podsPerCore,
-        kube_reserved=_parse_reserved(given.kubeReserved, "kubeReserved", node_class),
-        system_reserved=_parse_reserved(given.systemReserved, "systemReserved", node_class),
-        eviction_hard=_parse_thresholds(given.evictionHard),
-        eviction_soft=_parse_thresholds(given.evictionSoft),
+        max_pods=_parse_max_pods(configuration.maxPods, node_class),
+        pods_per_core=configuration.podsPerCore,
+        kube_reserved=_parse_reserved(configuration.kubeReserved, "kubeReserved", node_class),
+        system_reserved=_parse_reserved(configuration.systemReserved, "systemReserved", node_class),
+        eviction_hard=_parse_thresholds(configuration.evictionHard),
+        eviction_soft=_parse_thresholds(configuration.evictionSoft),
         kube_reserved_memory_strategy=_parse_memory_strategy(node_class),
     )
 
 
-def _parse_max_pods(given: int | str | None, node_class: wire.EC2NodeClass) -> int | None:
-    if isinstance(given, str):
-        if not given.isdecimal():
-            raise _unsupported_expression(node_class, ("spec", "kubelet", "maxPods"), given)
-        return int(given)
-    return given
+def _parse_max_pods(max_pods: int | str | None, node_class: wire.EC2NodeClass) -> int | None:
+    if isinstance(max_pods, str):
+        if not max_pods.isdecimal():
+            raise _unsupported_expression(node_class, ("spec", "kubelet", "maxPods"), max_pods)
+        return int(max_pods)
+    return max_pods
 
 
 def _parse_reserved(
-    given: Mapping[str, str] | None, field: str, node_class: wire.EC2NodeClass
+    reserved: Mapping[str, str] | None, field: str, node_class: wire.EC2NodeClass
 ) -> dict[str, Quantity]:
     amounts = {}
-    for name, text in sorted((given or {}).items()):
+    for name, text in sorted((reserved or {}).items()):
         try:
             amounts[name] = parse_quantity(text)
         except InvalidQuantity as error:
@@ -280,11 +281,11 @@ def _unsupported_expression(
     )
 
 
-def _parse_thresholds(given: Mapping[str, str] | None) -> dict[str, EvictionThreshold]:
-    """An empty text sets nothing, as in the kubelet's own configuration."""
+def _parse_thresholds(thresholds: Mapping[str, str] | None) -> dict[str, EvictionThreshold]:
+    """The thresholds by signal; an empty one is ignored, as in the kubelet's configuration."""
     return {
         signal: parse_eviction_threshold(text)
-        for signal, text in sorted((given or {}).items())
+        for signal, text in sorted((thresholds or {}).items())
         if text
     }
 
@@ -300,7 +301,7 @@ def _parse_memory_strategy(node_class: wire.EC2NodeClass) -> KubeReservedMemoryS
 
 
 def _class_options(node_class: wire.EC2NodeClass, options: CatalogOptions) -> CatalogOptions:
-    """What is set for all classes, unless this one says otherwise of itself."""
+    """The options for all classes, with those that an annotation of the class overrides."""
     text = (node_class.metadata.annotations or {}).get(STORAGE_PER_POD_ANNOTATION)
     if text is None:
         return options
@@ -324,7 +325,7 @@ def _invalid_annotation(
 
 
 class Incompatibility(Enum):
-    """Why; the value is the rest of a sentence that starts with the type."""
+    """Why a class cannot launch a type; the value is the rest of a sentence about the type."""
 
     NO_IMAGE = "has a CPU that Amazon Linux 2023 does not run on"
     NO_WINDOWS = "is not amd64, and Windows runs on nothing else"
@@ -335,7 +336,7 @@ class Incompatibility(Enum):
 def find_incompatibility(
     info: InstanceTypeInfo, settings: NodeClassSettings
 ) -> Incompatibility | None:
-    """The first reason, if any: such a type is listed, but has nothing on offer for the class."""
+    """The first reason, if any: the type is listed, but all of its offerings are unavailable."""
     if info.family == "a1" and settings.ami_family is AmiFamily.AL2023:
         return Incompatibility.NO_IMAGE
     if settings.ami_family.traits.windows_build and info.architecture != "amd64":

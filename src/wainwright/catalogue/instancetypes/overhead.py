@@ -28,10 +28,10 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 CPU_SHARES: Final = ((1000, 600), (1000, 100), (2000, 50))
-"""Of the first so many thousandths of a core, so many ten-thousandths."""
+"""Pairs: of this many thousandths of a core, in order, so many ten-thousandths are reserved."""
 REMAINING_CPU_SHARE: Final = 25
 GKE_SHARES: Final = ((4 * GIB, 25), (4 * GIB, 20), (8 * GIB, 10), (112 * GIB, 6))
-"""Of the first so many bytes, so many percent."""
+"""Pairs: of this many bytes, in order, so many percent are reserved."""
 REMAINING_GKE_SHARE: Final = 2
 KUBE_RESERVED_STORAGE: Final = GIB
 KUBE_RESERVED_STORAGE_AMOUNT: Final = DerivedAmount(
@@ -45,22 +45,22 @@ KUBE_MEMORY_RULES: Final = {
 
 
 def kube_reserved(
-    kubelet: KubeletSettings, capacity: Mapping[str, DerivedAmount], counted: DerivedAmount
+    kubelet: KubeletSettings, capacity: Mapping[str, DerivedAmount], pods: DerivedAmount
 ) -> dict[str, DerivedAmount]:
-    """What the class says, resource by resource; what it does not say goes by the node's size.
+    """kubeReserved of the class, resource by resource; else the default for the node's size.
 
-    `counted` are the pods to allow for.
+    `pods` is the number of pods that memory is reserved for.
     """
-    reckoned = {
+    defaults = {
         CPU: _kube_reserved_cpu(capacity[CPU].amount),
         MEMORY: _kube_reserved_memory(
-            kubelet.kube_reserved_memory_strategy, capacity[MEMORY].amount, counted
+            kubelet.kube_reserved_memory_strategy, capacity[MEMORY].amount, pods
         ),
         EPHEMERAL_STORAGE: KUBE_RESERVED_STORAGE_AMOUNT,
     }
     if not kubelet.kube_reserved:
-        return reckoned
-    return reckoned | _configured_reserved(kubelet.kube_reserved, DerivationRule.KUBE_RESERVED)
+        return defaults
+    return defaults | _configured_reserved(kubelet.kube_reserved, DerivationRule.KUBE_RESERVED)
 
 
 def system_reserved(kubelet: KubeletSettings) -> dict[str, DerivedAmount]:
@@ -68,7 +68,7 @@ def system_reserved(kubelet: KubeletSettings) -> dict[str, DerivedAmount]:
 
 
 def reserved_storage(kubelet: KubeletSettings) -> int:
-    """Ephemeral storage that kubelet and system keep, whatever the size of the disk."""
+    """Ephemeral storage of kube-reserved and system-reserved, which no volume size changes."""
     kube = kubelet.kube_reserved.get(EPHEMERAL_STORAGE)
     system = kubelet.system_reserved.get(EPHEMERAL_STORAGE)
     return (KUBE_RESERVED_STORAGE if kube is None else kube.units) + (
@@ -77,7 +77,7 @@ def reserved_storage(kubelet: KubeletSettings) -> int:
 
 
 def kube_reserved_cpu(cpu: int) -> int:
-    """In thousandths; each share is rounded down by itself."""
+    """In thousandths; each share is rounded down on its own."""
     reserved = 0
     for width, share in CPU_SHARES:
         reserved += min(cpu, width) * share // 10_000
@@ -97,18 +97,18 @@ def gke_reserved_memory(memory: int) -> int:
 
 
 def _kube_reserved_memory(
-    strategy: KubeReservedMemoryStrategy, memory: int, counted: DerivedAmount
+    strategy: KubeReservedMemoryStrategy, memory: int, pods: DerivedAmount
 ) -> DerivedAmount:
     if strategy is KubeReservedMemoryStrategy.GKE:
         return DerivedAmount(
             gke_reserved_memory(memory), DerivationRule.KUBE_MEMORY_GKE, {"memory": memory}
         )
     return _memory_for_pods(
-        counted.amount, KUBE_MEMORY_RULES.get(counted.rule, DerivationRule.KUBE_MEMORY_PODS)
+        pods.amount, KUBE_MEMORY_RULES.get(pods.rule, DerivationRule.KUBE_MEMORY_PODS)
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # types share a few pod counts and CPU sizes: one object for all of them
 def _memory_for_pods(pods: int, rule: DerivationRule) -> DerivedAmount:
     return DerivedAmount((255 + 11 * pods) * MIB, rule, {"pods": pods})
 
@@ -131,7 +131,7 @@ def _to_amount(name: str, quantity: Quantity) -> int:
 
 
 EVICTION_SIGNALS: Final = {MEMORY: "memory.available", EPHEMERAL_STORAGE: "nodefs.available"}
-"""The signals that take something off a pod's resources; inodes, images and pids do not."""
+"""The signals that reduce allocatable resources; inodes, images and pids do not."""
 DEFAULT_EVICTION_HARD: Final = {
     MEMORY: EvictionThreshold(quantity=Quantity(100 * MIB * NANO)),
     EPHEMERAL_STORAGE: EvictionThreshold(share=10 * NANO),
@@ -139,7 +139,7 @@ DEFAULT_EVICTION_HARD: Final = {
 
 
 def eviction_hard_threshold(kubelet: KubeletSettings, resource: str) -> EvictionThreshold:
-    """The class's, signal by signal, else the kubelet's own. Soft thresholds reserve nothing."""
+    """evictionHard of the class, signal by signal, else the default of the kubelet."""
     return kubelet.eviction_hard.get(EVICTION_SIGNALS[resource], DEFAULT_EVICTION_HARD[resource])
 
 
@@ -159,33 +159,43 @@ def eviction_reserved(
 
 @lru_cache(maxsize=4096)
 def _eviction_amount(
-    signal: str, threshold: EvictionThreshold, given: bool, capacity: int
+    signal: str, threshold: EvictionThreshold, is_configured: bool, capacity: int
 ) -> DerivedAmount:
-    """Cached, as most instances of a class have the same disk, and many the same memory."""
-    detail: DerivationInputs = {"signal": signal}
-    if threshold.off:
-        return DerivedAmount(0, DerivationRule.EVICTION_OFF, detail)
+    """The amount of a threshold; cached, as most types of a class have the same volume size."""
+    inputs: DerivationInputs = {"signal": signal}
+    if threshold.is_off:
+        return DerivedAmount(0, DerivationRule.EVICTION_OFF, inputs)
     if threshold.quantity is not None:
-        rule = DerivationRule.EVICTION_HARD if given else DerivationRule.EVICTION_DEFAULT
-        return DerivedAmount(threshold.of(capacity), rule, detail)
-    rule = DerivationRule.EVICTION_HARD_SHARE if given else DerivationRule.EVICTION_DEFAULT_SHARE
-    detail |= {"percent": threshold.percent, "capacity": capacity}
-    return DerivedAmount(threshold.of(capacity), rule, detail)
+        rule = DerivationRule.EVICTION_HARD if is_configured else DerivationRule.EVICTION_DEFAULT
+        return DerivedAmount(threshold.amount_of(capacity), rule, inputs)
+    rule = (
+        DerivationRule.EVICTION_HARD_SHARE
+        if is_configured
+        else DerivationRule.EVICTION_DEFAULT_SHARE
+    )
+    inputs |= {"percent": threshold.percent, "capacity": capacity}
+    return DerivedAmount(threshold.amount_of(capacity), rule, inputs)
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts, by resource."""
+    """The parts of the overhead, each by resource."""
 
     kube_reserved: Mapping[str, DerivedAmount]
     system_reserved: Mapping[str, DerivedAmount]
     eviction: Mapping[str, DerivedAmount]
     declared: Mapping[str, DerivedAmount]
-    stated: Mapping[str, DerivedAmount] = {}
-    """What a Catalog says in place of all the others but the declared."""
+    from_catalog: Mapping[str, DerivedAmount] = {}
+    """The overhead of a Catalog, which replaces all others except the declared one."""
 
     @property
     def parts(self) -> tuple[Mapping[str, DerivedAmount], ...]:
-        return self.kube_reserved, self.system_reserved, self.eviction, self.declared, self.stated
+        return (
+            self.kube_reserved,
+            self.system_reserved,
+            self.eviction,
+            self.declared,
+            self.from_catalog,
+        )
 
     def total(self) -> dict[str, int]:
         total: dict[str, int] = {}
@@ -201,9 +211,9 @@ def compute_overhead(
     capacity: Mapping[str, DerivedAmount],
     override: ResourceOverride = NO_OVERRIDE,
 ) -> Overhead:
-    counted = pods_for_reserved_memory(info, settings, override, capacity[PODS])
+    pods = pods_for_reserved_memory(info, settings, override, capacity[PODS])
     return Overhead(
-        kube_reserved=kube_reserved(settings.kubelet, capacity, counted),
+        kube_reserved=kube_reserved(settings.kubelet, capacity, pods),
         system_reserved=system_reserved(settings.kubelet),
         eviction=eviction_reserved(settings.kubelet, capacity),
         declared=declared_overheads(override) if override.overhead else {},
@@ -211,10 +221,10 @@ def compute_overhead(
 
 
 def declared_overheads(override: ResourceOverride) -> dict[str, DerivedAmount]:
-    """What an InstanceType object takes off, unless capacity has it already.
+    """The overhead of an InstanceType object, except what is subtracted from capacity already.
 
-    Memory overhead stands in for the percentage of the virtual machine, so capacity lacks it
-    already; only where the object states the memory as well is it still to be subtracted.
+    Memory overhead replaces the percentage for the virtual machine, which capacity does not
+    include; only where the object declares the memory as well is it still to be subtracted.
     """
     return {
         resource: DerivedAmount(override.overhead[resource], DerivationRule.DECLARED_OVERHEAD)

@@ -17,40 +17,38 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
     LazyMapping,
 )
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamilyTraits
+from wainwright.model.labels import (
+    ARCH,
+    INSTANCE_ACCELERATOR_COUNT,
+    INSTANCE_ACCELERATOR_MANUFACTURER,
+    INSTANCE_ACCELERATOR_NAME,
+    INSTANCE_CAPABILITY_FLEX,
+    INSTANCE_CATEGORY,
+    INSTANCE_CPU,
+    INSTANCE_CPU_MANUFACTURER,
+    INSTANCE_CPU_SPEED,
+    INSTANCE_EBS_BANDWIDTH,
+    INSTANCE_ENCRYPTION_IN_TRANSIT,
+    INSTANCE_FAMILY,
+    INSTANCE_GENERATION,
+    INSTANCE_GPU_COUNT,
+    INSTANCE_GPU_MANUFACTURER,
+    INSTANCE_GPU_MEMORY,
+    INSTANCE_GPU_NAME,
+    INSTANCE_HYPERVISOR,
+    INSTANCE_LOCAL_NVME,
+    INSTANCE_MEMORY,
+    INSTANCE_NETWORK_BANDWIDTH,
+    INSTANCE_SIZE,
+    INSTANCE_TENANCY,
+    INSTANCE_TYPE,
+    OS,
+    REGION,
+    WINDOWS_BUILD,
+)
 from wainwright.model.requirements import Requirement, Requirements, one_of
 
-ARCH: Final = "kubernetes.io/arch"
-OS: Final = "kubernetes.io/os"
-WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-REGION: Final = "topology.kubernetes.io/region"
-ZONE: Final = "topology.kubernetes.io/zone"
-ZONE_ID: Final = "topology.k8s.aws/zone-id"
-CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 TENANCIES: Final = ("dedicated", "default")
-
-INSTANCE_CATEGORY: Final = "karpenter.k8s.aws/instance-category"
-INSTANCE_FAMILY: Final = "karpenter.k8s.aws/instance-family"
-INSTANCE_GENERATION: Final = "karpenter.k8s.aws/instance-generation"
-INSTANCE_SIZE: Final = "karpenter.k8s.aws/instance-size"
-INSTANCE_CAPABILITY_FLEX: Final = "karpenter.k8s.aws/instance-capability-flex"
-INSTANCE_HYPERVISOR: Final = "karpenter.k8s.aws/instance-hypervisor"
-INSTANCE_CPU: Final = "karpenter.k8s.aws/instance-cpu"
-INSTANCE_CPU_MANUFACTURER: Final = "karpenter.k8s.aws/instance-cpu-manufacturer"
-INSTANCE_CPU_SPEED: Final = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz"
-INSTANCE_MEMORY: Final = "karpenter.k8s.aws/instance-memory"
-INSTANCE_ENCRYPTION_IN_TRANSIT: Final = "karpenter.k8s.aws/instance-encryption-in-transit-supported"
-INSTANCE_EBS_BANDWIDTH: Final = "karpenter.k8s.aws/instance-ebs-bandwidth"
-INSTANCE_NETWORK_BANDWIDTH: Final = "karpenter.k8s.aws/instance-network-bandwidth"
-INSTANCE_LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
-INSTANCE_GPU_NAME: Final = "karpenter.k8s.aws/instance-gpu-name"
-INSTANCE_GPU_MANUFACTURER: Final = "karpenter.k8s.aws/instance-gpu-manufacturer"
-INSTANCE_GPU_COUNT: Final = "karpenter.k8s.aws/instance-gpu-count"
-INSTANCE_GPU_MEMORY: Final = "karpenter.k8s.aws/instance-gpu-memory"
-INSTANCE_ACCELERATOR_NAME: Final = "karpenter.k8s.aws/instance-accelerator-name"
-INSTANCE_ACCELERATOR_MANUFACTURER: Final = "karpenter.k8s.aws/instance-accelerator-manufacturer"
-INSTANCE_ACCELERATOR_COUNT: Final = "karpenter.k8s.aws/instance-accelerator-count"
-INSTANCE_TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 
 LabelValues: TypeAlias = dict[str, tuple[str, ...]]
 
@@ -58,21 +56,21 @@ LabelValues: TypeAlias = dict[str, tuple[str, ...]]
 def instance_type_labels(
     info: InstanceTypeInfo, traits: AmiFamilyTraits, region: str
 ) -> LabelValues:
-    """What is true of the type wherever it runs and however it is bought, by key.
+    """The labels of the type that do not depend on the offering, by key.
 
-    Zone, zone id and capacity type are left to the offerings. A label that a type does not have is
-    not there; several values mean that a node of the type can be either.
+    Zone, zone id and capacity type are left to the offerings. A label that a type lacks is not in
+    the mapping; several values mean that a node of the type can have either.
     """
     return family_labels(info, traits, region) | size_labels(info)
 
 
 def family_labels(info: InstanceTypeInfo, traits: AmiFamilyTraits, region: str) -> LabelValues:
-    """What the sizes of a family have in common, as long as they are equally `kin`."""
+    """The labels that all sizes with the same `family_key` have in common."""
     labels = {
         ARCH: info.architecture,
         REGION: region,
         INSTANCE_FAMILY: info.family,
-        INSTANCE_CAPABILITY_FLEX: _bool_label(info.flex),
+        INSTANCE_CAPABILITY_FLEX: _bool_label(info.is_flex),
         INSTANCE_HYPERVISOR: info.hypervisor,
         INSTANCE_CPU_MANUFACTURER: info.cpu_manufacturer,
         INSTANCE_CPU_SPEED: str(info.clock_mhz),
@@ -84,7 +82,7 @@ def family_labels(info: InstanceTypeInfo, traits: AmiFamilyTraits, region: str) 
 
 
 def family_key(info: InstanceTypeInfo) -> tuple[str | int, ...]:
-    """Instances that agree in this agree in `kin_labels`."""
+    """Types with the same key have the same `family_labels`."""
     return (
         info.family,
         info.architecture,
@@ -96,7 +94,7 @@ def family_key(info: InstanceTypeInfo) -> tuple[str | int, ...]:
 
 
 def size_labels(info: InstanceTypeInfo) -> LabelValues:
-    """What sets the type apart from its family."""
+    """The labels in which a type differs from others of its family."""
     labels = {
         INSTANCE_TYPE: info.name,
         INSTANCE_SIZE: info.size,
@@ -152,26 +150,29 @@ def _bool_label(value: bool) -> str:
 
 @cache
 def type_requirements(region: str, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-    """For every type that the region offers, what its labels can be, in the order of names."""
-    infos = instance_type_info.built_in_instance_types()
-    kindred: dict[tuple[str | int, ...], list[Requirement]] = {}
+    """The labels of every type that the region offers, as requirements, in the order of names.
 
-    def made(name: str) -> Requirements:
+    Requirements of family labels are built once per family and shared by its sizes.
+    """
+    infos = instance_type_info.built_in_instance_types()
+    by_family: dict[tuple[str | int, ...], list[Requirement]] = {}
+
+    def build(name: str) -> Requirements:
         info = infos[name]
-        relation = family_key(info)
-        shared = kindred.get(relation)
+        key = family_key(info)
+        shared = by_family.get(key)
         if shared is None:
-            shared = kindred[relation] = _to_requirements(family_labels(info, traits, region))
+            shared = by_family[key] = _to_requirements(family_labels(info, traits, region))
         return Requirements([*shared, *_to_requirements(size_labels(info))])
 
-    return LazyMapping(regions.load_region(region).offered, made)
+    return LazyMapping(regions.load_region(region).offered, build)
 
 
 def _to_requirements(labels: LabelValues) -> list[Requirement]:
     return [_to_requirement(key, values) for key, values in labels.items()]
 
 
-@cache
+@cache  # most values are those of many types: one object each, whose hash is cached
 def _to_requirement(key: str, values: tuple[str, ...]) -> Requirement:
     return Requirement(
         key=key, allowed=one_of(_valid_arch_values(values) if key == ARCH else values)
@@ -179,5 +180,5 @@ def _to_requirement(key: str, values: tuple[str, ...]) -> Requirement:
 
 
 def _valid_arch_values(architectures: tuple[str, ...]) -> tuple[str, ...]:
-    """The word that stands for a Mac's architecture is in brackets, which no label value may be."""
+    """The architectures without the brackets of a Mac's, which are not valid in a label value."""
     return tuple(value.strip("[]") for value in architectures)

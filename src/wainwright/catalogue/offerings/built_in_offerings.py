@@ -40,7 +40,7 @@ PRICES_FILE = "prices.json"
 
 
 class PriceFactorBasis(Enum):
-    """What a region's factor rests on."""
+    """The data that the price factor of a region is based on."""
 
     BASE = "base"
     MEDIAN = "median"
@@ -54,17 +54,17 @@ class RegionPriceFactor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceTable(msgspec.Struct, frozen=True, kw_only=True):
-    """The data file; a type without a price is not in `types`."""
+    """The data file of list prices; a type without a price is not in `types`."""
 
     source: str
     types: dict[str, float]
     own: frozenset[str]
-    """Types whose price is listed for themselves and not by the rule of their family."""
+    """Types with a list price of their own, not by the rule of their family."""
     regions: dict[str, RegionPriceFactor]
 
 
 class OnDemandPrice(msgspec.Struct, frozen=True, kw_only=True):
-    """USD per hour, and how it came about."""
+    """USD per hour, and how it was computed."""
 
     usd: float
     list_usd: float
@@ -74,10 +74,6 @@ class OnDemandPrice(msgspec.Struct, frozen=True, kw_only=True):
     factor: float
     basis: PriceFactorBasis
 
-    @property
-    def rough(self) -> bool:
-        return self.basis is not PriceFactorBasis.BASE
-
 
 @cache
 def load_price_table() -> PriceTable:
@@ -85,24 +81,24 @@ def load_price_table() -> PriceTable:
 
 
 def on_demand_list_price(instance_type: str, region: str) -> OnDemandPrice | None:
-    """What the type costs in the region; None where no price is known."""
+    """The on-demand price of the type in the region; None where no price is known."""
     prices = load_price_table()
     listed = prices.types.get(instance_type)
     if listed is None:
         return None
-    known = prices.regions[region]
+    price_factor = prices.regions[region]
     return OnDemandPrice(
-        usd=round(listed * known.factor, 6),
+        usd=round(listed * price_factor.factor, 6),
         list_usd=listed,
         by_family=instance_type not in prices.own,
-        factor=known.factor,
-        basis=known.basis,
+        factor=price_factor.factor,
+        basis=price_factor.basis,
     )
 
 
 FOUR_DRAWS: Final = Struct(">4H")
 EIGHT_DRAWS: Final = Struct(">32H")
-SQRT_3: Final = sqrt(3.0)  # the sum of four even draws has a variance of a third
+SQRT_3: Final = sqrt(3.0)  # the sum of four uniform draws has a variance of 1/3
 
 MEDIAN_SPOT_RATIO: Final = 0.32
 FLOOR, CEILING = 0.10, 0.95  # in the snapshot 2 % of pools cost as much as on-demand; ours never do
@@ -140,15 +136,16 @@ def spot_price_ratio(info: InstanceTypeInfo, region: str, zone: str) -> float:
     return _clamped_ratio(regional_median(info, region), draws.type + draws.zone(zone))
 
 
-def _clamped_ratio(median: float, drift: float) -> float:
-    wanted = median * exp(drift if drift < 0 else drift * UPWARD_DAMPING)
-    return FLOOR if wanted < FLOOR else min(wanted, CEILING)
+def _clamped_ratio(median: float, deviation: float) -> float:
+    ratio = median * exp(deviation if deviation < 0 else deviation * UPWARD_DAMPING)
+    return FLOOR if ratio < FLOOR else min(ratio, CEILING)
 
 
 class SpotDraws:
-    """How far a type in a region lies from the median of its kind, as logarithms.
+    """How far the spot price of a type in a region is from its median, as logarithms.
 
-    One hash gives all eight: seven for the letters that zones end in, the last for the type.
+    One hash gives all eight draws, which saves a hash per zone: seven for the letters that zones
+    end in, the last for the type.
     """
 
     __slots__ = ("_parts", "type")
@@ -160,8 +157,9 @@ class SpotDraws:
         self.type = family + TYPE_SPREAD * _to_normal(sum(self._parts[7::8]))
 
     def zone(self, name: str) -> float:
-        parts, at = self._parts, ord(name[-1]) % 7
-        total = parts[at] + parts[at + 8] + parts[at + 16] + parts[at + 24]
+        # Spelled out, without slicing, `sum` and a call: it runs for every spot offering.
+        parts, draw = self._parts, ord(name[-1]) % 7
+        total = parts[draw] + parts[draw + 8] + parts[draw + 16] + parts[draw + 24]
         return (total / 0x10000 - 2.0) * ZONE_SCALE
 
 
@@ -171,8 +169,8 @@ def regional_median(info: InstanceTypeInfo, region: str) -> float:
 
 
 def hardware_median(info: InstanceTypeInfo) -> float:
-    """The median ratio of instances of this kind, all sizes and regions together."""
-    if info.bare_metal:
+    """The median ratio of types with this hardware, over all sizes and regions."""
+    if info.is_bare_metal:
         return 0.21
     if info.gpu is not None:
         return 0.35
@@ -182,20 +180,20 @@ def hardware_median(info: InstanceTypeInfo) -> float:
 
 
 def size_factor(info: InstanceTypeInfo) -> float:
-    """Small instances are dearer than the median, large ones cheaper."""
+    """Small instances cost more than the median, large ones less."""
     if info.vcpus <= 4:
         return 0.35 / MEDIAN_SPOT_RATIO
-    return 0.27 / MEDIAN_SPOT_RATIO if info.vcpus > 64 and not info.bare_metal else 1.0
+    return 0.27 / MEDIAN_SPOT_RATIO if info.vcpus > 64 and not info.is_bare_metal else 1.0
 
 
 @cache
 def normal_draw(name: str) -> float:
-    """A number that hangs on the name alone, drawn as if from the normal distribution."""
+    """A number that depends on the name alone, distributed about normally."""
     return _to_normal(sum(FOUR_DRAWS.unpack(blake2b(name.encode(), digest_size=8).digest())))
 
 
 def _to_normal(total: int) -> float:
-    """The sum of four even draws comes close enough, and never strays beyond ± 3.5."""
+    """The sum of four uniform draws, scaled: nearly normal, and within ± 3.5."""
     return (total / 0x10000 - 2.0) * SQRT_3
 
 
@@ -206,11 +204,11 @@ BASIS_TEXT: Final = {
 }
 
 ZoneOfferingLabels: TypeAlias = tuple[str, Requirements, Requirements]
-"""A zone, with the labels of what is bought there on demand and as spot."""
+"""A zone, with the labels of its on-demand and spot offerings."""
 
 
 class BuiltInOfferings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a region sells before anybody has a say in it; both mappings have the same names."""
+    """The offerings of a region before any other layer; both mappings have the same keys."""
 
     offerings: LayeredOfferings
     priced: Mapping[str, tuple[Offering, ...]]
@@ -218,18 +216,19 @@ class BuiltInOfferings(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def load_built_in_offerings(region: str) -> BuiltInOfferings:
-    """Computed once per region: no class changes it."""
-    infos, found = instance_type_info.built_in_instance_types(), regions.load_region(region)
+    """The built-in offerings of the region; computed once, as no class changes them."""
+    infos = instance_type_info.built_in_instance_types()
+    region_data = regions.load_region(region)
     zone_labels = {
         zone.name: (_zone_requirements(zone, ON_DEMAND), _zone_requirements(zone, SPOT))
-        for zone in found.zones
+        for zone in region_data.zones
     }
 
-    def made(name: str) -> tuple[LayeredOffering, ...]:
-        places = [(zone.name, *zone_labels[zone.name]) for zone in found.offered[name]]
-        return _offerings_of(infos[name], region, places)
+    def build(name: str) -> tuple[LayeredOffering, ...]:
+        zones = [(zone.name, *zone_labels[zone.name]) for zone in region_data.offered[name]]
+        return _offerings_of(infos[name], region, zones)
 
-    offerings = LazyMapping(found.offered, made)
+    offerings = LazyMapping(region_data.offered, build)
     return BuiltInOfferings(
         offerings=offerings,
         priced=LazyMapping(offerings, lambda name: to_offerings(offerings[name])),
@@ -237,7 +236,7 @@ def load_built_in_offerings(region: str) -> BuiltInOfferings:
 
 
 def _zone_requirements(zone: Zone, capacity_type: str) -> Requirements:
-    """The labels of a node that is bought this way, one object for all types."""
+    """The labels of an offering in the zone; one object for all types."""
     return Requirements.from_labels(
         {CAPACITY_TYPE: capacity_type, ZONE: zone.name, ZONE_ID: zone.id}
     )
@@ -246,44 +245,44 @@ def _zone_requirements(zone: Zone, capacity_type: str) -> Requirements:
 def _offerings_of(
     info: InstanceTypeInfo, region: str, zone_labels: Sequence[ZoneOfferingLabels]
 ) -> tuple[LayeredOffering, ...]:
-    """A type without a price has offerings all the same: a later layer may price them."""
-    listed = on_demand_list_price(info.name, region)
-    usd = None if listed is None else listed.usd
+    """The offerings of a type; one without a price has them too, as a later layer may set it."""
+    list_price = on_demand_list_price(info.name, region)
+    usd = None if list_price is None else list_price.usd
     spot: Mapping[str, float] = {}
     if usd is not None and info.spot:
         names = [zone for zone, _, _ in zone_labels]
         spot = spot_prices(info, region=region, zones=names, on_demand=usd)
-    made = []
+    offerings = []
     for zone, on_demand, on_spot in zone_labels:
-        made.append(LayeredOffering(requirements=on_demand, price=usd))
+        offerings.append(LayeredOffering(requirements=on_demand, price=usd))
         if info.spot:
-            made.append(LayeredOffering(requirements=on_spot, price=spot.get(zone)))
-    return tuple(made)
+            offerings.append(LayeredOffering(requirements=on_spot, price=spot.get(zone)))
+    return tuple(offerings)
 
 
 def base_price_step(name: str, region: str, offering: LayeredOffering) -> PriceStep:
-    """Where the price at the bottom of a built-in offering comes from."""
-    listed = on_demand_list_price(name, region)
-    if listed is None:
+    """The first price step of a built-in offering: the list price or the spot model."""
+    list_price = on_demand_list_price(name, region)
+    if list_price is None:
         how = "no price is known for this type"
         return PriceStep(
             layer=PriceLayer.LIST, source="us-east-1", before=None, after=None, how=how
         )
     if offering.capacity_type == SPOT and offering.zone is not None:
-        share = spot_price_ratio(
+        ratio = spot_price_ratio(
             instance_type_info.built_in_instance_types()[name], region, offering.zone
         )
-        how = f"a model: {share:.1%} of the on-demand price {listed.usd}"
+        how = f"a model: {ratio:.1%} of the on-demand price {list_price.usd}"
         return PriceStep(
             layer=PriceLayer.SPOT_MODEL,
             source=region,
-            before=listed.usd,
-            after=offering.base,
+            before=list_price.usd,
+            after=offering.base_price,
             how=how,
         )
-    how = _describe_basis(listed)
+    how = _describe_basis(list_price)
     return PriceStep(
-        layer=PriceLayer.LIST, source="us-east-1", before=None, after=offering.base, how=how
+        layer=PriceLayer.LIST, source="us-east-1", before=None, after=offering.base_price, how=how
     )
 
 

@@ -1,8 +1,8 @@
 """Capacity reservations: which of them a node class selects, which it can use, and at what price.
 
 A reserved offering costs on-demand price ÷ (highest price ÷ lowest spot price) ÷ 1,000,000: below
-every other price, so that what is paid for already is used first, and above zero, so that a large
-reserved instance is still given up for a small one.
+every other price, so that capacity that is paid for already is used first, and above zero, so that
+a smaller reserved instance is preferred to a larger one.
 """
 
 import sys
@@ -43,14 +43,13 @@ from wainwright.model.labels import (
 from wainwright.model.requirements import Requirements
 
 CAPACITY_BLOCK: Final = "capacity-block"
-CAPACITY_BLOCK_ENDING: Final = timedelta(
-    minutes=40
-)  # EC2 begins to take a block's instances half an hour early
+CAPACITY_BLOCK_ENDING: Final = timedelta(minutes=40)
+"""EC2 begins to terminate the instances of a block half an hour before its end."""
 ANY_TAG_VALUE: Final = "*"
 
 
 class ReservationStanding(Enum):
-    """Whether a selected reservation is offered; the value is the rest of a sentence about it."""
+    """Whether a selected reservation is offered; the value is the rest of a sentence."""
 
     OFFERED = "is offered"
     NOT_ACTIVE = "is not active"
@@ -65,7 +64,7 @@ class ReservationStanding(Enum):
 
 
 class SelectedReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation that the terms of a class select."""
+    """A reservation that the selector terms of a class match."""
 
     reservation: CloudReservation
     standing: ReservationStanding
@@ -76,22 +75,22 @@ class SelectedReservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def available(self) -> int:
-        free = self.reservation.available
-        return self.reservation.total if free is None else free
+        available = self.reservation.available
+        return self.reservation.total if available is None else available
 
 
 def matches_reservation_term(
     term: CapacityReservationSelectorTerm, reservation: CloudReservation
 ) -> bool:
-    """Whether everything that the term says is true of the reservation."""
-    told = (
+    """Whether the reservation has every property that the term names."""
+    properties = (
         (term.id, reservation.id),
         (term.ownerID, reservation.ownerID),
         (term.instanceMatchCriteria, reservation.instanceMatchCriteria),
         (term.instanceType, reservation.instanceType),
         (term.availabilityZone, reservation.availabilityZone),
     )
-    if any(wanted is not None and wanted != found for wanted, found in told):
+    if any(wanted is not None and wanted != actual for wanted, actual in properties):
         return False
     tags = reservation.tags or {}
     return all(
@@ -101,20 +100,20 @@ def matches_reservation_term(
 
 
 def select_reservations(node_class: EC2NodeClass, cloud: Cloud) -> list[CloudReservation]:
-    """What any of the terms selects, in the order of ids."""
+    """The reservations that any of the terms matches, in the order of ids."""
     terms = node_class.spec.capacityReservationSelectorTerms or []
-    found = [
+    selected = [
         each
         for each in cloud.spec.capacityReservations or []
         if any(matches_reservation_term(term, each) for term in terms)
     ]
-    return sorted(found, key=lambda each: each.id)
+    return sorted(selected, key=lambda each: each.id)
 
 
 def unmatched_term_warnings(
     node_class: EC2NodeClass, cloud: Cloud | None
 ) -> list[ObjectDiagnostic]:
-    """Terms that select nothing, which is nearly always a slip of the pen."""
+    """Warnings about terms that match no reservation, which is nearly always a mistake."""
     known: Sequence[CloudReservation] = (
         () if cloud is None else cloud.spec.capacityReservations or ()
     )
@@ -135,7 +134,7 @@ def unmatched_term_warnings(
 
 
 def standing_by_time(reservation: CloudReservation, now: datetime) -> ReservationStanding:
-    """By state and time alone. Outside its window it is not offered, whatever its state says."""
+    """The standing by state and time alone; outside its window a reservation is not offered."""
     if reservation.state != "active":
         return ReservationStanding.NOT_ACTIVE
     if reservation.startTime is not None and now < parse_reservation_time(reservation.startTime):
@@ -154,23 +153,23 @@ def standing_by_time(reservation: CloudReservation, now: datetime) -> Reservatio
 
 
 def parse_reservation_time(text: str) -> datetime:
-    """A time as Kubernetes writes it; without a zone it is UTC."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is not None else datetime.fromisoformat(f"{text}+00:00")
+    """A time in the format of Kubernetes; UTC without a time zone."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is not None else datetime.fromisoformat(f"{text}+00:00")
 
 
 def is_platform_compatible(platform: str, family: AmiFamily) -> bool:
-    """Whether instances of the family may run in a reservation for the platform."""
+    """Whether instances of the AMI family may run in a reservation for the platform."""
     windows = bool(family.traits.windows_build)
     if platform.startswith("Windows"):
         return windows
     return family is AmiFamily.CUSTOM or (platform == "Linux/UNIX" and not windows)
 
 
-def reservation_status(found: Sequence[SelectedReservation]) -> list[CapacityReservation]:
-    """What the status of the class lists: the active ones among those selected.
+def reservation_status(selected: Sequence[SelectedReservation]) -> list[CapacityReservation]:
+    """The active ones of the selected reservations, for the status of the class.
 
-    A block whose end is near is still listed, as expiring: its nodes are to be drained.
+    A capacity block near its end is still listed, as expiring: its nodes are to be drained.
     """
     listed = (ReservationStanding.OFFERED, ReservationStanding.ENDING)
     return [
@@ -185,13 +184,13 @@ def reservation_status(found: Sequence[SelectedReservation]) -> list[CapacityRes
             reservationType=each.reservation.reservationType,
             state="active" if each.standing is ReservationStanding.OFFERED else "expiring",
         )
-        for each in found
+        for each in selected
         if each.standing in listed
     ]
 
 
 def validate_reservation_times(cloud: Cloud) -> None:
-    """Refused where a start or an end is no time."""
+    """Raise InvalidCatalogInput where a start or end is not a time."""
     for index, each in enumerate(cloud.spec.capacityReservations or []):
         for field, text in (("startTime", each.startTime), ("endTime", each.endTime)):
             try:
@@ -217,7 +216,7 @@ def describe_reservation_requests(
 
 
 def _term_request(term: CapacityReservationSelectorTerm) -> ReservationRequest:
-    told = (
+    properties = (
         ("owner-id", term.ownerID),
         ("instance-match-criteria", term.instanceMatchCriteria),
         ("instance-type", term.instanceType),
@@ -227,7 +226,7 @@ def _term_request(term: CapacityReservationSelectorTerm) -> ReservationRequest:
         _ec2_filter("tag-key", key) if value == ANY_TAG_VALUE else _ec2_filter(f"tag:{key}", value)
         for key, value in sorted((term.tags or {}).items())
     ]
-    fields = [_ec2_filter(name, value) for name, value in told if value is not None]
+    fields = [_ec2_filter(name, value) for name, value in properties if value is not None]
     return {"Filters": [_ec2_filter("state", "active"), *fields, *tags]}
 
 
@@ -242,59 +241,59 @@ RESERVED_PRICE_DIVISOR: Final = 1_000_000
 class PriceRange(msgspec.Struct, frozen=True, kw_only=True):
     """The two prices that the formula needs. Prices of zero count for neither."""
 
-    dearest: float = 1.0
+    highest: float = 1.0
     """Of all offerings that are not reserved."""
-    cheapest_spot: float = 1.0
-    """The cheapest on-demand price stands in where nothing is sold as spot."""
-    cheapest: float = 1.0
+    lowest_spot: float = 1.0
+    """The lowest on-demand price where there are no spot offerings."""
+    lowest: float = 1.0
 
-    def reserved(self, on_demand: float) -> float:
-        """The price of a reserved offering whose on-demand price is this one.
+    def reserved_price(self, on_demand: float) -> float:
+        """The price of a reserved offering with this on-demand price.
 
-        What costs nothing on demand counts as the cheapest: it is still the first to be used.
+        An on-demand price of zero counts as the lowest price, so that the result is not zero.
         """
-        counted = on_demand or self.cheapest
-        price = counted / (self.dearest / self.cheapest_spot) / RESERVED_PRICE_DIVISOR
+        counted = on_demand or self.lowest
+        price = counted / (self.highest / self.lowest_spot) / RESERVED_PRICE_DIVISOR
         return max(price, MIN_RESERVED_PRICE)
 
 
 def price_range(offerings: Iterable[LayeredOffering]) -> PriceRange:
-    """Over all offerings of a catalogue, in stock or not."""
+    """The price range over all offerings of a catalogue, available or not."""
     prices: list[float] = []
     spot: list[float] = []
     on_demand: list[float] = []
     by_type = {SPOT: spot, ON_DEMAND: on_demand}
     for offering in offerings:
-        if offering.price and not offering.reserved:
+        if offering.price and not offering.is_reserved:
             prices.append(offering.price)
             by_type.get(offering.capacity_type or "", prices).append(offering.price)
     if not prices:
         return PriceRange()
     return PriceRange(
-        dearest=max(prices),
-        cheapest_spot=min(spot or on_demand or prices),
-        cheapest=min(prices),
+        highest=max(prices),
+        lowest_spot=min(spot or on_demand or prices),
+        lowest=min(prices),
     )
 
 
 def on_demand_price_in_zone(offerings: Iterable[LayeredOffering], zone: str) -> float | None:
-    """What the type costs on demand in the zone, or where that is not said, wherever it is."""
-    known = {
+    """The on-demand price in the zone, else that for any zone, else the highest of the others."""
+    prices = {
         offering.zone: offering.price
         for offering in offerings
         if _is_on_demand(offering) and offering.price is not None
     }
-    if zone in known:
-        return known[zone]
-    return known[None] if None in known else max(known.values(), default=None)
+    if zone in prices:
+        return prices[zone]
+    return prices[None] if None in prices else max(prices.values(), default=None)
 
 
 def _is_on_demand(offering: LayeredOffering) -> bool:
-    return offering.capacity_type == ON_DEMAND and not offering.reserved
+    return offering.capacity_type == ON_DEMAND and not offering.is_reserved
 
 
 class ReservationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and when reservations are looked for."""
+    """What decides whether a reservation can be used: the Cloud, AMI family, zones and time."""
 
     cloud: Cloud
     family: AmiFamily
@@ -304,73 +303,80 @@ class ReservationContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate_reservations(
-    place: ReservationContext, node_class: EC2NodeClass, offerings: LayeredOfferings
+    context: ReservationContext, node_class: EC2NodeClass, offerings: LayeredOfferings
 ) -> list[SelectedReservation]:
     """Every reservation that the class selects, offered or not."""
     return [
-        SelectedReservation(reservation=each, standing=_evaluate_standing(each, place, offerings))
-        for each in select_reservations(node_class, place.cloud)
+        SelectedReservation(reservation=each, standing=_evaluate_standing(each, context, offerings))
+        for each in select_reservations(node_class, context.cloud)
     ]
 
 
 def _evaluate_standing(
-    reservation: CloudReservation, place: ReservationContext, offerings: LayeredOfferings
+    reservation: CloudReservation, context: ReservationContext, offerings: LayeredOfferings
 ) -> ReservationStanding:
     zone = reservation.availabilityZone
     tests = (
-        (place.all_zones and zone not in place.all_zones, ReservationStanding.NO_SUCH_ZONE),
-        (place.zones and zone not in place.zones, ReservationStanding.OTHER_ZONE),
+        (context.all_zones and zone not in context.all_zones, ReservationStanding.NO_SUCH_ZONE),
+        (context.zones and zone not in context.zones, ReservationStanding.OTHER_ZONE),
         (reservation.instanceType not in offerings, ReservationStanding.NO_SUCH_TYPE),
         (reservation.tenancy != "default", ReservationStanding.OTHER_TENANCY),
         (
-            not is_platform_compatible(reservation.platform, place.family),
+            not is_platform_compatible(reservation.platform, context.family),
             ReservationStanding.OTHER_PLATFORM,
         ),
     )
     failed = (standing for fails, standing in tests if fails)
-    return next(failed, standing_by_time(reservation, place.now))
+    return next(failed, standing_by_time(reservation, context.now))
 
 
 def add_reserved_offerings(
-    place: ReservationContext, found: Sequence[SelectedReservation], offerings: LayeredOfferings
+    context: ReservationContext,
+    selected: Sequence[SelectedReservation],
+    offerings: LayeredOfferings,
 ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-    """The offerings with those of the reservations; one that a Catalog has already is replaced."""
-    if not found:
+    """The offerings with those of the reservations; one that a Catalog has as well is replaced."""
+    if not selected:
         return offerings, []
-    replaced = {each.reservation.id for each in found}
-    known = {name: _without_reservations(each, replaced) for name, each in offerings.items()}
-    prices = price_range(chain.from_iterable(known.values()))
-    remarks: list[ObjectDiagnostic] = []
+    replaced = {each.reservation.id for each in selected}
+    remaining = {name: _without_reservations(each, replaced) for name, each in offerings.items()}
+    prices = price_range(chain.from_iterable(remaining.values()))
+    diagnostics: list[ObjectDiagnostic] = []
     added: dict[str, list[LayeredOffering]] = {}
-    for each in found:
+    for each in selected:
         if each.standing is ReservationStanding.OFFERED:
             name = each.reservation.instanceType
-            price = on_demand_price_in_zone(known[name], each.reservation.availabilityZone)
+            price = on_demand_price_in_zone(remaining[name], each.reservation.availabilityZone)
             if price is None:
-                remarks.append(_unpriced_warning(place.cloud, each.reservation, prices))
-            added.setdefault(name, []).append(_reserved_offering(each, place.zones, price, prices))
-    return known | {
-        name: sort_offerings([*known[name], *offerings]) for name, offerings in added.items()
-    }, remarks
+                diagnostics.append(_unpriced_warning(context.cloud, each.reservation, prices))
+            added.setdefault(name, []).append(
+                _reserved_offering(each, context.zones, price, prices)
+            )
+    return remaining | {
+        name: sort_offerings([*remaining[name], *offerings]) for name, offerings in added.items()
+    }, diagnostics
 
 
 def catalog_reservations(offerings: LayeredOfferings) -> list[SelectedReservation]:
-    """Reservations that a Catalog brings along: open to every class, and known by their count."""
-    found: dict[str, list[tuple[str, LayeredOffering]]] = {}
+    """The reservations of a Catalog: every class can use them, and only their count is known."""
+    by_id: dict[str, list[tuple[str, LayeredOffering]]] = {}
     for name, each in offerings.items():
         for offering in each:
             if offering.reservation_id is not None:
-                found.setdefault(offering.reservation_id, []).append((name, offering))
-    return [_catalog_reservation(identity, found[identity]) for identity in sorted(found)]
+                by_id.setdefault(offering.reservation_id, []).append((name, offering))
+    return [
+        _catalog_reservation(reservation_id, by_id[reservation_id])
+        for reservation_id in sorted(by_id)
+    ]
 
 
 def _catalog_reservation(
-    identity: str, offerings: Sequence[tuple[str, LayeredOffering]]
+    reservation_id: str, offerings: Sequence[tuple[str, LayeredOffering]]
 ) -> SelectedReservation:
-    """Its offerings share one count: where they differ, the smallest of those that can be had."""
+    """The offerings of one id share a count: where they differ, the smallest that is not zero."""
     name, first = offerings[0]
     reservation = CloudReservation(
-        id=identity,
+        id=reservation_id,
         instanceType=name,
         availabilityZone=first.zone or "",
         total=min(
@@ -389,17 +395,17 @@ def _without_reservations(
 
 
 def _reserved_offering(
-    found: SelectedReservation,
+    selected: SelectedReservation,
     zones: Mapping[str, str],
     on_demand: float | None,
     prices: PriceRange,
 ) -> LayeredOffering:
-    reservation = found.reservation
-    counted = prices.dearest if on_demand is None else on_demand
-    price = prices.reserved(counted)
+    reservation = selected.reservation
+    counted = prices.highest if on_demand is None else on_demand
+    price = prices.reserved_price(counted)
     how = (
-        f"{counted} on demand ÷ (dearest {prices.dearest} ÷ cheapest spot "
-        f"{prices.cheapest_spot}) ÷ 1,000,000"
+        f"{counted} on demand ÷ (dearest {prices.highest} ÷ cheapest spot "
+        f"{prices.lowest_spot}) ÷ 1,000,000"
     )
     step = PriceStep(
         layer=PriceLayer.RESERVATION, source=reservation.id, before=None, after=price, how=how
@@ -407,7 +413,7 @@ def _reserved_offering(
     return LayeredOffering(
         requirements=Requirements.from_labels(_reservation_labels(reservation, zones)),
         price=price,
-        available=found.available,
+        available=selected.available,
         reservation_id=reservation.id,
         steps=(step,),
     )
@@ -430,7 +436,7 @@ def _unpriced_warning(
 ) -> ObjectDiagnostic:
     message = (
         f"{reservation.instanceType} has no on-demand price; the reservation {reservation.id} "
-        f"counts as the dearest, {prices.dearest}"
+        f"counts as the dearest, {prices.highest}"
     )
     hint = "give the type a price in the Cloud"
     path = ("spec", "capacityReservations", _reservation_position(cloud, reservation))
@@ -442,14 +448,14 @@ def _reservation_position(cloud: Cloud, reservation: CloudReservation) -> int:
 
 
 def unusable_reservation_warnings(
-    cloud: Cloud, found: Sequence[SelectedReservation]
+    cloud: Cloud, selected: Sequence[SelectedReservation]
 ) -> Iterator[ObjectDiagnostic]:
-    """Selected reservations that name what does not exist."""
+    """Warnings about selected reservations with an unknown zone or instance type."""
     fields = {
         ReservationStanding.NO_SUCH_ZONE: "availabilityZone",
         ReservationStanding.NO_SUCH_TYPE: "instanceType",
     }
-    for each in found:
+    for each in selected:
         if each.standing in fields:
             position = _reservation_position(cloud, each.reservation)
             path = ("spec", "capacityReservations", position, fields[each.standing])

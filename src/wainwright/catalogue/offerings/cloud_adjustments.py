@@ -1,4 +1,4 @@
-"""What a Cloud object changes about offerings: prices, what is unavailable, and fees per node.
+"""What a Cloud object changes about offerings: prices, availability, and fees per node.
 
 Fees are what a node costs besides its instance, by the node and by the GiB of its volumes.
 """
@@ -28,7 +28,7 @@ from wainwright.model.requirements import Requirements
 from wainwright.model.resources import EPHEMERAL_STORAGE
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a pattern is matched against every type
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
@@ -38,70 +38,75 @@ def matches_pattern(pattern: str, name: str) -> bool:
 
 
 PriceEntryIndex: TypeAlias = dict[tuple[str, str | None], int]
-"""Capacity type and zone to the number of the entry that prices them."""
+"""Capacity type and zone to the index of the price entry for them."""
 
 
 def apply_cloud_prices(
     cloud: Cloud, offerings: LayeredOfferings
 ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-    """The offerings at the Cloud's prices, and warnings about prices of what is not offered."""
-    listed = cloud.spec.prices or []
-    remarks: list[ObjectDiagnostic] = []
+    """The offerings at the Cloud's prices, and warnings about prices without an offering."""
+    entries = cloud.spec.prices or []
+    diagnostics: list[ObjectDiagnostic] = []
     by_type: dict[str, PriceEntryIndex] = {}
-    for index, entry in enumerate(listed):
-        same = by_type.setdefault(entry.instanceType, {})
-        before = same.get((entry.capacityType, entry.zone))
-        if before is not None:
-            remarks.append(_duplicate_price_warning(cloud, index, before))
-        same[entry.capacityType, entry.zone] = index
+    for index, entry in enumerate(entries):
+        by_offering = by_type.setdefault(entry.instanceType, {})
+        previous = by_offering.get((entry.capacityType, entry.zone))
+        if previous is not None:
+            diagnostics.append(_duplicate_price_warning(cloud, index, previous))
+        by_offering[entry.capacityType, entry.zone] = index
     changed = {}
     for name in sorted(by_type.keys() & offerings.keys()):
         changed[name] = tuple(
-            _apply_cloud_price(offering, by_type[name], cloud, listed)
+            _apply_cloud_price(offering, by_type[name], cloud, entries)
             for offering in offerings[name]
         )
-    remarks += _unused_price_warnings(cloud, listed, offerings)
-    return ({**offerings, **changed} if changed else offerings), remarks
+    diagnostics += _unused_price_warnings(cloud, entries, offerings)
+    return ({**offerings, **changed} if changed else offerings), diagnostics
 
 
 def _apply_cloud_price(
-    offering: LayeredOffering, named: PriceEntryIndex, cloud: Cloud, listed: list[CloudPrice]
+    offering: LayeredOffering,
+    price_entries: PriceEntryIndex,
+    cloud: Cloud,
+    entries: list[CloudPrice],
 ) -> LayeredOffering:
-    """The price of the zone goes before the price for all zones."""
-    kind = offering.capacity_type or ""
-    index = named.get((kind, offering.zone), named.get((kind, None)))
-    if index is None or offering.reserved:
+    """The offering at the price for its zone, or else at that for all zones."""
+    capacity_type = offering.capacity_type or ""
+    index = price_entries.get(
+        (capacity_type, offering.zone), price_entries.get((capacity_type, None))
+    )
+    if index is None or offering.is_reserved:
         return offering
-    return offering.repriced(
+    return offering.with_step(
         PriceStep(
             layer=PriceLayer.CLOUD,
             source=cloud.metadata.name,
             before=offering.price,
-            after=listed[index].price,
+            after=entries[index].price,
             how=f"spec.prices[{index}]",
         )
     )
 
 
-def _duplicate_price_warning(cloud: Cloud, index: int, before: int) -> ObjectDiagnostic:
-    message = f"prices the same as spec.prices[{before}], and replaces it"
+def _duplicate_price_warning(cloud: Cloud, index: int, previous: int) -> ObjectDiagnostic:
+    message = f"prices the same as spec.prices[{previous}], and replaces it"
     return object_warning("Cloud", cloud.metadata.name, ("spec", "prices", index), message)
 
 
 def _unused_price_warnings(
-    cloud: Cloud, listed: list[CloudPrice], offerings: LayeredOfferings
+    cloud: Cloud, entries: list[CloudPrice], offerings: LayeredOfferings
 ) -> list[ObjectDiagnostic]:
-    found = []
-    for index, entry in enumerate(listed):
+    warnings = []
+    for index, entry in enumerate(entries):
         path = ("spec", "prices", index)
         name, where = entry.instanceType, f" in {entry.zone}" if entry.zone else ""
         if name not in offerings:
             message, hint = f"there is no instance type {name}", did_you_mean(name, list(offerings))
-            found.append(object_warning("Cloud", cloud.metadata.name, path, message, hint))
+            warnings.append(object_warning("Cloud", cloud.metadata.name, path, message, hint))
         elif not any(_is_priced_by(offering, entry) for offering in offerings[name]):
             message = f"{name} is not sold as {entry.capacityType}{where}"
-            found.append(object_warning("Cloud", cloud.metadata.name, path, message))
-    return found
+            warnings.append(object_warning("Cloud", cloud.metadata.name, path, message))
+    return warnings
 
 
 def _is_priced_by(offering: LayeredOffering, entry: CloudPrice) -> bool:
@@ -111,24 +116,25 @@ def _is_priced_by(offering: LayeredOffering, entry: CloudPrice) -> bool:
 def apply_unavailability(
     cloud: Cloud, offerings: LayeredOfferings, zones: Mapping[str, str]
 ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-    """The offerings with everything that the Cloud calls unavailable at a count of zero."""
+    """The offerings, with a count of zero for those that the Cloud lists as unavailable."""
     changed = dict(offerings)
-    remarks = []
+    diagnostics = []
     for index, entry in enumerate(cloud.spec.unavailable or []):
-        hit = False
+        is_used = False
         for name in _types_named(entry, offerings):
             after = tuple(_mark_unavailable(changed[name], entry, zones))
-            hit = hit or any(
+            is_used = is_used or any(
                 offering.available == 0 for offering in after if _is_unavailable(offering, entry)
             )
+            # Sorted only where an offering was split by zone, which changes the labels.
             changed[name] = (
                 after
                 if _requirements_of(after) == _requirements_of(changed[name])
                 else sort_offerings(after)
             )
-        if not hit:
-            remarks.append(_unused_unavailable_warning(cloud, index))
-    return changed, remarks
+        if not is_used:
+            diagnostics.append(_unused_unavailable_warning(cloud, index))
+    return changed, diagnostics
 
 
 def _requirements_of(offerings: tuple[LayeredOffering, ...]) -> list[Requirements]:
@@ -157,16 +163,16 @@ def _mark_unavailable(
 def _split_by_zone(
     offering: LayeredOffering, entry: UnavailableOffering, zones: Mapping[str, str]
 ) -> list[LayeredOffering]:
-    """An offering for any zone comes apart where only one of them is out of stock."""
+    """One offering per zone, where the offering is for any zone and the entry for one of them."""
     if entry.zone is None or offering.zone is not None or entry.zone not in zones:
         return [offering]
     if not _has_capacity_type(offering, entry):
         return [offering]
-    return [_narrow_to_zone(offering, zone, identity) for zone, identity in zones.items()]
+    return [_narrow_to_zone(offering, zone, zone_id) for zone, zone_id in zones.items()]
 
 
-def _narrow_to_zone(offering: LayeredOffering, zone: str, identity: str) -> LayeredOffering:
-    labels = {ZONE: zone, **({ZONE_ID: identity} if identity else {})}
+def _narrow_to_zone(offering: LayeredOffering, zone: str, zone_id: str) -> LayeredOffering:
+    labels = {ZONE: zone, **({ZONE_ID: zone_id} if zone_id else {})}
     narrowed = offering.requirements.narrow(Requirements.from_labels(labels))
     return msgspec.structs.replace(offering, requirements=narrowed)
 
@@ -189,30 +195,30 @@ def _unused_unavailable_warning(cloud: Cloud, index: int) -> ObjectDiagnostic:
     return object_warning("Cloud", cloud.metadata.name, path, message)
 
 
-BOTTLEROCKET_ROOT_SIZE = 4 * GIB  # its operating system has a volume of its own
+BOTTLEROCKET_ROOT_SIZE = 4 * GIB  # Bottlerocket has a separate volume for its operating system
 DEFAULT_DISK_SIZE = 20 * GIB
 
 
 def node_fee(fees: CloudFees, gibibytes: float) -> float:
-    """USD per hour of a node with so much disk."""
+    """USD per hour of a node with volumes of this size."""
     return fees.perNode + fees.perGiBDisk * gibibytes
 
 
-def disk_gib(settings: NodeClassSettings | None, size: NodeResources) -> float:
-    """The GiB of volumes that come with a node; local disks are part of the instance.
+def disk_gib(settings: NodeClassSettings | None, resources: NodeResources) -> float:
+    """The total size of a node's volumes in GiB; local disks are part of the instance.
 
-    Under a Catalog nobody knows the volumes, and ephemeral storage stands for them.
+    With a Catalog the volumes are not known, and ephemeral storage is used in their place.
     """
     if settings is None:
-        return size.capacity.get(EPHEMERAL_STORAGE, 0) / GIB
-    known = sum(device.size or 0 for device in settings.block_devices)
-    held = size.derived.capacity[EPHEMERAL_STORAGE]
-    if held.rule is DerivationRule.SIZED_TO_PODS:
-        grown = held.amount - int(held.detail["otherwise"])
-        return ((known or _default_disk_size(settings.ami_family)) + grown) / GIB
-    return (known or _default_disk_size(settings.ami_family)) / GIB
+        return resources.capacity.get(EPHEMERAL_STORAGE, 0) / GIB
+    configured = sum(device.size or 0 for device in settings.block_devices)
+    storage = resources.derived.capacity[EPHEMERAL_STORAGE]
+    if storage.rule is DerivationRule.SIZED_TO_PODS:
+        grown = storage.amount - int(storage.inputs["otherwise"])
+        return ((configured or _default_disk_size(settings.ami_family)) + grown) / GIB
+    return (configured or _default_disk_size(settings.ami_family)) / GIB
 
 
 def _default_disk_size(family: AmiFamily) -> int:
-    system = BOTTLEROCKET_ROOT_SIZE if family is AmiFamily.BOTTLEROCKET else 0
-    return (family.traits.pod_device_size or DEFAULT_DISK_SIZE) + system
+    root_size = BOTTLEROCKET_ROOT_SIZE if family is AmiFamily.BOTTLEROCKET else 0
+    return (family.traits.pod_device_size or DEFAULT_DISK_SIZE) + root_size

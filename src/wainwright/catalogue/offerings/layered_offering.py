@@ -1,7 +1,7 @@
-"""Layered offerings: offerings while the catalogue is put together, with the steps of their price.
+"""Layered offerings: offerings while the catalogue is built, with the steps of their price.
 
 Each layer (list price, Cloud, NodeOverlay, InstanceType object, reservation) adds a step; an
-offering that no layer gives a price cannot be bought and does not reach the planner.
+offering that no layer gives a price cannot be launched and does not reach the planner.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from wainwright.model.requirements import Requirements
 
 
 class PriceLayer(Enum):
-    """Who set a price, from the bottom up; the value names the layer to people."""
+    """The layers that set prices, from the bottom up; the value is the name in messages."""
 
     LIST = "list price"
     SPOT_MODEL = "spot model"
@@ -29,31 +29,31 @@ class PriceLayer(Enum):
 
 
 class PriceStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one layer did to a price."""
+    """The change of a price by one layer."""
 
     layer: PriceLayer
     source: str
-    """The object that speaks: its name, or the id of a reservation."""
+    """The name of the object that sets the price, or the id of a reservation."""
     before: float | None
-    """None where nothing below had a price."""
+    """None where no lower layer had a price."""
     after: float | None
     how: str = ""
-    """In words, where the numbers alone do not say it."""
+    """How, as text, where the two prices alone do not explain it."""
 
 
 class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One way to buy an instance type, which counts as an offering once it has a price."""
+    """One way to launch an instance type, which becomes an Offering if a layer gives it a price."""
 
     requirements: Requirements
     price: float | None
     available: int = UNLIMITED
     reservation_id: str | None = None
     steps: tuple[PriceStep, ...] = ()
-    """What was done to the price since the bottom layer; empty where nothing was."""
+    """The changes of the price since the bottom layer, if any."""
 
     @property
-    def base(self) -> float | None:
-        """The price that the bottom layer gave."""
+    def base_price(self) -> float | None:
+        """The price of the bottom layer."""
         return self.steps[0].before if self.steps else self.price
 
     @property
@@ -65,21 +65,24 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return _single_value(self.requirements, CAPACITY_TYPE)
 
     @property
-    def reserved(self) -> bool:
+    def is_reserved(self) -> bool:
         return self.reservation_id is not None or self.capacity_type == RESERVED
 
-    def repriced(self, step: PriceStep) -> "LayeredOffering":
+    def with_step(self, step: PriceStep) -> "LayeredOffering":
         return msgspec.structs.replace(self, price=step.after, steps=(*self.steps, step))
 
 
 @lru_cache(maxsize=4096)
 def _single_value(requirements: Requirements, key: str) -> str | None:
-    """Asked of every offering, and the same few sets of labels are on thousands of them."""
+    """The single value of a label, or None.
+
+    Cached, as it is read of every offering, and thousands of them share a few sets of labels.
+    """
     return requirements.single_value(key)
 
 
 LayeredOfferings: TypeAlias = Mapping[str, tuple[LayeredOffering, ...]]
-"""What there is to buy, by instance type."""
+"""The offerings by instance type."""
 
 
 def to_offerings(offerings: Iterable[LayeredOffering]) -> tuple[Offering, ...]:
@@ -97,20 +100,23 @@ def to_offerings(offerings: Iterable[LayeredOffering]) -> tuple[Offering, ...]:
 
 
 def sort_offerings(offerings: Iterable[LayeredOffering]) -> tuple[LayeredOffering, ...]:
-    """By zone, then capacity type, then whatever else tells them apart."""
+    """By zone, then capacity type, then everything else in which they differ."""
     return tuple(sorted(offerings, key=_offering_sort_key))
 
 
 def restore_order(offerings: tuple[LayeredOffering, ...]) -> tuple[LayeredOffering, ...]:
-    """Offerings that were in order, in order again after prices and counts have changed."""
-    apart = {(offering.requirements, offering.reservation_id) for offering in offerings}
-    return offerings if len(apart) == len(offerings) else sort_offerings(offerings)
+    """Offerings that were sorted before prices and counts have changed, sorted again.
+
+    Price and count only order offerings with equal labels: without such a pair nothing is sorted.
+    """
+    distinct = {(offering.requirements, offering.reservation_id) for offering in offerings}
+    return offerings if len(distinct) == len(offerings) else sort_offerings(offerings)
 
 
 def _offering_sort_key(
     offering: LayeredOffering,
 ) -> tuple[str, str, list[tuple[str, list[str]]], str, float, int]:
-    labels = [(key, sorted(found.allowed.values)) for key, found in offering.requirements.items()]
+    labels = [(key, sorted(each.allowed.values)) for key, each in offering.requirements.items()]
     price = -1.0 if offering.price is None else offering.price
     reservation = offering.reservation_id or ""
     return (

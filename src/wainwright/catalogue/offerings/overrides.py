@@ -1,4 +1,4 @@
-"""NodeOverlay and InstanceType objects: what users put in place of what the cloud says.
+"""NodeOverlay and InstanceType objects: what users change about types and offerings.
 
 NodeOverlays adjust prices and add capacity wherever their requirements match; of overlays with
 equal weight that set the same field of the same thing the later one is void, as a whole. An
@@ -35,18 +35,18 @@ from wainwright.model.resources import capacity_from_nano, request_from_nano
 class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     weight: int
-    """0 where the object has none: below all that have one."""
+    """0 where the object has none: lower than every weight."""
     requirements: Requirements
     price: str | None = None
     adjustment: str | None = None
     capacity: dict[str, int]
 
     @property
-    def prices(self) -> bool:
+    def sets_price(self) -> bool:
         return self.price is not None or self.adjustment is not None
 
-    def step(self, offering: LayeredOffering) -> PriceStep | None:
-        """What it does to the price; nothing where there is no price to adjust."""
+    def price_step(self, offering: LayeredOffering) -> PriceStep | None:
+        """The change of the offering's price; None where there is no price to adjust."""
         if self.price is not None:
             after, how = float(self.price), f"weight {self.weight}"
         elif self.adjustment is not None and offering.price is not None:
@@ -58,8 +58,8 @@ class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
             layer=PriceLayer.OVERLAY, source=self.name, before=offering.price, after=after, how=how
         )
 
-    def outweighed(self, offering: LayeredOffering, winner: "ParsedOverlay") -> PriceStep:
-        """On the record that it would have changed the price, too."""
+    def outweighed_step(self, offering: LayeredOffering, winner: "ParsedOverlay") -> PriceStep:
+        """A step without a change, which shows that this overlay matches but has a lower weight."""
         how = f"weight {self.weight}: outweighed by {winner.name}"
         return PriceStep(
             layer=PriceLayer.OVERLAY,
@@ -88,13 +88,13 @@ def parse_overlay(item: NodeOverlay) -> ParsedOverlay:
 
 
 def sort_by_weight(overlays: list[ParsedOverlay]) -> list[ParsedOverlay]:
-    """Who wins comes first: the heavier, and of equal weight the first in the alphabet."""
+    """In the order of precedence: the highest weight first, equal weights in the order of names."""
     return sorted(overlays, key=lambda each: (-each.weight, each.name))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536)  # decimals are slow, and zones share prices
 def adjust_price(price: float, adjustment: str) -> float:
-    """The price with the adjustment, in decimals as people reckon, and never below zero."""
+    """The adjusted price, computed in decimals, so that 0.1 + 0.2 is 0.3; never below zero."""
     before = Decimal(repr(price))
     if adjustment.endswith("%"):
         after = before * (100 + Decimal(adjustment[:-1])) / 100
@@ -108,84 +108,92 @@ OverlayTargets: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 class OverlayTargetIndex:
-    """Types and offerings that overlays can be about, and the labels that they name."""
+    """The types and offerings that overlays are matched against, and the labels that they have."""
 
-    def __init__(self, described: Mapping[str, Requirements], offerings: LayeredOfferings) -> None:
-        self.described = described
+    def __init__(
+        self, type_requirements: Mapping[str, Requirements], offerings: LayeredOfferings
+    ) -> None:
+        self.type_requirements = type_requirements
         self.offerings = offerings
         self.offering_keys = _label_keys(
             offering.requirements for each in offerings.values() for offering in each
         )
-        self.keys = self.offering_keys | _label_keys(described[name] for name in offerings)
+        self.keys = self.offering_keys | _label_keys(type_requirements[name] for name in offerings)
 
 
-def _label_keys(rows: Iterable[Requirements]) -> frozenset[str]:
-    """Every label that some row names; most rows name the same."""
-    return frozenset(chain.from_iterable({tuple(row) for row in rows}))
+def _label_keys(requirements: Iterable[Requirements]) -> frozenset[str]:
+    """Every label that any of the requirements has."""
+    # Most have the same keys: the set of distinct tuples is small, and saves a large union.
+    return frozenset(chain.from_iterable({tuple(each) for each in requirements}))
 
 
 class OverlayMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """How far an overlay reaches: the offerings it means, and what it asks of the pool."""
+    """What an overlay matches: its offerings, and its requirements on the NodePool."""
 
     overlay: ParsedOverlay
     targets: OverlayTargets
     pool_requirements: tuple[Requirement, ...]
-    """On labels that no type and no offering has, so that only a pool can."""
+    """Requirements on labels that no type and no offering has, but a NodePool may have."""
 
-    def admits(self, stated: Mapping[str, str]) -> bool:
-        """Whether nodes with these labels of their pool are meant."""
+    def admits(self, node_labels: Mapping[str, str]) -> bool:
+        """Whether the overlay applies to nodes with these labels of their NodePool."""
         return all(
-            each.allowed.admits(stated[each.key])
-            if each.key in stated
+            each.allowed.admits(node_labels[each.key])
+            if each.key in node_labels
             else each.allowed.admits_absence
             for each in self.pool_requirements
         )
 
 
-def match_overlay(overlay: ParsedOverlay, ground: OverlayTargetIndex) -> OverlayMatch:
-    asked, keys = overlay.requirements, ground.keys
-    wanted = [(key, each.allowed) for key, each in asked.items() if key in keys]
-    of_types = [(key, allowed) for key, allowed in wanted if key not in ground.offering_keys]
-    found = {}
-    for name, offerings in ground.offerings.items():
-        described = ground.described[name]
-        if all(_is_compatible(allowed, described, key) for key, allowed in of_types):
-            places = _matching_positions(wanted, described, offerings)
-            if places is not None:
-                found[name] = places
+def match_overlay(overlay: ParsedOverlay, index: OverlayTargetIndex) -> OverlayMatch:
+    requirements, keys = overlay.requirements, index.keys
+    wanted = [(key, each.allowed) for key, each in requirements.items() if key in keys]
+    # Labels that no offering has rule out most types before any of their offerings is looked at.
+    by_type = [(key, allowed) for key, allowed in wanted if key not in index.offering_keys]
+    targets = {}
+    for name, offerings in index.offerings.items():
+        labels = index.type_requirements[name]
+        if all(_is_compatible(allowed, labels, key) for key, allowed in by_type):
+            positions = _matching_positions(wanted, labels, offerings)
+            if positions is not None:
+                targets[name] = positions
     return OverlayMatch(
         overlay=overlay,
-        targets=found,
-        pool_requirements=tuple(each for key, each in asked.items() if key not in keys),
+        targets=targets,
+        pool_requirements=tuple(each for key, each in requirements.items() if key not in keys),
     )
 
 
 def _matching_positions(
     wanted: Sequence[tuple[str, ValueSet]],
-    described: Requirements,
+    type_labels: Requirements,
     offerings: tuple[LayeredOffering, ...],
 ) -> tuple[int, ...] | None:
-    """The offerings of one type that are meant; None where the type is not.
+    """The positions of one type's offerings that match; None where the type does not match.
 
-    What an offering says goes before what its type says. A reserved offering never matches: its
-    price is a way to prefer it, and not what anybody pays.
+    Labels of an offering take precedence over those of its type. A reserved offering never matches:
+    its price only makes it preferred, and is not what is paid.
     """
     unmet = [
-        (key, allowed) for key, allowed in wanted if not _is_compatible(allowed, described, key)
+        (key, allowed) for key, allowed in wanted if not _is_compatible(allowed, type_labels, key)
     ]
     if not offerings:
         return None if unmet else ()
-    met = tuple(
+    matching = tuple(
         position
         for position, offering in enumerate(offerings)
-        if not offering.reserved and _is_offering_compatible(offering, wanted, unmet)
+        if not offering.is_reserved and _is_offering_compatible(offering, wanted, unmet)
     )
-    return met or None
+    return matching or None
 
 
-def _is_compatible(allowed: ValueSet, described: Requirements, key: str) -> bool:
-    found = described.get(key)
-    return allowed.admits_absence if found is None else found.allowed.is_compatible_with(allowed)
+def _is_compatible(allowed: ValueSet, requirements: Requirements, key: str) -> bool:
+    requirement = requirements.get(key)
+    return (
+        allowed.admits_absence
+        if requirement is None
+        else requirement.allowed.is_compatible_with(allowed)
+    )
 
 
 def _is_offering_compatible(
@@ -193,11 +201,11 @@ def _is_offering_compatible(
     wanted: Sequence[tuple[str, ValueSet]],
     unmet: Sequence[tuple[str, ValueSet]],
 ) -> bool:
-    said = offering.requirements
-    if any(key not in said for key, _ in unmet):
+    labels = offering.requirements
+    if any(key not in labels for key, _ in unmet):
         return False
     return all(
-        said[key].allowed.is_compatible_with(allowed) for key, allowed in wanted if key in said
+        labels[key].allowed.is_compatible_with(allowed) for key, allowed in wanted if key in labels
     )
 
 
@@ -206,37 +214,39 @@ def find_overlay_conflicts(
 ) -> dict[str, ObjectDiagnostic]:
     """The overlays that are void, by name, and why.
 
-    `overlay_matches` come in the order of precedence. Two of the same weight that set the same
-    field of the same thing leave it open which is meant: the later one is void, as a whole.
+    `overlay_matches` are in the order of precedence. Two of the same weight that set the same field
+    of the same type or offering are ambiguous: the later one is void, as a whole.
     """
-    everywhere = list(scopes)
-    void: dict[str, ObjectDiagnostic] = {}
-    standing: list[OverlayMatch] = []
+    all_scopes = list(scopes)
+    conflicts: dict[str, ObjectDiagnostic] = {}
+    valid: list[OverlayMatch] = []
     for later in overlay_matches:
-        clashes = (
-            (other, _describe_clash(later, other))
-            for other in standing
+        described = (
+            (other, _describe_conflict(later, other))
+            for other in valid
             if other.overlay.weight == later.overlay.weight
-            and _share_pool(later, other, everywhere)
+            and _share_pool(later, other, all_scopes)
         )
-        other, clash = next(((one, what) for one, what in clashes if what), (later, ""))
-        if clash:
-            void[later.overlay.name] = _conflict_warning(later.overlay, other.overlay, clash)
+        other, conflict = next(((one, text) for one, text in described if text), (later, ""))
+        if conflict:
+            conflicts[later.overlay.name] = _conflict_warning(
+                later.overlay, other.overlay, conflict
+            )
         else:
-            standing.append(later)
-    return void
+            valid.append(later)
+    return conflicts
 
 
 def _share_pool(
     one: OverlayMatch, other: OverlayMatch, scopes: Iterable[Mapping[str, str]]
 ) -> bool:
-    return any(one.admits(stated) and other.admits(stated) for stated in scopes)
+    return any(one.admits(labels) and other.admits(labels) for labels in scopes)
 
 
-def _describe_clash(later: OverlayMatch, other: OverlayMatch) -> str:
-    """What both set, in words; empty where they keep out of each other's way."""
+def _describe_conflict(later: OverlayMatch, other: OverlayMatch) -> str:
+    """The field that both set, as text; empty where there is none."""
     shared = [name for name in later.targets if name in other.targets]
-    if later.overlay.prices and other.overlay.prices:
+    if later.overlay.sets_price and other.overlay.sets_price:
         for name in shared:
             if set(later.targets[name]) & set(other.targets[name]):
                 return f"the price of {name}"
@@ -247,10 +257,12 @@ def _describe_clash(later: OverlayMatch, other: OverlayMatch) -> str:
     return ""
 
 
-def _conflict_warning(later: ParsedOverlay, other: ParsedOverlay, clash: str) -> ObjectDiagnostic:
+def _conflict_warning(
+    later: ParsedOverlay, other: ParsedOverlay, conflict: str
+) -> ObjectDiagnostic:
     weight = f"of weight {later.weight}" if later.weight else "without weight"
     message = (
-        f"conflicts with NodeOverlay {other.name}: both are {weight} and set {clash}; "
+        f"conflicts with NodeOverlay {other.name}: both are {weight} and set {conflict}; "
         f"{later.name} is void, with everything it says"
     )
     hint = "give one of them another weight, or let them select different types"
@@ -260,20 +272,20 @@ def _conflict_warning(later: ParsedOverlay, other: ParsedOverlay, clash: str) ->
 def apply_overlay_prices(
     offerings: LayeredOfferings, overlay_matches: Sequence[OverlayMatch]
 ) -> LayeredOfferings:
-    """The offerings at overlaid prices; of several `overlay_matches` the first wins."""
-    pricing = [each for each in overlay_matches if each.overlay.prices]
-    meant: dict[str, dict[int, list[ParsedOverlay]]] = {}
+    """The offerings at the prices of overlays; of several `overlay_matches` the first wins."""
+    pricing = [each for each in overlay_matches if each.overlay.sets_price]
+    by_position: dict[str, dict[int, list[ParsedOverlay]]] = {}
     for each in pricing:
-        for name, places in each.targets.items():
-            of_type = meant.setdefault(name, {})
-            for place in places:
-                of_type.setdefault(place, []).append(each.overlay)
+        for name, positions in each.targets.items():
+            overlays = by_position.setdefault(name, {})
+            for position in positions:
+                overlays.setdefault(position, []).append(each.overlay)
     changed = {
         name: tuple(
-            _apply_overlays(offering, of_type.get(place, ()))
-            for place, offering in enumerate(offerings[name])
+            _apply_overlays(offering, overlays.get(position, ()))
+            for position, offering in enumerate(offerings[name])
         )
-        for name, of_type in meant.items()
+        for name, overlays in by_position.items()
     }
     return {**offerings, **changed} if changed else offerings
 
@@ -283,29 +295,31 @@ def _apply_overlays(
 ) -> LayeredOffering:
     if not overlays:
         return offering
-    step = overlays[0].step(offering)
-    after = offering if step is None else offering.repriced(step)
+    step = overlays[0].price_step(offering)
+    after = offering if step is None else offering.with_step(step)
     for other in overlays[1:]:
-        after = after.repriced(other.outweighed(after, overlays[0]))
+        after = after.with_step(other.outweighed_step(after, overlays[0]))
     return after
 
 
 def overlay_capacity(
     overlay_matches: Sequence[OverlayMatch],
 ) -> dict[str, dict[str, DerivedAmount]]:
-    """What overlays add to the capacity of types, resource by resource the winner's."""
-    found: dict[str, dict[str, DerivedAmount]] = {}
+    """The capacity that overlays add to types; for each resource the first overlay wins."""
+    by_type: dict[str, dict[str, DerivedAmount]] = {}
     for each in overlay_matches:
         for name in each.targets if each.overlay.capacity else ():
-            of_type = found.setdefault(name, {})
+            capacity = by_type.setdefault(name, {})
             for resource, amount in each.overlay.capacity.items():
-                by = {"overlay": each.overlay.name}
-                of_type.setdefault(resource, DerivedAmount(amount, DerivationRule.OVERLAID, by))
-    return found
+                inputs = {"overlay": each.overlay.name}
+                capacity.setdefault(
+                    resource, DerivedAmount(amount, DerivationRule.OVERLAID, inputs)
+                )
+    return by_type
 
 
 def parse_resource_override(item: InstanceType) -> ResourceOverride:
-    """Its resources and overhead, in whole units: what there is rounds down, what is taken up."""
+    """Resources and overhead of the object in whole units: rounded down and up respectively."""
     resources, overhead = item.spec.resources or {}, item.spec.overhead or {}
     return ResourceOverride(
         resources={
@@ -325,29 +339,29 @@ def _parse_nano(quantity: int | str) -> int:
 def apply_declared_offerings(
     item: InstanceType, offerings: tuple[LayeredOffering, ...], zones: Mapping[str, str]
 ) -> tuple[tuple[LayeredOffering, ...], list[ObjectDiagnostic]]:
-    """The offerings that the object declares, and the reserved ones that were there.
+    """The offerings that the object declares, and the reserved ones of lower layers.
 
-    They replace everything else as a whole: who lists offerings owns the list.
+    A list of offerings in the object replaces all on-demand and spot offerings.
     """
     if item.spec.offerings is None:
         return offerings, []
-    remarks: list[ObjectDiagnostic] = []
-    made: list[LayeredOffering] = []
+    diagnostics: list[ObjectDiagnostic] = []
+    declared: list[LayeredOffering] = []
     for index, offering in enumerate(item.spec.offerings):
-        found = list(_declared_offerings(item, index, _declared_labels(offering, zones), offerings))
-        made += found
-        remarks += _declared_offering_warnings(item, index, found)
-    named = {offering.reservation_id for offering in made} - {None}
+        new = list(_declared_offerings(item, index, _declared_labels(offering, zones), offerings))
+        declared += new
+        diagnostics += _declared_offering_warnings(item, index, new)
+    declared_ids = {offering.reservation_id for offering in declared} - {None}
     kept = [
         offering
         for offering in offerings
-        if offering.reserved and offering.reservation_id not in named
+        if offering.is_reserved and offering.reservation_id not in declared_ids
     ]
-    return sort_offerings([*made, *kept]), remarks
+    return sort_offerings([*declared, *kept]), diagnostics
 
 
 def _declared_labels(offering: Mapping[str, Any], zones: Mapping[str, str]) -> dict[str, str]:
-    """Its labels as text; a zone implies its id."""
+    """The labels of the offering as text; a zone implies its zone id."""
     labels = {
         normalize_label(key): _label_text(value)
         for key, value in offering.items()
@@ -364,15 +378,15 @@ def _label_text(value: Any) -> str:
 def _declared_offerings(
     item: InstanceType, index: int, labels: dict[str, str], offerings: tuple[LayeredOffering, ...]
 ) -> Iterator[LayeredOffering]:
-    given = (item.spec.offerings or [])[index].get(PRICE_LABEL)
-    meant = [
+    price = (item.spec.offerings or [])[index].get(PRICE_LABEL)
+    replaced = [
         offering
         for offering in offerings
-        if not offering.reserved and _matches_labels(offering, labels)
+        if not offering.is_reserved and _matches_labels(offering, labels)
     ]
     how = f"spec.offerings[{index}]"
-    if given is None:
-        for offering in meant:
+    if price is None:
+        for offering in replaced:
             if offering.price is not None:
                 step = _override_step(
                     item, offering.price, offering.price, f"{how}, which keeps the price"
@@ -380,18 +394,18 @@ def _declared_offerings(
                 yield _declared_offering(
                     offering.requirements, labels, (*offering.steps, step), offering.available
                 )
-    elif len(meant) == 1:
-        step = _override_step(item, meant[0].price, float(str(given)), how)
-        yield _declared_offering(NO_REQUIREMENTS, labels, (*meant[0].steps, step))
+    elif len(replaced) == 1:
+        step = _override_step(item, replaced[0].price, float(str(price)), how)
+        yield _declared_offering(NO_REQUIREMENTS, labels, (*replaced[0].steps, step))
     else:
         step = _override_step(
-            item, None, float(str(given)), f"{how}, in place of {len(meant)} offerings"
+            item, None, float(str(price)), f"{how}, in place of {len(replaced)} offerings"
         )
         yield _declared_offering(NO_REQUIREMENTS, labels, (step,))
 
 
 def _matches_labels(offering: LayeredOffering, labels: Mapping[str, str]) -> bool:
-    """Whether the labels say nothing that the offering contradicts."""
+    """Whether the labels are compatible with those of the offering."""
     return all(offering.requirements.allowed(key).admits(value) for key, value in labels.items())
 
 
@@ -406,13 +420,13 @@ def _override_step(item: InstanceType, before: float | None, after: float, how: 
 
 
 def _declared_offering(
-    basis: Requirements,
+    requirements: Requirements,
     labels: dict[str, str],
     steps: tuple[PriceStep, ...],
     available: int = UNLIMITED,
 ) -> LayeredOffering:
     return LayeredOffering(
-        requirements=basis.narrow(Requirements.from_labels(labels)),
+        requirements=requirements.narrow(Requirements.from_labels(labels)),
         price=steps[-1].after,
         available=available,
         reservation_id=labels.get(RESERVATION_ID),
@@ -421,13 +435,13 @@ def _declared_offering(
 
 
 def _declared_offering_warnings(
-    item: InstanceType, index: int, made: list[LayeredOffering]
+    item: InstanceType, index: int, offerings: list[LayeredOffering]
 ) -> Iterator[ObjectDiagnostic]:
     path, name = ("spec", "offerings", index), item.metadata.name
-    if not made:
+    if not offerings:
         message = "no price is known for this offering, so that nothing can be bought through it"
         yield object_warning("InstanceType", name, path, message, f"give it {PRICE_LABEL}")
-    if any(offering.capacity_type == RESERVED for offering in made):
+    if any(offering.capacity_type == RESERVED for offering in offerings):
         message = "a reserved offering without a capacity reservation behind it has no end"
         hint = "list the reservation in a Cloud, and select it in the EC2NodeClass"
         yield object_warning("InstanceType", name, path, message, hint)

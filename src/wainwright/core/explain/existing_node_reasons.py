@@ -154,7 +154,7 @@ class _NodeFilter:
             for number in islice(iter_bits(other.remaining), 1):
                 name = self.nodes.nodes[number].name
                 reason = (
-                    PreferencesNotRelaxed(node=name, given_up=given_up)
+                    PreferencesNotRelaxed(node=name, preferences=given_up)
                     if given_up
                     else LaterAlternative(node=name)
                 )

@@ -308,7 +308,7 @@ class _AlternativeFunnel:
             best=max(0, self._room(type_number).get(name, 0)),
             instance_type=self.index.types[type_number].name,
             daemonsets=self.template.overhead.of(type_number).get(name, 0),
-            beside=tuple(self._also_lacking(type_number, name)),
+            other_shortages=tuple(self._also_lacking(type_number, name)),
         )
 
     def _also_lacking(self, type_number: int, most: str) -> Iterator[ResourceShortage]:

@@ -82,7 +82,7 @@ class LabelDiagnosis:
 
     def no_matching_type(self) -> NoMatchingInstanceType:
         """The label that rules out the last type."""
-        types, key = self.index.everything, ""
+        types, key = self.index.all_types, ""
         for key in self._keys():
             kept = types & self.index.compatible_types(_only_key(self.combined, key))
             if not kept:
@@ -91,10 +91,10 @@ class LabelDiagnosis:
         required_by = self._required_by(key, self.index.compatible_types)
         wanted = self._allowed_values(key, required_by)
         all_groups = (1 << len(self.index.offering_groups)) - 1
-        known = self.index.remaining_values(key, self.index.everything, all_groups)
+        known = self.index.remaining_values(key, self.index.all_types, all_groups)
         correction = suggest_correction(wanted, known)
         return NoMatchingInstanceType(
-            key=key, wanted=wanted, asker=required_by, meant=correction and correction[1]
+            key=key, wanted=wanted, required_by=required_by, meant=correction and correction[1]
         )
 
     def no_offering(
@@ -117,8 +117,8 @@ class LabelDiagnosis:
             key=key,
             wanted=wanted,
             offered=one_of(offered),
-            instance_type=next(self.index.members(types)).name,
-            asker=required_by,
+            instance_type=next(self.index.iter_types(types)).name,
+            required_by=required_by,
             meant=correction and correction[1],
         )
 
@@ -184,7 +184,7 @@ class LabelDiagnosis:
         reserved = {group.reservation_id for group in groups if group.reservation_id is not None}
         offered = types & union(group.offered_types for group in groups)
         return OfferingsUnavailable(
-            instance_type=next(self.index.members(offered or types)).name,
+            instance_type=next(self.index.iter_types(offered or types)).name,
             zones=tuple(_label_values(ZONE, unreserved)),
             capacity_types=tuple(_label_values(CAPACITY_TYPE, unreserved)),
             reservations=tuple(sorted(reserved)),

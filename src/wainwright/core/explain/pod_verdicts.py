@@ -78,12 +78,14 @@ def topology_reasons(bound: TopologyConstraints) -> tuple[TopologyReason, ...]:
 def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReason]:
     for group, counts_itself in bound.spreads:
         reason = _spread_reason(group, counts_itself=counts_itself)
-        if len(reason.left) < len(reason.counts) or not reason.counts:
+        if len(reason.allowed_domains) < len(reason.counts) or not reason.counts:
             yield reason
     for groups, counts_itself in bound.affinity:
         if not counts_itself or any(map(_occupied_domains, groups)):
             yield from (
-                PodAffinityUnsatisfied(key=g.key, pods=_selectors_of(g), left=_occupied_domains(g))
+                PodAffinityUnsatisfied(
+                    key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g)
+                )
                 for g in groups
             )
     yield from sorted(
@@ -108,8 +110,8 @@ def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadU
     return TopologySpreadUnsatisfied(
         key=group.key,
         max_skew=group.spread.max_skew,
-        counts=tuple(DomainCount(place=place, pods=counts[place]) for place in sorted(counts)),
-        left=tuple(sorted(domains_within_skew(group, itself=counts_itself))),
+        counts=tuple(DomainCount(domain=place, pods=counts[place]) for place in sorted(counts)),
+        allowed_domains=tuple(sorted(domains_within_skew(group, itself=counts_itself))),
         min_domains=group.spread.min_domains,
         by_default=group.spread.by_default,
     )
@@ -266,7 +268,7 @@ def _nearest_miss(reason: PoolReason) -> NearestMiss | None:
         case LabelConflict(key=key, wanted=wanted, offered=offered):
             return NearestMiss(what=key, needed=str(wanted), best=_format_offered(offered))
         case NoMatchingOffering(key=key, wanted=wanted, offered=offered, instance_type=name):
-            values = _format_offered(None if offered.empty else offered)
+            values = _format_offered(None if offered.is_empty else offered)
             return NearestMiss(what=key, needed=str(wanted), best=values, instance_type=name)
         case NoMatchingInstanceType(key=key, wanted=wanted):
             return NearestMiss(what=key, needed=str(wanted), best="no type")

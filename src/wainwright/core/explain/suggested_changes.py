@@ -294,13 +294,13 @@ def _value_changes(
 ) -> Iterator[AnyFix]:
     """The correct value, or no requirement at all, for the pool or the pod that requires it."""
     correction = suggest_correction(reason.wanted, [reason.meant] if reason.meant else [])
-    if reason.asker is not RequiredBy.POD:
+    if reason.required_by is not RequiredBy.POD:
         if correction is not None:
             now, to = correction
             yield ChangePoolRequirement(key=reason.key, now=now, to=to, pool=pool.name)
         if reason.key in pool.requirements or reason.key in pool.labels:
             yield DropPoolRequirement(key=reason.key, pool=pool.name)
-    if reason.asker is not RequiredBy.POOL:
+    if reason.required_by is not RequiredBy.POOL:
         if correction is not None:
             now, to = correction
             yield ChangePodRequirement(key=reason.key, now=now, to=to, pool=pool.name)

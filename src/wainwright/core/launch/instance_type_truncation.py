@@ -34,7 +34,7 @@ def _meets_min_values(options: LaunchOptions, chosen: Sequence[int]) -> bool:
 
 def _cheapest_first(options: LaunchOptions) -> list[int]:
     costs: dict[int, float] = {}
-    for type_number, _, offering in options.index.offers(
+    for type_number, _, offering in options.index.available_offerings(
         options.types, options.offering_groups | options.held
     ):
         cost = hourly_cost(options.index, type_number, offering)

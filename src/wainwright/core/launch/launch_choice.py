@@ -137,7 +137,7 @@ def zone_of(options: LaunchOptions, choice: LaunchChoice) -> str | None:
     stated = options.index.offering_groups[choice.offering_group].requirements.allowed(ZONE)
     allowed = options.requirements.allowed(ZONE)
     zones = options.index.zones if stated.open else stated.values
-    required = None if allowed.open else allowed.any() or None
+    required = None if allowed.open else allowed.any_value() or None
     return min(filter(allowed.admits, zones), default=required)
 
 
@@ -149,7 +149,7 @@ def capacity_type_of(options: LaunchOptions, choice: LaunchChoice) -> str:
         CAPACITY_TYPE
     )
     allowed = offered & options.requirements.allowed(CAPACITY_TYPE)
-    return ON_DEMAND if allowed.admits(ON_DEMAND) else allowed.any()
+    return ON_DEMAND if allowed.admits(ON_DEMAND) else allowed.any_value()
 
 
 def without_exotic_types(options: LaunchOptions) -> BitSet:
@@ -204,7 +204,7 @@ def _types_costing_no_more(
     options: LaunchOptions, offering_groups: OfferingGroupSet, other: tuple[int, int, Offering]
 ) -> BitSet:
     """The types that cost no more than the other offering, or all if minValues need them."""
-    offers = options.index.offers(options.types, offering_groups)
+    offers = options.index.available_offerings(options.types, offering_groups)
     types = _bit_set({each[0] for each in offers if _costs_no_more(options.index, each, other)})
     return (
         types

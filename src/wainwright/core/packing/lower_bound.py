@@ -222,7 +222,7 @@ def _reservations_of_template(
             and each.offerings.types[number] & available
         )
         types = available & union(each.offerings.types[number] for each in groups)
-        offers = list(index.offers(types, 1 << group_number))
+        offers = list(index.available_offerings(types, 1 << group_number))
         if name is not None and usable_by and offers:
             sizes = [rooms.room_of(type_number) for type_number in iter_bits(types)]
             room = tuple(map(max, *sizes)) if len(sizes) > 1 else sizes[0]

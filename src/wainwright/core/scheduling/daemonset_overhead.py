@@ -67,7 +67,7 @@ def daemonset_overhead(
     disabled_groups: OfferingGroupSet = 0,
 ) -> DaemonSetOverhead:
     """The overhead on nodes of the pool, which launches nothing in disabled groups."""
-    groups: list[tuple[BitSet, Resources]] = [(index.everything, NO_RESOURCES)]
+    groups: list[tuple[BitSet, Resources]] = [(index.all_types, NO_RESOURCES)]
     for daemonset in sorted(daemonsets, key=lambda each: (each.namespace, each.name)):
         types = types_running(pool, index, daemonset, disabled_groups)
         if types:

@@ -138,7 +138,7 @@ class ExistingNodes:
         for key, requirement in requirements.items():
             label_index = self._label_indexes.get(key)
             if label_index is not None:
-                matching &= label_index.admitting(requirement.allowed)
+                matching &= label_index.matching(requirement.allowed)
             elif not requirement.allowed.admits_absence:
                 return 0
         return matching

@@ -26,9 +26,9 @@ class PoolLimits:
 
     def __init__(self, pool: Pool, index: InstanceTypeIndex) -> None:
         names = sorted(pool.limits)
-        self._everything = index.everything
+        self._everything = index.all_types
         self._capacity_tables: dict[str, AmountTable] = {
-            n: index.capacities.sizes(n) for n in names if n != NODES_LIMIT
+            n: index.capacity_index.amounts(n) for n in names if n != NODES_LIMIT
         }
         self._exact_remaining = {n: pool.limits[n] - pool.in_use.get(n, 0) for n in names}
         self._remaining = dict(self._exact_remaining)

@@ -95,7 +95,7 @@ class NodeClaimTemplate:
         return clone
 
     def number_resources(self, names: Sequence[str]) -> None:
-        self.allocatable_tables = [self.allocatable.sizes(name) for name in names]
+        self.allocatable_tables = [self.allocatable.amounts(name) for name in names]
 
     def compatibility(self, scheduling: SchedulingRequirements) -> PoolCompatibility | None:
         """How the pool can satisfy the requirements; None if taints or labels are incompatible."""
@@ -171,5 +171,5 @@ def _thresholds_after_daemonsets(
         return index.allocatable_index
     key = (index, *((types, tuple(amounts.items())) for types, amounts in overhead.groups))
     if key not in cache:
-        cache[key] = index.thresholds(overhead.by_type(len(index.types)))
+        cache[key] = index.index_with_overhead(overhead.by_type(len(index.types)))
     return cache[key]

@@ -336,7 +336,7 @@ def reservation_usage(
             total=state.total,
             available=state.available,
             used=used[name],
-            promised=min(state.available, in_flight.get(name, 0)),
+            in_flight=min(state.available, in_flight.get(name, 0)),
             unusable=state.unusable,
         )
         for name, state in sorted(known.items())

@@ -279,7 +279,7 @@ def _eviction_amounts(
     hard: Mapping[str, EvictionThreshold], capacity: ResourceAmounts
 ) -> ResourceAmounts:
     return {
-        resource: hard[signal].of(capacity[resource])
+        resource: hard[signal].amount_of(capacity[resource])
         for resource, signal in SIGNAL_BY_RESOURCE.items()
         if signal in hard
     }

@@ -85,7 +85,7 @@ def describe_instance_type(type_info: InstanceTypeInfo) -> JsonObject:
         "SupportedUsageClasses": _usage_classes(type_info),
         "SupportedRootDeviceTypes": ["ebs"],
         "SupportedVirtualizationTypes": _virtualization_types(type_info),
-        "BareMetal": type_info.bare_metal,
+        "BareMetal": type_info.is_bare_metal,
         "ProcessorInfo": _processor_info(type_info),
         "VCpuInfo": _vcpu_info(type_info),
         "MemoryInfo": {"SizeInMiB": type_info.memory_mib},
@@ -228,7 +228,7 @@ def _ena_support(type_info: InstanceTypeInfo) -> str:
 def _placement_strategies(type_info: InstanceTypeInfo) -> list[str]:
     category = type_info.category or type_info.family.partition("-")[0]
     old = type_info.family in PARAVIRTUAL and type_info.family != "c3"
-    no_cluster = old or type_info.flex or category in NO_CLUSTER_PLACEMENT
+    no_cluster = old or type_info.is_flex or category in NO_CLUSTER_PLACEMENT
     return ["partition", "spread"] if no_cluster else ["cluster", "partition", "spread"]
 
 

@@ -81,7 +81,7 @@ def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
             if offering.price is not None
         },
         remarks=(
-            *catalog.remarks,
+            *catalog.diagnostics,
             *_unmatched_entries(cloud, catalog),
             *_reservations_outside_zones(cloud, catalog),
         ),

@@ -202,7 +202,7 @@ def _parse_filter(raw: Mapping[str, Any]) -> ProductFilter:
 def list_products(instance_type: str, region: str) -> tuple[PriceListProduct, ...]:
     """The products of the instance type; cached, as every request reads all of them."""
     type_info = instance_type_info.built_in_instance_types().get(instance_type)
-    if type_info is not None and type_info.bare_metal:
+    if type_info is not None and type_info.is_bare_metal:
         family = "Compute Instance (bare metal)"
         return tuple(
             _make_product(instance_type, type_info, region, family, tenancy)

@@ -225,7 +225,7 @@ def live(
     live_inputs = LiveCatalogInputs(
         account_offerings=account_offerings, zones=ZONES, discovered_memory=memory or {}
     )
-    return LiveCatalogBuilder(supply, live_inputs).of(
+    return LiveCatalogBuilder(supply, live_inputs).build(
         CatalogScope(node_class=discovered_node_class(**spec))
     )
 
@@ -234,7 +234,7 @@ def live(
 def test_with_built_in_types_it_equals_the_built_in_catalog(spec: dict[str, Any]) -> None:
     cloud = Cloud(spec=msgspec.structs.replace(CLOUD, zones=list(ZONES)))
     supply = CatalogInputs(now=NOW, cloud=cloud, **OVERRIDES)
-    expected = CatalogBuilder(supply).of(CatalogScope(node_class=discovered_node_class(**spec)))
+    expected = CatalogBuilder(supply).build(CatalogScope(node_class=discovered_node_class(**spec)))
     found = live(AccountOfferings(REGION, built_in_region(REGION)), spec=spec, **OVERRIDES)
     assert found.types == expected.types
     assert found.zones == expected.zones

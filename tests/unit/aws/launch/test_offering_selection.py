@@ -52,7 +52,7 @@ def catalogue(*reservations: Any, types: list[str] | None = None, **more: Any) -
     )
     wanted = discovered_node_class(**(RESERVATION_SELECTOR if reservations else {}))
     supply = CatalogInputs(now=datetime(2026, 1, 1, tzinfo=UTC), cloud=Cloud(spec=spec), **more)
-    return CatalogBuilder(supply).of(CatalogScope(node_class=wanted))
+    return CatalogBuilder(supply).build(CatalogScope(node_class=wanted))
 
 
 def chosen(

@@ -27,7 +27,7 @@ from wainwright.model.node_claim import NodeClaim
 
 def next_attempt(wanted: NodeClaim, *others: NodeClaim) -> NodeClaim:
     """The claim with the launch record of a batch with the others."""
-    return msgspec.structs.replace(wanted, mark=launch_records([wanted, *others], 0.0)[0])
+    return msgspec.structs.replace(wanted, launch_record=launch_records([wanted, *others], 0.0)[0])
 
 
 def test_claims_of_a_batch_share_its_id_and_are_in_order() -> None:
@@ -236,8 +236,8 @@ def test_a_recorded_launch_that_was_never_requested_is_launched_after_a_while() 
         assert isinstance(unclear, TemporarilyUnavailableError)
         await scene.clock.sleep(unclear.retry_after)
         assert (await scene.launch_one(node_claim(2))).id in ids(scene)
-        assert scene.store.claims["uid-2"].mark is not None
-        assert scene.store.claims["uid-2"].mark.attempt == 2
+        assert scene.store.claims["uid-2"].launch_record is not None
+        assert scene.store.claims["uid-2"].launch_record.attempt == 2
         assert uid == "uid-1"
 
     run_scene(test)

@@ -42,7 +42,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
 from wainwright.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 
-def made(
+def resources_of(
     name: str, override: ResourceOverride, settings: NodeClassSettings | None = None
 ) -> DerivedResources:
     return derive_resources(
@@ -52,7 +52,7 @@ def made(
     )
 
 
-def test_the_virtual_machine_takes_its_share_rounded_up() -> None:
+def test_the_vm_memory_overhead_is_rounded_up() -> None:
     assert (
         compute_memory(
             instance_type_info.built_in_instance_types()["m5.xlarge"], Fraction(75, 1000)
@@ -61,7 +61,7 @@ def test_the_virtual_machine_takes_its_share_rounded_up() -> None:
     )
 
 
-def test_arm_keeps_back_64_mebibytes_first() -> None:
+def test_arm64_reserves_64_mebibytes_first() -> None:
     found = compute_memory(
         instance_type_info.built_in_instance_types()["m6g.large"], Fraction(75, 1000)
     )
@@ -69,85 +69,89 @@ def test_arm_keeps_back_64_mebibytes_first() -> None:
     assert found.rule is DerivationRule.VM_MEMORY_ARM
 
 
-def test_the_share_of_the_virtual_machine_can_be_set() -> None:
+def test_the_vm_memory_overhead_can_be_set() -> None:
     settings = NodeClassSettings(options=CatalogOptions(vm_memory_overhead=Fraction(0)))
-    assert made("m5.xlarge", ResourceOverride(), settings).capacity[MEMORY].amount == 16 * GIB
+    assert (
+        resources_of("m5.xlarge", ResourceOverride(), settings).capacity[MEMORY].amount == 16 * GIB
+    )
 
 
-def test_declared_overhead_replaces_the_share() -> None:
-    found = made("c5.large", ResourceOverride(overhead={MEMORY: 200 * MIB}))
+def test_declared_memory_overhead_replaces_the_vm_memory_overhead() -> None:
+    found = resources_of("c5.large", ResourceOverride(overhead={MEMORY: 200 * MIB}))
     assert found.capacity[MEMORY].amount == (4096 - 200) * MIB
     assert found.capacity[MEMORY].rule is DerivationRule.DECLARED_VM_MEMORY
     assert MEMORY not in found.overhead.declared
 
 
-def test_declared_overhead_leaves_the_deduction_of_arm() -> None:
-    found = made("c6g.large", ResourceOverride(overhead={MEMORY: 200 * MIB}))
+def test_declared_memory_overhead_keeps_the_arm64_reservation() -> None:
+    found = resources_of("c6g.large", ResourceOverride(overhead={MEMORY: 200 * MIB}))
     assert found.capacity[MEMORY].amount == (4096 - 64 - 200) * MIB
 
 
-def test_declared_memory_is_taken_as_it_stands() -> None:
-    found = made("c5.large", ResourceOverride(resources={MEMORY: 3 * GIB}))
+def test_declared_memory_is_used_unchanged() -> None:
+    found = resources_of("c5.large", ResourceOverride(resources={MEMORY: 3 * GIB}))
     assert found.capacity[MEMORY].amount == 3 * GIB
 
 
 def test_declared_overhead_is_subtracted_from_declared_memory() -> None:
     resources = {MEMORY: 3 * GIB}
-    without = made("c5.large", ResourceOverride(resources=resources))
-    found = made("c5.large", ResourceOverride(resources=resources, overhead={MEMORY: 200 * MIB}))
+    without = resources_of("c5.large", ResourceOverride(resources=resources))
+    found = resources_of(
+        "c5.large", ResourceOverride(resources=resources, overhead={MEMORY: 200 * MIB})
+    )
     assert found.capacity[MEMORY].amount == 3 * GIB
     assert found.allocatable()[MEMORY] == without.allocatable()[MEMORY] - 200 * MIB
 
 
 def test_other_declared_overhead_is_subtracted() -> None:
-    found = made("c5.large", ResourceOverride(overhead={CPU: 100, EPHEMERAL_STORAGE: GIB}))
+    found = resources_of("c5.large", ResourceOverride(overhead={CPU: 100, EPHEMERAL_STORAGE: GIB}))
     assert found.allocatable()[CPU] == 2000 - 70 - 100
     assert found.allocatable()[EPHEMERAL_STORAGE] == 16 * GIB
 
 
 def test_declared_devices_are_added_to_the_known_ones() -> None:
-    found = made("c4.large", ResourceOverride(resources={"hardware-vendor.example/foo": 2}))
+    found = resources_of("c4.large", ResourceOverride(resources={"hardware-vendor.example/foo": 2}))
     assert found.allocatable()["hardware-vendor.example/foo"] == 2
     assert found.capacity["hardware-vendor.example/foo"].rule is DerivationRule.DECLARED
     assert found.capacity[CPU].amount == 2000
 
 
 def test_a_declared_device_replaces_a_known_one() -> None:
-    found = made("g5.xlarge", ResourceOverride(resources={"nvidia.com/gpu": 4}))
+    found = resources_of("g5.xlarge", ResourceOverride(resources={"nvidia.com/gpu": 4}))
     assert found.allocatable()["nvidia.com/gpu"] == 4
 
 
 def test_kube_reserved_cpu_and_pods_per_core_follow_declared_cpu() -> None:
     settings = NodeClassSettings(kubelet=KubeletSettings(pods_per_core=10))
-    found = made("m5.xlarge", ResourceOverride(resources={CPU: 2000}), settings)
+    found = resources_of("m5.xlarge", ResourceOverride(resources={CPU: 2000}), settings)
     assert found.allocatable()[CPU] == 1930
     assert found.capacity[PODS].amount == 20
 
 
 def test_declared_pods_are_capped_by_the_class_and_count_in_reserved_memory() -> None:
     settings = NodeClassSettings(kubelet=KubeletSettings(max_pods=8))
-    found = made("m5.xlarge", ResourceOverride(resources={PODS: 10}), settings)
+    found = resources_of("m5.xlarge", ResourceOverride(resources={PODS: 10}), settings)
     assert found.capacity[PODS].amount == 8
     assert found.overhead.kube_reserved[MEMORY].amount == (255 + 110) * MIB
     assert found.overhead.kube_reserved[MEMORY].rule is DerivationRule.KUBE_MEMORY_DECLARED
 
 
-def test_shares_of_eviction_are_of_the_capacity_in_force() -> None:
+def test_eviction_percentages_are_of_the_declared_capacity() -> None:
     settings = NodeClassSettings(
         kubelet=KubeletSettings(eviction_hard={"memory.available": parse_eviction_threshold("5%")})
     )
-    found = made("m5.xlarge", ResourceOverride(resources={MEMORY: 10 * GIB}), settings)
+    found = resources_of("m5.xlarge", ResourceOverride(resources={MEMORY: 10 * GIB}), settings)
     assert found.overhead.eviction[MEMORY].amount == 512 * MIB
 
 
-def test_declared_storage_is_what_the_default_threshold_is_of() -> None:
-    found = made("m5.xlarge", ResourceOverride(resources={EPHEMERAL_STORAGE: 100 * GIB}))
+def test_the_default_eviction_threshold_is_of_declared_storage() -> None:
+    found = resources_of("m5.xlarge", ResourceOverride(resources={EPHEMERAL_STORAGE: 100 * GIB}))
     assert found.allocatable()[EPHEMERAL_STORAGE] == 89 * GIB
 
 
-def test_the_smallest_machine_may_have_less_than_nothing_for_pods() -> None:
+def test_the_smallest_type_can_have_negative_allocatable_memory() -> None:
     settings = NodeClassSettings(ami_family=AmiFamily.WINDOWS2022)
-    assert made("t3.nano", ResourceOverride(), settings).allocatable()[MEMORY] < 0
+    assert resources_of("t3.nano", ResourceOverride(), settings).allocatable()[MEMORY] < 0
 
 
 ROOT = BlockDeviceSettings(device="/dev/sdx", size=70 * GIB, root=True)
@@ -167,13 +171,13 @@ def disk(
     return compute_ephemeral_storage(instance_type_info.built_in_instance_types()[name], settings)
 
 
-def test_striped_local_disks_go_before_every_volume() -> None:
+def test_striped_local_disks_override_volumes() -> None:
     assert disk(ROOT, policy=InstanceStorePolicy.RAID0) == DerivedAmount(
         75 * 10**9, DerivationRule.LOCAL_DISKS, {"local_storage_gb": 75}
     )
 
 
-def test_a_machine_without_local_disks_has_nothing_to_stripe() -> None:
+def test_a_type_without_local_disks_ignores_raid0() -> None:
     found = disk(ROOT, policy=InstanceStorePolicy.RAID0, name="m5.large")
     assert found.rule is DerivationRule.ROOT_VOLUME
 
@@ -182,28 +186,28 @@ def test_local_disks_count_only_when_the_class_stripes_them() -> None:
     assert disk() == DerivedAmount(20 * GIB, DerivationRule.DEFAULT_VOLUME, {"device": "/dev/xvda"})
 
 
-def test_a_flagged_root_volume_goes_before_the_device_of_the_family() -> None:
+def test_the_root_volume_overrides_the_device_of_the_family() -> None:
     assert disk(FIRST, ROOT) == DerivedAmount(
         70 * GIB, DerivationRule.ROOT_VOLUME, {"device": "/dev/sdx"}
     )
 
 
-def test_a_root_volume_without_size_leaves_it_to_the_device_of_the_family() -> None:
+def test_a_root_volume_without_size_is_ignored() -> None:
     unsized = BlockDeviceSettings(device="/dev/sdx", root=True)
     assert disk(unsized, FIRST).amount == 30 * GIB
 
 
-def test_each_family_keeps_pods_on_its_own_device() -> None:
+def test_each_family_stores_pods_on_its_own_device() -> None:
     assert disk(FIRST, SECOND).amount == 30 * GIB
     assert disk(FIRST, SECOND, family=AmiFamily.BOTTLEROCKET).amount == 40 * GIB
 
 
-def test_a_custom_image_is_taken_to_use_the_last_device() -> None:
+def test_a_custom_image_is_assumed_to_use_the_last_device() -> None:
     found = disk(FIRST, SECOND, family=AmiFamily.CUSTOM)
     assert found == DerivedAmount(40 * GIB, DerivationRule.LAST_VOLUME, {"device": "/dev/xvdb"})
 
 
-def test_a_custom_image_without_sizes_is_taken_to_have_20_gib() -> None:
+def test_a_custom_image_without_sizes_is_assumed_to_have_20_gib() -> None:
     assert disk(family=AmiFamily.CUSTOM) == DerivedAmount(20 * GIB, DerivationRule.PLAIN_DEFAULT)
     unsized = BlockDeviceSettings(device="/dev/xvda")
     assert disk(FIRST, unsized, family=AmiFamily.CUSTOM).rule is DerivationRule.PLAIN_DEFAULT
@@ -219,7 +223,9 @@ def test_a_custom_image_without_sizes_is_taken_to_have_20_gib() -> None:
         (AmiFamily.WINDOWS2025, 50),
     ],
 )
-def test_without_devices_the_family_decides(family: AmiFamily, size: int) -> None:
+def test_without_devices_the_size_is_the_default_of_the_family(
+    family: AmiFamily, size: int
+) -> None:
     assert disk(family=family).amount == size * GIB
 
 
@@ -227,30 +233,30 @@ def test_a_device_without_size_keeps_the_default_of_the_family() -> None:
     assert disk(BlockDeviceSettings(device="/dev/xvda")).rule is DerivationRule.DEFAULT_VOLUME
 
 
-def sized(per_pod: int, nodefs: str = "10%") -> dict[str, int]:
+def volume_for_pods(per_pod: int, nodefs: str = "10%") -> dict[str, int]:
     settings = NodeClassSettings(
         kubelet=KubeletSettings(
             eviction_hard={"nodefs.available": parse_eviction_threshold(nodefs)}
         ),
         options=CatalogOptions(storage_per_pod=per_pod),
     )
-    made = derive_resources(instance_type_info.built_in_instance_types()["m5.xlarge"], settings)
+    derived = derive_resources(instance_type_info.built_in_instance_types()["m5.xlarge"], settings)
     return {
-        "capacity": made.capacity[EPHEMERAL_STORAGE].amount,
-        "left": made.allocatable()[EPHEMERAL_STORAGE],
+        "capacity": derived.capacity[EPHEMERAL_STORAGE].amount,
+        "left": derived.allocatable()[EPHEMERAL_STORAGE],
     }
 
 
 @pytest.mark.parametrize("nodefs", ["10%", "100%", "5Gi"])
-def test_a_volume_can_grow_until_a_full_node_has_enough_for_each_pod(nodefs: str) -> None:
-    found = sized(2 * GIB, nodefs=nodefs)
+def test_a_volume_grows_until_a_full_node_has_enough_for_each_pod(nodefs: str) -> None:
+    found = volume_for_pods(2 * GIB, nodefs=nodefs)
     assert found["left"] >= 58 * 2 * GIB
     assert found["left"] - GIB < 58 * 2 * GIB
     assert found["capacity"] % GIB == 0
 
 
 def test_a_volume_that_is_large_enough_does_not_grow() -> None:
-    assert sized(100)["capacity"] == 20 * GIB
+    assert volume_for_pods(100)["capacity"] == 20 * GIB
 
 
 def test_local_disks_do_not_grow() -> None:
@@ -258,30 +264,30 @@ def test_local_disks_do_not_grow() -> None:
         instance_store_policy=InstanceStorePolicy.RAID0,
         options=CatalogOptions(storage_per_pod=100 * GIB),
     )
-    made = derive_resources(instance_type_info.built_in_instance_types()["m5d.large"], settings)
-    assert made.capacity[EPHEMERAL_STORAGE].rule is DerivationRule.LOCAL_DISKS
+    derived = derive_resources(instance_type_info.built_in_instance_types()["m5d.large"], settings)
+    assert derived.capacity[EPHEMERAL_STORAGE].rule is DerivationRule.LOCAL_DISKS
 
 
-def machine(name: str) -> InstanceTypeInfo:
+def info_of(name: str) -> InstanceTypeInfo:
     return instance_type_info.built_in_instance_types()[name]
 
 
 def resources(name: str, settings: NodeClassSettings | None = None) -> dict[str, int]:
-    return plain_amounts(extended_resources(machine(name), settings or NodeClassSettings()))
+    return plain_amounts(extended_resources(info_of(name), settings or NodeClassSettings()))
 
 
-def test_an_ordinary_machine_has_branch_interfaces_and_nothing_else() -> None:
+def test_an_ordinary_type_has_only_branch_interfaces() -> None:
     assert resources("m5.large") == {POD_ENI: 9}
 
 
 @pytest.mark.parametrize("name", ["t3.large", "t4g.large", "m4.large", "u-6tb1.112xlarge"])
-def test_burstable_xen_and_one_giant_have_no_branch_interfaces(name: str) -> None:
-    assert max_branch_enis(machine(name)) is None
+def test_burstable_xen_and_u_6tb1_types_have_no_branch_interfaces(name: str) -> None:
+    assert max_branch_enis(info_of(name)) is None
     assert POD_ENI not in resources(name)
 
 
 def test_exceptions_from_the_branch_rule_are_listed() -> None:
-    listed = max_branch_enis(machine("i4i.8xlarge"))
+    listed = max_branch_enis(info_of("i4i.8xlarge"))
     assert listed is not None
     assert (listed.amount, listed.rule) == (112, DerivationRule.BRANCH_LISTED)
 
@@ -304,10 +310,10 @@ def test_exceptions_from_the_branch_rule_are_listed() -> None:
         ("m5.16xlarge", 122),
     ],
 )
-def test_interfaces_grow_with_cpus_and_sooner_on_newer_intel_and_amd(
+def test_the_eni_budget_depends_on_vcpus_generation_and_manufacturer(
     name: str, interfaces: int
 ) -> None:
-    assert eni_budget(machine(name)) == interfaces
+    assert eni_budget(info_of(name)) == interfaces
 
 
 def test_neuron_devices_come_with_their_cores() -> None:
@@ -315,58 +321,58 @@ def test_neuron_devices_come_with_their_cores() -> None:
     assert (found[NEURON], found[NEURON_CORE]) == (1, 4)
 
 
-def test_an_accelerator_of_another_maker_is_no_neuron() -> None:
+def test_an_accelerator_of_another_manufacturer_is_not_neuron() -> None:
     assert NEURON not in resources("dl2q.24xlarge")
 
 
 @pytest.mark.parametrize(
-    ("maker", "resource"),
+    ("manufacturer", "resource"),
     [("nvidia", "nvidia.com/gpu"), ("amd", "amd.com/gpu"), ("habana", "habana.ai/gaudi")],
 )
-def test_each_maker_of_gpus_has_its_own_resource(maker: str, resource: str) -> None:
-    fitted = msgspec.structs.replace(machine("m5.large"), gpu=GpuInfo("any", maker, 4, 1024))
-    assert plain_amounts(extended_resources(fitted, NodeClassSettings()))[resource] == 4
+def test_each_gpu_manufacturer_has_its_own_resource(manufacturer: str, resource: str) -> None:
+    info = msgspec.structs.replace(info_of("m5.large"), gpu=GpuInfo("any", manufacturer, 4, 1024))
+    assert plain_amounts(extended_resources(info, NodeClassSettings()))[resource] == 4
 
 
 def test_efa_interfaces_are_those_of_the_type() -> None:
     assert resources("p5.48xlarge")[EFA] == 32
 
 
-def test_a_class_that_lists_interfaces_has_the_efa_interfaces_it_lists() -> None:
+def test_a_class_with_network_interfaces_has_only_its_efa_interfaces() -> None:
     attached = (NetworkInterfaceSettings(card=0), NetworkInterfaceSettings(card=1, efa_only=True))
     assert resources("p5.48xlarge", NodeClassSettings(network_interfaces=attached))[EFA] == 1
 
 
-def test_windows_counts_private_addresses_on_amd64() -> None:
+def test_windows_has_private_addresses_on_amd64() -> None:
     settings = NodeClassSettings(ami_family=AmiFamily.WINDOWS2022)
     assert resources("m5.large", settings)[PRIVATE_IPV4_ADDRESS] == 9
     assert PRIVATE_IPV4_ADDRESS not in resources("m6g.large", settings)
 
 
-def test_the_numbers_of_a_type_come_with_their_rules() -> None:
-    made = derive_resources(
+def test_capacity_is_explained_by_its_rules() -> None:
+    derived = derive_resources(
         instance_type_info.built_in_instance_types()["m5.xlarge"], NodeClassSettings()
     )
-    told = {name: derived.explained() for name, derived in made.capacity.items()}
-    assert told[CPU] == "the type has 4 vCPUs"
-    assert told[MEMORY] == (
+    explanations = {name: derived.explain() for name, derived in derived.capacity.items()}
+    assert explanations[CPU] == "the type has 4 vCPUs"
+    assert explanations[MEMORY] == (
         "16Gi of the type, less 7.5 % for the virtual machine, rounded up to 1229Mi"
     )
-    assert told[PODS] == (
+    assert explanations[PODS] == (
         "4 network interfaces × (15 addresses each − 1) + 2; the type has 4 interfaces, "
         "0 of them reserved and 0 only for EFA"
     )
-    assert told[EPHEMERAL_STORAGE].startswith("the default volume of this AMI family")
+    assert explanations[EPHEMERAL_STORAGE].startswith("the default volume of this AMI family")
 
 
-def test_overhead_comes_with_its_rules() -> None:
+def test_overhead_is_explained_by_its_rules() -> None:
     overhead = derive_resources(
         instance_type_info.built_in_instance_types()["m5.xlarge"], NodeClassSettings()
     ).overhead
-    assert overhead.kube_reserved[MEMORY].explained() == (
+    assert overhead.kube_reserved[MEMORY].explain() == (
         "255Mi + 11Mi × 58 pods that the network interfaces allow"
     )
-    assert overhead.eviction[EPHEMERAL_STORAGE].explained() == (
+    assert overhead.eviction[EPHEMERAL_STORAGE].explain() == (
         "the kubelet's own threshold of nodefs.available: 10 % of 20Gi"
     )
 
@@ -374,10 +380,10 @@ def test_overhead_comes_with_its_rules() -> None:
 @pytest.mark.parametrize("rule", DerivationRule)
 def test_a_rule_is_a_sentence_without_its_amount(rule: DerivationRule) -> None:
     named = {name for _, name, _, _ in string.Formatter().parse(rule.value) if name}
-    told = DerivedAmount(1, rule, dict.fromkeys(named, 7)).explained()
-    assert told
-    assert "{" not in told
+    explanations = DerivedAmount(1, rule, dict.fromkeys(named, 7)).explain()
+    assert explanations
+    assert "{" not in explanations
 
 
-def test_rules_are_told_apart_by_their_sentences() -> None:
+def test_each_rule_has_its_own_sentence() -> None:
     assert len(DerivationRule.__members__) == len(set(DerivationRule))

@@ -7,7 +7,7 @@ from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo, LazyMapping
 
 
-def test_every_type_of_the_source_is_there() -> None:
+def test_every_type_of_the_source_is_included() -> None:
     assert len(instance_type_info.built_in_instance_types()) == 1395
 
 
@@ -17,8 +17,8 @@ def test_the_file_has_the_columns_of_the_code() -> None:
     )
 
 
-def test_machines_are_sorted_by_name_and_listed_once() -> None:
-    names = [machine.name for machine in instance_type_info.load_instance_type_table().machines]
+def test_types_are_sorted_by_name_and_unique() -> None:
+    names = [info.name for info in instance_type_info.load_instance_type_table().instance_types]
     assert names == sorted(set(names))
 
 
@@ -27,9 +27,9 @@ def test_the_file_is_small_enough_to_load_in_milliseconds() -> None:
 
 
 def test_names_give_family_size_category_and_generation() -> None:
-    giant = instance_type_info.built_in_instance_types()["u7in-16tb.224xlarge"]
-    assert (giant.family, giant.size) == ("u7in-16tb", "224xlarge")
-    assert (giant.category, giant.generation) == ("u", 7)
+    u7in = instance_type_info.built_in_instance_types()["u7in-16tb.224xlarge"]
+    assert (u7in.family, u7in.size) == ("u7in-16tb", "224xlarge")
+    assert (u7in.category, u7in.generation) == ("u", 7)
     old = instance_type_info.built_in_instance_types()["u-6tb1.112xlarge"]
     assert (old.category, old.generation) == ("u", 1)
 
@@ -39,9 +39,9 @@ def test_a_name_without_a_number_has_no_category() -> None:
     assert (mac.category, mac.generation) == (None, None)
 
 
-def test_a_machine_without_hypervisor_is_bare_metal() -> None:
-    assert instance_type_info.built_in_instance_types()["m5.metal"].bare_metal
-    assert not instance_type_info.built_in_instance_types()["m5.large"].bare_metal
+def test_a_type_without_hypervisor_is_bare_metal() -> None:
+    assert instance_type_info.built_in_instance_types()["m5.metal"].is_bare_metal
+    assert not instance_type_info.built_in_instance_types()["m5.large"].is_bare_metal
 
 
 def test_a_slice_of_a_gpu_counts_as_one() -> None:
@@ -50,27 +50,32 @@ def test_a_slice_of_a_gpu_counts_as_one() -> None:
     assert (gpu.name, gpu.count, gpu.memory_mib) == ("l4", 1, 2861)
 
 
-def test_a_capacity_block_is_known_besides_the_usual_ways_to_buy() -> None:
-    machine = instance_type_info.built_in_instance_types()["p5.48xlarge"]
-    assert machine.capacity_block
-    assert machine.capacity_types[0] == "on-demand"
+def test_capacity_blocks_do_not_replace_on_demand() -> None:
+    info = instance_type_info.built_in_instance_types()["p5.48xlarge"]
+    assert info.capacity_block
+    assert info.capacity_types[0] == "on-demand"
 
 
-def test_an_entry_is_made_once_and_only_when_it_is_asked_for() -> None:
-    made: list[str] = []
+def test_a_lazy_mapping_builds_a_value_once_and_on_first_access() -> None:
+    built: list[str] = []
 
-    def make(name: str) -> str:
-        made.append(name)
+    def build(name: str) -> str:
+        built.append(name)
         return name.upper()
 
-    found = LazyMapping(["a", "b"], make)
-    assert (len(found), list(found), "a" in found, "c" in found) == (2, ["a", "b"], True, False)
-    assert made == []
-    assert found["b"] is found["b"]
-    assert made == ["b"]
-    assert dict(found) == {"a": "A", "b": "B"}
+    mapping = LazyMapping(["a", "b"], build)
+    assert (len(mapping), list(mapping), "a" in mapping, "c" in mapping) == (
+        2,
+        ["a", "b"],
+        True,
+        False,
+    )
+    assert built == []
+    assert mapping["b"] is mapping["b"]
+    assert built == ["b"]
+    assert dict(mapping) == {"a": "A", "b": "B"}
 
 
-def test_there_is_nothing_under_other_names() -> None:
+def test_a_lazy_mapping_has_no_other_keys() -> None:
     with pytest.raises(KeyError):
         LazyMapping(["a"], str.upper)["b"]

@@ -30,12 +30,12 @@ def settings(**spec: Any) -> NodeClassSettings:
 
 
 @pytest.mark.parametrize("family", [each for each in AmiFamily if each is not AmiFamily.CUSTOM])
-def test_an_alias_names_the_family(family: AmiFamily) -> None:
+def test_an_alias_determines_the_family(family: AmiFamily) -> None:
     terms = [{"alias": f"{family.value.lower()}@latest"}]
     assert settings(amiSelectorTerms=terms).ami_family is family
 
 
-def test_a_family_that_is_named_goes_before_the_alias() -> None:
+def test_ami_family_overrides_the_alias() -> None:
     terms = [{"alias": "al2023@latest"}]
     assert settings(amiSelectorTerms=terms, amiFamily="Custom").ami_family is AmiFamily.CUSTOM
 
@@ -44,7 +44,7 @@ def test_images_by_id_without_a_family_are_al2023() -> None:
     assert settings(amiSelectorTerms=[{"id": "ami-1"}]).ami_family is AmiFamily.AL2023
 
 
-def test_disks_keep_their_order_size_and_root() -> None:
+def test_block_devices_keep_order_size_and_root_flag() -> None:
     mappings = [
         {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi"}, "rootVolume": True},
         {"deviceName": "/dev/xvdb", "ebs": {"snapshotID": "snap-1"}},
@@ -55,7 +55,7 @@ def test_disks_keep_their_order_size_and_root() -> None:
     )
 
 
-def test_local_disks_and_interfaces_are_carried_over() -> None:
+def test_instance_store_policy_and_interfaces_are_parsed() -> None:
     interfaces = [
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
@@ -68,7 +68,7 @@ def test_local_disks_and_interfaces_are_carried_over() -> None:
     )
 
 
-def test_a_number_of_pods_may_be_written_as_text() -> None:
+def test_max_pods_may_be_a_string() -> None:
     assert settings(kubelet={"maxPods": "110"}).kubelet.max_pods == 110
     assert settings(kubelet={"maxPods": 30}).kubelet.max_pods == 30
 
@@ -81,22 +81,20 @@ def test_a_number_of_pods_may_be_written_as_text() -> None:
         ({"systemReserved": {"memory": "memory_mib / 100"}}, "spec.kubelet.systemReserved.memory"),
     ],
 )
-def test_expressions_are_refused_by_the_name_of_their_field(
-    kubelet: dict[str, object], path: str
-) -> None:
+def test_expressions_are_an_error_with_their_field(kubelet: dict[str, object], path: str) -> None:
     with pytest.raises(InvalidCatalogInput, match="expressions are not supported yet") as caught:
         settings(kubelet=kubelet)
     assert f"EC2NodeClass default: {path}: " in caught.value.message
 
 
-def test_an_empty_threshold_sets_nothing() -> None:
+def test_an_empty_threshold_is_ignored() -> None:
     given = {"memory.available": "", "nodefs.available": "5%"}
     assert settings(kubelet={"evictionHard": given}).kubelet.eviction_hard == {
         "nodefs.available": parse_eviction_threshold("5%")
     }
 
 
-def test_annotations_choose_how_memory_and_disks_are_sized() -> None:
+def test_annotations_set_memory_strategy_and_storage_per_pod() -> None:
     made = settings(
         annotations={MEMORY_STRATEGY_ANNOTATION: "GKE", STORAGE_PER_POD_ANNOTATION: "1Gi"}
     )
@@ -112,39 +110,39 @@ def test_annotations_choose_how_memory_and_disks_are_sized() -> None:
         (STORAGE_PER_POD_ANNOTATION, "-1"),
     ],
 )
-def test_annotations_that_make_no_sense_are_refused(key: str, value: str) -> None:
+def test_invalid_annotations_are_an_error(key: str, value: str) -> None:
     with pytest.raises(InvalidCatalogInput, match="expected"):
         settings(annotations={key: value})
 
 
-def why(name: str, settings: NodeClassSettings) -> Incompatibility | None:
+def incompatibility(name: str, settings: NodeClassSettings) -> Incompatibility | None:
     return find_incompatibility(instance_type_info.built_in_instance_types()[name], settings)
 
 
-def test_al2023_does_not_run_on_the_first_arm_machines() -> None:
-    assert why("a1.large", NodeClassSettings()) is Incompatibility.NO_IMAGE
+def test_al2023_is_incompatible_with_a1() -> None:
+    assert incompatibility("a1.large", NodeClassSettings()) is Incompatibility.NO_IMAGE
 
 
 @pytest.mark.parametrize("family", [AmiFamily.AL2, AmiFamily.BOTTLEROCKET, AmiFamily.CUSTOM])
-def test_other_images_run_on_them(family: AmiFamily) -> None:
-    assert why("a1.large", NodeClassSettings(ami_family=family)) is None
+def test_other_families_are_compatible_with_a1(family: AmiFamily) -> None:
+    assert incompatibility("a1.large", NodeClassSettings(ami_family=family)) is None
 
 
 def test_windows_needs_amd64() -> None:
     settings = NodeClassSettings(ami_family=AmiFamily.WINDOWS2022)
-    assert why("m6g.large", settings) is Incompatibility.NO_WINDOWS
-    assert why("m5.large", settings) is None
+    assert incompatibility("m6g.large", settings) is Incompatibility.NO_WINDOWS
+    assert incompatibility("m5.large", settings) is None
 
 
-def test_a_machine_needs_the_efa_interfaces_that_the_class_attaches() -> None:
+def test_a_type_needs_the_efa_interfaces_that_the_class_attaches() -> None:
     settings = NodeClassSettings(
         network_interfaces=(NetworkInterfaceSettings(card=0, efa_only=True),)
     )
-    assert why("m5.large", settings) is Incompatibility.TOO_FEW_EFA
-    assert why("c5n.18xlarge", settings) is None
+    assert incompatibility("m5.large", settings) is Incompatibility.TOO_FEW_EFA
+    assert incompatibility("c5n.18xlarge", settings) is None
 
 
-def test_a_machine_needs_the_cards_that_the_class_names() -> None:
+def test_a_type_needs_the_network_cards_that_the_class_uses() -> None:
     settings = NodeClassSettings(network_interfaces=(NetworkInterfaceSettings(card=1),))
-    assert why("m5.large", settings) is Incompatibility.TOO_FEW_CARDS
-    assert why("c6in.32xlarge", settings) is None
+    assert incompatibility("m5.large", settings) is Incompatibility.TOO_FEW_CARDS
+    assert incompatibility("c6in.32xlarge", settings) is None

@@ -27,13 +27,13 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def reservation(**fields: object) -> CloudReservation:
-    stated = {
+    defaults = {
         "id": "cr-1",
         "instanceType": "c5.large",
         "availabilityZone": "us-west-2a",
         "total": 1,
     }
-    return msgspec.convert(stated | fields, CloudReservation)
+    return msgspec.convert(defaults | fields, CloudReservation)
 
 
 def term(**fields: object) -> CapacityReservationSelectorTerm:
@@ -57,19 +57,19 @@ def term(**fields: object) -> CapacityReservationSelectorTerm:
         ({"instanceType": "c5.large", "availabilityZone": "us-west-2b"}, False),
     ],
 )
-def test_a_term_selects_where_all_it_says_is_true(
+def test_a_term_matches_a_reservation_with_all_of_its_properties(
     fields: dict[str, object], selected: bool
 ) -> None:
     known = reservation(ownerID="111122223333", tags={"team": "web"}, instanceMatchCriteria="open")
     assert matches_reservation_term(term(**fields), known) is selected
 
 
-def test_an_unknown_owner_is_nobody() -> None:
+def test_a_term_with_an_owner_does_not_match_an_unknown_owner() -> None:
     assert not matches_reservation_term(term(ownerID="111122223333"), reservation())
 
 
 @pytest.mark.parametrize("family", AmiFamily)
-def test_every_family_has_the_platforms_that_it_runs_on(family: AmiFamily) -> None:
+def test_every_ami_family_is_compatible_with_its_platforms(family: AmiFamily) -> None:
     windows = family.value.startswith("Windows")
     assert is_platform_compatible("Linux/UNIX", family) is not windows
     assert is_platform_compatible("Windows", family) is windows
@@ -90,7 +90,7 @@ def test_a_time_without_zone_is_utc() -> None:
     assert parse_reservation_time("2026-03-01T12:00:00") == NOW
 
 
-def test_what_is_no_time_is_refused_with_its_place() -> None:
+def test_an_invalid_time_is_an_error_with_its_field_path() -> None:
     wrong = {
         "id": "cr-1",
         "instanceType": "a",
@@ -104,11 +104,11 @@ def test_what_is_no_time_is_refused_with_its_place() -> None:
         validate_reservation_times(cloud_object(capacityReservations=[wrong]))
 
 
-def test_no_terms_ask_ec2_nothing() -> None:
+def test_without_terms_there_is_no_ec2_request() -> None:
     assert describe_reservation_requests([]) == []
 
 
-LOTS = (
+OFFERINGS = (
     layered_offering(price=2.0, zone="zone-a"),
     layered_offering(price=3.0, zone="zone-b"),
     layered_offering(price=0.5, capacity_type="spot"),
@@ -120,36 +120,36 @@ LOTS = (
 
 
 def test_zero_missing_and_reserved_prices_do_not_count() -> None:
-    assert price_range(LOTS) == PriceRange(dearest=8.0, cheapest_spot=0.5, cheapest=0.5)
+    assert price_range(OFFERINGS) == PriceRange(highest=8.0, lowest_spot=0.5, lowest=0.5)
 
 
-def test_the_formula_divides_as_it_is_written() -> None:
-    assert PriceRange(dearest=407.68, cheapest_spot=0.0015, cheapest=0.0015).reserved(0.085) == (
+def test_the_reserved_price_follows_the_formula() -> None:
+    assert PriceRange(highest=407.68, lowest_spot=0.0015, lowest=0.0015).reserved_price(0.085) == (
         0.085 / (407.68 / 0.0015) / 1_000_000
     )
 
 
-def test_what_is_free_on_demand_counts_as_the_cheapest() -> None:
-    found = price_range(LOTS)
-    assert found.reserved(0.0) == found.reserved(0.5)
+def test_an_on_demand_price_of_zero_counts_as_the_lowest() -> None:
+    found = price_range(OFFERINGS)
+    assert found.reserved_price(0.0) == found.reserved_price(0.5)
 
 
-def test_without_any_price_there_is_still_one() -> None:
-    assert price_range(()).reserved(1.0) == 1e-6
+def test_without_any_price_the_range_has_defaults() -> None:
+    assert price_range(()).reserved_price(1.0) == 1e-6
 
 
-def test_a_price_too_small_for_a_number_is_not_zero() -> None:
-    assert PriceRange(dearest=1e300, cheapest_spot=1e-300, cheapest=1e-300).reserved(1e-300) > 0
+def test_a_reserved_price_below_the_smallest_float_is_not_zero() -> None:
+    assert PriceRange(highest=1e300, lowest_spot=1e-300, lowest=1e-300).reserved_price(1e-300) > 0
 
 
 @pytest.mark.parametrize(("zone", "price"), [("zone-a", 2.0), ("zone-b", 3.0), ("zone-c", 3.0)])
-def test_the_zones_own_on_demand_price_goes_first(zone: str, price: float) -> None:
-    assert on_demand_price_in_zone(LOTS, zone) == price
+def test_the_on_demand_price_of_the_zone_is_preferred(zone: str, price: float) -> None:
+    assert on_demand_price_in_zone(OFFERINGS, zone) == price
 
 
-def test_a_price_for_any_zone_goes_before_that_of_another_zone() -> None:
+def test_a_price_for_any_zone_is_preferred_to_that_of_another_zone() -> None:
     anywhere = layered_offering(price=1.5, zone=None)
-    assert on_demand_price_in_zone([*LOTS, anywhere], "zone-c") == 1.5
+    assert on_demand_price_in_zone([*OFFERINGS, anywhere], "zone-c") == 1.5
 
 
 def test_no_on_demand_price_is_none() -> None:

@@ -1,4 +1,4 @@
-"""What is out of stock, and what fees come to."""
+"""Unavailable offerings, and fees of nodes."""
 
 from typing import Any
 
@@ -18,17 +18,19 @@ from wainwright.catalogue.region_catalog import CatalogScope
 ZONES = {"zone-a": "id-a", "zone-b": ""}
 
 
-def left(entry: dict[str, str], *offerings: LayeredOffering) -> list[tuple[str | None, int]]:
-    found, remarks = apply_unavailability(
+def availability(
+    entry: dict[str, str], *offerings: LayeredOffering
+) -> list[tuple[str | None, int]]:
+    offerings_after, diagnostics = apply_unavailability(
         cloud_object(unavailable=[entry]), {"m5.large": offerings}, ZONES
     )
-    assert not remarks
-    return [(each.zone, int(each.available > 0)) for each in found["m5.large"]]
+    assert not diagnostics
+    return [(each.zone, int(each.available > 0)) for each in offerings_after["m5.large"]]
 
 
-def test_a_field_left_out_means_all() -> None:
+def test_a_field_that_is_not_set_matches_everything() -> None:
     reserved = layered_offering(capacity_type="reserved", reservation_id="cr-1", available=3)
-    assert left(
+    assert availability(
         {"zone": "zone-a"}, layered_offering(), reserved, layered_offering(zone="zone-b")
     ) == [
         ("zone-a", 0),
@@ -37,21 +39,21 @@ def test_a_field_left_out_means_all() -> None:
     ]
 
 
-def test_types_can_be_named_by_pattern() -> None:
-    assert left({"instanceType": "m5*"}, layered_offering()) == [("zone-a", 0)]
+def test_types_are_matched_by_pattern() -> None:
+    assert availability({"instanceType": "m5*"}, layered_offering()) == [("zone-a", 0)]
 
 
-def test_a_lot_for_any_zone_loses_only_the_zone_that_is_short() -> None:
-    anywhere = layered_offering(zone=None)
-    assert left({"zone": "zone-b"}, anywhere) == [("zone-a", 1), ("zone-b", 0)]
+def test_an_offering_for_any_zone_is_split_when_one_zone_is_unavailable() -> None:
+    any_zone = layered_offering(zone=None)
+    assert availability({"zone": "zone-b"}, any_zone) == [("zone-a", 1), ("zone-b", 0)]
 
 
-def test_a_lot_of_another_capacity_type_does_not_come_apart() -> None:
-    spot, anywhere = (
+def test_an_offering_of_another_capacity_type_is_not_split() -> None:
+    spot, any_zone = (
         layered_offering(zone="zone-b", capacity_type="spot"),
         layered_offering(zone=None),
     )
-    assert left({"zone": "zone-b", "capacityType": "spot"}, spot, anywhere) == [
+    assert availability({"zone": "zone-b", "capacityType": "spot"}, spot, any_zone) == [
         ("zone-b", 0),
         (None, 1),
     ]
@@ -68,13 +70,13 @@ def test_a_lot_of_another_capacity_type_does_not_come_apart() -> None:
         ({"annotations": {"wainwright.dev/storage-per-pod": "2Gi"}}, 130),
     ],
 )
-def test_disks_are_paid_by_the_gibibyte(spec: dict[str, Any], gibibytes: int) -> None:
+def test_volume_fees_are_per_gibibyte(spec: dict[str, Any], gibibytes: int) -> None:
     fees = cloud_object(instanceTypes=["m5.xlarge"], fees={"perGiBDisk": 1, "perNode": 1000})
     made = build_catalogue(CatalogScope(node_class=node_class_object(**spec)), cloud=fees)
     assert made.fees == {"m5.xlarge": 1000 + gibibytes}
 
 
-def test_under_a_catalog_ephemeral_storage_is_the_disk() -> None:
+def test_with_a_catalog_ephemeral_storage_is_the_volume_size() -> None:
     rack = {"name": "rack", "capacity": {"cpu": "1", "ephemeral-storage": "30Gi"}}
     made = build_catalogue(
         catalog=catalog_object(rack), cloud=cloud_object(region="dc-1", fees={"perGiBDisk": 1})
@@ -82,7 +84,7 @@ def test_under_a_catalog_ephemeral_storage_is_the_disk() -> None:
     assert made.fee == 30
 
 
-def test_fees_of_zero_are_none() -> None:
+def test_fees_of_zero_are_left_out() -> None:
     assert (
         build_catalogue(cloud=cloud_object(instanceTypes=["m5.large"], fees={"perNode": 0})).fees
         == {}

@@ -1,4 +1,4 @@
-"""Overlays: what they reach, and the arithmetic of their prices."""
+"""NodeOverlays: what they match, and the arithmetic of their prices."""
 
 import pytest
 from tests.support.catalogue_builders import layered_offering, overlay_object
@@ -37,9 +37,9 @@ def test_prices_are_adjusted_in_decimals_and_never_below_zero(
     assert adjust_price(price, adjustment) == after
 
 
-def reached(*requirements: tuple[str, str, tuple[str, ...]]) -> OverlayMatch:
-    ground = OverlayTargetIndex(
-        described={"s": SMALL, "e": EITHER, "none": SMALL},
+def match(*requirements: tuple[str, str, tuple[str, ...]]) -> OverlayMatch:
+    index = OverlayTargetIndex(
+        type_requirements={"s": SMALL, "e": EITHER, "none": SMALL},
         offerings={
             "s": (
                 layered_offering(zone="zone-a"),
@@ -53,33 +53,33 @@ def reached(*requirements: tuple[str, str, tuple[str, ...]]) -> OverlayMatch:
             "none": (),
         },
     )
-    return match_overlay(parse_overlay(overlay_object("o", *requirements)), ground)
+    return match_overlay(parse_overlay(overlay_object("o", *requirements)), index)
 
 
-def test_nothing_asked_reaches_everything_but_reservations() -> None:
-    assert reached().targets == {"s": (0, 1, 2), "e": (0,), "none": ()}
+def test_an_overlay_without_requirements_matches_all_but_reserved_offerings() -> None:
+    assert match().targets == {"s": (0, 1, 2), "e": (0,), "none": ()}
 
 
-def test_a_zone_is_not_meant_by_a_lot_that_leaves_it_open() -> None:
-    assert reached((ZONE, "In", ("zone-a",))).targets == {"s": (0,), "e": (0,)}
-    assert reached((ZONE, "NotIn", ("zone-a",))).targets == {"s": (1, 2), "none": ()}
+def test_an_offering_without_a_zone_does_not_match_a_required_zone() -> None:
+    assert match((ZONE, "In", ("zone-a",))).targets == {"s": (0,), "e": (0,)}
+    assert match((ZONE, "NotIn", ("zone-a",))).targets == {"s": (1, 2), "none": ()}
 
 
-def test_what_a_lot_says_goes_before_what_its_type_says() -> None:
-    assert reached(("size", "In", ("small",))).targets == {"s": (0, 1, 2), "none": ()}
-    assert reached(("size", "In", ("large",))).targets == {"e": (0,)}
+def test_labels_of_an_offering_take_precedence_over_those_of_its_type() -> None:
+    assert match(("size", "In", ("small",))).targets == {"s": (0, 1, 2), "none": ()}
+    assert match(("size", "In", ("large",))).targets == {"e": (0,)}
 
 
-def test_a_label_that_nobody_names_is_the_pools_affair() -> None:
-    found = reached(("team", "In", ("web",)), (CAPACITY_TYPE, "In", ("on-demand",)))
-    assert "s" in found.targets
-    assert found.admits({"team": "web"})
-    assert not found.admits({"team": "db"})
-    assert not found.admits({})
+def test_a_label_that_no_type_or_offering_has_is_matched_with_the_pool() -> None:
+    matched = match(("team", "In", ("web",)), (CAPACITY_TYPE, "In", ("on-demand",)))
+    assert "s" in matched.targets
+    assert matched.admits({"team": "web"})
+    assert not matched.admits({"team": "db"})
+    assert not matched.admits({})
 
 
-def test_a_pool_can_be_left_out_by_name() -> None:
-    found = reached((NODEPOOL, "NotIn", ("web",)))
-    assert found.admits({NODEPOOL: "db"})
-    assert found.admits({})
-    assert not found.admits({NODEPOOL: "web"})
+def test_an_overlay_can_exclude_a_pool_by_name() -> None:
+    matched = match((NODEPOOL, "NotIn", ("web",)))
+    assert matched.admits({NODEPOOL: "db"})
+    assert matched.admits({})
+    assert not matched.admits({NODEPOOL: "web"})

@@ -113,15 +113,17 @@ def test_a_topology_spread_is_reported_with_the_counts_of_every_domain() -> None
         TopologySpreadUnsatisfied(
             key=ZONE,
             max_skew=1,
-            counts=(DomainCount(place="zone-a", pods=2), DomainCount(place="zone-b", pods=0)),
-            left=("zone-b",),
+            counts=(DomainCount(domain="zone-a", pods=2), DomainCount(domain="zone-b", pods=0)),
+            allowed_domains=("zone-b",),
         ),
     )
 
 
 def test_an_unsatisfied_pod_affinity_is_reported_with_its_selector() -> None:
     (pod,) = labelled_pods(1, constraints=PodConstraints(affinity=(affinity_term(app="ghost"),)))
-    assert topology_reasons(pod) == (PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", left=()),)
+    assert topology_reasons(pod) == (
+        PodAffinityUnsatisfied(key=ZONE, pods="app=ghost", allowed_domains=()),
+    )
 
 
 def test_a_pod_anti_affinity_is_reported_with_its_direction_and_domains() -> None:

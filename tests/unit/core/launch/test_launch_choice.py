@@ -57,7 +57,7 @@ def options(
     offering_groups, held = index.compatible_groups(requires), reserved_offerings(index)
     return LaunchOptions(
         index=index,
-        types=index.everything,
+        types=index.all_types,
         offering_groups=offering_groups ^ held,
         held=held,
         requirements=requires,

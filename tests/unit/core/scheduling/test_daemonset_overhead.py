@@ -92,7 +92,7 @@ def test_a_claim_requests_the_smallest_overhead_of_its_types() -> None:
     overhead = daemonset_overhead(
         POOL, INDEX, [agent(), agent(label_requirement(ARCH, "In", "arm64"), cpu=200)]
     )
-    assert overhead.smallest(INDEX.everything) == {"cpu": 300, "pods": 1}
+    assert overhead.smallest(INDEX.all_types) == {"cpu": 300, "pods": 1}
     assert overhead.smallest(2) == {"cpu": 500, "pods": 2}
 
 

@@ -27,10 +27,10 @@ def test_pools_with_equal_catalogue_and_daemonsets_share_allocatable_resources()
         for each in compile_templates(pools, dict.fromkeys("abc", INDEX), [AGENT])
     }
     assert templates["a"].allocatable is templates["b"].allocatable
-    assert templates["a"].allocatable.sizes("cpu")[0] == [1500]
+    assert templates["a"].allocatable.amounts("cpu")[0] == [1500]
     assert templates["c"].allocatable is INDEX.allocatable_index
 
 
 def test_capacities_of_a_catalogue_are_computed_once() -> None:
-    assert INDEX.capacities is INDEX.capacities
-    assert INDEX.capacities.sizes("cpu")[0] == [2000, 4000]
+    assert INDEX.capacity_index is INDEX.capacity_index
+    assert INDEX.capacity_index.amounts("cpu")[0] == [2000, 4000]

@@ -122,7 +122,9 @@ def test_volume_topology_is_never_relaxed() -> None:
     )
     result = plan_pods(labelled_pods(1, constraints=constraints))
     assert result.claims[0].choices.zones == ("zone-b",)
-    assert [str(each.__struct_config__.tag) for each in result.relaxed[0].given_up] == ["OnNodes"]
+    assert [str(each.__struct_config__.tag) for each in result.relaxed[0].preferences] == [
+        "OnNodes"
+    ]
 
 
 def test_volume_topology_that_contradicts_node_affinity_is_the_reason() -> None:

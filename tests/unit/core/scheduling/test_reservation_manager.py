@@ -106,9 +106,9 @@ def test_types_and_offering_groups_of_reservations_are_found_from_each_other() -
     names = {index.types[number].name: 1 << number for number in range(3)}
     first = reservations.groups_offering(names["b"])
     assert first.bit_count() == 1
-    assert reservations.available_in(first, index.everything) == names["a"] | names["b"]
+    assert reservations.available_in(first, index.all_types) == names["a"] | names["b"]
     only_a = reservations.offering_groups ^ first
-    assert reservations.available_in(only_a, index.everything) == names["a"]
+    assert reservations.available_in(only_a, index.all_types) == names["a"]
     assert reservations.available_in(reservations.offering_groups, names["c"]) == 0
 
 

@@ -59,7 +59,7 @@ def test_shared_and_dedicated_products_price_every_type_once(region: str) -> Non
     assert not shared.keys() & metal.keys()
     instances = instance_type_info.built_in_instance_types()
     assert metal
-    assert all(instances[name].bare_metal for name in metal)
+    assert all(instances[name].is_bare_metal for name in metal)
     listed = {
         name: built_in_offerings.on_demand_list_price(name, region)
         for name in regions.load_region(region).offered

@@ -144,9 +144,9 @@ class RemainingDomains:
 
     def _excludes(self, key: str, allowed: AllowedValues, node_requirements: Requirements) -> bool:
         values = node_requirements[key].allowed if key in node_requirements else None
-        if values is None or values.empty:
+        if values is None or values.is_empty:
             return allowed is self._allowed and key in self._required
-        return (values & allowed[key]).empty
+        return (values & allowed[key]).is_empty
 
     def _add_spreads(self, constraints: TopologyConstraints) -> None:
         for group, counts_itself in constraints.spreads:
@@ -324,7 +324,7 @@ def find_candidate_pods(
     Everything after this is done once for equal pods: a plan has thousands of pods of few classes.
     """
     locations, claims = _pod_locations(plan), _unreserved_claims_by_pod(plan)
-    given_up = {pod: each.given_up for each in plan.relaxed for pod in each.pods}
+    given_up = {pod: each.preferences for each in plan.relaxed for pod in each.pods}
     candidates: dict[object, CandidatePod] = {}
     for pod in snapshot.pods:
         location = locations.get(pod.key)

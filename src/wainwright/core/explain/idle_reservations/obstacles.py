@@ -288,7 +288,7 @@ def _check_pool_weight(query: ObstacleQuery) -> ReservationObstacle | None:
 def _check_min_values(query: ObstacleQuery) -> ReservationObstacle | None:
     if not query.context.strict_min_values or not query.reserved_launch.template.min_values:
         return None
-    return _too_few_values(query, query.reserved_launch.template.index.everything)
+    return _too_few_values(query, query.reserved_launch.template.index.all_types)
 
 
 def _check_limits(query: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied | None:

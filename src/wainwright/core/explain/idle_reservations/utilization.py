@@ -97,7 +97,7 @@ class _UtilizationReport:
         ]
         self.usage = {usage.id: usage for usage in plan.reservations}
         self.context = ObstacleContext(
-            available_counts={usage.id: usage.left for usage in plan.reservations},
+            available_counts={usage.id: usage.remaining for usage in plan.reservations},
             weights={pool.name: pool.weight for pool in snapshot.pools},
             strict_min_values=options.min_values_policy is MinValuesPolicy.STRICT,
             respect_preferences=options.preference_policy is PreferencePolicy.RESPECT,
@@ -130,10 +130,10 @@ class _UtilizationReport:
             zone=reservation.zone,
             total=reservation.total,
             available=reservation.available,
-            promised=usage.promised,
+            promised=usage.in_flight,
             used=usage.used,
             on_demand_price=self._on_demand_price(reservation.id),
-            obstacles=self._cached_obstacles(reservation.id) if usage.left else (),
+            obstacles=self._cached_obstacles(reservation.id) if usage.remaining else (),
         )
 
     def _cached_obstacles(self, name: str) -> tuple[PodsOffReservation, ...]:
@@ -194,7 +194,7 @@ def _group_by_obstacle(
         for (own, _), (reason, pods) in groups.items():
             if own is placement:
                 yield PodsOffReservation(
-                    pool=pool.name, place=placement, reason=reason, pods=tuple(sorted(pods))
+                    pool=pool.name, placement=placement, reason=reason, pods=tuple(sorted(pods))
                 )
 
 

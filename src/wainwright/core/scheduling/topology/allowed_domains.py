@@ -170,7 +170,7 @@ class _AllowedValues:
             decided, possible = self._drafts(key, allowed, optional=optional)
             result.drafts &= decided | possible
             undecided |= possible
-            has_values = has_values and (optional or not allowed.empty)
+            has_values = has_values and (optional or not allowed.is_empty)
         result.undecided_drafts = undecided & result.drafts
         result.drafts &= ~undecided
         can_open_node = has_values and not result.existing_only
@@ -186,7 +186,7 @@ class _AllowedValues:
         decided = union_of(by_value, filter(allowed.admits, by_value))
         if optional:
             decided |= self._domains.drafts_without_label[key]
-        return decided, 0 if allowed.empty else self._domains.undecided_drafts[key]
+        return decided, 0 if allowed.is_empty else self._domains.undecided_drafts[key]
 
     def options(self) -> Iterator[tuple[Requirements, DomainCounts]]:
         """All combinations of values within the skew of every spread, the emptiest first."""
@@ -207,7 +207,7 @@ class _AllowedValues:
         """The values, with their pod counts."""
         allowed = self._allowed[key]
         if key not in self._spread:
-            return [(allowed, 0)] if not allowed.empty or self._optional[key] else []
+            return [(allowed, 0)] if not allowed.is_empty or self._optional[key] else []
         counted = self._spread[key].items()
         return [(one_of([value]), count) for value, count in counted if allowed.admits(value)]
 

@@ -133,7 +133,7 @@ def _affinity_groups(
 
 
 def _selects(terms: Iterable[AffinityTerm], pod: Pod) -> bool:
-    return all(term.means(pod.namespace, pod.labels) for term in terms)
+    return all(term.matches(pod.namespace, pod.labels) for term in terms)
 
 
 def _anti_affinity_groups(

@@ -106,7 +106,7 @@ def _decided_value(
     if requirement is None:
         return NoValue.UNDECIDED if key in template.well_known else NoValue.LABEL_ABSENT
     allowed = requirement.allowed
-    if allowed.empty:
+    if allowed.is_empty:
         return NoValue.LABEL_ABSENT
     if allowed.length == 1:
         return next(iter(allowed.values))
@@ -124,7 +124,7 @@ def launched_value(draft: Draft, choice: LaunchChoice, key: str) -> str | None:
     if offered is not None:
         return offered
     allowed = instance_type.requirements.allowed(key) & options.requirements.allowed(key)
-    return None if allowed.open else allowed.any() or None
+    return None if allowed.open else allowed.any_value() or None
 
 
 def _by_value(key: str, nodes: Iterable[Node]) -> dict[str, BitSet]:

@@ -94,7 +94,7 @@ class TopologyGroup:
         """Increases when the counts change."""
 
     def selects(self, namespace: str, labels: dict[str, str]) -> bool:
-        return all(term.means(namespace, labels) for term in self.terms)
+        return all(term.matches(namespace, labels) for term in self.terms)
 
     def _copy_to(self, clone: "TopologyGroup") -> None:
         clone.spread, clone.filter, clone.nodes = self.spread, self.filter, self.nodes

@@ -166,7 +166,7 @@ class TopologyRegistry:
     def _register_inverse(self, pod: Pod, constraints: PodConstraints) -> None:
         for term in constraints.anti_affinity:
             group = self.inverse_anti_affinity_group(term)
-            group.has_unselected_owner = group.has_unselected_owner or not term.means(
+            group.has_unselected_owner = group.has_unselected_owner or not term.matches(
                 pod.namespace, pod.labels
             )
 
@@ -188,7 +188,7 @@ class TopologyRegistry:
         self.groups[group_key] = group
         # A selector that requires a label is checked only for pods with this label: saves checking
         # every group for every pod.
-        anchor = terms[0].selector.anchor
+        anchor = terms[0].selector.required_label
         same_label = (
             self._without_label if anchor is None else self._by_label.setdefault(anchor, [])
         )
