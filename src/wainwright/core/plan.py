@@ -1,6 +1,6 @@
 """Planning: a snapshot in, a Plan out. The same input gives the same plan on every computer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -49,8 +49,8 @@ def plan(
     """
     solution, packing = _best_solution(snapshot, catalogs, options)
     taken = snapshot.taken_names
-    claims = planned_claims(solution.rounds.table.drafts, solution.classes.resources, taken)
-    assignments = pods_on_existing_nodes(solution.placement.nodes)
+    claims = planned_claims(solution.drafts, solution.classes.resources, taken)
+    assignments = pods_on_existing_nodes(solution.state.nodes)
     placed = {pod for claim in claims for pod in claim.pods}
     placed |= {pod for assignment in assignments for pod in assignment.pods}
     unplaced_pods = [pod for pod in snapshot.pods if pod.key not in placed]
@@ -97,15 +97,17 @@ def _best_solution(
 def _first_fit_solution(
     snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
 ) -> Solution:
-    """The best first-fit solution.
+    """The best first-fit solution."""
+    return solve_with_fallbacks(partial(solve_snapshot, snapshot, catalogs, options))
 
-    If pods may be unplaced because of where others went, the other strategies are tried too.
-    """
-    best = solve_snapshot(snapshot, catalogs, options)
+
+def solve_with_fallbacks(solve: Callable[[Strategy], Solution]) -> Solution:
+    """If pods are unplaced only because of where others went, other strategies are tried too."""
+    best = solve(FIRST_FIT)
     for strategy in FALLBACK_STRATEGIES:
         if not best.is_blocked_by_topology:
             break
-        other = solve_snapshot(snapshot, catalogs, options, strategy)
+        other = solve(strategy)
         best = other if other.unplaced_count < best.unplaced_count else best
     return best
 

@@ -169,8 +169,8 @@ def _unused_names(pool: str, taken: AbstractSet[str]) -> Iterator[str]:
 def pods_on_existing_nodes(nodes: ExistingNodes) -> tuple[NodeAssignment, ...]:
     """The existing nodes that receive pods, sorted by name."""
     received = [
-        NodeAssignment(node=node.name, pods=tuple(sorted(pod.key for pod in pods)))
-        for node, pods in zip(nodes.nodes, nodes.pods, strict=True)
+        NodeAssignment(node=nodes.nodes[number].name, pods=tuple(sorted(pod.key for pod in pods)))
+        for number, pods in nodes.pods.items()
         if pods
     ]
     return tuple(sorted(received, key=lambda placement: placement.node))
@@ -272,7 +272,7 @@ def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Req
 
 def relaxed_preferences(solution: Solution) -> tuple[RelaxedPods, ...]:
     """Pods that gave up the same preferences, grouped and sorted by name."""
-    given_up = solution.placement.given_up
+    given_up = solution.given_up
     if not given_up:
         return ()
     classes = {id(pod): pod_class for pod_class in solution.classes.all for pod in pod_class.pods}
@@ -295,7 +295,7 @@ def _price_without_relaxing(solution: Solution, pod_class: PodClass) -> float | 
     prices = [
         price
         for pod_reqs in pod_class.levels[0].alternatives
-        for template in solution.placement.templates
+        for template in solution.state.templates
         for price in _cheapest_prices(template, pod_reqs)
     ]
     return min(prices, default=None)

@@ -34,9 +34,7 @@ def claims_with(*taken: str) -> tuple[PlannedNodeClaim, ...]:
     index = InstanceTypeIndex([instance_type(capacity=SMALL)])
     templates = compile_templates([Pool(name="web"), Pool(name="web-1")], {"web": index}, ())
     solution = solve(pods_with_cpu(3), templates, ExistingNodes((), ()), {}, DEFAULT_PLAN_OPTIONS)
-    return planned_claims(
-        solution.rounds.table.drafts, solution.classes.resources, frozenset(taken)
-    )
+    return planned_claims(solution.drafts, solution.classes.resources, frozenset(taken))
 
 
 def test_claims_are_numbered_in_the_order_of_creation() -> None:

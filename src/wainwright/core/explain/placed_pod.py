@@ -5,7 +5,7 @@ The plan is made once more and observed when that pod is placed: only then are l
 reservations and nodes in the state that decided on it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -24,12 +24,10 @@ from wainwright.core.launch.launch_choice import (
     without_exotic_types,
 )
 from wainwright.core.plan import FALLBACK_STRATEGIES, solve_snapshot
-from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable
-from wainwright.core.scheduling.existing_nodes import ExistingNodes
-from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
+from wainwright.core.scheduling.drafts import Draft
+from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate, pool_order
-from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
-from wainwright.core.scheduling.pod_classes import PodClasses
+from wainwright.core.scheduling.placement import PlacementObserver, PodPlacement
 from wainwright.core.scheduling.pod_requirements import (
     OptionKind,
     PodClass,
@@ -37,9 +35,8 @@ from wainwright.core.scheduling.pod_requirements import (
     PoolCompatibility,
     RelaxationLevel,
 )
-from wainwright.core.scheduling.solver import FIRST_FIT, Strategy
+from wainwright.core.scheduling.solver import FIRST_FIT
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains
-from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
@@ -91,16 +88,12 @@ def explain_placement(
 ) -> PlacementDecision | None:
     """None where pods are packed by cost, and first-fit has no such claim."""
     for strategy in (FIRST_FIT, *FALLBACK_STRATEGIES):
-        observer = _PlacementObserver(snapshot, options, pod)
-        solution = solve_snapshot(
-            snapshot,
-            catalogs,
-            options,
-            Strategy(observer.create_placement, strategy.deferred_kinds),
-        )
-        if any(_is_claim_of_draft(claim, draft) for draft in solution.rounds.table.drafts):
-            assert observer.decision is not None, "every pod on a draft was observed"
-            return observer.decision
+        recorder = _DecisionRecorder(snapshot, options, pod)
+        observed = strategy._replace(observer=recorder.observe)
+        solution = solve_snapshot(snapshot, catalogs, options, observed)
+        if any(_is_claim_of_draft(claim, draft) for draft in solution.drafts):
+            assert recorder.decision is not None, "every pod on a draft was observed"
+            return recorder.decision
     assert options.packing is PackingPolicy.COST, "the same input gives the same plan"
     return None
 
@@ -111,77 +104,41 @@ def _is_claim_of_draft(claim: PlannedNodeClaim, draft: Draft) -> bool:
     return pool == claim.pool and pods == list(claim.pods)
 
 
-class _PlacementObserver:
-    """Observes a plan being made, for one pod."""
+class _DecisionRecorder:
+    """Observes a plan being made, and records the decision on one pod."""
 
     def __init__(self, snapshot: Snapshot, options: PlanOptions, pod: str) -> None:
-        self.pod = pod
-        self.options = options
-        self.unusable = [
+        self._pod = pod
+        self._options = options
+        self._unusable = [
             (pool, PoolUnusable(why=pool.unusable))
             for pool in snapshot.pools
             if pool.unusable is not None
         ]
-        self.deleting_nodes = deleting_node_verdicts(snapshot.nodes)
+        self._deleting_nodes = deleting_node_verdicts(snapshot.nodes)
+        self._last_tried: tuple[RelaxationLevel, AllowedDomains | None] | None = None
         self.decision: PlacementDecision | None = None
 
-    def create_placement(
-        self,
-        templates: Sequence[NodeClaimTemplate],
-        nodes: ExistingNodes,
-        table: DraftTable,
-        pool_selector: NodePoolSelector,
-        classes: PodClasses,
-        topology: Topology | None,
-    ) -> PodPlacement:
-        placement = _ObservedPlacement(templates, nodes, table, pool_selector, classes, topology)
-        placement.observer = self
-        return placement
+    def observe(self, placement: PodPlacement) -> PlacementObserver:
+        """Watches this placement from now on."""
+        self._placement, self._state = placement, placement.state
+        return self
 
-
-class _ObservedPlacement(PodPlacement):
-    """Places pods by first-fit, and records the decision on one of them."""
-
-    observer: _PlacementObserver
-    _last_tried: tuple[RelaxationLevel, AllowedDomains | None] | None = None
-
-    def _place_without_topology(
-        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
-    ) -> PlacementResult | None:
-        self._last_tried = level, None
-        return super()._place_without_topology(pod, pod_class, level)
-
-    def _place_within(
-        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
-    ) -> PlacementResult | None:
+    def level_tried(self, level: RelaxationLevel, allowed: AllowedDomains | None) -> None:
         self._last_tried = level, allowed
-        return super()._place_within(pod, pod_class, level, allowed)
 
-    def _join_existing(
-        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
-    ) -> bool:
-        self._last_tried = level, allowed
-        return super()._join_existing(pod, pod_class, level, allowed)
-
-    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
-        if pod.key == self.observer.pod:
+    def opening(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
+        if pod.key == self._pod:
             attempt = self._attempt(self._opening_alternative())
             is_reserved = candidate.option.kind is OptionKind.RESERVED
             self._record(pod, pod_class, candidate.template, attempt, is_reserved=is_reserved)
-        super()._open(pod, pod_class, candidate)
 
-    def _apply_and_add(
-        self,
-        pod: Pod,
-        pod_class: PodClass,
-        pod_reqs: PodRequirements,
-        draft: Draft,
-        change: DraftChange,
+    def joining(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, draft: Draft
     ) -> None:
-        if pod.key == self.observer.pod:
+        if pod.key == self._pod:
             attempt = self._attempt(self._alternative_number(pod_reqs))
             self._record(pod, pod_class, draft.template, attempt, draft=draft)
-        super()._apply_and_add(pod, pod_class, pod_reqs, draft, change)
 
     @property
     def _current(self) -> tuple[RelaxationLevel, AllowedDomains | None]:
@@ -203,10 +160,14 @@ class _ObservedPlacement(PodPlacement):
         level, domains = self._current
         numbers = range(len(level.alternatives))
         if domains is None:
-            select = self.pool_selector.select
+            select = self._state.pool_selector.select
             taken = (number for number in numbers if select(level, level.alternatives[number]))
         else:
-            taken = (number for number in numbers if self._best_candidate(level, domains, number))
+            taken = (
+                number
+                for number in numbers
+                if self._placement.best_candidate(level, domains, number)
+            )
         return next(taken, len(numbers))
 
     def _alternative_number(self, pod_reqs: PodRequirements) -> int:
@@ -227,13 +188,13 @@ class _ObservedPlacement(PodPlacement):
         draft: Draft | None = None,
         is_reserved: bool = False,
     ) -> None:
-        self.observer.decision = PlacementDecision(
-            round=self.round,
+        self.decision = PlacementDecision(
+            round=self._state.round,
             joined=() if draft is None else tuple(sorted(each.key for each in draft.pods)),
             joined_earlier_round=draft is not None and bool(draft.pinned_type),
             for_reservation=is_reserved,
             earlier_pools=self._earlier_pools(pod, attempt, template),
-            nodes=self._node_verdicts(pod_class, attempt) + self.observer.deleting_nodes,
+            nodes=self._node_verdicts(pod_class, attempt) + self._deleting_nodes,
             has_topology=pod_class.has_topology,
             has_reservations=any(each.compiled.reserved for _, each in self._compatible_pools()),
             has_limits=any(template.pool.limits for template, _ in self._compatible_pools()),
@@ -244,13 +205,13 @@ class _ObservedPlacement(PodPlacement):
     ) -> tuple[NodeVerdict, ...]:
         chosen = attempt.level.alternatives.index(attempt.alternatives[0])
         last = min(self._opening_alternative(), chosen)
-        tried, resources = self._attempt(last), self._classes.resources
+        tried, resources = self._attempt(last), self._placement.classes.resources
         return existing_node_verdicts(
-            self.nodes,
+            self._state.nodes,
             pod_class,
             tried,
             resources,
-            untried_attempts(pod_class, tried, self.topology),
+            untried_attempts(pod_class, tried, self._state.topology),
         )
 
     def _compatible_pools(self) -> Iterator[tuple[NodeClaimTemplate, PoolCompatibility]]:
@@ -258,7 +219,7 @@ class _ObservedPlacement(PodPlacement):
         level, _ = self._current
         for pod_reqs in level.alternatives:
             for template, compatibility in zip(
-                self.templates, pod_reqs.scheduling.compatibility, strict=True
+                self._state.templates, pod_reqs.scheduling.compatibility, strict=True
             ):
                 if compatibility is not None:
                     yield template, compatibility
@@ -274,10 +235,10 @@ class _ObservedPlacement(PodPlacement):
                 each.pool,
                 run_funnel(_with_drafts_in_use(each), narrowed_pod, context).reason or topology,
             )
-            for each in self.templates[: chosen.number]
+            for each in self._state.templates[: chosen.number]
         ]
         verdicts += [
-            each for each in self.observer.unusable if pool_order(each[0]) < pool_order(chosen.pool)
+            each for each in self._unusable if pool_order(each[0]) < pool_order(chosen.pool)
         ]
         return tuple(
             EarlierPool(pool=pool.name, weight=pool.weight, reason=reason)
@@ -285,7 +246,7 @@ class _ObservedPlacement(PodPlacement):
         )
 
     def _funnel_context(self) -> FunnelContext:
-        manager, options = self.reservation_manager, self.observer.options
+        manager, options = self._state.reservation_manager, self._options
         return FunnelContext(
             available_counts={
                 name: manager.available_count(name) if manager.unheld >> number & 1 else 0

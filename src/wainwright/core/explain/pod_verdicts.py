@@ -209,7 +209,7 @@ class VerdictBuilder:
         self, pod_class: PodClass, attempt: PlacementAttempt
     ) -> tuple[NodeVerdict, ...]:
         resources = self.solution.classes.resources
-        nodes = self.solution.placement.nodes
+        nodes = self.solution.state.nodes
         return existing_node_verdicts(nodes, pod_class, attempt, resources) + self._deleting_nodes
 
     def _topology_reasons(self, pod_class: PodClass) -> tuple[TopologyReason, ...]:
@@ -220,7 +220,7 @@ class VerdictBuilder:
 
     def _last_attempt(self, pod_class: PodClass) -> PlacementAttempt:
         """The last attempt, with every preference relaxed that may be; it failed as well."""
-        level, topology = pod_class.levels[-1], self.solution.placement.topology
+        level, topology = pod_class.levels[-1], self.solution.state.topology
         domains = None
         if level.topology_constraints is not None and topology is not None:
             domains = topology.allowed_domains(level.topology_constraints)

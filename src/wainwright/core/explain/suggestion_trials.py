@@ -54,9 +54,9 @@ class TrialResult:
     """The part of a trial plan that decides on a suggestion."""
 
     def __init__(self, solution: Solution) -> None:
-        self.unschedulable = {pod.key for each in solution.rounds.failed for pod in each.pods}
+        self.unschedulable = {pod.key for each in solution.failed for pod in each.pods}
         self.all_unplaced_impossible = solution.all_unplaced_impossible
-        self._drafts = solution.rounds.table.drafts
+        self._drafts = solution.drafts
 
     def launched_capacity(self, pool: str) -> Resources:
         """The capacity of all nodes that one pool would launch, counted as limits do."""
@@ -182,14 +182,14 @@ class TrialRunner:
 
     def _cost_plan_time(self, before: Solution) -> int:
         """Of packing by cost, counted in pods."""
-        types = sum(len(template.index.types) for template in before.placement.templates)
+        types = sum(len(template.index.types) for template in before.state.templates)
         plans = PLANS_PER_COST_TRIAL * self._plan_time(len(self._snapshot.pods))
         return plans + COST_PER_TYPE * types
 
 
 def _min_cost_trials(before: Solution) -> int:
     """None where the plan launched, and so packed, nothing: a trial could take far longer."""
-    return MIN_COST_TRIALS if before.rounds.table.drafts else 0
+    return MIN_COST_TRIALS if before.drafts else 0
 
 
 def _changed_pod_keys(changes: ChangeSet, pods: Sequence[Pod]) -> frozenset[str]:

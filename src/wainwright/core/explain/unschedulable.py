@@ -67,7 +67,7 @@ class UnschedulableExplainer:
         return tuple(sorted(groups, key=lambda group: group.pods))
 
     def _group_equal_pods(self, pods: Iterable[Pod]) -> Iterator[tuple[list[Pod], PodClass | None]]:
-        failed = self._solution.rounds.failed
+        failed = self._solution.failed
         classes = {id(pod): batch.pod_class for batch in failed for pod in batch.pods}
         groups: dict[object, list[Pod]] = {}
         for pod in sorted(pods, key=lambda pod: pod.key):  # the order of the input does not matter

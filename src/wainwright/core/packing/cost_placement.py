@@ -23,16 +23,13 @@ from wainwright.core.packing.pod_packing import (
     pack_pods,
     packing_target,
 )
-from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable, try_fit
-from wainwright.core.scheduling.existing_nodes import ExistingNodes
-from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
-from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
+from wainwright.core.scheduling.drafts import Draft, try_fit
+from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.pod_classes import PodClasses
 from wainwright.core.scheduling.pod_requirements import OptionKind, PodClass
 from wainwright.core.scheduling.queue import PodBatch, QueueSegment
 from wainwright.core.scheduling.solver import Solution, Strategy
-from wainwright.core.scheduling.topology.topology import Topology
+from wainwright.core.scheduling.state import SchedulingState
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.plan import PackingResult
 from wainwright.model.pod import Pod
@@ -42,66 +39,46 @@ MAX_WORK_PER_POD: Final = 10_000  # the same where there are few pods
 MAX_PACKINGS: Final = 8  # in one plan, as pods can be packed again in every round
 
 
-class CostPlacement(PodPlacement):
-    """Places pods by cost."""
+class CostPlacement:
+    """A placement policy: packs nodes in advance, and lets drafts grow only while it pays."""
 
     def __init__(
-        self,
-        templates: Sequence[NodeClaimTemplate],
-        nodes: ExistingNodes,
-        table: DraftTable,
-        pool_selector: NodePoolSelector,
-        classes: PodClasses,
-        topology: Topology | None = None,
+        self, state: SchedulingState, classes: PodClasses, *, prepack: bool = True
     ) -> None:
-        super().__init__(templates, nodes, table, pool_selector, classes, topology)
-        self.growth = GrowthRule(templates, classes.all, classes.resources)
-        self.prepack = True
+        self.growth = GrowthRule(state.templates, classes.all, classes.resources)
+        self.fit = self.growth.fit
+        self._state = state
+        self._classes = classes
+        self._prepack = prepack
         """Whether nodes are packed in advance."""
-        self._fit = self.growth.fit
         self._packings = 0
         self._deferred_nodes: list[PackedNode] = []
         """Packed nodes that limits did not allow yet."""
         self._deferred_pods: set[int] = set()
         """Ids of their pods, which wait for these nodes."""
+        state.on_draft_changed = self.growth.update_cost_effective
 
-    def place_together(self, segments: Sequence[QueueSegment]) -> int:
+    def begin_round(self, segments: Sequence[QueueSegment]) -> int:
         self.growth.clear_refusals()
         self._remeasure_pinned_drafts()
         batches = [batch for segment in segments for batch in segment.remaining_batches()]
-        placed = self._place_on_nodes(batches) if self.round == 1 and self.nodes.nodes else set()
-        if self.prepack:
+        is_first = self._state.round == 1 and self._state.nodes.nodes
+        placed = self._place_on_nodes(batches) if is_first else set()
+        if self._prepack:
             placed |= self._place_packed_nodes(batches, placed)
         for batch in batches if placed else ():
             batch.pods = [pod for pod in batch.pods if id(pod) not in placed]
         return len(placed)
 
-    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
-        if id(pod) in self._deferred_pods:
-            return PlacementResult.NOT_YET
-        return super().place(pod, pod_class)
+    def defers(self, pod: Pod) -> bool:
+        return id(pod) in self._deferred_pods
 
-    def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
-        draft = super()._create_draft(candidate)
-        self.growth.update_cost_effective(draft)
-        return draft
-
-    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
-        fewer = super()._apply_change(draft, change)
-        self.growth.update_cost_effective(draft)
-        return fewer
-
-    def _open_or_wait(
-        self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
-    ) -> PlacementResult:
-        if candidate.option.kind is OptionKind.UNRESERVED:
-            equals = self.pool_selector.equal_candidates(
-                candidate
-            )  # pools of the same weight: the cheapest for the pod
-            candidate = min(
-                equals, key=lambda each: self.growth.price(each.template, each.pod_reqs)
-            )
-        return super()._open_or_wait(pod, pod_class, candidate)
+    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
+        """Of pools of the same weight the one that is cheapest for the pod."""
+        if candidate.option.kind is not OptionKind.UNRESERVED:
+            return candidate
+        equals = self._state.pool_selector.equal_candidates(candidate)
+        return min(equals, key=lambda each: self.growth.price(each.template, each.pod_reqs))
 
     def _remeasure_pinned_drafts(self) -> None:
         """Indexes pinned drafts by the room of the type that they were pinned to.
@@ -109,7 +86,7 @@ class CostPlacement(PodPlacement):
         Until then the room of their cost-effective types counted, which may be less. The index
         assumes that drafts only get fuller, so that they leave it and enter it again.
         """
-        table = self.table
+        table = self._state.table
         drafts = [table.drafts[number] for number in iter_bits(table.inflight)]
         limited = [draft for draft in drafts if draft.preferred_types]
         table.capacity_index.remove(union(draft.bit for draft in limited))
@@ -125,7 +102,9 @@ class CostPlacement(PodPlacement):
             level = batch.pod_class.levels[0] if batch.pod_class.levels else None
             if level is not None and level.topology_constraints is None:
                 for pod in batch.pods:
-                    if not self._place_on_node(pod, batch.pod_class, level.alternatives[0], -1):
+                    if not self._state.place_on_node(
+                        pod, batch.pod_class, level.alternatives[0], -1
+                    ):
                         break  # equal pods: none of the others fits either
                     placed.add(id(pod))
         return placed
@@ -158,7 +137,7 @@ class CostPlacement(PodPlacement):
         self._packings += 1
         total = sum(len(pod_class.pods) for pod_class in self._classes.all)
         work = min(MAX_WORK * count // total, MAX_WORK_PER_POD * count)
-        return pack_pods(waiting, self.templates, self._classes.resources, work)
+        return pack_pods(waiting, self._state.templates, self._classes.resources, work)
 
     def _packable_pods(self, batches: Sequence[PodBatch], excluded: set[int]) -> list[PackablePods]:
         """The pods that can be packed, in the order of the queue."""
@@ -166,7 +145,7 @@ class CostPlacement(PodPlacement):
         for batch in batches:
             pod_class = batch.pod_class
             if pod_class not in by_class:
-                target = packing_target(pod_class, self.pool_selector)
+                target = packing_target(pod_class, self._state.pool_selector)
                 by_class[pod_class] = (
                     None if target is None else PackablePods(pod_class, target, [])
                 )
@@ -192,10 +171,10 @@ class CostPlacement(PodPlacement):
     def _new_node_candidate(self, packed_node: PackedNode) -> NewNodeCandidate | None:
         """The draft that the first pod of the packed node opens, if it can be of that type now."""
         first = packed_node.members[0][1].target
-        candidate = self.pool_selector.select(first.level, first.pod_reqs)
+        candidate = self._state.pool_selector.select(first.level, first.pod_reqs)
         if candidate is None or candidate.option.kind is not OptionKind.UNRESERVED:
             return None
-        for each in self.pool_selector.equal_candidates(candidate):
+        for each in self._state.pool_selector.equal_candidates(candidate):
             if each.template is packed_node.bin_type.template:
                 return each if each.option.types >> packed_node.bin_type.type_number & 1 else None
         return None
@@ -206,16 +185,15 @@ class CostPlacement(PodPlacement):
         Limits are charged once, when all pods have joined: charged for the first pod alone, the
         draft would count as the largest type that the pool has.
         """
-        draft = self._create_draft(candidate)
+        draft = self._state.create_draft(candidate)
         placed: set[int] = set()
         for pod, (pod_class, target, _) in packed_node.members:
             if not draft.pods:
-                self._add_to_draft(pod, pod_class, target.pod_reqs, draft, narrowed=True)
+                self._state.add_to_draft(pod, pod_class, target.pod_reqs, draft, narrowed=True)
             elif not self._try_join(pod, pod_class, target, draft):
                 continue
             placed.add(id(pod))
-        draft.template.limits.charge(draft.types)
-        self.reservation_manager.bump_version()
+        self._state.charge_limits(draft)
         return placed
 
     def _try_join(self, pod: Pod, pod_class: PodClass, target: PackingTarget, draft: Draft) -> bool:
@@ -225,16 +203,18 @@ class CostPlacement(PodPlacement):
             return False
         change = try_fit(draft, pod_reqs)
         if change is not None:
-            self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
+            self._state.join_draft(pod, pod_class, pod_reqs, draft, change)
         return change is not None
 
     def _forbidden_drafts(self, target: PackingTarget) -> BitSet:
         """The drafts of pools that weights rule out for the pod."""
         level = target.level
         candidate = (
-            self.pool_selector.select(level, target.pod_reqs) if self.strict_weights else None
+            self._state.pool_selector.select(level, target.pod_reqs)
+            if self._state.strict_weights
+            else None
         )
-        return self._forbidden((level,), candidate)
+        return self._state.forbidden_drafts((level,), candidate)
 
 
 class CostPolicy(NamedTuple):
@@ -247,24 +227,13 @@ class CostPolicy(NamedTuple):
     prepack: bool
     """Whether nodes are packed in advance."""
 
-    def create_placement(
-        self,
-        templates: Sequence[NodeClaimTemplate],
-        nodes: ExistingNodes,
-        table: DraftTable,
-        pool_selector: NodePoolSelector,
-        classes: PodClasses,
-        topology: Topology | None,
-    ) -> PodPlacement:
-        placement = CostPlacement(templates, nodes, table, pool_selector, classes, topology)
-        placement.growth.price_tolerance = self.price_tolerance
-        placement.growth.max_price_ratio = self.max_price_ratio
-        placement.prepack = self.prepack
-        return placement
+    def create(self, state: SchedulingState, classes: PodClasses) -> CostPlacement:
+        policy = CostPlacement(state, classes, prepack=self.prepack)
+        policy.growth.price_tolerance = self.price_tolerance
+        policy.growth.max_price_ratio = self.max_price_ratio
+        return policy
 
 
-# Which policy is cheapest depends on the pods: each of these wins for some of them, and each
-# takes as long as a plan.
 COST_POLICIES: Final = (
     CostPolicy(price_tolerance=0.02, max_price_ratio=1.25, prepack=True),
     CostPolicy(price_tolerance=0.02, max_price_ratio=1.25, prepack=False),
@@ -280,8 +249,8 @@ def cheapest_solution(first_fit: Solution, solve: SolveWith) -> tuple[Solution, 
     """The cheapest of first-fit and the plans by cost, with its cost and the lower bound."""
     best, price = first_fit, solution_cost(first_fit)
     before = price
-    for policy in COST_POLICIES if first_fit.rounds.table.drafts else ():
-        other = solve(Strategy(policy.create_placement, first_fit.placement.deferred_kinds))
+    for policy in COST_POLICIES if first_fit.drafts else ():
+        other = solve(Strategy(policy.create, first_fit.state.deferred_kinds))
         other_price = solution_cost(other)
         is_better = _solution_order(other, other_price) < _solution_order(best, price)
         if other_price <= before and is_better:
@@ -296,7 +265,7 @@ def solution_cost(solution: Solution) -> float:
         hourly_cost(
             draft.template.index, draft.launch_choice.type_number, draft.launch_choice.offering
         )
-        for draft in solution.rounds.table.drafts
+        for draft in solution.drafts
         if draft.launch_choice is not None
     )
 

@@ -68,7 +68,7 @@ class AllowedCapacity(NamedTuple):
 
 def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[ItemType]]:
     """The capacity that pods with a place may use, by item class; and these pods as item types."""
-    names, templates = solution.classes.resources, solution.placement.templates
+    names, templates = solution.classes.resources, solution.state.templates
     counts = _placed_pod_counts(solution)
     pod_classes = sorted(
         counts, key=lambda each: min((pod.namespace, pod.name) for pod in each.pods)
@@ -99,7 +99,7 @@ def placed_item_types(solution: Solution) -> tuple[list[AllowedCapacity], list[I
 
 def _placed_pod_counts(solution: Solution) -> dict[PodClass, int]:
     counts = {pod_class: len(pod_class.pods) for pod_class in solution.classes.all}
-    for batch in solution.rounds.failed:
+    for batch in solution.failed:
         counts[batch.pod_class] -= len(batch.pods)
     return {pod_class: count for pod_class, count in counts.items() if count}
 
@@ -158,7 +158,7 @@ def spare_node_capacity(
     solution: Solution, groups: Sequence[AllowedCapacity]
 ) -> list[SpareNodeCapacity]:
     """The free resources of existing nodes before any pod of the plan was placed there."""
-    nodes, names = solution.placement.nodes, solution.classes.resources
+    nodes, names = solution.state.nodes, solution.classes.resources
     order = sorted(range(len(names)), key=names.__getitem__)
     requests = _requests_by_pod(solution) if nodes.nodes else {}
     by_groups: dict[int, list[int]] = {}
@@ -196,7 +196,7 @@ def available_reservations(
     """Every reservation with available capacity that some of the groups may use."""
     reservations: dict[str, AvailableReservation] = {}
     resources = sorted(solution.classes.resources)
-    for template in solution.placement.templates:
+    for template in solution.state.templates:
         for name, own in _reservations_of_template(template, groups, resources):
             known = reservations.get(name, own)
             reservations[name] = AvailableReservation(
@@ -272,10 +272,10 @@ def _possible_bin_types(solution: Solution, allowed: Sequence[AllowedCapacity]) 
         [each.offerings for each in allowed],
     )
     requirements = (each.requirements for each in solution.classes.scheduling.values())
-    everywhere = solution.placement.topology is not None  # other pods may leave but one zone
+    everywhere = solution.state.topology is not None  # other pods may leave but one zone
     everywhere |= any(map(_names_types, requirements))
     imprecise, bin_types = union(each.imprecise for each in allowed), []
-    for template in solution.placement.templates:
+    for template in solution.state.templates:
         exotic = everywhere or imprecise >> template.number & 1 or _may_leave_only_exotic(template)
         bin_types += enumerate_bin_types(
             [template], allowed_offerings, resources, exotic=bool(exotic)

@@ -143,6 +143,12 @@ class DraftTable:
         self.capacity_index = capacity_index
         self._ports = HostPortUsage()
 
+    def new_table(self, templates: Sequence[NodeClaimTemplate]) -> "DraftTable":
+        """An empty table for a fork. The capacity index is shared: it must be one without sizes,
+        which nothing is ever entered into.
+        """
+        return DraftTable(templates, self.capacity_index)
+
     def candidates(self, pod_reqs: PodRequirements, among: BitSet) -> BitSet:
         """The drafts that no index rules out; whether one fits is known only after trying it."""
         if not among:

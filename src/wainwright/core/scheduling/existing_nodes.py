@@ -1,6 +1,8 @@
 """Existing nodes and in-flight NodeClaims of the cluster: the first with room takes the pod."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.daemonset_overhead import (
@@ -14,12 +16,38 @@ from wainwright.core.scheduling.pod_requirements import (
     PodRequirements,
     SchedulingRequirements,
 )
+from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.model.bitset import BitSet, LabelIndex, iter_bits, union
 from wainwright.model.pod import DaemonSet, HostPort, Pod, VolumeAttachment
 from wainwright.model.requirements import Requirements, ValueSet
 from wainwright.model.resources import PODS, Resources, add_resources, subtract_resources
 from wainwright.model.snapshot import Node
 from wainwright.model.taints import Taint, Toleration, find_untolerated_taint
+
+Row = TypeVar("Row")
+RowOut = TypeVar("RowOut", covariant=True)
+Attached: TypeAlias = dict[str, set[VolumeAttachment]]
+"""The volumes of one node, by CSI driver."""
+
+
+class _Rows(Protocol[RowOut]):
+    """Something of every node, by its number."""
+
+    def __getitem__(self, number: int, /) -> RowOut: ...
+
+
+class _ForkedRows(dict[int, Row]):
+    """The rows of another table, except for those that were replaced here.
+
+    An unchanged row is read from the other table: a fork of thousands of nodes is made without
+    copying one of them.
+    """
+
+    def __init__(self, rows: _Rows[Row]) -> None:
+        self._rows = rows
+
+    def __missing__(self, number: int) -> Row:
+        return self._rows[number]
 
 
 class ExistingNodes:
@@ -31,26 +59,40 @@ class ExistingNodes:
         self.everything: BitSet = (1 << len(self.nodes)) - 1
         self.remaining = self.everything
         """The nodes that a simulation has not removed."""
-        self.pods: list[list[Pod]] = [[] for _ in self.nodes]
+        self.pods: dict[int, list[Pod]] = defaultdict(list)
+        """The pods that were placed, by node number."""
         self._label_indexes = _label_columns(self.nodes, self.everything)
         self.by_taints = _by_taints(self.nodes)
         self._ports = HostPortUsage()
-        self._attached: list[dict[str, set[VolumeAttachment]]] = [
-            _attached(node) for node in self.nodes
-        ]
+        self._attached: _Rows[Attached] = [_attached(node) for node in self.nodes]
         self._daemonset_requests = self._requests_of_daemonsets(daemonsets)
         for number, node in enumerate(self.nodes):
             for pod in node.pods:
                 self._ports.add(1 << number, pod.constraints.ports)
-        self._free: list[list[int]] = []
+        self._free: _Rows[list[int]] = []
         self._levels: list[list[int]] = []
+        self._changed_free: _ForkedRows[list[int]] | None = None
+        self._changed_attached: _ForkedRows[Attached] | None = None
+        """Of a fork: what it has instead of the rows of the nodes that it comes from."""
+
+    def fork(self, removed: BitSet) -> "ExistingNodes":
+        """The same nodes without the removed ones; pods placed on the fork do not change these."""
+        clone = shallow_copy(self)
+        clone.remaining = self.remaining ^ (self.remaining & removed)
+        clone._free = clone._changed_free = _ForkedRows(self._free)
+        clone._attached = clone._changed_attached = _ForkedRows(self._attached)
+        clone._ports = self._ports.fork()
+        clone.pods = defaultdict(list)
+        return clone
 
     def prepare(self, resources: Sequence[str], capacity_index: CapacityIndex) -> None:
         """Computes the free amounts of all requested resources."""
         self._capacity_index = capacity_index
-        for number, node in enumerate(self.nodes):
-            free = free_resources(node, self._daemonset_requests[number])
-            self._free.append([free.get(name, 0) for name in resources])
+        self._free = [
+            [free.get(name, 0) for name in resources]
+            for free in map(free_resources, self.nodes, self._daemonset_requests)
+        ]
+        for number in range(len(self.nodes)):
             self._levels.append(capacity_index.initial_levels())
             self._update_index(number, range(len(resources)))
 
@@ -71,7 +113,7 @@ class ExistingNodes:
         self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet = -1
     ) -> int | None:
         """Places the pod on the first node with room; returns its number."""
-        candidates = pod_reqs.scheduling.compatible_nodes & among
+        candidates = pod_reqs.scheduling.compatible_nodes & among & self.remaining
         candidates ^= candidates & pod_reqs.full_nodes
         for too_full, position in pod_reqs.too_full_nodes:
             candidates ^= candidates & too_full[position]
@@ -84,7 +126,9 @@ class ExistingNodes:
             if self._has_room(number, pod_reqs) and self.can_attach(number, pod_class.attachments):
                 self._put(pod, pod_class, pod_reqs, number)
                 return number
-            pod_reqs.full_nodes |= lowest
+            if self._changed_free is None or number not in self._changed_free:
+                # The node was full before any fork: that holds for all of them.
+                pod_reqs.full_nodes |= lowest
             candidates ^= lowest
         return None
 
@@ -100,7 +144,7 @@ class ExistingNodes:
                 return False
         return True
 
-    def with_port_conflict(self, ports: Iterable[HostPort]) -> BitSet:
+    def with_port_conflict(self, ports: Sequence[HostPort]) -> BitSet:
         """The nodes on which one of the ports is in use."""
         return self._ports.with_conflict(ports)
 
@@ -113,10 +157,16 @@ class ExistingNodes:
         return self._free[number][column]
 
     def _has_room(self, number: int, pod_reqs: PodRequirements) -> bool:
+        # A plain loop: runs for every node tried, and all() over a generator takes twice as long.
         available = self._free[number]
-        return all(amount <= available[column] for column, amount in pod_reqs.amounts)
+        for column, amount in pod_reqs.amounts:  # noqa: SIM110
+            if amount > available[column]:
+                return False
+        return True
 
     def _put(self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, number: int) -> None:
+        if self._changed_free is not None:
+            self._own_rows(number)
         available = self._free[number]
         for column, amount in pod_reqs.amounts:
             available[column] -= amount
@@ -124,7 +174,21 @@ class ExistingNodes:
         self._ports.add(1 << number, pod_reqs.scheduling.ports)
         for each in pod_class.attachments:
             self._attached[number].setdefault(each.driver, set()).add(each)
-        self._update_index(number, [column for column, _ in pod_reqs.amounts])
+        if self._changed_free is None:
+            self._update_index(number, [column for column, _ in pod_reqs.amounts])
+
+    def _own_rows(self, number: int) -> None:
+        """Copies the rows of a node before a fork changes them.
+
+        The capacity index is not updated by forks: it says which nodes were too full before, and
+        they have not become emptier.
+        """
+        free, attached = self._changed_free, self._changed_attached
+        assert free is not None
+        assert attached is not None
+        if number not in free:
+            free[number] = list(free[number])
+            attached[number] = {driver: set(own) for driver, own in attached[number].items()}
 
     def _update_index(self, number: int, columns: Iterable[int]) -> None:
         levels, available = self._levels[number], self._free[number]
@@ -174,8 +238,8 @@ def free_resources(node: Node, daemonset_requests: Resources) -> dict[str, int]:
     return subtract_resources(free, outstanding)
 
 
-def _attached(node: Node) -> dict[str, set[VolumeAttachment]]:
-    attached: dict[str, set[VolumeAttachment]] = {}
+def _attached(node: Node) -> Attached:
+    attached: Attached = {}
     for pod in node.pods:
         for each in pod.constraints.attachments:
             attached.setdefault(each.driver, set()).add(each)

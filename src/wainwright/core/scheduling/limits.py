@@ -50,8 +50,8 @@ class PoolLimits:
     def remaining(self) -> Resources:
         return self._remaining
 
-    def charge(self, types: BitSet) -> None:
-        """Counts a new draft as its largest type."""
+    def charge(self, types: BitSet) -> bool:
+        """Counts a new draft as its largest type; returns whether there is any limit."""
         if self._remaining:
             for name in self._remaining:
                 self._remaining[name] -= (
@@ -60,6 +60,7 @@ class PoolLimits:
                     else max(0, largest_amount(self._capacity_tables[name], types))
                 )
             self.allowed = self._types_within()
+        return bool(self._remaining)
 
     def count_launch(self, capacity: Resources) -> None:
         """Counts a draft of a finished round as the type that would be launched."""

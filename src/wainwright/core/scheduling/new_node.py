@@ -23,6 +23,7 @@ from wainwright.core.scheduling.pod_requirements import (
     RelaxationLevel,
 )
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
+from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.model.bitset import BitSet
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import MinValuesPolicy
@@ -31,11 +32,15 @@ from wainwright.model.plan import MinValuesPolicy
 class NewNodeEvaluator:
     """Evaluates how a pool could launch a node for a pod, under one minValues policy."""
 
-    __slots__ = ("_best_effort", "reservation_manager")
+    __slots__ = ("_best_effort", "_policy", "reservation_manager")
 
     def __init__(self, policy: MinValuesPolicy, reservation_manager: ReservationManager) -> None:
+        self._policy = policy
         self._best_effort = policy is MinValuesPolicy.BEST_EFFORT
         self.reservation_manager = reservation_manager
+
+    def fork(self, reservation_manager: ReservationManager) -> "NewNodeEvaluator":
+        return NewNodeEvaluator(self._policy, reservation_manager)
 
     def evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
         """A reserved node if there is a reserved instance to hold, otherwise an unreserved one."""
@@ -185,6 +190,7 @@ class NodePoolSelector:
     """Selects the pool for a new node, in order of weight."""
 
     def __init__(self, templates: Sequence[NodeClaimTemplate], evaluator: NewNodeEvaluator) -> None:
+        self._templates = templates
         by_weight = groupby(templates, key=lambda template: template.pool.weight)
         self._tiers: list[WeightTier] = [(weight, tuple(tier)) for weight, tier in by_weight]
         self.highest_weight = templates[0].pool.weight if templates else 0
@@ -194,6 +200,17 @@ class NodePoolSelector:
         self._has_min_values = any(template.min_values for template in self._with_reservations)
         self._evaluator = evaluator
         self.reservation_manager: ReservationManager = evaluator.reservation_manager
+
+    def fork(
+        self, templates: Sequence[NodeClaimTemplate], reservation_manager: ReservationManager
+    ) -> "NodePoolSelector":
+        """The same for a forked state, which has templates of its own where there are limits."""
+        evaluator = self._evaluator.fork(reservation_manager)
+        if templates is not self._templates:
+            return NodePoolSelector(templates, evaluator)
+        clone = shallow_copy(self)
+        clone._evaluator, clone.reservation_manager = evaluator, reservation_manager
+        return clone
 
     def reserved_weight(self, level: RelaxationLevel) -> int:
         """The highest weight of a pool with reserved capacity for these pods now or later; else -1.
@@ -206,7 +223,7 @@ class NodePoolSelector:
         # Without minValues the result depends only on instances taken by launches, and these change
         # only between rounds: one evaluation per round instead of one per state change.
         version = (
-            self.reservation_manager.version
+            self.reservation_manager.options_version
             if self._has_min_values
             else self.reservation_manager.round
         )
@@ -323,11 +340,11 @@ class NodePoolSelector:
         return None
 
     def _evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
-        """The option of the template, evaluated again only if the state version has changed."""
+        """The option of the template, evaluated again only if limits or reservations changed."""
         if pod_reqs.scheduling.compatibility[template.number] is None:
             return INCOMPATIBLE
         known = pod_reqs.options_by_pool.get(template.number)
-        version = self.reservation_manager.version
+        version = self.reservation_manager.options_version
         if known is not None and known[0] == version:
             return known[1]
         option = self._evaluator.evaluate(template, pod_reqs)

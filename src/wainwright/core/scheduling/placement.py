@@ -8,17 +8,15 @@ costs least.
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from wainwright.core.launch.launch_choice import LaunchOptions, choose_offering, hourly_cost
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
-from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable, narrow_draft, try_fit
-from wainwright.core.scheduling.existing_nodes import ExistingNodes
+from wainwright.core.scheduling.drafts import Draft, DraftChange, try_fit
 from wainwright.core.scheduling.min_values import MinValues
-from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
-from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
+from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.pod_classes import PodClasses
 from wainwright.core.scheduling.pod_requirements import (
     OptionKind,
@@ -29,16 +27,12 @@ from wainwright.core.scheduling.pod_requirements import (
     combine_requirements,
 )
 from wainwright.core.scheduling.queue import QueueSegment
-from wainwright.core.scheduling.reservation_manager import ReservationManager
-from wainwright.core.scheduling.reservation_wait import ReservationWait
+from wainwright.core.scheduling.state import SchedulingState
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, DomainCounts
-from wainwright.core.scheduling.topology.domains import NoValue, launched_value
-from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, LabelGroup
-from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import RelaxedPreference
-from wainwright.model.requirements import NO_REQUIREMENTS, Requirements, parse_requirement
+from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 
 
 def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
@@ -80,85 +74,137 @@ class PlacementResult(Enum):
     NEVER = auto()
 
 
-class PlacementState:
-    """Nodes, drafts and reservations, and the only operations that change them."""
+EvaluatePools: TypeAlias = Callable[[SchedulingRequirements], None]
+FitFunction: TypeAlias = Callable[[Draft, PodRequirements], DraftChange | None]
+RankedOptions: TypeAlias = tuple[tuple[PodRequirements, DomainCounts], ...]
+"""The requirements in each allowed domain, with the pod counts of the domain."""
+
+
+class PlacementPolicy(Protocol):
+    """What decides where pods go, beyond whether they fit."""
+
+    def begin_round(self, segments: Sequence[QueueSegment]) -> int:
+        """Places pods as a set before the round tries them one by one; returns how many."""
+        ...
+
+    def defers(self, pod: Pod) -> bool:
+        """Whether the pod is not to be tried now."""
+        ...
+
+    def fit(self, draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
+        """What becomes of the draft with one more such pod; None if it is not to take it."""
+        ...
+
+    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
+        """The candidate to open: this one, or one of another pool of the same weight."""
+        ...
+
+
+class FirstFit:
+    """Pods go where they fit first, as Karpenter places them."""
+
+    fit = staticmethod(try_fit)
+
+    def begin_round(self, _: Sequence[QueueSegment]) -> int:
+        return 0
+
+    def defers(self, _: Pod) -> bool:
+        return False
+
+    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
+        return candidate
+
+
+class PlacementObserver(Protocol):
+    """Sees every decision about new nodes just before it is carried out; changes nothing."""
+
+    def level_tried(self, level: RelaxationLevel, allowed: AllowedDomains | None) -> None: ...
+
+    def opening(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None: ...
+
+    def joining(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, draft: Draft
+    ) -> None: ...
+
+
+FIRST_FIT: Final = FirstFit()
+
+
+class PodPlacement:
+    """Places one pod after the other."""
 
     def __init__(
         self,
-        templates: Sequence[NodeClaimTemplate],
-        nodes: ExistingNodes,
-        table: DraftTable,
-        pool_selector: NodePoolSelector,
-        topology: Topology | None = None,
+        state: SchedulingState,
+        classes: PodClasses,
+        evaluate_pools: EvaluatePools,
+        *,
+        policy: PlacementPolicy = FIRST_FIT,
+        observer: PlacementObserver | None = None,
     ) -> None:
-        self.templates = templates
-        self.nodes = nodes
-        self.table = table
-        self.pool_selector = pool_selector
-        self.reservation_manager: ReservationManager = pool_selector.reservation_manager
-        self.reservation_wait = ReservationWait(pool_selector, table)
-        self.deferred_kinds = ANTI_AFFINITY_KINDS
-        """Groups of these kinds do not make drafts decide on a domain within their round."""
+        self.state = state
+        self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
+        """Pods that were placed only after these preferences were given up."""
         self.skip_inflight = False
         """Whether all in-flight nodes are too full for the pods that are tried now."""
-        self.round = 0
-        self.topology = topology
-        if topology is not None:
-            topology.decide = self._decide
+        self.classes = classes
+        self._evaluate_pools = evaluate_pools
+        self._strict_weights = state.strict_weights
+        self._policy = policy
+        self.observer = observer
+        self._prices: dict[tuple[CompiledRequirements, BitSet, MinValues], float] = {}
+        # Looked up once: these are used for every pod, and often for every draft tried.
+        self._table, self._topology = state.table, state.topology
+        self._pool_selector = state.pool_selector
+        self._reservation_manager = state.reservation_manager
+        self._reservation_wait = state.reservation_wait
+        self._place_on_node, self._forbidden = state.place_on_node, state.forbidden_drafts
+        self._fit: FitFunction = policy.fit
 
-    def _place_on_node(
-        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet
-    ) -> bool:
-        number = self.nodes.place(pod, pod_class, pod_reqs, among)
-        if number is None:
-            return False
-        if pod_class.counted_by and self.topology is not None:
-            self.topology.count_on_node(pod_class, number)
-        return True
+    def begin_round(self, segments: Sequence[QueueSegment]) -> int:
+        """What the policy places before pods are tried one by one: how many pods."""
+        self.skip_inflight = False
+        return self._policy.begin_round(segments)
+
+    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
+        """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
+        if self._policy.defers(pod):
+            return PlacementResult.NOT_YET
+        for level in pod_class.levels:
+            if level.topology_constraints is None:
+                result = self._place_without_topology(pod, pod_class, level)
+            else:
+                result = self._place_with_topology(pod, pod_class, level)
+            if result is PlacementResult.PLACED and level.given_up:
+                self.given_up.append((pod, level.given_up))
+            if result is not None:
+                return result
+        return self._no_place(pod_class)
+
+    def _no_place(self, pod_class: PodClass) -> PlacementResult:
+        if pod_class.has_topology:
+            # May become possible when other pods are placed or drafts decide.
+            return PlacementResult.NOT_YET
+        limited = any(
+            self._pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
+        )
+        return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
 
     def _open_or_wait(
         self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
     ) -> PlacementResult:
         if candidate.option.kind is OptionKind.WAIT_FOR_RESERVATION:
             if pod_class.awaited_reservations is None:
-                pod_class.awaited_reservations = self.pool_selector.awaited_reservations(pod_class)
+                awaited = self._pool_selector.awaited_reservations(pod_class)
+                pod_class.awaited_reservations = awaited
             return PlacementResult.NOT_YET
-        self._open(pod, pod_class, candidate)
+        candidate = self._policy.choose_candidate(candidate)
+        if self.observer is not None:
+            self.observer.opening(pod, pod_class, candidate)
+        self.state.open_draft(pod, pod_class, candidate)
         return PlacementResult.PLACED
 
-    def _open(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
-        draft = self._create_draft(candidate)
-        candidate.template.limits.charge(draft.types)
-        self.reservation_manager.bump_version()
-        self.reservation_wait.draft_opened()
-        self._add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
-
-    def _create_draft(self, candidate: NewNodeCandidate) -> Draft:
-        """A draft without pods that no limit has counted yet."""
-        draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
-        self.table.add(draft)
-        if draft.held:
-            self.reservation_manager.hold(
-                candidate.template.pool_reservations.reservations_in(draft.held)
-            )
-        if self.topology is not None:
-            self.topology.draft_opened(draft)
-        return draft
-
-    def _add_to_draft(
-        self,
-        pod: Pod,
-        pod_class: PodClass,
-        pod_reqs: PodRequirements,
-        draft: Draft,
-        *,
-        narrowed: bool,
-    ) -> None:
-        self.table.add_pod(pod, pod_reqs, draft, narrowed=narrowed)
-        if pod_class.counted_by and self.topology is not None:
-            self.topology.count_on_draft(pod_class, draft)
-
-    def _apply_and_add(
+    def _join_draft(
         self,
         pod: Pod,
         pod_class: PodClass,
@@ -166,117 +212,94 @@ class PlacementState:
         draft: Draft,
         change: DraftChange,
     ) -> None:
-        narrowed = self._apply_change(draft, change)
-        self._add_to_draft(pod, pod_class, pod_reqs, draft, narrowed=narrowed)
+        if self.observer is not None:
+            self.observer.joining(pod, pod_class, pod_reqs, draft)
+        self.state.join_draft(pod, pod_class, pod_reqs, draft, change)
 
-    def _apply_change(self, draft: Draft, change: DraftChange) -> bool:
-        """Narrows the draft as the change says; returns whether it lost types."""
-        if change.held != draft.held:
-            self._release_reservations(draft, change)
-        lost_types, compiled_before = change.types != draft.types, draft.compiled
-        draft.types, draft.compiled = change.types, change.compiled
-        draft.reserved_types, draft.witnesses = change.reserved_types, change.witnesses
-        if self.topology is not None and compiled_before is not change.compiled:
-            self.topology.draft_narrowed(draft)
-        return lost_types
+    def _place_without_topology(
+        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
+    ) -> PlacementResult | None:
+        if self.observer is not None:
+            self.observer.level_tried(level, None)
+        for pod_reqs in level.alternatives:
+            if self._place_on_node(pod, pod_class, pod_reqs, -1):
+                return PlacementResult.PLACED
+            candidate = (
+                self._pool_selector.select(level, pod_reqs) if self._strict_weights else None
+            )
+            if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
+                return PlacementResult.PLACED
+            if self._reservation_wait.is_waiting(pod_class):
+                # What evaluating the pools would return; saves doing so for every waiting pod.
+                return PlacementResult.NOT_YET
+            candidate = candidate or self._pool_selector.select(level, pod_reqs)
+            if candidate is not None:
+                return self._join_alternative(
+                    pod, pod_class, level, candidate, pod_reqs
+                ) or self._open_or_wait(pod, pod_class, candidate)
+        return None
 
-    def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
-        """Releases the reservations that the draft can no longer use."""
-        # Once pinned, it has released all but the one it is launched with.
-        if not draft.pinned_type:
-            pool_reservations = draft.template.pool_reservations
-            before = pool_reservations.reservations_in(draft.held)
-            released = before ^ (before & pool_reservations.reservations_in(change.held))
-            self.reservation_manager.release(released)
-            self.reservation_wait.reservations_released(released)
-        draft.held = change.held
-
-    def _decide(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
-        """Makes the draft decide on the domain it would be launched in."""
-        if group.kind in self.deferred_kinds and not draft.pinned_type:
-            return NoValue.UNDECIDED
-        key = group.key
-        choice = draft.launch_choice or choose_offering(
-            draft.launch_options, self.reservation_manager.available_count
-        )
-        value = launched_value(draft, choice, key)
-        if value is None:
-            return None
-        change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
-        if change is None:
-            return value if draft.pinned_type else NoValue.UNDECIDED
-        if self._apply_change(draft, change) and not draft.pinned_type:
-            self.table.update_capacity(draft)
-        return value
-
-    def _forbidden(
-        self, levels: Sequence[RelaxationLevel], candidate: NewNodeCandidate | None
-    ) -> BitSet:
-        """The drafts that the pod must not join even if it fits."""
-        forbidden = 0
-        if self.reservation_manager.available and self.table.unreserved:
-            reserved_weight = -1
-            # A plain loop: runs for nearly every pod, and max() over a generator is slower.
-            for level in levels:
-                reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
-            if reserved_weight >= 0:
-                forbidden = self._drafts_below(reserved_weight + 1) & self.table.unreserved
-        return forbidden if candidate is None else forbidden | self._drafts_below(candidate.weight)
-
-    def _drafts_below(self, weight: int) -> BitSet:
-        drafts = 0
-        for template in self.templates:
-            if template.pool.weight < weight:
-                drafts |= self.table.by_template[template.number]
-        return drafts
-
-
-EvaluatePools: TypeAlias = Callable[[SchedulingRequirements], None]
-FitFunction: TypeAlias = Callable[[Draft, PodRequirements], DraftChange | None]
-RankedOptions: TypeAlias = tuple[tuple[PodRequirements, DomainCounts], ...]
-"""The requirements in each allowed domain, with the pod counts of the domain."""
-
-
-class TopologyPlacement(PlacementState):
-    """Places pods with topology constraints."""
-
-    def __init__(
+    def _join_alternative(
         self,
-        templates: Sequence[NodeClaimTemplate],
-        nodes: ExistingNodes,
-        table: DraftTable,
-        pool_selector: NodePoolSelector,
-        classes: PodClasses,
-        topology: Topology | None = None,
-    ) -> None:
-        super().__init__(templates, nodes, table, pool_selector, topology)
-        self.strict_weights = False
-        self.given_up: list[tuple[Pod, tuple[RelaxedPreference, ...]]] = []
-        """Pods that were placed only after preferences were given up."""
-        self.evaluate_pools: EvaluatePools = _not_evaluated
-        self._classes = classes
-        self._fit: FitFunction = try_fit
-        self._prices: dict[tuple[CompiledRequirements, BitSet, MinValues], float] = {}
+        pod: Pod,
+        pod_class: PodClass,
+        level: RelaxationLevel,
+        candidate: NewNodeCandidate,
+        pod_reqs: PodRequirements,
+    ) -> PlacementResult | None:
+        """If the candidate is for another alternative, tries that one on open drafts first."""
+        if candidate.pod_reqs is pod_reqs:
+            return None
+        best = (
+            self._pool_selector.select(level, candidate.pod_reqs) if self._strict_weights else None
+        )
+        forbidden = self._forbidden((level,), best)
+        return (
+            PlacementResult.PLACED
+            if self._join(pod, pod_class, candidate.pod_reqs, forbidden)
+            else None
+        )
+
+    def _join(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, forbidden: BitSet
+    ) -> bool:
+        table = self._table
+        round_id = self._reservation_manager.round
+        skip_inflight = self.skip_inflight or pod_reqs.inflight_full_round == round_id
+        inflight = 0 if skip_inflight else table.inflight
+        for among, choose in ((inflight, table.first), (table.current, table.emptiest)):
+            candidates = table.candidates(pod_reqs, among ^ (among & forbidden)) if among else 0
+            while candidates:
+                draft = choose(candidates)
+                change = self._fit(draft, pod_reqs)
+                if change is not None:
+                    self._join_draft(pod, pod_class, pod_reqs, draft, change)
+                    return True
+                candidates ^= draft.bit
+            if among is inflight and not forbidden:
+                # In-flight nodes only get fuller: saves trying them again in this round.
+                pod_reqs.inflight_full_round = round_id
+        return False
 
     def _place_with_topology(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
     ) -> PlacementResult | None:
         assert level.topology_constraints is not None
-        assert self.topology is not None
+        assert self._topology is not None
         if level.topology_constraints.affinity:
             if not any(
-                pod_reqs.scheduling.is_satisfiable(self.nodes.remaining)
+                pod_reqs.scheduling.is_satisfiable(self.state.nodes.remaining)
                 for pod_reqs in level.alternatives
             ):
                 return None  # no draft is made to decide on a domain for a pod that fits nowhere
-            near = self.topology.drafts_with_affinity_pods(level.topology_constraints)
+            near = self._topology.drafts_with_affinity_pods(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, near):
                 return PlacementResult.PLACED
         result = self._place_within(
-            pod, pod_class, level, self.topology.allowed_domains(level.topology_constraints)
+            pod, pod_class, level, self._topology.allowed_domains(level.topology_constraints)
         )
         if result is None and level.topology_constraints.spreads:
-            outside = self.topology.drafts_outside_spread(level.topology_constraints)
+            outside = self._topology.drafts_outside_spread(level.topology_constraints)
             if self._join_existing(pod, pod_class, level, outside):
                 return PlacementResult.PLACED
         return result
@@ -284,18 +307,20 @@ class TopologyPlacement(PlacementState):
     def _place_within(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> PlacementResult | None:
+        if self.observer is not None:
+            self.observer.level_tried(level, allowed)
         if allowed is None:
             return None
         for number, pod_reqs in enumerate(level.alternatives):
             if allowed.nodes and self._place_on_node(pod, pod_class, pod_reqs, allowed.nodes):
                 return PlacementResult.PLACED
             candidate = (
-                self._best_candidate(level, allowed, number) if self.strict_weights else None
+                self.best_candidate(level, allowed, number) if self._strict_weights else None
             )
             forbidden = self._forbidden_within(level, allowed, candidate)
             if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
                 return PlacementResult.PLACED
-            candidate = candidate or self._best_candidate(level, allowed, number)
+            candidate = candidate or self.best_candidate(level, allowed, number)
             if candidate is not None:
                 other = self._alternative_of(level, allowed, candidate)
                 if other != number and self._join_within(
@@ -309,11 +334,13 @@ class TopologyPlacement(PlacementState):
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
     ) -> bool:
         """Joins an allowed draft, but opens none."""
+        if self.observer is not None:
+            self.observer.level_tried(level, allowed)
         if allowed is None:
             return False
         for number in range(len(level.alternatives)):
             candidate = (
-                self._best_candidate(level, allowed, number) if self.strict_weights else None
+                self.best_candidate(level, allowed, number) if self._strict_weights else None
             )
             forbidden = self._forbidden_within(level, allowed, candidate)
             if self._join_within(pod, pod_class, (level, number), allowed, forbidden):
@@ -343,11 +370,14 @@ class TopologyPlacement(PlacementState):
     def _forbidden_within(
         self, level: RelaxationLevel, allowed: AllowedDomains, candidate: NewNodeCandidate | None
     ) -> BitSet:
-        if not (self.reservation_manager.available and self.table.unreserved) and candidate is None:
+        if (
+            not (self._reservation_manager.available and self._table.unreserved)
+            and candidate is None
+        ):
             return 0
         return self._forbidden(self._new_node_options(level, allowed), candidate)
 
-    def _best_candidate(
+    def best_candidate(
         self, level: RelaxationLevel, allowed: AllowedDomains, number: int
     ) -> NewNodeCandidate | None:
         """The candidate with the highest weight; at equal weight reserved capacity comes first.
@@ -362,7 +392,7 @@ class TopologyPlacement(PlacementState):
             # Options are sorted by counts: the rest need not be evaluated.
             if equal and counts != best_counts and self._is_best(equal[0]):
                 break
-            candidate = self.pool_selector.select(option, option.alternatives[number])
+            candidate = self._pool_selector.select(option, option.alternatives[number])
             if candidate is not None and (
                 not equal or _candidate_order(candidate) < _candidate_order(equal[0])
             ):
@@ -378,8 +408,8 @@ class TopologyPlacement(PlacementState):
     def _is_best(self, candidate: NewNodeCandidate) -> bool:
         """Whether no later candidate can be better."""
         return (
-            not self.reservation_manager.available
-            and candidate.weight == self.pool_selector.highest_weight
+            not self._reservation_manager.available
+            and candidate.weight == self._pool_selector.highest_weight
         )
 
     def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
@@ -388,7 +418,7 @@ class TopologyPlacement(PlacementState):
         return min(
             equal,
             key=lambda candidate: launch_price(
-                options_of_candidate(candidate), self.reservation_manager.available_count
+                options_of_candidate(candidate), self._reservation_manager.available_count
             ),
         )
 
@@ -401,7 +431,7 @@ class TopologyPlacement(PlacementState):
         forbidden: BitSet,
     ) -> bool:
         """Joins a draft; one that has not decided on a domain decides on one that is allowed."""
-        table, (level, number) = self.table, alternative
+        table, (level, number) = self._table, alternative
         pod_reqs = level.alternatives[number]
         for drafts, choose in ((table.inflight, table.first), (table.current, table.emptiest)):
             free = drafts ^ (drafts & forbidden)
@@ -431,7 +461,7 @@ class TopologyPlacement(PlacementState):
         change = self._fit(draft, pod_reqs)
         if change is None:
             return False
-        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
+        self._join_draft(pod, pod_class, pod_reqs, draft, change)
         return True
 
     def _ranked(
@@ -460,13 +490,13 @@ class TopologyPlacement(PlacementState):
         pod_reqs, change = ways[0]
         if len(ways) > 1:
             pod_reqs, change = min(ways, key=lambda way: self._price(draft, way[1]))
-        self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
+        self._join_draft(pod, pod_class, pod_reqs, draft, change)
         return True
 
     def _price(self, draft: Draft, change: DraftChange) -> float:
         if change.held:
             return launch_price(
-                options_after(draft, change), self.reservation_manager.available_count
+                options_after(draft, change), self._reservation_manager.available_count
             )
         # Without held reservations the price depends on these alone: drafts of one pool repeat
         # them.
@@ -476,7 +506,7 @@ class TopologyPlacement(PlacementState):
             if len(self._prices) >= MAX_CACHED_RESULTS:
                 self._prices.clear()
             price = self._prices[key] = launch_price(
-                options_after(draft, change), self.reservation_manager.available_count
+                options_after(draft, change), self._reservation_manager.available_count
             )
         return price
 
@@ -504,8 +534,8 @@ class TopologyPlacement(PlacementState):
     def _impossible_requirements(self) -> SchedulingRequirements:
         """Requirements that no pool and no node satisfies."""
         scheduling = SchedulingRequirements(NO_REQUIREMENTS, ())
-        scheduling.compatibility = [None] * len(self.templates)
-        scheduling.incompatible_pools = tuple(range(len(self.templates)))
+        scheduling.compatibility = [None] * len(self.state.templates)
+        scheduling.incompatible_pools = tuple(range(len(self.state.templates)))
         return scheduling
 
     def _narrowed_requirements(
@@ -516,11 +546,11 @@ class TopologyPlacement(PlacementState):
         if requirements is None:
             scheduling = self._impossible_requirements()
         else:
-            scheduling = self._classes.scheduling_requirements(
+            scheduling = self.classes.scheduling_requirements(
                 requirements, scheduling_before.tolerations, scheduling_before.ports
             )
         if not scheduling.compatibility:
-            self.evaluate_pools(scheduling)
+            self._evaluate_pools(scheduling)
         narrowed = PodRequirements(scheduling, pod_reqs.amounts, pod_reqs.columns)
         narrowed.too_full_drafts = pod_reqs.too_full_drafts
         return narrowed
@@ -528,98 +558,3 @@ class TopologyPlacement(PlacementState):
 
 def _candidate_order(candidate: NewNodeCandidate) -> tuple[int, int]:
     return -candidate.weight, candidate.option.kind
-
-
-def _not_evaluated(_: SchedulingRequirements) -> None:
-    raise AssertionError("evaluate_pools is not set")
-
-
-class PodPlacement(TopologyPlacement):
-    """Places one pod after the other."""
-
-    def place_together(self, _: Sequence[QueueSegment]) -> int:
-        """Places pods as a set before a round tries them one by one; returns how many.
-
-        First-fit places none this way: packing saves cost only.
-        """
-        return 0
-
-    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
-        """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
-        for level in pod_class.levels:
-            if level.topology_constraints is None:
-                result = self._place_without_topology(pod, pod_class, level)
-            else:
-                result = self._place_with_topology(pod, pod_class, level)
-            if result is PlacementResult.PLACED and level.given_up:
-                self.given_up.append((pod, level.given_up))
-            if result is not None:
-                return result
-        return self._no_place(pod_class)
-
-    def _no_place(self, pod_class: PodClass) -> PlacementResult:
-        if pod_class.has_topology:
-            # May become possible when other pods are placed or drafts decide.
-            return PlacementResult.NOT_YET
-        limited = any(
-            self.pool_selector.is_limited_for_now(pod_reqs) for pod_reqs in pod_class.alternatives
-        )
-        return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
-
-    def _place_without_topology(
-        self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
-    ) -> PlacementResult | None:
-        for pod_reqs in level.alternatives:
-            if self._place_on_node(pod, pod_class, pod_reqs, -1):
-                return PlacementResult.PLACED
-            candidate = self.pool_selector.select(level, pod_reqs) if self.strict_weights else None
-            if self._join(pod, pod_class, pod_reqs, self._forbidden((level,), candidate)):
-                return PlacementResult.PLACED
-            if self.reservation_wait.is_waiting(pod_class):
-                # What evaluating the pools would return; saves doing so for every waiting pod.
-                return PlacementResult.NOT_YET
-            candidate = candidate or self.pool_selector.select(level, pod_reqs)
-            if candidate is not None:
-                return self._join_alternative(
-                    pod, pod_class, level, candidate, pod_reqs
-                ) or self._open_or_wait(pod, pod_class, candidate)
-        return None
-
-    def _join_alternative(
-        self,
-        pod: Pod,
-        pod_class: PodClass,
-        level: RelaxationLevel,
-        candidate: NewNodeCandidate,
-        pod_reqs: PodRequirements,
-    ) -> PlacementResult | None:
-        """If the candidate is for another alternative, tries that one on open drafts first."""
-        if candidate.pod_reqs is pod_reqs:
-            return None
-        best = self.pool_selector.select(level, candidate.pod_reqs) if self.strict_weights else None
-        forbidden = self._forbidden((level,), best)
-        return (
-            PlacementResult.PLACED
-            if self._join(pod, pod_class, candidate.pod_reqs, forbidden)
-            else None
-        )
-
-    def _join(
-        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, forbidden: BitSet
-    ) -> bool:
-        table = self.table
-        skip_inflight = self.skip_inflight or pod_reqs.inflight_full_round == self.round
-        inflight = 0 if skip_inflight else table.inflight
-        for among, choose in ((inflight, table.first), (table.current, table.emptiest)):
-            candidates = table.candidates(pod_reqs, among ^ (among & forbidden)) if among else 0
-            while candidates:
-                draft = choose(candidates)
-                change = self._fit(draft, pod_reqs)
-                if change is not None:
-                    self._apply_and_add(pod, pod_class, pod_reqs, draft, change)
-                    return True
-                candidates ^= draft.bit
-            if among is inflight and not forbidden:
-                # In-flight nodes only get fuller: saves trying them again in this round.
-                pod_reqs.inflight_full_round = self.round
-        return False

@@ -7,6 +7,7 @@ the others. In-flight NodeClaims that are not launched yet take theirs beforehan
 count those yet.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
@@ -30,6 +31,11 @@ class BitPlaneCounters:
     """
 
     __slots__ = ("_planes",)
+
+    def copy(self) -> "BitPlaneCounters":
+        clone = BitPlaneCounters({})
+        clone._planes = list(self._planes)
+        return clone
 
     def __init__(self, counts: Mapping[int, int]) -> None:
         digits = max((count.bit_length() for count in counts.values()), default=0)
@@ -68,7 +74,17 @@ class BitPlaneCounters:
 class ReservationManager:
     """Counts available instances of each reservation, and which of them no draft holds."""
 
-    __slots__ = ("_counts", "_unheld_counts", "available", "numbers", "round", "unheld", "version")
+    __slots__ = (
+        "_counts",
+        "_unheld_counts",
+        "_versions",
+        "available",
+        "numbers",
+        "options_version",
+        "round",
+        "unheld",
+        "version",
+    )
 
     def __init__(self, counts: Mapping[str, int], numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
@@ -80,10 +96,34 @@ class ReservationManager:
         """Reservations with instances that no launch has taken."""
         self.unheld: ReservationSet = self.available
         """Those of them with an instance that no draft holds."""
-        self.round = 0
-        """Increases with every round: instances are taken only when a round ends."""
-        self.version = 0
-        """Increases whenever something changes that may change a new-node option."""
+        self._versions = itertools.count(1)
+        """Shared with forks: a cached answer of one fork is never taken for one of another."""
+        self.round = next(self._versions)
+        """Another number for every round: instances are taken only when a round ends."""
+        self.options_version = next(self._versions)
+        """Another number whenever something changes that may change a new-node option."""
+        self.version = self.options_version
+        """Another number whenever something changes after which an unplaced pod may be placed."""
+
+    def fork(self) -> "ReservationManager":
+        """The same counts. Options that were evaluated before stay valid in the fork."""
+        clone = ReservationManager.__new__(ReservationManager)
+        clone.numbers, clone._versions = self.numbers, self._versions
+        clone._counts, clone._unheld_counts = dict(self._counts), self._unheld_counts.copy()
+        clone.available, clone.unheld = self.available, self.unheld
+        clone.round, clone.options_version = self.round, self.options_version
+        clone.version = next(self._versions)
+        return clone
+
+    def return_instances(self, name: str, count: int) -> None:
+        """In-flight NodeClaims that were to use this many instances will not be launched."""
+        number = self.numbers[name]
+        self._counts[number] += count
+        self.available |= 1 << number
+        for _ in range(count):
+            self._unheld_counts.add(1 << number)
+        self.unheld = self._unheld_counts.positive
+        self.begin_round()  # as after a round, all that was derived from the counts is void
 
     def available_count(self, name: str) -> int:
         """Instances that no launch has taken, held or not."""
@@ -104,16 +144,20 @@ class ReservationManager:
         self._counts[number] -= 1
         if not self._counts[number]:
             self.available ^= 1 << number
-        self.bump_version()
+        self.options_changed()
         self._update_unheld()
 
     def begin_round(self) -> None:
-        self.round += 1
-        self.bump_version()
+        self.round = next(self._versions)
+        self.options_changed()
 
-    def bump_version(self) -> None:
-        """Call this if something else has changed, such as a new draft."""
-        self.version += 1
+    def options_changed(self) -> None:
+        """Call this if something else has changed that options depend on, such as a limit."""
+        self.options_version = self.version = next(self._versions)
+
+    def draft_opened(self) -> None:
+        """A new draft may take pods that could not be placed, but changes no option."""
+        self.version = next(self._versions)
 
     def _update_unheld(self) -> None:
         unheld = self._unheld_counts.positive
@@ -121,7 +165,7 @@ class ReservationManager:
         # release would invalidate all cached options.
         if unheld != self.unheld:
             self.unheld = unheld
-            self.bump_version()
+            self.options_changed()
 
 
 class PoolReservations:

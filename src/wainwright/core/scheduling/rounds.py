@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from wainwright.core.launch.launch_choice import choose_offering
 from wainwright.core.scheduling.placement import PlacementResult, PodPlacement
+from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.queue import PodBatch, Queue, QueueSegment
 from wainwright.model.bitset import iter_bits
 
@@ -18,22 +19,23 @@ class Rounds:
 
     def __init__(self, placement: PodPlacement) -> None:
         self.placement = placement
-        self.table = placement.table
-        self.reservation_manager = placement.reservation_manager
+        self.state = placement.state
+        self.table = placement.state.table
+        self.reservation_manager = placement.state.reservation_manager
         self.failed: Queue = []
-        self._reservation_wait = placement.reservation_wait
+        self._reservation_wait = placement.state.reservation_wait
         self._placed = 0
 
     def run(self, queue: Queue) -> None:
         """Places every pod that can be placed; the others end up in `failed`."""
-        self._reservation_wait.can_wait_untried = not self.placement.nodes.nodes
+        self._reservation_wait.can_wait_untried = not self.state.nodes.nodes
         segments = self._reservation_wait.build_segments(queue)
         while segments:
-            self.placement.round += 1
-            self.reservation_manager.begin_round()
+            self.state.round += 1
+            if self.state.round > 1:
+                self.reservation_manager.begin_round()
             self._reservation_wait.begin_round()
-            self.placement.skip_inflight = False
-            self._placed = self.placement.place_together(segments)
+            self._placed = self.placement.begin_round(segments)
             segments = self._passes(segments)
             self._end_round()
             if not self._placed:
@@ -88,8 +90,7 @@ class Rounds:
         for number, pod in enumerate(pods):
             if (
                 pod_class.failed_version == reservation_manager.version
-                and pod_class.failed_topology_version
-                == (pod_class.has_topology and pod_class.topology_version)
+                and pod_class.failed_topology_version == self._topology_version(pod_class)
             ):
                 # A pod of this class failed and nothing has changed since: saves trying again.
                 result = PlacementResult.NOT_YET
@@ -109,11 +110,15 @@ class Rounds:
             self.failed.append(batch)
             return
         batch.pod_class.failed_version = self.reservation_manager.version
-        batch.pod_class.failed_topology_version = (
-            batch.pod_class.has_topology and batch.pod_class.topology_version
-        )
+        batch.pod_class.failed_topology_version = self._topology_version(batch.pod_class)
         self._reservation_wait.record_unplaced(batch)
         remaining.append(batch)
+
+    def _topology_version(self, pod_class: PodClass) -> int:
+        topology = self.state.topology
+        if topology is None or not pod_class.has_topology:
+            return 0
+        return topology.version_of(pod_class)
 
     def _end_round(self) -> None:
         """Ends the round: every draft of it is pinned to the offering it would be launched with."""
@@ -127,8 +132,8 @@ class Rounds:
             if draft.held:
                 held = draft.template.pool_reservations.reservations_in(draft.held)
                 self.reservation_manager.commit(held, choice.offering.reservation_id or "")
-        for template in self.placement.templates:
+        for template in self.state.templates:
             template.limits.begin_round()
         self.table.end_round()
-        if self.placement.topology is not None:
-            self.placement.topology.end_round()
+        if self.state.topology is not None:
+            self.state.topology.end_round()

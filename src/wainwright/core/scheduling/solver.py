@@ -4,20 +4,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
-from wainwright.core.scheduling.drafts import DraftTable
+from wainwright.core.scheduling.drafts import Draft, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeEvaluator, NodePoolSelector, fitting_types
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.placement import PodPlacement
+from wainwright.core.scheduling.placement import FIRST_FIT as FIRST_FIT_POLICY
+from wainwright.core.scheduling.placement import (
+    PlacementObserver,
+    PlacementPolicy,
+    PodPlacement,
+)
 from wainwright.core.scheduling.pod_classes import ClassificationContext, PodClasses
 from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
-from wainwright.core.scheduling.queue import build_queue
+from wainwright.core.scheduling.queue import Queue, build_queue
 from wainwright.core.scheduling.reservation_manager import (
     PoolReservations,
     ReservationManager,
     number_reservations,
 )
 from wainwright.core.scheduling.rounds import Rounds
+from wainwright.core.scheduling.state import SchedulingState
 from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, ConstraintKind
 from wainwright.core.scheduling.topology.registry import TopologyRegistry
 from wainwright.core.scheduling.topology.topology import Topology
@@ -27,26 +33,21 @@ from wainwright.model.plan import PlanOptions
 from wainwright.model.pod import Pod
 from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint
 
-PlacementFactory: TypeAlias = Callable[
-    [
-        Sequence[NodeClaimTemplate],
-        ExistingNodes,
-        DraftTable,
-        NodePoolSelector,
-        PodClasses,
-        Topology | None,
-    ],
-    PodPlacement,
-]
-"""Creates the placement algorithm from the tables that it works on."""
+PolicyFactory: TypeAlias = Callable[[SchedulingState, PodClasses], PlacementPolicy]
+ObserverFactory: TypeAlias = Callable[[PodPlacement], PlacementObserver]
+
+
+def _first_fit(_: SchedulingState, __: PodClasses) -> PlacementPolicy:
+    return FIRST_FIT_POLICY
 
 
 class Strategy(NamedTuple):
-    """Which placement algorithm is used, and when drafts decide on a topology domain."""
+    """Which placement policy is used, and when drafts decide on a topology domain."""
 
-    placement_factory: PlacementFactory = PodPlacement
+    policy: PolicyFactory = _first_fit
     deferred_kinds: frozenset[ConstraintKind] = ANTI_AFFINITY_KINDS
     """Topology groups of these kinds do not make drafts decide on a domain within their round."""
+    observer: ObserverFactory | None = None
 
 
 FIRST_FIT: Final = Strategy()
@@ -55,49 +56,116 @@ FIRST_FIT: Final = Strategy()
 class Solution:
     """The result of a solve: the state of all nodes and drafts, and the pods that are unplaced."""
 
-    __slots__ = ("catalog_counts", "classes", "free_counts", "placement", "rounds")
+    __slots__ = ("catalog_counts", "classes", "failed", "free_counts", "given_up", "state")
 
     def __init__(self, classes: PodClasses, rounds: Rounds, free_counts: Mapping[str, int]) -> None:
         self.classes = classes
+        self.state = rounds.placement.state
+        self.given_up = rounds.placement.given_up
+        """Pods that were placed only after these preferences were given up."""
+        self.failed = rounds.failed
+        """The batches of pods that are unplaced."""
         self.free_counts = free_counts
         """Available instances of each reservation before anything was planned."""
         self.catalog_counts: Mapping[str, int] = free_counts
         """The same, including the instances that in-flight NodeClaims will use."""
-        self.rounds = rounds
-        self.placement = rounds.placement
+
+    @property
+    def drafts(self) -> list[Draft]:
+        return self.state.table.drafts
 
     @property
     def unplaced_count(self) -> int:
         """How many pods are unplaced."""
-        return sum(len(batch.pods) for batch in self.rounds.failed)
+        return sum(len(batch.pods) for batch in self.failed)
 
     @property
     def is_blocked_by_topology(self) -> bool:
         """Whether any unplaced pod could have been placed if other pods had gone elsewhere."""
         return any(
             batch.pod_class.has_topology and self._is_servable(batch.pod_class)
-            for batch in self.rounds.failed
+            for batch in self.failed
         )
 
     @property
     def all_unplaced_impossible(self) -> bool:
         """Whether no unplaced pod fits on any node or instance type, wherever other pods go."""
-        return all(self._is_impossible(batch.pod_class) for batch in self.rounds.failed)
+        return all(self._is_impossible(batch.pod_class) for batch in self.failed)
 
     def _is_impossible(self, pod_class: PodClass) -> bool:
         """Whether taints, labels or size exclude every existing node and every instance type."""
         return not any(
             pod_reqs.scheduling.compatible_nodes
-            or any(fitting_types(template, pod_reqs) for template in self.placement.templates)
+            or any(fitting_types(template, pod_reqs) for template in self.state.templates)
             for pod_reqs in pod_class.alternatives
         )
 
     def _is_servable(self, pod_class: PodClass) -> bool:
         """Whether a pool would launch a node for the pods if there were no other pods."""
-        select = self.placement.pool_selector.select
+        select = self.state.pool_selector.select
         return any(
             select(level, pod_reqs) for level in pod_class.levels for pod_reqs in level.alternatives
         )
+
+
+class CompiledCluster:
+    """Pods, NodePools and nodes compiled for scheduling: the part that no placement changes."""
+
+    def __init__(
+        self,
+        pods: Sequence[Pod],
+        templates: Sequence[NodeClaimTemplate],
+        nodes: ExistingNodes,
+        free_counts: Mapping[str, int],
+        options: PlanOptions,
+        *,
+        forkable: bool = False,
+    ) -> None:
+        """`free_counts` has the available instances of each reservation by its id.
+
+        A forkable cluster has no capacity index of drafts: simulations open few drafts, and a fork
+        could not share it.
+        """
+        registry = TopologyRegistry()
+        registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
+        context = classification_context(templates, nodes, options)
+        self.classes = PodClasses(pods, registry, context)
+        self.free_counts = free_counts
+        requirements = () if forkable else self.classes.pod_requirements
+        capacity_index = CapacityIndex(requirements, len(self.classes.resources))
+        reservation_manager = create_reservation_manager(
+            templates, free_counts, gate=options.capacity_reservations
+        )
+        prepare_tables(self.classes, templates, nodes, capacity_index)
+        pool_selector = NodePoolSelector(
+            templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
+        )
+        table = DraftTable(templates, capacity_index)
+        topology = (
+            Topology(registry, templates, nodes, table, reservation_manager)
+            if registry.groups
+            else None
+        )
+        if topology is not None and forkable:
+            topology.refresh_all()
+        self.state = SchedulingState(templates, nodes, table, pool_selector, topology)
+        self.state.strict_weights = options.strict_weights
+
+    def solve(self, state: SchedulingState, queue: Queue, strategy: Strategy) -> Solution:
+        """Places the pods of the queue on the cluster's state, or on a fork of it."""
+        state.deferred_kinds = strategy.deferred_kinds
+        templates = self.state.templates
+        placement = PodPlacement(
+            state,
+            self.classes,
+            lambda scheduling: evaluate_pools(scheduling, templates),
+            policy=strategy.policy(state, self.classes),
+        )
+        if strategy.observer is not None:
+            placement.observer = strategy.observer(placement)
+        rounds = Rounds(placement)
+        rounds.run(queue)
+        return Solution(self.classes, rounds, self.free_counts)
 
 
 def solve(
@@ -109,32 +177,8 @@ def solve(
     strategy: Strategy = FIRST_FIT,
 ) -> Solution:
     """Places the pods; `free_counts` has the available instances of each reservation by its id."""
-    registry = TopologyRegistry()
-    registry.register(pods, (pod for node in nodes.nodes for pod in node.pods))
-    classes = PodClasses(pods, registry, classification_context(templates, nodes, options))
-    capacity_index = CapacityIndex(classes.pod_requirements, len(classes.resources))
-    reservation_manager = create_reservation_manager(
-        templates, free_counts, gate=options.capacity_reservations
-    )
-    prepare_tables(classes, templates, nodes, capacity_index)
-    pool_selector = NodePoolSelector(
-        templates, NewNodeEvaluator(options.min_values_policy, reservation_manager)
-    )
-    table = DraftTable(templates, capacity_index)
-    topology = (
-        Topology(registry, templates, nodes, table, reservation_manager)
-        if registry.groups
-        else None
-    )
-    placement = strategy.placement_factory(
-        templates, nodes, table, pool_selector, classes, topology
-    )
-    placement.strict_weights = options.strict_weights
-    placement.deferred_kinds = strategy.deferred_kinds
-    placement.evaluate_pools = lambda scheduling: evaluate_pools(scheduling, templates)
-    rounds = Rounds(placement)
-    rounds.run(build_queue(classes.all))
-    return Solution(classes, rounds, free_counts)
+    cluster = CompiledCluster(pods, templates, nodes, free_counts, options)
+    return cluster.solve(cluster.state, build_queue(cluster.classes.all), strategy)
 
 
 def evaluate_pools(
@@ -185,7 +229,7 @@ def prepare_tables(
     classes: PodClasses,
     templates: Sequence[NodeClaimTemplate],
     nodes: ExistingNodes,
-    capacity_index: CapacityIndex | None,
+    capacity_index: CapacityIndex,
 ) -> None:
     """Prepares templates, nodes and capacity indexes for the requirements of all pod classes."""
     resources = classes.resources
@@ -197,7 +241,5 @@ def prepare_tables(
         evaluate_pools(scheduling, templates)
         scheduling.compatible_nodes = nodes.compatible(scheduling)
     for pod_reqs in classes.pod_requirements:
-        pod_reqs.too_full_drafts = (
-            capacity_index.entries(pod_reqs.amounts) if capacity_index is not None else ()
-        )
+        pod_reqs.too_full_drafts = capacity_index.entries(pod_reqs.amounts)
         pod_reqs.too_full_nodes = node_index.entries(pod_reqs.amounts) if nodes.nodes else ()

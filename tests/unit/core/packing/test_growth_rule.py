@@ -133,13 +133,9 @@ def test_a_draft_keeps_a_single_type_that_is_cost_effective_for_all_its_pods() -
         snapshot,
         {"general": InstanceTypeIndex(types)},
         PlanOptions(),
-        Strategy(policy.create_placement),
+        Strategy(policy.create),
     )
-    launches = [
-        draft.launch_choice
-        for draft in solution.rounds.table.drafts
-        if draft.launch_choice is not None
-    ]
+    launches = [draft.launch_choice for draft in solution.drafts if draft.launch_choice is not None]
     assert solution.unplaced_count == 0
     assert {each.offering.price for each in launches} == {1.0}
 
@@ -188,7 +184,7 @@ def left_out(
     tight = Pool(name="tight", limits={"nodes": 1})
     snapshot = Snapshot(pods=tuple(waiting), pools=(tight,), nodes=(full,))
     return solve_snapshot(
-        snapshot, {"tight": index}, PlanOptions(), Strategy(policy.create_placement)
+        snapshot, {"tight": index}, PlanOptions(), Strategy(policy.create)
     ).unplaced_count
 
 

@@ -61,7 +61,7 @@ def solution(waiting: Sequence[Pod], *pools: Pool, types: Sequence[InstanceType]
 
 
 def targets_of(found: Solution) -> list[PackingTarget | None]:
-    return [packing_target(group, found.placement.pool_selector) for group in found.classes.all]
+    return [packing_target(group, found.state.pool_selector) for group in found.classes.all]
 
 
 def item_classes_of(found: Solution) -> list[ItemClass]:
@@ -82,8 +82,8 @@ def test_pods_are_packed_into_the_pools_with_the_highest_weight_that_take_them()
     )
     found = solution(varied_pods(1), light, heavy, closed)
     assert [each and each.weight for each in targets_of(found)] == [50]
-    allowed = allowed_offerings_of(item_classes_of(found)[0], found.placement.templates, RESOURCES)
-    launching = [t.pool.name for t in found.placement.templates if allowed.types[t.number]]
+    allowed = allowed_offerings_of(item_classes_of(found)[0], found.state.templates, RESOURCES)
+    launching = [t.pool.name for t in found.state.templates if allowed.types[t.number]]
     assert launching == ["heavy"]
 
 
@@ -117,7 +117,7 @@ def test_reserved_capacity_that_is_too_small_or_of_a_pool_with_less_weight_does_
 
 def test_types_beyond_the_limits_are_not_packed() -> None:
     found = solution(varied_pods(1), Pool(name="small", limits={"cpu": 40_000}))
-    template = found.placement.templates[0]
+    template = found.state.templates[0]
     allowed = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     assert "c.32" in names(template, allowed.types[0])
     assert "c.64" not in names(template, allowed.types[0])
@@ -128,7 +128,7 @@ def test_allowed_offerings_follow_zones_and_selectors() -> None:
         label_requirement(INSTANCE_FAMILY, "In", "m")
     )
     found = solution(varied_pods(1, alternatives=(selective,)))
-    template = found.placement.templates[0]
+    template = found.state.templates[0]
     allowed = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     assert {name[0] for name in names(template, allowed.types[0])} == {"m"}
     offering_groups = [
@@ -143,7 +143,7 @@ def test_only_types_with_enough_larger_ones_for_min_values_are_packed() -> None:
     """Five sizes are required: of the six only the two smallest have that many as large."""
     diverse = Pool(name="diverse", requirements=label_requirement(INSTANCE_SIZE, min_values=5))
     found = solution(varied_pods(1), diverse)
-    template = found.placement.templates[0]
+    template = found.state.templates[0]
     allowed = allowed_offerings_of(item_classes_of(found)[0], [template], RESOURCES)
     sizes = {int(name.partition(".")[2]) for name in names(template, allowed.types[0])}
     assert sizes == {2, 4}
@@ -161,7 +161,7 @@ def test_pods_with_different_values_of_a_label_that_the_pool_leaves_open_conflic
     item_classes = item_classes_of(found)
     required = [each.scheduling_reqs.requirements for each in item_classes]
     one, other = required.index(of("x")), required.index(of("y"))
-    conflicts = conflicting_item_classes(item_classes, found.placement.templates[0])
+    conflicts = conflicting_item_classes(item_classes, found.state.templates[0])
     assert conflicts[one] == 1 << other
     assert conflicts[other] == 1 << one
     assert sum(map(bool, conflicts)) == 2
@@ -199,10 +199,10 @@ def packed_nodes(
     catalogs = {pool.name: index for pool in snapshot.pools}
     found = solve_snapshot(snapshot, catalogs, options)
     targets = [
-        (each, packing_target(each, found.placement.pool_selector)) for each in found.classes.all
+        (each, packing_target(each, found.state.pool_selector)) for each in found.classes.all
     ]
     queue = [PackablePods(own, each, list(own.pods)) for own, each in targets if each is not None]
-    return pack_pods(queue, found.placement.templates, found.classes.resources, work)
+    return pack_pods(queue, found.state.templates, found.classes.resources, work)
 
 
 def members(found: Sequence[PackedNode]) -> Counter[str]:

@@ -1,6 +1,6 @@
 """Topology constraints: the groups that decide where pods of a class may go."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from wainwright.core.scheduling.relaxation import RelaxedConstraints
@@ -55,16 +55,16 @@ class TopologyConstraints:
         """Labels that the node must have, with any value."""
         self._without_affinity: dict[int, TopologyConstraints] = {}
 
-    def with_forks(self, forks: Mapping[int, AnyGroup]) -> "TopologyConstraints":
-        """The same with forked groups in place of the original ones."""
-        if not any(group.number in forks for group in self.groups):
-            return self
-        return TopologyConstraints(
-            [(_label_group(forks, group), itself) for group, itself in self.spreads],
-            [(tuple(forks.get(g.number, g) for g in groups), own) for groups, own in self.affinity],
-            [_label_group(forks, group) for group in self.anti_affinity],
-            [_host_group(forks, group) for group in self.host_groups],
+    def on_groups(self, own_group: Callable[[AnyGroup], AnyGroup]) -> "TopologyConstraints":
+        """The same constraints on other groups: those of a fork."""
+        forked = TopologyConstraints(
+            [(_label_group(own_group(group)), itself) for group, itself in self.spreads],
+            [(tuple(map(own_group, groups)), itself) for groups, itself in self.affinity],
+            [_label_group(own_group(group)) for group in self.anti_affinity],
+            [_host_group(own_group(group)) for group in self.host_groups],
         )
+        forked.required_labels = self.required_labels
+        return forked
 
     def without_affinity(self, number: int) -> "TopologyConstraints":
         """The same without one affinity, for nodes that already satisfy it."""
@@ -86,16 +86,14 @@ class TopologyConstraints:
         return sum(group.version for group in self.groups)
 
 
-def _label_group(forks: Mapping[int, AnyGroup], group: LabelGroup) -> LabelGroup:
-    fork = forks.get(group.number, group)
-    assert isinstance(fork, LabelGroup)
-    return fork
+def _label_group(group: AnyGroup) -> LabelGroup:
+    assert isinstance(group, LabelGroup)
+    return group
 
 
-def _host_group(forks: Mapping[int, AnyGroup], group: HostGroup) -> HostGroup:
-    fork = forks.get(group.number, group)
-    assert isinstance(fork, HostGroup)
-    return fork
+def _host_group(group: AnyGroup) -> HostGroup:
+    assert isinstance(group, HostGroup)
+    return group
 
 
 def topology_constraints(

@@ -3,7 +3,6 @@ could have, as sets of drafts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ from wainwright.core.scheduling.compiled_requirements import CompiledRequirement
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import ReservationManager
+from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.core.scheduling.topology.groups import NodeFilter
 from wainwright.model.bitset import BitSet
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
@@ -50,7 +50,7 @@ class Domains:
 
     def fork(self) -> "Domains":
         """The same nodes, without drafts."""
-        clone = copy(self)
+        clone = shallow_copy(self)
         clone.drafts_by_value = {key: {} for key in self.keys}
         clone.undecided_drafts = dict.fromkeys(self.keys, 0)
         clone.drafts_without_label = dict.fromkeys(self.keys, 0)

@@ -99,6 +99,7 @@ class TopologyGroup:
     def _copy_to(self, clone: "TopologyGroup") -> None:
         clone.spread, clone.filter, clone.nodes = self.spread, self.filter, self.nodes
         clone.counts_unreachable = self.counts_unreachable
+        clone.version = self.version  # versions of a fork go on where these stopped
 
 
 class LabelGroup(TopologyGroup):

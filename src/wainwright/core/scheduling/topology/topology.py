@@ -8,6 +8,7 @@ from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.reservation_manager import ReservationManager
+from wainwright.core.scheduling.shallow_copy import shallow_copy
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, allowed_domains
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.domains import (
@@ -60,10 +61,47 @@ class Topology:
         self._values_round = -1
         self._values: dict[tuple[CompiledRequirements, str], list[str]] = {}
         """Cache, valid for one round: the values that new nodes could have."""
+        self._forked_groups: dict[int, AnyGroup] | None = None
+        """Of a fork: its own copies of the groups that it has changed, by their number."""
+        self._forked_constraints: dict[int, TopologyConstraints] = {}
+        self._ended_rounds = 0
+        self._spread_groups = [each for each in self._label_groups() if each.spread is not None]
         self._prepare()
+
+    def fork(
+        self,
+        nodes: ExistingNodes,
+        table: DraftTable,
+        templates: Sequence[NodeClaimTemplate],
+        reservation_manager: ReservationManager,
+    ) -> "Topology":
+        """The same without the nodes that `nodes` lacks; groups are copied when they change.
+
+        Only for a topology without drafts.
+        """
+        clone = shallow_copy(self)
+        clone._nodes, clone._table, clone._templates = nodes, table, templates
+        clone._reservation_manager = reservation_manager
+        clone.domains = self.domains.fork()
+        clone._waiting_groups, clone._pinned_cache = {}, {}
+        clone._forked_groups, clone._forked_constraints = {}, {}
+        clone._remove_nodes(self._nodes.remaining ^ nodes.remaining)
+        return clone
+
+    def version_of(self, pod_class: PodClass) -> int:
+        """Changes whenever something does that keeps pods of the class away from some place."""
+        if self._forked_groups is None:
+            return pod_class.topology_version
+        return self._ended_rounds + sum(
+            self._own_constraints(level.topology_constraints).version
+            for level in pod_class.levels
+            if level.topology_constraints is not None
+        )
 
     def allowed_domains(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """Where one more pod with these constraints may go; None if nowhere."""
+        if self._forked_groups is not None:
+            constraints = self._own_constraints(constraints)
         for group in constraints.label_groups:
             if group.provisional_counts:
                 self._remove_uncounted(group)
@@ -85,6 +123,8 @@ class Topology:
         None unless they are all on undecided drafts of this round: on the same node the pod is near
         them, whatever domain that will be.
         """
+        if self._forked_groups is not None:
+            constraints = self._own_constraints(constraints)
         for number, (groups, _) in enumerate(constraints.affinity):
             for group in groups:
                 if isinstance(group, LabelGroup) and self._is_only_on_undecided(group):
@@ -108,6 +148,8 @@ class Topology:
 
         With the pod on it that is no longer possible. Tried after everything else.
         """
+        if self._forked_groups is not None:
+            constraints = self._own_constraints(constraints)
         groups = [group for group, _ in constraints.spreads if group.outside_drafts]
         outside = union(group.outside_drafts for group in groups)
         if not outside or outside & (outside - 1):
@@ -144,23 +186,88 @@ class Topology:
 
     def count_on_draft(self, pod_class: PodClass, draft: Draft) -> None:
         for each in pod_class.counted_by:
-            self._count_on_draft(each, draft)
+            self._count_on_draft(self._own_group(each), draft)
 
     def count_on_node(self, pod_class: PodClass, number: int) -> None:
         for each in pod_class.counted_by:
-            self._count_on_node(each, number)
+            self._count_on_node(self._own_group(each), number)
 
     def end_round(self) -> None:
         """All undecided drafts are pinned by now."""
         self._waiting_groups.clear()
+        self._ended_rounds += 1
         for group in self._label_groups():
             group.deferred_drafts = 0
             group.version += 1  # limits may have added or removed domains
 
     def _label_groups(self) -> Iterator[LabelGroup]:
-        for group in self.registry.groups.values():
+        """Of a fork only its own: the others are as they were."""
+        forked = self._forked_groups
+        groups = self.registry.groups.values() if forked is None else forked.values()
+        for group in groups:
             if isinstance(group, LabelGroup):
                 yield group
+
+    def _own_group(self, group: AnyGroup) -> AnyGroup:
+        """The group itself, or the fork's copy of it."""
+        forked = self._forked_groups
+        if forked is None:
+            return group
+        own = forked.get(group.number)
+        if own is None:
+            own = forked[group.number] = group.fork()
+        return own
+
+    def _own_constraints(self, constraints: TopologyConstraints) -> TopologyConstraints:
+        """The same constraints on groups of the fork, all of them copied.
+
+        Reading a spread may update its domains, and a constraint that is resolved once for all its
+        groups stays valid while pods are counted: most pods of a simulation share few of them.
+        """
+        own = self._forked_constraints.get(id(constraints))
+        if own is None:
+            own = constraints.on_groups(self._own_group)
+            self._forked_constraints[id(constraints)] = own
+            self._forked_constraints[id(own)] = own
+        return own
+
+    def _remove_nodes(self, removed: BitSet) -> None:
+        for number in iter_bits(removed):
+            for pod in self._nodes.nodes[number].pods:
+                self._remove_running(pod, number)
+        for number in iter_bits(removed):
+            for group in self._spread_groups:
+                if self._has_lost_domain(group, number):
+                    own = self._own_group(group)
+                    assert isinstance(own, LabelGroup)
+                    own.domains_version = None
+
+    def _remove_running(self, pod: Pod, number: int) -> None:
+        """The reverse of `_count_running`."""
+        for group in self.registry.matching_groups(pod).counting:
+            if not (pod.terminating and group.kind is ConstraintKind.SPREAD):
+                self._remove_from(group, number)
+        for term in dict.fromkeys(pod.constraints.anti_affinity):
+            self._remove_from(self.registry.inverse_anti_affinity_group(term), number)
+
+    def _remove_from(self, group: AnyGroup, number: int) -> None:
+        if not group.nodes >> number & 1:
+            return
+        own = self._own_group(group)
+        if isinstance(own, HostGroup):
+            own.remove_one()
+            return
+        value = self._nodes.nodes[number].labels.get(own.key)
+        if value is not None:
+            own.add(value, -1)
+
+    def _has_lost_domain(self, group: LabelGroup, number: int) -> bool:
+        """Whether the removed node was the last of its domain, and no new node could have it."""
+        value = self._nodes.nodes[number].labels.get(group.key)
+        if value is None or value in group.launchable:
+            return False
+        counted = self.domains.nodes_by_value[group.key][value] & group.nodes
+        return bool(counted >> number & 1) and not counted & self._nodes.remaining
 
     def _prepare(self) -> None:
         for group in self.registry.groups.values():
@@ -252,9 +359,8 @@ class Topology:
         group.domains_version = version
         nodes_by_value = self.domains.nodes_by_value[group.key].items()
         group.launchable = self._launchable_values(group)
-        values = {
-            value for value, nodes in nodes_by_value if nodes & group.nodes
-        } | group.launchable
+        counted = group.nodes & self._nodes.remaining
+        values = {value for value, nodes in nodes_by_value if nodes & counted} | group.launchable
         pinned = self._pinned_drafts(group.key)
         for value in {*drafts, *pinned} - values:
             if self._has_counted_draft(group, value, drafts.get(value, 0) | pinned.get(value, 0)):
@@ -266,9 +372,10 @@ class Topology:
         if self._values_round != self._reservation_manager.round:
             self._values_round, self._values = self._reservation_manager.round, {}
         all_values: set[str] = set()
-        for compiled, template in self._launchable(group):
+        for compiled, base_template in self._launchable(group):
             values = self._values.get((compiled, group.key))
             if values is None:
+                template = self._templates[base_template.number]  # with the limits of this fork
                 values = launchable_values(template, compiled, group.key, self._reservation_manager)
                 self._values[compiled, group.key] = values
             all_values.update(values)

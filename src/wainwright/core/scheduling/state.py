@@ -1,0 +1,202 @@
+"""The scheduling state: nodes, drafts, reservations, limits and topology of a plan being made.
+
+It has the only operations that change them, each of which keeps all of them consistent. What is
+tried, and in which order, is decided in `placement`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from wainwright.core.launch.launch_choice import choose_offering
+from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable, narrow_draft
+from wainwright.core.scheduling.existing_nodes import ExistingNodes
+from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
+from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
+from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements, RelaxationLevel
+from wainwright.core.scheduling.reservation_manager import ReservationManager
+from wainwright.core.scheduling.reservation_wait import ReservationWait
+from wainwright.core.scheduling.topology.domains import NoValue, launched_value
+from wainwright.core.scheduling.topology.groups import ANTI_AFFINITY_KINDS, LabelGroup
+from wainwright.core.scheduling.topology.topology import Topology
+from wainwright.model.bitset import BitSet
+from wainwright.model.pod import Pod
+from wainwright.model.requirements import Requirements, parse_requirement
+
+DraftCallback: TypeAlias = Callable[[Draft], None]
+
+
+class SchedulingState:
+    """Nodes, drafts and reservations, and the only operations that change them."""
+
+    def __init__(
+        self,
+        templates: Sequence[NodeClaimTemplate],
+        nodes: ExistingNodes,
+        table: DraftTable,
+        pool_selector: NodePoolSelector,
+        topology: Topology | None = None,
+    ) -> None:
+        self.templates = templates
+        self.nodes = nodes
+        self.table = table
+        self.pool_selector = pool_selector
+        self.reservation_manager: ReservationManager = pool_selector.reservation_manager
+        self.reservation_wait = ReservationWait(pool_selector, table)
+        self.deferred_kinds = ANTI_AFFINITY_KINDS
+        """Groups of these kinds do not make drafts decide on a domain within their round."""
+        self.on_draft_changed: DraftCallback | None = None
+        """Called when a draft was opened or narrowed: the growth rule of cost packing needs it."""
+        self.strict_weights = False
+        """Whether pods must not join drafts while a pool of higher weight could open a node."""
+        self.round = 0
+        self.topology = topology
+        if topology is not None:
+            topology.decide = self.decide_domain
+
+    def fork(self, removed: BitSet) -> "SchedulingState":
+        """A state without the removed nodes, for simulations: what happens there changes nothing
+        here.
+
+        Only for a state without drafts and without a capacity index of drafts. Everything is shared
+        until the fork changes it; limits are few numbers, and are copied.
+        """
+        templates = self.templates
+        if any(template.pool.limits for template in templates):
+            templates = [each.copy() if each.pool.limits else each for each in templates]
+        reservation_manager = self.reservation_manager.fork()
+        nodes = self.nodes.fork(removed)
+        table = self.table.new_table(templates)
+        pool_selector = self.pool_selector.fork(templates, reservation_manager)
+        topology = None
+        if self.topology is not None:
+            topology = self.topology.fork(nodes, table, templates, reservation_manager)
+        clone = SchedulingState(templates, nodes, table, pool_selector, topology)
+        clone.deferred_kinds = self.deferred_kinds
+        clone.strict_weights = self.strict_weights
+        return clone
+
+    def place_on_node(
+        self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, among: BitSet
+    ) -> bool:
+        number = self.nodes.place(pod, pod_class, pod_reqs, among)
+        if number is None:
+            return False
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_node(pod_class, number)
+        return True
+
+    def open_draft(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
+        """Opens a draft for the pod and counts it against the limits of its pool."""
+        draft = self.create_draft(candidate)
+        self.charge_limits(draft)
+        self.reservation_wait.draft_opened()
+        self.add_to_draft(pod, pod_class, candidate.pod_reqs, draft, narrowed=True)
+
+    def charge_limits(self, draft: Draft) -> None:
+        """Counts the draft against the limits of its pool, as its largest type."""
+        if draft.template.limits.charge(draft.types):
+            self.reservation_manager.options_changed()
+        else:
+            # Without limits all cached options stay valid: they are evaluated once a round.
+            self.reservation_manager.draft_opened()
+
+    def create_draft(self, candidate: NewNodeCandidate) -> Draft:
+        """A draft without pods that no limit has counted yet."""
+        draft = Draft(len(self.table.drafts), self.round, candidate.template, candidate.option)
+        self.table.add(draft)
+        if draft.held:
+            self.reservation_manager.hold(
+                candidate.template.pool_reservations.reservations_in(draft.held)
+            )
+        if self.topology is not None:
+            self.topology.draft_opened(draft)
+        if self.on_draft_changed is not None:
+            self.on_draft_changed(draft)
+        return draft
+
+    def add_to_draft(
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        *,
+        narrowed: bool,
+    ) -> None:
+        self.table.add_pod(pod, pod_reqs, draft, narrowed=narrowed)
+        if pod_class.counted_by and self.topology is not None:
+            self.topology.count_on_draft(pod_class, draft)
+
+    def join_draft(
+        self,
+        pod: Pod,
+        pod_class: PodClass,
+        pod_reqs: PodRequirements,
+        draft: Draft,
+        change: DraftChange,
+    ) -> None:
+        narrowed = self.change_draft(draft, change)
+        self.add_to_draft(pod, pod_class, pod_reqs, draft, narrowed=narrowed)
+
+    def change_draft(self, draft: Draft, change: DraftChange) -> bool:
+        """Narrows the draft as the change says; returns whether it lost types."""
+        if change.held != draft.held:
+            self._release_reservations(draft, change)
+        lost_types, compiled_before = change.types != draft.types, draft.compiled
+        draft.types, draft.compiled = change.types, change.compiled
+        draft.reserved_types, draft.witnesses = change.reserved_types, change.witnesses
+        if self.topology is not None and compiled_before is not change.compiled:
+            self.topology.draft_narrowed(draft)
+        if self.on_draft_changed is not None:
+            self.on_draft_changed(draft)
+        return lost_types
+
+    def _release_reservations(self, draft: Draft, change: DraftChange) -> None:
+        """Releases the reservations that the draft can no longer use."""
+        # Once pinned, it has released all but the one it is launched with.
+        if not draft.pinned_type:
+            pool_reservations = draft.template.pool_reservations
+            before = pool_reservations.reservations_in(draft.held)
+            released = before ^ (before & pool_reservations.reservations_in(change.held))
+            self.reservation_manager.release(released)
+            self.reservation_wait.reservations_released(released)
+        draft.held = change.held
+
+    def decide_domain(self, draft: Draft, group: LabelGroup) -> "str | NoValue | None":
+        """Makes the draft decide on the domain it would be launched in."""
+        if group.kind in self.deferred_kinds and not draft.pinned_type:
+            return NoValue.UNDECIDED
+        key = group.key
+        choice = draft.launch_choice or choose_offering(
+            draft.launch_options, self.reservation_manager.available_count
+        )
+        value = launched_value(draft, choice, key)
+        if value is None:
+            return None
+        change = narrow_draft(draft, Requirements([parse_requirement(key, "In", (value,))]))
+        if change is None:
+            return value if draft.pinned_type else NoValue.UNDECIDED
+        if self.change_draft(draft, change) and not draft.pinned_type:
+            self.table.update_capacity(draft)
+        return value
+
+    def forbidden_drafts(
+        self, levels: Sequence[RelaxationLevel], candidate: NewNodeCandidate | None
+    ) -> BitSet:
+        """The drafts that the pod must not join even if it fits."""
+        forbidden = 0
+        if self.reservation_manager.available and self.table.unreserved:
+            reserved_weight = -1
+            # A plain loop: runs for nearly every pod, and max() over a generator is slower.
+            for level in levels:
+                reserved_weight = max(reserved_weight, self.pool_selector.reserved_weight(level))
+            if reserved_weight >= 0:
+                forbidden = self._drafts_below(reserved_weight + 1) & self.table.unreserved
+        return forbidden if candidate is None else forbidden | self._drafts_below(candidate.weight)
+
+    def _drafts_below(self, weight: int) -> BitSet:
+        drafts = 0
+        for template in self.templates:
+            if template.pool.weight < weight:
+                drafts |= self.table.by_template[template.number]
+        return drafts

@@ -1,0 +1,36 @@
+"""Node removal as a plan from scratch: slow, and what every simulation must equal."""
+
+from collections.abc import Collection
+
+import msgspec
+from tests.support.random_inputs.unconstrained import PlannerInput
+
+from wainwright.core.plan import plan
+from wainwright.core.simulation import Simulation, is_reschedulable
+from wainwright.model.snapshot import Node
+
+
+def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulation:
+    """The nodes are being deleted, and their pods are pending beside the others."""
+    gone = set(names)
+    moved = [
+        pod
+        for node in planner_input.snapshot.nodes
+        if node.name in gone
+        for pod in node.pods
+        if is_reschedulable(pod)
+    ]
+    changed = msgspec.structs.replace(
+        planner_input.snapshot,
+        nodes=tuple(_deleting(node, gone) for node in planner_input.snapshot.nodes),
+        pods=(*planner_input.snapshot.pods, *moved),
+    )
+    made = plan(changed, planner_input.catalogs, planner_input.options, advise=False)
+    unplaced = (pod for group in made.unschedulable for pod in group.pods)
+    return Simulation(
+        placements=made.placements, claims=made.claims, unplaced=tuple(sorted(unplaced))
+    )
+
+
+def _deleting(node: Node, gone: Collection[str]) -> Node:
+    return msgspec.structs.replace(node, deleting=True) if node.name in gone else node
