@@ -85,9 +85,9 @@ def test_a_refusal_names_file_line_and_what_to_do(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidInput) as refused:
         wainwright.read(file)
-    told = str(refused.value)
-    assert told.startswith("one thing in the input must be mended first:\n")
-    assert f"{file}:5: spec.wieght: unknown field\n    did you mean weight?" in told
+    message = str(refused.value)
+    assert message.startswith("one thing in the input must be mended first:\n")
+    assert f"{file}:5: spec.wieght: unknown field\n    did you mean weight?" in message
 
 
 def test_of_many_mistakes_the_first_few_are_shown(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_of_many_mistakes_the_first_few_are_shown(tmp_path: Path) -> None:
     assert str(refused.value).endswith(f"and {len(errors) - 10} more, in .report.errors")
 
 
-def test_an_unknown_pod_is_told_with_what_was_meant() -> None:
+def test_an_unknown_pod_is_an_error_with_the_name_that_was_meant() -> None:
     with pytest.raises(UsageError, match="did you mean shop/web-0"):
         wainwright.explain(wainwright.read("examples/reserved-then-spot"), "wbe-0")
 

@@ -86,9 +86,9 @@ def describe_constraint(reason: TopologyReason) -> str:
         case PodAffinityUnsatisfied(key=key, pods=pods, allowed_domains=left):
             return f"it must be near {pods}, which are only in {_join_words(left)} ({key})"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken, theirs=True):
-            return f"pods that shun {pods} have taken {_join_words(taken)} ({key})"
+            return f"pods with anti-affinity to {pods} have taken {_join_words(taken)} ({key})"
         case PodAntiAffinityUnsatisfied(key=key, pods=pods, taken=taken):
-            return f"it shuns {pods}, which have taken {_join_words(taken)} ({key})"
+            return f"it has anti-affinity to {pods}, which have taken {_join_words(taken)} ({key})"
 
 
 def _describe_spread(reason: TopologySpreadUnsatisfied) -> str:

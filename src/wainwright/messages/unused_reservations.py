@@ -62,7 +62,7 @@ def _describe_choice(reason: PlacementChoice, pods: int) -> str:
                 f"{they} would rather be elsewhere: {unschedulable.describe_preference(preference)}"
             )
         case TopologyElsewhere(keys=keys, theirs=True):
-            return f"pods that shun {them} are there, by {', '.join(keys)}"
+            return f"pods with anti-affinity to {them} are there, by {', '.join(keys)}"
         case TopologyElsewhere(keys=keys):
             return f"spread or affinity by {', '.join(keys)} puts {them} elsewhere"
         case BlockedByOtherPods():

@@ -213,7 +213,7 @@ def several_messages_come_at_once(client: AccountClient) -> None:
 
 
 @contract_case()
-def the_time_of_sending_is_told_to_those_who_ask(client: AccountClient) -> None:
+def the_sent_timestamp_is_an_attribute_on_request(client: AccountClient) -> None:
     where = create_queue(client)
     client.call("sqs", "SendMessage", QueueUrl=where, MessageBody="when")
     (got,) = client.call("sqs", "ReceiveMessage", QueueUrl=where, AttributeNames=["SentTimestamp"])[

@@ -73,7 +73,7 @@ def the_same_id_twice_with_a_filter(client: HttpClient) -> None:
 
 
 @client_check("calls DescribeInstances by id", "needs 9", own_account=True)
-def a_terminated_machine_leaves_by_filter_and_then_for_good(client: HttpClient) -> None:
+def a_terminated_instance_is_filtered_out_and_later_gone(client: HttpClient) -> None:
     change_emulator(client, pace={"shutdown": {"median": 0}, "remembered": 0})
     (identity,) = launch_instances(client)
     other = launch_instances(client)
@@ -130,7 +130,7 @@ def what_is_terminated_is_shutting_down_and_gives_back_what_it_had(client: HttpC
 
 
 @client_check("calls DescribeInstanceStatus", "needs 4", own_account=True)
-def only_machines_that_something_is_wrong_with(client: HttpClient) -> None:
+def only_impaired_instances_are_described(client: HttpClient) -> None:
     change_emulator(client, pace={"boot": {"median": 0}})
     ill, bad, doomed, _ = (launch_instances(client)[0] for _ in range(4))
     change_emulator(

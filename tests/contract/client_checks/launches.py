@@ -191,7 +191,7 @@ def a_fleet_that_the_client_may_not_launch(client: HttpClient) -> None:
 
 
 @client_check("calls RunInstances", "needs 2")
-def the_dry_run_of_a_machine(client: HttpClient) -> None:
+def the_dry_run_of_an_instance(client: HttpClient) -> None:
     assert (
         expect_error(client, "ec2", "RunInstances", **run_request(client, create_template(client)))
         == DRY
@@ -274,7 +274,7 @@ def a_reserved_fleet_is_on_demand_with_a_target(client: HttpClient) -> None:
 
 
 @client_check("needs 8")
-def a_machine_is_made_of_template_and_override(client: HttpClient) -> None:
+def an_instance_is_made_of_template_and_override(client: HttpClient) -> None:
     (identity,) = launch_instances(client, zone="us-east-1c")
     (instance,) = describe_instances(client, InstanceIds=[identity])
     assert [each["GroupId"] for each in instance["SecurityGroups"]] == security_group_ids(client)
@@ -293,7 +293,7 @@ def a_machine_is_made_of_template_and_override(client: HttpClient) -> None:
 
 
 @client_check("needs 8")
-def a_spot_machine_has_a_request(client: HttpClient) -> None:
+def a_spot_instance_has_a_request(client: HttpClient) -> None:
     (instance,) = describe_instances(client, InstanceIds=launch_instances(client, spot=True))
     assert instance["SpotInstanceRequestId"].startswith("sir-")
     assert instance["InstanceLifecycle"] == "spot"
@@ -354,7 +354,7 @@ def a_pool_without_stock(client: HttpClient) -> None:
 
 
 @client_check("errors instances and errors", own_account=True)
-def the_next_pool_is_taken_and_the_failed_one_told(client: HttpClient) -> None:
+def the_next_capacity_pool_is_used_and_the_failed_one_reported(client: HttpClient) -> None:
     change_emulator(client, stock=[{"instanceType": "m5.large", "free": 1}])
     first, second = (
         fleet_override(client, "m5.large", "us-east-1a"),

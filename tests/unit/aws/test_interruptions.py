@@ -228,8 +228,8 @@ def test_events_of_the_account_arrive() -> None:
     async def test(scene: ProviderScene) -> None:
         found = await scene.launch_one(node_claim(1, claim_requirements(capacity="spot")))
         await scene.clock.sleep(5)
-        mishap = {"instance": found.id, "kind": "spot"}
-        scene.emulated.change({"interruptions": [mishap]})
+        interruption = {"instance": found.id, "kind": "spot"}
+        scene.emulated.change({"interruptions": [interruption]})
         kinds = []
         async for event in scene.cloud.interruptions():
             assert event.instance == found.id

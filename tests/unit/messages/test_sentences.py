@@ -126,8 +126,16 @@ OBSTACLES: list[tuple[ReservationObstacle, int, str]] = [
         2,
         "spread or affinity by zone, rack puts them elsewhere",
     ),
-    (TopologyElsewhere(keys=("zone",), theirs=True), 1, "pods that shun it are there, by zone"),
-    (TopologyElsewhere(keys=("zone",), theirs=True), 2, "pods that shun them are there, by zone"),
+    (
+        TopologyElsewhere(keys=("zone",), theirs=True),
+        1,
+        "pods with anti-affinity to it are there, by zone",
+    ),
+    (
+        TopologyElsewhere(keys=("zone",), theirs=True),
+        2,
+        "pods with anti-affinity to them are there, by zone",
+    ),
     (BlockedByOtherPods(), 1, "other pods or spreads keep it off"),
     (BlockedByOtherPods(), 2, "other pods or spreads keep them off"),
     (OtherPoolUsed(pool="rest"), 1, "it went to a new node of rest"),

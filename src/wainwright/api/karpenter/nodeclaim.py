@@ -29,7 +29,7 @@ class NodeClaimResources(WireStruct, frozen=True, kw_only=True):
 
 
 class NodeClaimSpec(WireStruct, frozen=True, kw_only=True):
-    """What is wanted. It never changes: another wish is another claim."""
+    """What is requested. It never changes: another request is another NodeClaim."""
 
     SCHEMA: ClassVar[Schema] = {
         "x-kubernetes-validations": [

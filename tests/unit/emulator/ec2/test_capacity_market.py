@@ -41,10 +41,12 @@ def test_every_spot_offering_has_a_current_price() -> None:
         ProductDescriptions=["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
     )
     listed = {
-        (name, lot.zone): lot.price
-        for name, lots in built_in_offerings.load_built_in_offerings("us-east-1").offerings.items()
-        for lot in lots
-        if lot.capacity_type == "spot" and lot.price is not None
+        (name, offering.zone): offering.price
+        for name, offerings in built_in_offerings.load_built_in_offerings(
+            "us-east-1"
+        ).offerings.items()
+        for offering in offerings
+        if offering.capacity_type == "spot" and offering.price is not None
     }
     assert len(found) == len(listed) > 6000
     for row in found:

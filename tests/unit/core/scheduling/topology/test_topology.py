@@ -232,14 +232,14 @@ def test_pods_with_anti_affinity_do_not_open_a_second_zone_too_early() -> None:
         *labelled_pods(1, "one", cpu=400),
         *labelled_pods(
             1,
-            "shuns-one",
+            "avoids-one",
             cpu=300,
             constraints=PodConstraints(anti_affinity=(affinity_term(app="one"),)),
         ),
         *(msgspec.structs.replace(pod, name="five-1") for pod in labelled_pods(1, "five", cpu=200)),
         *labelled_pods(
             1,
-            "shuns-five",
+            "avoids-five",
             cpu=100,
             constraints=PodConstraints(anti_affinity=(affinity_term(app="five"),)),
         ),
@@ -247,7 +247,7 @@ def test_pods_with_anti_affinity_do_not_open_a_second_zone_too_early() -> None:
     result = plan_pods(pods, zonal_instance_type(zones=("zone-a", "zone-b")))
     assert [claim.pods for claim in result.claims] == [
         ("shop/five-0", "shop/five-1", "shop/one-0"),
-        ("shop/shuns-five-0", "shop/shuns-one-0"),
+        ("shop/avoids-five-0", "shop/avoids-one-0"),
     ]
 
 

@@ -57,7 +57,7 @@ LAUNCH_REQUESTS = st.builds(
 )
 
 
-class ReservationStateMachine(RuleBasedStateMachine):
+class ReservationRules(RuleBasedStateMachine):
     """An account with scarce capacity and many launches."""
 
     def __init__(self) -> None:
@@ -186,7 +186,7 @@ class ReservationStateMachine(RuleBasedStateMachine):
         assert not inside
 
     @invariant()
-    def no_machine_is_made_from_nothing(self) -> None:
+    def no_instance_comes_from_nowhere(self) -> None:
         parts = self.account.cloud.services
         for kind in KINDS:
             for zone in ZONES:
@@ -208,7 +208,7 @@ class ReservationStateMachine(RuleBasedStateMachine):
 
 def test_no_reservation_is_ever_overcommitted() -> None:
     run_state_machine_as_test(
-        ReservationStateMachine,
+        ReservationRules,
         settings=settings(max_examples=12, stateful_step_count=20, deadline=None),
     )
 
