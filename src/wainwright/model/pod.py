@@ -15,20 +15,11 @@ from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
 
-WILDCARD_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
-
 
 class HostPort(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"
-
-    def conflicts_with(self, other: "HostPort") -> bool:
-        """Whether the two cannot be on one node; a wildcard conflicts with every address."""
-        if (self.port, self.protocol) != (other.port, other.protocol):
-            return False
-        wild = self.address in WILDCARD_ADDRESSES or other.address in WILDCARD_ADDRESSES
-        return wild or self.address == other.address
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):

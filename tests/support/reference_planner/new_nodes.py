@@ -12,6 +12,7 @@ from tests.support.reference_planner.offerings import (
 )
 from tests.support.reference_planner.relaxation import RelaxedPod, intersect
 
+from wainwright.core.scheduling.host_ports import ports_conflict
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from wainwright.model.pod import DaemonSet, HostPort, Pod, TopologySpread
@@ -120,7 +121,7 @@ def restrict_draft(draft: ReferenceDraft, key: str, value: str) -> ReferenceDraf
 def has_port_conflict(pods: Iterable[Pod | DaemonSet], pod: Pod) -> bool:
     """Whether any of them has a port that the pod needs."""
     taken = [port for each in pods for port in host_ports(each)]
-    return any(port.conflicts_with(other) for port in host_ports(pod) for other in taken)
+    return any(ports_conflict(port, other) for port in host_ports(pod) for other in taken)
 
 
 def host_ports(pod: Pod | DaemonSet) -> tuple[HostPort, ...]:

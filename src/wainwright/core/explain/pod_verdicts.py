@@ -22,6 +22,7 @@ from wainwright.core.scheduling.nodeclaim_template import (
 )
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
+from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
@@ -29,7 +30,6 @@ from wainwright.core.scheduling.topology.groups import (
     HostGroup,
     LabelGroup,
     counts_by_domain,
-    domains_within_skew,
 )
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import UnschedulableGroup

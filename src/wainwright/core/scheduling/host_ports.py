@@ -1,9 +1,20 @@
 """Host ports: which nodes or drafts have which port in use, as bit sets."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wainwright.model.bitset import BitSet
 from wainwright.model.pod import HostPort
+
+WILDCARD_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+def ports_conflict(one: HostPort, other: HostPort) -> bool:
+    """Whether the two cannot be on one node; a wildcard conflicts with every address."""
+    if (one.port, one.protocol) != (other.port, other.protocol):
+        return False
+    is_wildcard = one.address in WILDCARD_ADDRESSES or other.address in WILDCARD_ADDRESSES
+    return is_wildcard or one.address == other.address
 
 
 class HostPortUsage:
@@ -29,6 +40,6 @@ class HostPortUsage:
         conflicting = 0 if self._base is None else self._base.with_conflict(ports)
         for port in ports:
             for other, hosts in self._used.get((port.port, port.protocol), {}).items():
-                if port.conflicts_with(other):
+                if ports_conflict(port, other):
                     conflicting |= hosts
         return conflicting

@@ -15,6 +15,7 @@ from wainwright.core.scheduling.daemonset_overhead import (
     daemonset_overhead,
     types_running,
 )
+from wainwright.core.scheduling.host_ports import ports_conflict
 from wainwright.core.scheduling.limits import PoolLimits
 from wainwright.core.scheduling.min_values import MinValues, MinValuesChecker, min_values_of
 from wainwright.core.scheduling.pod_requirements import PoolCompatibility, SchedulingRequirements
@@ -118,7 +119,7 @@ class NodeClaimTemplate:
         return union(
             types_running(self.pool, self.index, daemonset, self._disabled_groups)
             for daemonset in self._daemonsets
-            if any(port.conflicts_with(other) for port in ports for other in daemonset.ports)
+            if any(ports_conflict(port, other) for port in ports for other in daemonset.ports)
         )
 
     def known_requirements(self, requirements: Requirements) -> Requirements:

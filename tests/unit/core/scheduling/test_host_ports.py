@@ -8,7 +8,7 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
-from wainwright.core.scheduling.host_ports import HostPortUsage
+from wainwright.core.scheduling.host_ports import HostPortUsage, ports_conflict
 from wainwright.model.pod import HostPort, PodConstraints
 
 WEB = HostPort(port=80)
@@ -30,7 +30,7 @@ def test_host_ports_conflict_by_number_protocol_and_address(
     ports = HostPortUsage()
     ports.add(0b101, [used])
     assert ports.with_conflict([requested]) == (0b101 if conflict else 0)
-    assert requested.conflicts_with(used) is used.conflicts_with(requested) is conflict
+    assert ports_conflict(requested, used) is ports_conflict(used, requested) is conflict
 
 
 def test_ports_are_in_use_on_every_host_they_were_added_to() -> None:

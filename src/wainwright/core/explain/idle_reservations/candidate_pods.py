@@ -19,6 +19,7 @@ from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import combine_requirements
 from wainwright.core.scheduling.relaxation import RelaxedConstraints, relaxation_steps
 from wainwright.core.scheduling.solver import create_reservation_manager
+from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
 from wainwright.core.scheduling.topology.constraints import (
     TopologyConstraints,
     topology_constraints,
@@ -28,7 +29,6 @@ from wainwright.core.scheduling.topology.groups import (
     ConstraintKind,
     HostGroup,
     LabelGroup,
-    domains_within_skew,
 )
 from wainwright.core.scheduling.topology.registry import MatchingGroups, TopologyRegistry
 from wainwright.core.scheduling.topology.topology import Topology

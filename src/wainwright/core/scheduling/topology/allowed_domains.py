@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.domains import Domains, union_of
-from wainwright.core.scheduling.topology.groups import HostGroup, LabelGroup, domains_within_skew
+from wainwright.core.scheduling.topology.groups import HostGroup, LabelGroup
 from wainwright.model.bitset import BitSet
 from wainwright.model.labels import WELL_KNOWN_LABELS
 from wainwright.model.requirements import (
@@ -76,6 +76,26 @@ class AllowedDomains:
                 [counts for _, counts in combinations],
             )
         return self._ranked
+
+
+def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
+    """The values where one more pod keeps within the skew, the emptiest first.
+
+    `itself` says whether the pod is one of those that are counted.
+    """
+    assert group.spread is not None
+    counts = group.counts
+    counts_in_order = [counts.get(value, 0) for value in group.domains]
+    min_domains = group.spread.min_domains
+    has_too_few_domains = bool(group.outside_drafts) or (
+        min_domains is not None and len(counts_in_order) < min_domains
+    )
+    lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
+    # Pods on drafts that cannot decide yet might be in any domain.
+    undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
+    highest = lowest + group.spread.max_skew - itself - undecided_pods
+    pairs = zip(counts_in_order, group.domains, strict=True)
+    return [value for count, value in sorted(pairs) if count <= highest]
 
 
 def allowed_domains(constraints: TopologyConstraints, domains: Domains) -> AllowedDomains | None:

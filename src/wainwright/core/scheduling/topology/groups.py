@@ -235,26 +235,6 @@ class HostGroup(TopologyGroup):
 AnyGroup: TypeAlias = LabelGroup | HostGroup
 
 
-def domains_within_skew(group: LabelGroup, *, itself: bool) -> list[str]:
-    """The values where one more pod keeps within the skew, the emptiest first.
-
-    `itself` says whether the pod is one of those that are counted.
-    """
-    assert group.spread is not None
-    counts = group.counts
-    counts_in_order = [counts.get(value, 0) for value in group.domains]
-    min_domains = group.spread.min_domains
-    has_too_few_domains = bool(group.outside_drafts) or (
-        min_domains is not None and len(counts_in_order) < min_domains
-    )
-    lowest = 0 if has_too_few_domains else min(counts_in_order, default=0)
-    # Pods on drafts that cannot decide yet might be in any domain.
-    undecided_pods = sum(group.undecided_counts.values()) if group.deferred_drafts else 0
-    highest = lowest + group.spread.max_skew - itself - undecided_pods
-    pairs = zip(counts_in_order, group.domains, strict=True)
-    return [value for count, value in sorted(pairs) if count <= highest]
-
-
 def counts_by_domain(group: LabelGroup) -> Mapping[str, int]:
     """Every domain with its pod count; for explanations."""
     return {value: group.counts.get(value, 0) for value in group.domains} | group.counts

@@ -24,16 +24,18 @@ from wainwright.emulator.ec2 import tags
 from wainwright.emulator.ec2.capacity_reservations.reservation_capacity import (
     reservation_capacity_exceeded,
 )
-from wainwright.emulator.ec2.fleets.fleet_request import (
+from wainwright.emulator.ec2.fleets.allocation_strategies import (
     ON_DEMAND_STRATEGIES,
     SPOT_STRATEGIES,
     AllocationCandidate,
+    diversification_count,
+    even_shares,
+)
+from wainwright.emulator.ec2.fleets.fleet_request import (
     FleetOverride,
     OverrideReader,
     PurchaseOption,
     TargetCapacity,
-    diversification_count,
-    even_shares,
     parse_target_capacity,
 )
 from wainwright.emulator.ec2.instance import launch_errors

@@ -22,7 +22,7 @@ from tests.support.emulator_launches import (
     tags_of,
 )
 
-from wainwright.emulator.ec2.fleets.fleet_request import (
+from wainwright.emulator.ec2.fleets.allocation_strategies import (
     ON_DEMAND_STRATEGIES,
     SPOT_STRATEGIES,
     AllocationCandidate,
