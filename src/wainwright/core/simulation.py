@@ -6,8 +6,7 @@ new nodes, pending pods included. Every result equals a plan of the changed clus
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -144,14 +143,14 @@ class ClusterSimulator:
 
     def _queue(self, pods: Sequence[Pod]) -> Queue:
         """The pods in the order of the queue, neighbours of one class in a batch."""
-        return [
-            PodBatch(self._pod_classes[id(batch[0])], batch)
-            for batch in map(list, _runs(pods, self._pod_classes))
-        ]
-
-
-def _runs(pods: Sequence[Pod], pod_classes: Mapping[int, PodClass]) -> Iterator[Iterator[Pod]]:
-    return (run for _, run in groupby(pods, key=lambda pod: pod_classes[id(pod)].number))
+        queue: Queue = []
+        for pod in pods:
+            pod_class = self._pod_classes[id(pod)]
+            if queue and queue[-1].pod_class is pod_class:
+                queue[-1].pods.append(pod)
+            else:
+                queue.append(PodBatch(pod_class, [pod]))
+        return queue
 
 
 def _simulated(strategy: Strategy) -> Strategy:

@@ -33,7 +33,7 @@ class BitPlaneCounters:
     __slots__ = ("_planes",)
 
     def copy(self) -> "BitPlaneCounters":
-        clone = BitPlaneCounters({})
+        clone = BitPlaneCounters.__new__(BitPlaneCounters)
         clone._planes = list(self._planes)
         return clone
 

@@ -230,7 +230,7 @@ def test_a_recorded_launch_that_was_never_requested_is_launched_after_a_while() 
         await scene.launch_one(node_claim(1, ON_DEMAND))
         (uid, mark) = scene.store.recorded[0]
         lone = msgspec.structs.replace(mark, batch="nobody-asked", token="t")
-        scene.store.add(node_claim(2, ON_DEMAND, mark=lone))
+        scene.store.add(node_claim(2, ON_DEMAND, launch_record=lone))
         await reborn(scene)
         (unclear,) = await scene.launch(node_claim(2))
         assert isinstance(unclear, TemporarilyUnavailableError)
