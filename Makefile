@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle mutants crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -54,6 +54,10 @@ bench-karpenter: $(VENV)/.dev
 oracle: $(VENV)/.dev
 	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),200) $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
+## mutants: plants small faults and counts those that no test notices; an hour or more: ARGS="--packages core --seed 2"
+mutants: $(VENV)/.dev
+	$(BIN)/python scripts/mutants.py $(ARGS)
+
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run
 	$(BIN)/wain crds --output deploy/crds
@@ -69,7 +73,7 @@ lock:
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf .venv .venv-* .mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=/path/to/python"; exit 1; }
