@@ -68,7 +68,7 @@ MANY: Final = 60
 START_UP: Final = 30.0
 MARGIN: Final = 10.0
 SLOWER: Final = 5.0
-"""A test times out after this many times its recorded CPU time, and some margin: the test that comes
+"""A test times out after this many times its recorded CPU time, and a margin: the test that comes
 first also pays for what is then in a cache or a fixture, and that may be another than in the
 recording."""
 SLEEPING: Final = 30.0
@@ -929,7 +929,7 @@ def fresh_tree() -> None:
     shutil.copytree(SOURCE, TREE / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-class Court:
+class MutantRunner:
     """Finds the tests of a mutant and runs them."""
 
     def __init__(self, recording: Recording, budget: float) -> None:
@@ -1019,7 +1019,7 @@ def budgeted(tests: Collection[str], seconds: Mapping[str, float], budget: float
     return chosen
 
 
-def judged(mutants: list[Mutant], court: Court) -> list[Verdict]:
+def run_mutants(mutants: list[Mutant], court: MutantRunner) -> list[Verdict]:
     """A verdict that rests on a test which also fails without the mutant is given anew."""
     verdicts = []
     for number, mutant in enumerate(mutants, 1):
@@ -1124,7 +1124,7 @@ def main() -> None:
     if recorded.failed:
         left_out = ", ".join(recorded.failed)
         print(f"fail without a mutant, and are left out: {left_out}", file=sys.stderr)
-    verdicts = judged(mutants, Court(recorded, options.budget))
+    verdicts = run_mutants(mutants, MutantRunner(recorded, options.budget))
     progress("")
     print(reported(verdicts))
     if options.report:
