@@ -141,11 +141,22 @@ def make_plan(prepared: PreparedInput, *, with_suggestions: bool = True) -> Offl
     """The plan; without suggestions no fixes are tried for unschedulable pods, which saves time."""
     indexes = {name: catalog.index for name, catalog in prepared.catalogs.items()}
     options = prepared.settings.options
-    with gc_paused():
-        result = plan(prepared.snapshot, indexes, options, advise=with_suggestions)
-        warnings = _preference_cost_warnings(prepared.snapshot, indexes, options, result)
-    result = msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
+    result = plan_snapshot(prepared.snapshot, indexes, options, with_suggestions=with_suggestions)
     return OfflinePlan(prepared=prepared, plan=result)
+
+
+def plan_snapshot(
+    snapshot: Snapshot,
+    indexes: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions,
+    *,
+    with_suggestions: bool = True,
+) -> Plan:
+    """The plan, with a warning about what respecting preferences costs."""
+    with gc_paused():
+        result = plan(snapshot, indexes, options, advise=with_suggestions)
+        warnings = _preference_cost_warnings(snapshot, indexes, options, result)
+    return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
 
 
 def _preference_cost_warnings(

@@ -10,11 +10,21 @@ import msgspec
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
-from wainwright.cli.plan_run import PlanArguments, PlanRun, Timings, run_plan
-from wainwright.cli.printing import print_notes
+from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
+from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.yaml_writer import dump_yaml
+from wainwright.model.plan import Plan
+from wainwright.offline import plan_snapshot
 from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
+from wainwright.report.plan_input import (
+    PlanInput,
+    is_saved_input,
+    load_plan_input,
+    plan_input,
+    save_plan_input,
+    with_overlays,
+)
 from wainwright.report.plan_json import plan_document, plan_notes
 
 Document = dict[str, Any]
@@ -49,10 +59,10 @@ class PlannedSide(msgspec.Struct, frozen=True, kw_only=True):
 
 def _plan_side(arguments: PlanArguments, path: str, now: str, timings: Timings) -> PlannedSide:
     side_arguments = msgspec.structs.replace(arguments, files=(path,), more=(), now=now)
-    run = run_plan(side_arguments, timings)
+    given, result = _plan_of(side_arguments, timings)
     with timings.measure("explain"):
-        document = plan_document(run.planned, now=run.now)
-    return PlannedSide(plan=document, notes=plan_notes(run.planned))
+        document = plan_document(given, result)
+    return PlannedSide(plan=document, notes=plan_notes(given, result))
 
 
 def merge_notes(old: list[str], new: list[str]) -> list[str]:
@@ -99,61 +109,107 @@ OUTPUTS: Final = click.Choice(["table", "json", "yaml", "markdown", "nodeclaims"
 @click.option("-o", "--output", type=OUTPUTS, default="table", help="How to print the plan.")
 @click.option("--diff", is_flag=True, help="Two folders, OLD and NEW: what changes.")
 @click.option(
+    "--save-input",
+    metavar="FILE",
+    help="Write the exact input of the plan; `wain plan FILE` gives the same output.",
+)
+@click.option(
     "--timings",
     "print_timings",
     is_flag=True,
     help="One JSON line on standard error: seconds spent.",
 )
-def plan(output: str, diff: bool, print_timings: bool, **flags: Any) -> int:
+def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, **flags: Any) -> int:
     """Say which nodes would be launched, for which pods, at what price.
 
     Exit code 0 when every pod has a place, 1 when some pod has none, 2 for bad input. With --diff:
     0 no change, 1 a pod loses its place, 3 any other change.
     """
     arguments, timings = PlanArguments(**flags), Timings()
+    if diff and save_input is not None:
+        raise UsageError("--save-input saves one plan", "leave out --diff")
     if diff:
         code = compare(arguments, output, timings)
     else:
-        code = _print_plan(run_plan(arguments, timings), output, timings)
+        needs_overlays = output == "nodeclaims" or save_input is not None
+        given, result = _plan_of(arguments, timings, needs_overlays=needs_overlays)
+        if save_input is not None:
+            _save(given, save_input)
+        code = _print_plan(given, result, output, timings)
     if print_timings:
         click.echo(timings.to_json(), err=True)
     return code
 
 
-def _print_plan(run: PlanRun, output: str, timings: Timings) -> int:
+def _plan_of(
+    arguments: PlanArguments, timings: Timings, *, needs_overlays: bool = False
+) -> tuple[PlanInput, Plan]:
+    """The plan of manifests, or of an input that was saved."""
+    saved = [path for path in arguments.paths if path != "-" and is_saved_input(path)]
+    if saved:
+        return _plan_saved(arguments, saved[0], timings)
+    run = run_plan(arguments, timings)
+    given = plan_input(run.planned.prepared, now=run.now, file_notes=run.file_notes)
+    if needs_overlays:
+        given = with_overlays(given, run.planned.prepared)
+    return given, run.planned.plan
+
+
+def _plan_saved(arguments: PlanArguments, file: str, timings: Timings) -> tuple[PlanInput, Plan]:
+    """A saved input is complete: other files and options would make it another input."""
+    if arguments != PlanArguments(files=arguments.files, more=arguments.more, now=arguments.now):
+        raise UsageError(f"{file} has its own options", "leave out those of the command line")
+    if len(arguments.paths) > 1:
+        raise UsageError(f"{file} is a whole input", "leave out the other files")
+    with timings.measure("read"):
+        given = load_plan_input(file)
+    with timings.measure("plan"):
+        result = plan_snapshot(given.snapshot, given.indexes, given.options)
+    print_problems(list(given.file_notes), word="note", colour="yellow")
+    return given, result
+
+
+def _save(given: PlanInput, file: str) -> None:
+    try:
+        save_plan_input(given, file)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _print_plan(given: PlanInput, result: Plan, output: str, timings: Timings) -> int:
     with timings.measure("explain"):
-        document = plan_document(run.planned, now=run.now)
-    print_notes(plan_notes(run.planned))
-    PRINTERS[output](document, run)
+        document = plan_document(given, result)
+    print_notes(plan_notes(given, result))
+    PRINTERS[output](document, given, result)
     return 1 if document["unschedulable"] else 0
 
 
-def _print_table(document: dict[str, Any], run: PlanRun) -> None:
+def _print_table(document: Document, given: PlanInput, result: Plan) -> None:
     from wainwright.cli.plan_table import Console, print_plan
     from wainwright.report.plan_rows import launchable_type_count
 
     console = Console(markup=False, highlight=False)
-    print_plan(document, console, launchable_type_count(run.planned))
+    print_plan(document, console, launchable_type_count(given, result))
 
 
-def _print_json(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+def _print_json(document: Document, _: PlanInput, __: Plan) -> None:
     click.echo(printing.dump_json(document))
 
 
-def _print_yaml(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+def _print_yaml(document: Document, _: PlanInput, __: Plan) -> None:
     click.echo(dump_yaml(document), nl=False)
 
 
-def _print_markdown(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
+def _print_markdown(document: Document, _: PlanInput, __: Plan) -> None:
     from wainwright.report.plan_markdown import render_markdown
 
     click.echo(render_markdown(document), nl=False)
 
 
-def _print_node_claims(document: dict[str, Any], run: PlanRun) -> None:  # noqa: ARG001
-    from wainwright.report.nodeclaim_manifests import node_claim_manifests as node_claims
+def _print_node_claims(_: Document, given: PlanInput, result: Plan) -> None:
+    from wainwright.report.nodeclaim_manifests import node_claim_manifests
 
-    click.echo(dump_yaml(*node_claims(run.planned)), nl=False)
+    click.echo(dump_yaml(*node_claim_manifests(given, result)), nl=False)
 
 
 PRINTERS: Final = {

@@ -66,10 +66,11 @@ class PlanArguments(CatalogArguments, frozen=True, kw_only=True):
 
 
 class PlanRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan and the time for which it was made."""
+    """A plan, the time for which it was made, and the notes about the files it was made from."""
 
     planned: OfflinePlan
     now: str
+    file_notes: tuple[Problem, ...]
 
 
 def run_plan(
@@ -91,13 +92,10 @@ def run_plan(
         prepared = _prepare(manifests, settings, arguments)
     with timings.measure("plan"):
         planned = make_plan(prepared, with_suggestions=with_suggestions)
+    notes = [*manifests.notes, *_locate(prepared.diagnostics, arguments)]
     if not quiet:
-        print_problems(
-            [*manifests.notes, *_locate(prepared.diagnostics, arguments)],
-            word="note",
-            colour="yellow",
-        )
-    return PlanRun(planned=planned, now=settings.now.isoformat())
+        print_problems(notes, word="note", colour="yellow")
+    return PlanRun(planned=planned, now=settings.now.isoformat(), file_notes=tuple(notes))
 
 
 def _read_input(arguments: PlanArguments, progress: ProgressCallback) -> ClusterManifests:

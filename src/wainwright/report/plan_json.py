@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wainwright.manifests.problems import Problem
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import describe_node_reason
@@ -16,21 +15,18 @@ from wainwright.model.plan import (
 )
 from wainwright.model.reasons import NearestMiss, PoolVerdict
 from wainwright.model.resources import Resources, format_quantity, sort_resources
-from wainwright.offline import OfflinePlan
-from wainwright.report.pool_warnings import pool_warnings
+from wainwright.report.plan_input import PlanInput
 
 Document = dict[str, Any]
 
 
-def plan_document(planned: OfflinePlan, *, now: str) -> Document:
+def plan_document(given: PlanInput, plan: Plan) -> Document:
     """What `wain plan -o json` prints."""
-    plan, prepared = planned.plan, planned.prepared
-    notes = (str(diagnostic) for diagnostic in prepared.diagnostics)
-    warnings = [*map(_format_problem, prepared.manifests.notes), *notes, *plan_notes(planned)]
+    warnings = [*given.input_notes, *plan_notes(given, plan)]
     return {
         "apiVersion": "wainwright.dev/v1alpha1",
         "kind": "Plan",
-        "now": now,
+        "now": given.now,
         "nodeClaims": _claims(plan),
         "existingNodes": [
             {"name": placement.node, "pods": list(placement.pods)} for placement in plan.placements
@@ -38,23 +34,13 @@ def plan_document(planned: OfflinePlan, *, now: str) -> Document:
         "unschedulable": _unschedulable(plan),
         "relaxed": [_relaxed(each) for each in plan.relaxed],
         "warnings": list(dict.fromkeys(warnings)),
-        "summary": _summary(plan, len(prepared.snapshot.pods)),
+        "summary": _summary(plan, len(given.snapshot.pods)),
     }
 
 
-def plan_notes(planned: OfflinePlan) -> list[str]:
+def plan_notes(given: PlanInput, plan: Plan) -> list[str]:
     """Warnings that do not refer to a place in a file."""
-    prepared = planned.prepared
-    return [*pool_warnings(prepared), *prepared.warnings, *planned.plan.warnings]
-
-
-def _format_problem(problem: Problem) -> str:
-    place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
-    return (
-        f"{place}: {problem.path}: {problem.message}"
-        if problem.path
-        else (f"{place}: {problem.message}")
-    )
+    return [*given.warnings, *plan.warnings]
 
 
 def _claims(plan: Plan) -> list[Document]:

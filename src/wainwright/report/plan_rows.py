@@ -9,7 +9,8 @@ import msgspec
 
 from wainwright.core.launch.launch_choice import options_of_claim, without_exotic_types
 from wainwright.messages.formatting import format_hourly, join_first
-from wainwright.offline import OfflinePlan
+from wainwright.model.plan import Plan
+from wainwright.report.plan_input import PlanInput
 
 Document = dict[str, Any]
 
@@ -125,15 +126,13 @@ def format_relaxation(relaxed: Document) -> str:
     return f"given up by {join_first(relaxed['pods'])}: {preferences} ({cost})"
 
 
-def launchable_type_count(planned: OfflinePlan) -> Callable[[str], int]:
+def launchable_type_count(given: PlanInput, plan: Plan) -> Callable[[str], int]:
     """The number of instance types by claim name; with a reservation only those it covers."""
-    claims = {claim.name: claim for claim in planned.plan.claims}
+    claims = {claim.name: claim for claim in plan.claims}
 
     def count(name: str) -> int:
         claim = claims[name]
-        return without_exotic_types(
-            options_of_claim(claim, planned.prepared.catalogs[claim.pool].index)
-        ).bit_count()
+        return without_exotic_types(options_of_claim(claim, given.indexes[claim.pool])).bit_count()
 
     return count
 

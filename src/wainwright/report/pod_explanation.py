@@ -29,6 +29,7 @@ from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.reasons import SUITABLE_NODE_REASONS, LimitExceeded
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.offline import OfflinePlan, make_plan
+from wainwright.report.plan_input import plan_input
 from wainwright.report.plan_json import plan_document
 from wainwright.report.plan_rows import format_node_reason
 from wainwright.translate.object_metadata import assign_names, namespace_of
@@ -267,11 +268,13 @@ def explain_with_suggestions(planned: OfflinePlan, name: str, *, now: str) -> Po
     Fixes are tried in a second plan, and only for an unschedulable pod: for all others that saves
     the time of trying them.
     """
-    explanation = explain_in_plan(planned, plan_document(planned, now=now), name)
+    document = plan_document(plan_input(planned.prepared, now=now), planned.plan)
+    explanation = explain_in_plan(planned, document, name)
     if explanation.placed or not explanation.evaluated:
         return explanation
     with_suggestions = make_plan(planned.prepared)
-    return explain_in_plan(with_suggestions, plan_document(with_suggestions, now=now), name)
+    given = plan_input(with_suggestions.prepared, now=now)
+    return explain_in_plan(with_suggestions, plan_document(given, with_suggestions.plan), name)
 
 
 def explain_in_plan(planned: OfflinePlan, plan: Document, name: str) -> PodExplanation:

@@ -1,0 +1,189 @@
+"""The exact input of a plan and of its outputs, as one value that can be saved and read again.
+
+`wain plan --save-input FILE` writes what was decided on: the snapshot, the instance types of each
+NodePool, the options, and the notes about the files that it came from. `wain plan FILE` then gives
+the same bytes on any machine, without the files: this is how bugs are reported.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from wainwright import __version__
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.wire import to_manifest
+from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.instancetypes.derived_amount import DerivationRule
+from wainwright.catalogue.offerings.layered_offering import PriceLayer
+from wainwright.errors import InvalidInputError
+from wainwright.manifests.problems import Problem
+from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.plan import PlanOptions
+from wainwright.model.requirements import Requirements
+from wainwright.model.serialization import decode_model, encode_model
+from wainwright.model.snapshot import Snapshot
+from wainwright.offline import PreparedInput
+from wainwright.report.pool_warnings import pool_warnings
+
+API_VERSION: Final = "wainwright.dev/v1alpha1"
+KIND: Final = "PlanInput"
+HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}",'.encode()
+"""How a saved file begins: nothing else is read of a file to tell whether it is one."""
+
+
+class AppliedOverlays(msgspec.Struct, frozen=True, kw_only=True):
+    """Which NodeOverlays apply to the instance types of one NodePool."""
+
+    price: dict[str, tuple[Requirements, ...]] = {}
+    """By type the offerings whose price an overlay set, as their requirements."""
+    capacity: tuple[str, ...] = ()
+    """The types whose capacity an overlay set."""
+
+
+class PlanInput(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a plan and its outputs are made of."""
+
+    now: str
+    options: PlanOptions
+    snapshot: Snapshot
+    indexes: Mapping[str, InstanceTypeIndex]
+    """The compiled instance types of each NodePool, by name."""
+    file_notes: tuple[Problem, ...]
+    """Notes that refer to a place in a file."""
+    input_notes: tuple[str, ...]
+    """The same as the plan's JSON has them."""
+    warnings: tuple[str, ...]
+    """Those that refer to no place."""
+    node_pools: Mapping[str, NodePool]
+    overlays: Mapping[str, AppliedOverlays] = {}
+
+
+class _SavedInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A PlanInput as it is written; NodePools with the same instance types share one list."""
+
+    api_version: str = API_VERSION
+    kind: str = KIND
+    wainwright: str
+    """The version that wrote it."""
+    now: str
+    options: PlanOptions
+    snapshot: Snapshot
+    instance_types: tuple[tuple[InstanceType, ...], ...]
+    instance_types_of: dict[str, int]
+    file_notes: tuple[Problem, ...]
+    input_notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    node_pools: dict[str, dict[str, Any]]
+    overlays: dict[str, AppliedOverlays]
+
+
+def plan_input(
+    prepared: PreparedInput, *, now: str, file_notes: tuple[Problem, ...] = ()
+) -> PlanInput:
+    """The input of a plan made from manifests; overlays are added by `with_overlays`."""
+    notes = [*map(_format_problem, prepared.manifests.notes), *map(str, prepared.diagnostics)]
+    return PlanInput(
+        now=now,
+        options=prepared.settings.options,
+        snapshot=prepared.snapshot,
+        indexes={name: catalog.index for name, catalog in prepared.catalogs.items()},
+        file_notes=file_notes,
+        input_notes=tuple(notes),
+        warnings=(*pool_warnings(prepared), *prepared.warnings),
+        node_pools={pool.metadata.name: pool for pool in prepared.manifests.pools},
+    )
+
+
+def with_overlays(given: PlanInput, prepared: PreparedInput) -> PlanInput:
+    """Which overlays apply is asked of every offering, and needed for NodeClaims only."""
+    overlays = {name: applied_overlays(each) for name, each in prepared.catalogs.items()}
+    return msgspec.structs.replace(given, overlays=overlays)
+
+
+def applied_overlays(catalog: NodeClassCatalog) -> AppliedOverlays:
+    price = {
+        name: tuple(
+            offering.requirements
+            for offering in offerings
+            if any(step.layer is PriceLayer.OVERLAY for step in offering.steps)
+        )
+        for name, offerings in catalog.offerings.items()
+    }
+    capacity = (
+        name
+        for name, resources in catalog.resources.items()
+        if any(
+            amount.rule is DerivationRule.OVERLAID for amount in resources.derived.capacity.values()
+        )
+    )
+    return AppliedOverlays(
+        price={name: found for name, found in price.items() if found}, capacity=tuple(capacity)
+    )
+
+
+def _format_problem(problem: Problem) -> str:
+    place = f"{problem.file}:{problem.line}" if problem.line is not None else problem.file
+    return (
+        f"{place}: {problem.path}: {problem.message}"
+        if problem.path
+        else (f"{place}: {problem.message}")
+    )
+
+
+def save_plan_input(given: PlanInput, file: str) -> None:
+    """Write the input; a file that cannot be written is an error of the caller's."""
+    numbers: dict[int, int] = {}
+    catalogs: list[tuple[InstanceType, ...]] = []
+    for index in given.indexes.values():
+        if id(index) not in numbers:
+            numbers[id(index)] = len(catalogs)
+            catalogs.append(tuple(index.types))
+    saved = _SavedInput(
+        wainwright=__version__,
+        now=given.now,
+        options=given.options,
+        snapshot=given.snapshot,
+        instance_types=tuple(catalogs),
+        instance_types_of={name: numbers[id(index)] for name, index in given.indexes.items()},
+        file_notes=given.file_notes,
+        input_notes=given.input_notes,
+        warnings=given.warnings,
+        node_pools={name: to_manifest(pool) for name, pool in given.node_pools.items()},
+        overlays=dict(given.overlays),
+    )
+    Path(file).write_bytes(encode_model(saved) + b"\n")
+
+
+def is_saved_input(file: str) -> bool:
+    """Whether the file was written by `--save-input`."""
+    path = Path(file)
+    if not path.is_file():
+        return False
+    with path.open("rb") as opened:
+        return opened.read(len(HEAD)) == HEAD
+
+
+def load_plan_input(file: str) -> PlanInput:
+    try:
+        saved = decode_model(Path(file).read_bytes(), _SavedInput)
+        pools = {name: msgspec.convert(pool, NodePool) for name, pool in saved.node_pools.items()}
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(
+            f"{file} is no input that this version of wain can read: {error}",
+            hint="write it again with: wain plan … --save-input FILE",
+        ) from error
+    indexes = [InstanceTypeIndex(types) for types in saved.instance_types]
+    return PlanInput(
+        now=saved.now,
+        options=saved.options,
+        snapshot=saved.snapshot,
+        indexes={name: indexes[number] for name, number in saved.instance_types_of.items()},
+        file_notes=saved.file_notes,
+        input_notes=saved.input_notes,
+        warnings=saved.warnings,
+        node_pools=pools,
+        overlays=saved.overlays,
+    )
