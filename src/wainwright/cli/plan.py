@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from wainwright import __version__
 from wainwright.cli import printing
 from wainwright.cli.catalog_input import parse_time
 from wainwright.cli.options import PLAN_OPTIONS, add_options, file_arguments
@@ -171,7 +172,7 @@ def _plan_saved(arguments: PlanArguments, file: str, timings: Timings) -> tuple[
 
 def _save(given: PlanInput, file: str) -> None:
     try:
-        save_plan_input(given, file)
+        save_plan_input(given, file, version=__version__)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright import __version__
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.api.wire import to_manifest
 from wainwright.catalogue.class_catalog import NodeClassCatalog
@@ -133,7 +132,7 @@ def _format_problem(problem: Problem) -> str:
     )
 
 
-def save_plan_input(given: PlanInput, file: str) -> None:
+def save_plan_input(given: PlanInput, file: str, *, version: str) -> None:
     """Write the input; a file that cannot be written is an error of the caller's."""
     numbers: dict[int, int] = {}
     catalogs: list[tuple[InstanceType, ...]] = []
@@ -142,7 +141,7 @@ def save_plan_input(given: PlanInput, file: str) -> None:
             numbers[id(index)] = len(catalogs)
             catalogs.append(tuple(index.types))
     saved = _SavedInput(
-        wainwright=__version__,
+        wainwright=version,
         now=given.now,
         options=given.options,
         snapshot=given.snapshot,
