@@ -169,16 +169,29 @@ def _format_number(value: float) -> str:
 
 CLOUD_DURATION: Final = Metric(
     name="karpenter_cloudprovider_duration_seconds",
-    help="How long a call to the cloud took, each attempt by itself.",
+    help="How long a method of the cloud provider took, by the controller that called it.",
     kind=MetricKind.HISTOGRAM,
     labels=("controller", "method", "provider"),
     buckets=DURATION_BUCKETS,
 )
 CLOUD_ERRORS: Final = Metric(
     name="karpenter_cloudprovider_errors_total",
-    help="Calls to the cloud that were answered with an error, or not at all.",
+    help="Methods of the cloud provider that ended in an error, by controller and error.",
     kind=MetricKind.COUNTER,
     labels=("controller", "method", "provider", "error"),
+)
+AWS_REQUEST_DURATION: Final = Metric(
+    name="wainwright_aws_request_duration_seconds",
+    help="How long a request to AWS took, each attempt by itself.",
+    kind=MetricKind.HISTOGRAM,
+    labels=("service", "operation"),
+    buckets=DURATION_BUCKETS,
+)
+AWS_REQUEST_ERRORS: Final = Metric(
+    name="wainwright_aws_request_errors_total",
+    help="Requests to AWS that were answered with an error, or not at all.",
+    kind=MetricKind.COUNTER,
+    labels=("service", "operation", "error"),
 )
 BATCH_SIZE: Final = Metric(
     name="karpenter_cloudprovider_batcher_batch_size",

@@ -22,8 +22,8 @@ from wainwright.aws.api.seam import AwsResponse, Params, Seam
 from wainwright.clock import Clock
 from wainwright.errors import AwsError
 from wainwright.metrics import (
-    CLOUD_DURATION,
-    CLOUD_ERRORS,
+    AWS_REQUEST_DURATION,
+    AWS_REQUEST_ERRORS,
     CLOUD_RATE_LIMIT_WAIT,
     CLOUD_RETRIES,
     MetricsRegistry,
@@ -174,30 +174,23 @@ class RetryingSeam:
 class MeteredSeam:
     """A seam that records metrics; innermost, so that every attempt is counted."""
 
-    def __init__(
-        self, seam: Seam, clock: Clock, metrics: MetricsRegistry, controller: str = ""
-    ) -> None:
+    def __init__(self, seam: Seam, clock: Clock, metrics: MetricsRegistry) -> None:
         self._seam = seam
         self._clock = clock
         self._metrics = metrics
-        self._controller = controller
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
-        labels = {
-            "controller": self._controller,
-            "method": f"{service}.{operation}",
-            "provider": "aws",
-        }
+        labels = {"service": service, "operation": operation}
         started = self._clock.now()
         try:
             return await self._seam.call(service, operation, params)
         except AwsError as error:
             # The response to a dry run that would have succeeded is an error in name only.
             if error.code != "DryRunOperation":
-                self._metrics.add(CLOUD_ERRORS, error=error.code, **labels)
+                self._metrics.add(AWS_REQUEST_ERRORS, error=error.code, **labels)
             raise
         finally:
-            self._metrics.observe(CLOUD_DURATION, self._clock.now() - started, **labels)
+            self._metrics.observe(AWS_REQUEST_DURATION, self._clock.now() - started, **labels)
 
 
 def with_middleware(seam: Seam, clock: Clock, random: Random, metrics: MetricsRegistry) -> Seam:

@@ -31,8 +31,8 @@ from wainwright.emulator.faults import DEFAULT_RATE_LIMITS
 from wainwright.emulator.settings import EmulatorSettings
 from wainwright.errors import AwsError
 from wainwright.metrics import (
-    CLOUD_DURATION,
-    CLOUD_ERRORS,
+    AWS_REQUEST_DURATION,
+    AWS_REQUEST_ERRORS,
     CLOUD_RATE_LIMIT_WAIT,
     CLOUD_RETRIES,
     MetricsRegistry,
@@ -157,9 +157,9 @@ def test_calls_within_the_rate_limit_are_never_throttled() -> None:
         seam: Seam = RateLimitedSeam(MeteredSeam(cloud, clock, metrics), clock, metrics)
         zones = [seam.call("ec2", "DescribeAvailabilityZones", {}) for _ in range(400)]
         await asyncio.gather(*zones)
-        labels = {"controller": "", "method": "ec2.DescribeAvailabilityZones", "provider": "aws"}
-        errors = metrics.value(CLOUD_ERRORS, error="RequestLimitExceeded", **labels)
-        return metrics.distribution(CLOUD_DURATION, **labels).count, errors
+        labels = {"service": "ec2", "operation": "DescribeAvailabilityZones"}
+        errors = metrics.value(AWS_REQUEST_ERRORS, error="RequestLimitExceeded", **labels)
+        return metrics.distribution(AWS_REQUEST_DURATION, **labels).count, errors
 
     assert run_in_virtual_time(main) == (400, 0)
 
@@ -331,7 +331,7 @@ def test_retries_are_counted() -> None:
     assert run_in_virtual_time(main) == 2
 
 
-LABELS = {"controller": "", "method": "ec2.DescribeSubnets", "provider": "aws"}
+LABELS = {"service": "ec2", "operation": "DescribeSubnets"}
 
 
 def test_calls_are_timed_on_the_clock() -> None:
@@ -340,7 +340,7 @@ def test_calls_are_timed_on_the_clock() -> None:
         cloud = EmulatedAwsAccount(clock=clock, settings=EmulatorSettings(latency=0.25))
         for _ in range(4):
             await MeteredSeam(cloud, clock, metrics).call("ec2", "DescribeSubnets", {})
-        seen = metrics.distribution(CLOUD_DURATION, **LABELS)
+        seen = metrics.distribution(AWS_REQUEST_DURATION, **LABELS)
         return seen.count, round(seen.total, 3)
 
     assert run_in_virtual_time(main) == (4, 1.0)
@@ -352,8 +352,8 @@ def test_every_attempt_is_counted() -> None:
         broken = AwsError("InternalError", "broken", 500)
         seam = ScriptedApi({"DescribeSubnets": [broken, broken, {"Subnets": []}]})
         await with_middleware(seam, clock, Random(1), metrics).call("ec2", "DescribeSubnets", {})
-        errors = metrics.value(CLOUD_ERRORS, error="InternalError", **LABELS)
-        return metrics.distribution(CLOUD_DURATION, **LABELS).count, errors
+        errors = metrics.value(AWS_REQUEST_ERRORS, error="InternalError", **LABELS)
+        return metrics.distribution(AWS_REQUEST_DURATION, **LABELS).count, errors
 
     assert run_in_virtual_time(main) == (3, 2)
 
