@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
 from wainwright.model.snapshot import ReservationState
 
@@ -65,6 +66,28 @@ class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """Those that its class may use."""
     remarks: tuple[str, ...] = ()
     """Warnings about overrides and classes, for their authors."""
+
+
+class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """The labels of a NodeClaim or Node that concern its reservation."""
+
+    kind: str
+    name: str
+    instance_id: str
+    labels: Mapping[str, str]
+
+    @property
+    def is_reserved(self) -> bool:
+        return self.labels.get(CAPACITY_TYPE) == RESERVED
+
+
+class LabelChange(msgspec.Struct, frozen=True, kw_only=True):
+    """Labels to be changed on one object."""
+
+    kind: str
+    name: str
+    change: dict[str, str]
+    remove: tuple[str, ...] = ()
 
 
 class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +184,20 @@ class CloudProvider(Protocol):
 
     async def drift(self, claim: NodeClaim) -> str | None:
         """Why the claim's instance differs from what its class would launch now, or None."""
+        ...
+
+    async def reservation_label_changes(
+        self, nodes: Iterable[ReservedNode]
+    ) -> Sequence[LabelChange]:
+        """The changes after which labels match how instances are billed.
+
+        An instance that has left its reservation is on-demand; one that was moved to another has
+        that one's id.
+        """
+        ...
+
+    async def nodes_to_drain(self, nodes: Iterable[ReservedNode]) -> Sequence[str]:
+        """Names of those in a capacity block that ends soon: EC2 terminates its instances."""
         ...
 
     def record_discovered_capacity(self, instance: Instance, memory: int) -> None:

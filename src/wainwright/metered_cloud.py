@@ -12,9 +12,11 @@ from wainwright.clock import Clock
 from wainwright.cloud import (
     CloudProvider,
     DeclaredObjects,
+    LabelChange,
     NodeClassState,
     NodePoolCatalog,
     RecoveredLaunches,
+    ReservedNode,
 )
 from wainwright.errors import CloudProviderError
 from wainwright.metrics import CLOUD_DURATION, CLOUD_ERRORS, MetricsRegistry
@@ -95,6 +97,14 @@ class MeteredCloudProvider:
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
         await self._provider.tag(instance, node=node, claim=claim)
+
+    async def reservation_label_changes(
+        self, nodes: Iterable[ReservedNode]
+    ) -> Sequence[LabelChange]:
+        return await self._provider.reservation_label_changes(nodes)
+
+    async def nodes_to_drain(self, nodes: Iterable[ReservedNode]) -> Sequence[str]:
+        return await self._provider.nodes_to_drain(nodes)
 
     def record_discovered_capacity(self, instance: Instance, memory: int) -> None:
         self._provider.record_discovered_capacity(instance, memory)

@@ -23,6 +23,7 @@ from wainwright.catalogue.offerings.capacity_reservations import (
     SelectedReservation,
 )
 from wainwright.clock import Clock
+from wainwright.cloud import LabelChange, ReservedNode
 from wainwright.errors import AwsError, InstanceNotFoundError
 from wainwright.metrics import MetricsRegistry
 from wainwright.model import node_claim as model
@@ -326,28 +327,6 @@ def find_garbage(
         and now - each.launched_at > GARBAGE_MIN_AGE
         and batch_id(each.tags) not in awaited
     ]
-
-
-class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """The labels of a NodeClaim or Node that concern its reservation."""
-
-    kind: str
-    name: str
-    instance_id: str
-    labels: Mapping[str, str]
-
-    @property
-    def is_reserved(self) -> bool:
-        return self.labels.get(CAPACITY_TYPE) == RESERVED
-
-
-class LabelChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Labels to be changed on one object."""
-
-    kind: str
-    name: str
-    change: dict[str, str]
-    remove: tuple[str, ...] = ()
 
 
 def find_demotions(

@@ -25,6 +25,8 @@ from wainwright.aws.instances import (
     Ec2Instance,
     InstanceBatcher,
     InstanceProvider,
+    find_demotions,
+    find_expiring_nodes,
     find_garbage,
     to_model_instance,
 )
@@ -56,15 +58,20 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     CatalogOptions,
     resolve_ami_family,
 )
-from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
+from wainwright.catalogue.offerings.capacity_reservations import (
+    ReservationStanding,
+    SelectedReservation,
+)
 from wainwright.catalogue.region_catalog import FeatureGates
 from wainwright.clock import Clock
 from wainwright.cloud import (
     DeclaredObjects,
+    LabelChange,
     LaunchLog,
     NodeClassState,
     NodePoolCatalog,
     RecoveredLaunches,
+    ReservedNode,
 )
 from wainwright.errors import AwsError, CloudProviderError, InvalidInputError
 from wainwright.metrics import MetricsRegistry
@@ -457,6 +464,26 @@ class AwsCloudProvider:
             launched, instance, CurrentNodeClass(annotations=annotations, resolved=resolved)
         )
         return reason.value if isinstance(reason, DriftReason) else None
+
+    # Reserved instances
+
+    async def reservation_label_changes(
+        self, nodes: Iterable[ReservedNode]
+    ) -> Sequence[LabelChange]:
+        with _error_context("listing instances"):
+            instances = await self._components.instances.list_instances()
+        return find_demotions(nodes, {each.id: each for each in instances})
+
+    async def nodes_to_drain(self, nodes: Iterable[ReservedNode]) -> Sequence[str]:
+        """A class that cannot be resolved now is skipped: the next call sees its reservations."""
+        selected: list[SelectedReservation] = []
+        for name in self._components.classes.names:
+            try:
+                _, resolved = await self._components.classes.current(name)
+                selected += resolved.reservations
+            except (AwsError, CloudProviderError):
+                continue
+        return find_expiring_nodes(nodes, selected)
 
     # Events of instances
 

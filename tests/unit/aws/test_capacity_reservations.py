@@ -28,7 +28,6 @@ from wainwright.aws.instances import (
     RESERVATIONS_ONLY,
     Ec2Instance,
     InstanceBatcher,
-    ReservedNode,
     find_demotions,
     find_expiring_nodes,
 )
@@ -46,6 +45,7 @@ from wainwright.aws.reservation_availability import (
 )
 from wainwright.catalogue.offerings.capacity_reservations import ReservationStanding
 from wainwright.clock import EPOCH, VirtualClock
+from wainwright.cloud import ReservedNode
 from wainwright.errors import AwsError
 from wainwright.metrics import MetricsRegistry
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, RESERVATION_ID

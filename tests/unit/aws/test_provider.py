@@ -1,5 +1,6 @@
 """The AWS provider as controllers use it: classes, catalogs, launches and their outcomes."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ from tests.support.aws_provider import (
 
 from wainwright.aws.drift import NODE_CLASS_HASH, NODE_CLASS_HASH_VERSION
 from wainwright.aws.provider import INSTANCE_PROFILE_ANNOTATION, ProviderOptions
-from wainwright.cloud import DeclaredObjects, NodePoolScope
+from wainwright.clock import EPOCH
+from wainwright.cloud import DeclaredObjects, NodePoolScope, ReservedNode
 from wainwright.errors import (
     InstanceNotFoundError,
     InsufficientCapacityError,
@@ -26,7 +28,7 @@ from wainwright.errors import (
     NodeClassNotReadyError,
     RequestRejectedError,
 )
-from wainwright.model.labels import INSTANCE_TYPE
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID
 from wainwright.model.node_claim import Instance, NodeClaim
 
 ON_DEMAND = claim_requirements(capacity="on-demand")
@@ -363,3 +365,44 @@ def test_two_classes_have_separate_catalogs() -> None:
         assert 5 not in pods["web"]
 
     run_scene(test)
+
+
+def reserved_objects(instance: Any) -> list[ReservedNode]:
+    return [
+        ReservedNode(kind=kind, name="web-1", instance_id=instance.id, labels=instance.labels)
+        for kind in ("NodeClaim", "Node")
+    ]
+
+
+def test_an_instance_that_left_its_reservation_is_relabelled_as_on_demand() -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.cloud.refresh()
+        launched = await scene.launch_one(node_claim(1, ONLY_RESERVED))
+        nodes = reserved_objects(launched)
+        assert await scene.cloud.reservation_label_changes(nodes) == []
+        scene.emulated.answer(
+            "ec2", "CancelCapacityReservation", {"CapacityReservationId": "cr-00000001"}
+        )
+        await scene.clock.sleep(60)
+        changes = await scene.cloud.reservation_label_changes(nodes)
+        assert [each.kind for each in changes] == ["NodeClaim", "Node"]
+        for each in changes:
+            assert each.change == {CAPACITY_TYPE: "on-demand"}
+            assert RESERVATION_ID in each.remove
+
+    run_scene(test, reservation_object(1, 2), types=["m5.large"], zones=[A])
+
+
+def test_nodes_of_a_capacity_block_are_drained_before_it_ends() -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.cloud.refresh()
+        nodes = reserved_objects(await scene.launch_one(node_claim(1, ONLY_RESERVED)))
+        assert await scene.cloud.nodes_to_drain(nodes) == []
+        await scene.clock.sleep(81 * 60)
+        assert await scene.cloud.nodes_to_drain(nodes) == ["web-1", "web-1"]
+
+    ends = datetime.fromtimestamp(EPOCH + 2 * 3600, UTC).isoformat()
+    block = reservation_object(1, 2, reservationType="capacity-block", endTime=ends)
+    run_scene(test, block, types=["m5.large"], zones=[A])

@@ -12,13 +12,14 @@ from tests.support.aws_provider import reservation_object, running_instance
 from tests.support.emulator_accounts import ManualClock
 
 from wainwright.api.catalog_documents import CloudReservation
-from wainwright.aws.instances import LabelChange, ReservedNode, find_demotions, find_expiring_nodes
+from wainwright.aws.instances import find_demotions, find_expiring_nodes
 from wainwright.aws.reservation_availability import ReservationAvailability, ReservationHolds
 from wainwright.catalogue.offerings.capacity_reservations import (
     ReservationStanding,
     SelectedReservation,
 )
 from wainwright.clock import VirtualClock
+from wainwright.cloud import LabelChange, ReservedNode
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     RESERVATION_ID,

@@ -282,6 +282,10 @@ class NodeClassRegistry:
         for gone in self._resolved.keys() - classes.keys():
             self._resolver.forget(self._resolved.pop(gone).node_class)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._declared)
+
     def get(self, name: str) -> EC2NodeClass | None:
         return self._declared.get(name)
 
