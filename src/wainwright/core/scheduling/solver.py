@@ -147,7 +147,7 @@ class CompiledCluster:
             else None
         )
         if topology is not None and forkable:
-            topology.refresh_all()
+            topology.prepare_forks()
         self.state = SchedulingState(templates, nodes, table, pool_selector, topology)
         self.state.strict_weights = options.strict_weights
 

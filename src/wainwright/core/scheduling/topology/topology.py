@@ -1,6 +1,6 @@
 """Topology: all topology groups of a plan, kept up to date as pods are placed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.drafts import Draft, DraftTable
@@ -65,6 +65,8 @@ class Topology:
         """Of a fork: its own copies of the groups that it has changed, by their number."""
         self._forked_constraints: dict[int, TopologyConstraints] = {}
         self._ended_rounds = 0
+        self._groups_by_node: list[tuple[AnyGroup, ...]] = []
+        """For forks: the groups that count the pods of each node, once for each pod."""
         self._spread_groups = [each for each in self._label_groups() if each.spread is not None]
         self._prepare()
 
@@ -172,9 +174,18 @@ class Topology:
 
     def refresh_all(self) -> None:
         """Computes the domains of all spreads beforehand."""
-        for group in self._label_groups():
-            if group.spread is not None:
-                self.refresh(group)
+        for group in self._spread_groups:
+            self.refresh(group)
+
+    def prepare_forks(self) -> None:
+        """Computes once what every fork needs: the domains of spreads, and which groups count the
+        pods of each node, which are to be removed with it.
+        """
+        self.refresh_all()
+        for number, node in enumerate(self._nodes.nodes):
+            groups = (group for pod in node.pods for group in self._groups_counting(pod))
+            counted = tuple(group for group in groups if group.nodes >> number & 1)
+            self._groups_by_node.append(counted)
 
     def draft_opened(self, draft: Draft) -> None:
         self.domains.add_draft(draft)
@@ -233,33 +244,21 @@ class Topology:
 
     def _remove_nodes(self, removed: BitSet) -> None:
         for number in iter_bits(removed):
-            for pod in self._nodes.nodes[number].pods:
-                self._remove_running(pod, number)
-        for number in iter_bits(removed):
-            for group in self._spread_groups:
-                if self._has_lost_domain(group, number):
-                    own = self._own_group(group)
+            labels = self._nodes.nodes[number].labels
+            for group in self._groups_by_node[number]:
+                self._remove_from(group, labels)
+            for spread in self._spread_groups:
+                if self._has_lost_domain(spread, number):
+                    own = self._own_group(spread)
                     assert isinstance(own, LabelGroup)
                     own.domains_version = None
 
-    def _remove_running(self, pod: Pod, number: int) -> None:
-        """The reverse of `_count_running`."""
-        for group in self.registry.matching_groups(pod).counting:
-            if not (pod.terminating and group.kind is ConstraintKind.SPREAD):
-                self._remove_from(group, number)
-        for term in dict.fromkeys(pod.constraints.anti_affinity):
-            self._remove_from(self.registry.inverse_anti_affinity_group(term), number)
-
-    def _remove_from(self, group: AnyGroup, number: int) -> None:
-        if not group.nodes >> number & 1:
-            return
+    def _remove_from(self, group: AnyGroup, labels: Mapping[str, str]) -> None:
         own = self._own_group(group)
         if isinstance(own, HostGroup):
             own.remove_one()
-            return
-        value = self._nodes.nodes[number].labels.get(own.key)
-        if value is not None:
-            own.add(value, -1)
+        elif own.key in labels:
+            own.add(labels[own.key], -1)
 
     def _has_lost_domain(self, group: LabelGroup, number: int) -> bool:
         """Whether the removed node was the last of its domain, and no new node could have it."""
@@ -278,11 +277,16 @@ class Topology:
                 self._count_running(pod, number)
 
     def _count_running(self, pod: Pod, number: int) -> None:
+        for group in self._groups_counting(pod):
+            self._count_on_node(group, number)
+
+    def _groups_counting(self, pod: Pod) -> Iterator[AnyGroup]:
+        """The groups that count a running pod; terminating ones do not count for spreads."""
         for group in self.registry.matching_groups(pod).counting:
             if not (pod.terminating and group.kind is ConstraintKind.SPREAD):
-                self._count_on_node(group, number)
+                yield group
         for term in dict.fromkeys(pod.constraints.anti_affinity):
-            self._count_on_node(self.registry.inverse_anti_affinity_group(term), number)
+            yield self.registry.inverse_anti_affinity_group(term)
 
     def _count_on_node(self, group: AnyGroup, number: int) -> None:
         if not group.nodes >> number & 1:
