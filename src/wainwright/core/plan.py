@@ -9,13 +9,20 @@ from wainwright.core.explain.unschedulable import UnschedulableExplainer
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes, relaxed_preferences
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
+from wainwright.core.scheduling.queue import build_queue
 from wainwright.core.scheduling.reservation_manager import (
     available_counts,
     in_flight_usage,
     reservation_usage,
     without_in_flight,
 )
-from wainwright.core.scheduling.solver import FIRST_FIT, Solution, Strategy, solve
+from wainwright.core.scheduling.solver import (
+    FIRST_FIT,
+    CompiledCluster,
+    PreparedSolve,
+    Solution,
+    Strategy,
+)
 from wainwright.core.scheduling.topology.groups import ConstraintKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
@@ -47,7 +54,10 @@ def plan(
     With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
     long as the plan itself, or a fraction of a second.
     """
-    solution, packing = _best_solution(snapshot, catalogs, options)
+    solution = solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
+    packing: PackingResult | None = None
+    if options.packing is PackingPolicy.COST:
+        solution, packing = _cheapest(solution, snapshot, catalogs, options)
     taken = snapshot.taken_names
     claims = planned_claims(solution.drafts, solution.classes.resources, taken)
     assignments = pods_on_existing_nodes(solution.state.nodes)
@@ -73,42 +83,41 @@ def plan(
 
 
 def _create_replanner(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
+    def first_fit(snapshot: Snapshot) -> Solution:
+        return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
+
     def by_cost(snapshot: Snapshot) -> Solution:
-        return _best_solution(snapshot, catalogs, options)[0]
+        return _cheapest(first_fit(snapshot), snapshot, catalogs, options)[0]
 
     return Replanner(
-        first_fit=lambda snapshot: _first_fit_solution(snapshot, catalogs, options),
-        by_cost=by_cost if options.packing is PackingPolicy.COST else None,
+        first_fit=first_fit, by_cost=by_cost if options.packing is PackingPolicy.COST else None
     )
 
 
-def _best_solution(
-    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
-) -> tuple[Solution, PackingResult | None]:
-    solution = _first_fit_solution(snapshot, catalogs, options)
-    if options.packing is not PackingPolicy.COST:
-        return solution, None
+def _cheapest(
+    first_fit: Solution,
+    snapshot: Snapshot,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions,
+) -> tuple[Solution, PackingResult]:
     # Imported here because it is seldom needed and slow to load.
     from wainwright.core.packing.cost_placement import cheapest_solution
 
-    return cheapest_solution(solution, partial(solve_snapshot, snapshot, catalogs, options))
+    return cheapest_solution(first_fit, partial(solve_snapshot, snapshot, catalogs, options))
 
 
-def _first_fit_solution(
-    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
-) -> Solution:
-    """The best first-fit solution."""
-    return solve_with_fallbacks(partial(solve_snapshot, snapshot, catalogs, options))
-
-
-def solve_with_fallbacks(solve: Callable[[Strategy], Solution]) -> Solution:
+def solve_with_fallbacks(prepare: Callable[[Strategy], PreparedSolve]) -> Solution:
     """If pods are unplaced only because of where others went, other strategies are tried too."""
-    best = solve(FIRST_FIT)
-    for strategy in FALLBACK_STRATEGIES:
-        if not best.is_blocked_by_topology:
+    best: Solution | None = None
+    for strategy in (FIRST_FIT, *FALLBACK_STRATEGIES):
+        if best is not None and not best.is_blocked_by_topology:
             break
-        other = solve(strategy)
-        best = other if other.unplaced_count < best.unplaced_count else best
+        prepared = prepare(strategy)
+        prepared.rounds.run(prepared.queue)
+        solution = prepared.solution()
+        if best is None or solution.unplaced_count < best.unplaced_count:
+            best = solution
+    assert best is not None
     return best
 
 
@@ -118,16 +127,28 @@ def solve_snapshot(
     options: PlanOptions,
     strategy: Strategy = FIRST_FIT,
 ) -> Solution:
-    """Solves the snapshot once with one strategy, over the pods that can be scheduled at all."""
+    """Solves the snapshot once with one strategy."""
+    prepared = prepare_snapshot(snapshot, catalogs, options, strategy)
+    prepared.rounds.run(prepared.queue)
+    return prepared.solution()
+
+
+def prepare_snapshot(
+    snapshot: Snapshot,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions,
+    strategy: Strategy,
+) -> PreparedSolve:
+    """Compiles the snapshot, with the pods that can be scheduled at all."""
     gate = options.capacity_reservations
     templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
     nodes = ExistingNodes(snapshot.nodes, snapshot.daemonsets)
     placeable = [pod for pod in snapshot.pods if is_placeable(pod)]
     catalog_counts = available_counts(template.index for template in templates)
     free_counts = without_in_flight(catalog_counts, snapshot.nodes)
-    solution = solve(placeable, templates, nodes, free_counts, options, strategy)
-    solution.catalog_counts = catalog_counts
-    return solution
+    cluster = CompiledCluster(placeable, templates, nodes, free_counts, options)
+    cluster.catalog_counts = catalog_counts
+    return cluster.prepare(cluster.state, build_queue(cluster.classes.all), strategy)
 
 
 def is_placeable(pod: Pod) -> bool:

@@ -104,7 +104,7 @@ class ClusterSimulator:
         placeable = [pod for pod in pods if id(pod) in self._pod_classes]
         placeable.sort(key=lambda pod: self._queue_positions[id(pod)])
         return solve_with_fallbacks(
-            lambda strategy: self._cluster.solve(
+            lambda strategy: self._cluster.prepare(
                 self._fork(names), self._queue(placeable), _simulated(strategy)
             )
         )

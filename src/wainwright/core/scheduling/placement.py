@@ -172,9 +172,13 @@ class PodPlacement:
             return PlacementResult.NOT_YET
         for level in pod_class.levels:
             if level.topology_constraints is None:
-                result = self._place_without_topology(pod, pod_class, level)
+                outcome = self._place_without_topology(pod, pod_class, level)
             else:
-                result = self._place_with_topology(pod, pod_class, level)
+                outcome = self._place_with_topology(pod, pod_class, level)
+            if isinstance(outcome, NewNodeCandidate):
+                result: PlacementResult | None = self._open_or_wait(pod, pod_class, outcome)
+            else:
+                result = outcome
             if result is PlacementResult.PLACED and level.given_up:
                 self.given_up.append((pod, level.given_up))
             if result is not None:
@@ -216,9 +220,12 @@ class PodPlacement:
             self.observer.joining(pod, pod_class, pod_reqs, draft)
         self.state.join_draft(pod, pod_class, pod_reqs, draft, change)
 
+    # The methods below place the pod, or return the new node that is to be opened for it, or None
+    # if this level has no place for it.
+
     def _place_without_topology(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
-    ) -> PlacementResult | None:
+    ) -> PlacementResult | NewNodeCandidate | None:
         if self.observer is not None:
             self.observer.level_tried(level, None)
         for pod_reqs in level.alternatives:
@@ -234,9 +241,8 @@ class PodPlacement:
                 return PlacementResult.NOT_YET
             candidate = candidate or self._pool_selector.select(level, pod_reqs)
             if candidate is not None:
-                return self._join_alternative(
-                    pod, pod_class, level, candidate, pod_reqs
-                ) or self._open_or_wait(pod, pod_class, candidate)
+                joined = self._join_alternative(pod, pod_class, level, candidate, pod_reqs)
+                return joined or candidate
         return None
 
     def _join_alternative(
@@ -283,7 +289,7 @@ class PodPlacement:
 
     def _place_with_topology(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel
-    ) -> PlacementResult | None:
+    ) -> PlacementResult | NewNodeCandidate | None:
         assert level.topology_constraints is not None
         assert self._topology is not None
         if level.topology_constraints.affinity:
@@ -306,7 +312,7 @@ class PodPlacement:
 
     def _place_within(
         self, pod: Pod, pod_class: PodClass, level: RelaxationLevel, allowed: AllowedDomains | None
-    ) -> PlacementResult | None:
+    ) -> PlacementResult | NewNodeCandidate | None:
         if self.observer is not None:
             self.observer.level_tried(level, allowed)
         if allowed is None:
@@ -327,7 +333,7 @@ class PodPlacement:
                     pod, pod_class, (level, other), allowed, forbidden
                 ):
                     return PlacementResult.PLACED
-                return self._open_or_wait(pod, pod_class, candidate)
+                return candidate
         return None
 
     def _join_existing(

@@ -36,21 +36,19 @@ class Rounds:
                 self.reservation_manager.begin_round()
             self._reservation_wait.begin_round()
             self._placed = self.placement.begin_round(segments)
-            segments = self._passes(segments)
+            before = -1
+            while self._placed != before:
+                before = self._placed
+                self._reservation_wait.begin_pass()
+                segments = [segment for segment in segments if self._pass(segment)]
+                if not self._reservation_wait.needs_another_pass:
+                    break
             self._end_round()
             if not self._placed:
                 self.failed += [
                     batch for segment in segments for batch in segment.remaining_batches()
                 ]
                 return
-
-    def _passes(self, segments: list[QueueSegment]) -> list[QueueSegment]:
-        while True:
-            before = self._placed
-            self._reservation_wait.begin_pass()
-            segments = [segment for segment in segments if self._pass(segment)]
-            if not self._reservation_wait.needs_another_pass or self._placed == before:
-                return segments
 
     def _pass(self, segment: QueueSegment) -> bool:
         """Tries each pod of the segment once; keeps those that may be placed later."""

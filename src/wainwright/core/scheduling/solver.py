@@ -131,6 +131,8 @@ class CompiledCluster:
         context = classification_context(templates, nodes, options)
         self.classes = PodClasses(pods, registry, context)
         self.free_counts = free_counts
+        self.catalog_counts = free_counts
+        """The same, including the instances that in-flight NodeClaims will use."""
         requirements = () if forkable else self.classes.pod_requirements
         capacity_index = CapacityIndex(requirements, len(self.classes.resources))
         reservation_manager = create_reservation_manager(
@@ -151,8 +153,8 @@ class CompiledCluster:
         self.state = SchedulingState(templates, nodes, table, pool_selector, topology)
         self.state.strict_weights = options.strict_weights
 
-    def solve(self, state: SchedulingState, queue: Queue, strategy: Strategy) -> Solution:
-        """Places the pods of the queue on the cluster's state, or on a fork of it."""
+    def prepare(self, state: SchedulingState, queue: Queue, strategy: Strategy) -> "PreparedSolve":
+        """Everything to place the pods of the queue on the cluster's state, or on a fork of it."""
         state.deferred_kinds = strategy.deferred_kinds
         templates = self.state.templates
         placement = PodPlacement(
@@ -163,9 +165,20 @@ class CompiledCluster:
         )
         if strategy.observer is not None:
             placement.observer = strategy.observer(placement)
-        rounds = Rounds(placement)
-        rounds.run(queue)
-        return Solution(self.classes, rounds, self.free_counts)
+        return PreparedSolve(self, Rounds(placement), queue)
+
+
+class PreparedSolve(NamedTuple):
+    """A solve that is about to run: `rounds.run(queue)`, then `solution()`."""
+
+    cluster: CompiledCluster
+    rounds: Rounds
+    queue: Queue
+
+    def solution(self) -> Solution:
+        solution = Solution(self.cluster.classes, self.rounds, self.cluster.free_counts)
+        solution.catalog_counts = self.cluster.catalog_counts
+        return solution
 
 
 def solve(
@@ -178,7 +191,9 @@ def solve(
 ) -> Solution:
     """Places the pods; `free_counts` has the available instances of each reservation by its id."""
     cluster = CompiledCluster(pods, templates, nodes, free_counts, options)
-    return cluster.solve(cluster.state, build_queue(cluster.classes.all), strategy)
+    prepared = cluster.prepare(cluster.state, build_queue(cluster.classes.all), strategy)
+    prepared.rounds.run(prepared.queue)
+    return prepared.solution()
 
 
 def evaluate_pools(
