@@ -22,14 +22,17 @@ from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions as Rules
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.plan import plan
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.messages.input_remarks import describe_remarks
+from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions, PreferencePolicy
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
-from wainwright.translate.snapshot import translate_snapshot
+from wainwright.translate.cluster_state import translate_snapshot
 
 NOTABLE_COST_SHARE: Final = 0.01  # of the plan's price; preferences that cost less are not reported
 
@@ -106,7 +109,13 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         *offered_reservations(catalogs.values()),
         *(each for each in unusable if is_reservation_active(each, settings.now)),
     ]
-    translated = translate_snapshot(manifests, reservations=map(_model_reservation, selected))
+    translated = translate_snapshot(
+        manifests,
+        reservations=map(_model_reservation, selected),
+        now=settings.now.timestamp(),
+    )
+    evictions = evict_from_deleting_nodes(translated.snapshot)
+    remarks = (*translated.remarks, *blocked_evictions(evictions.blocked))
     diagnostics = dict.fromkeys(
         diagnostic for catalog in catalogs.values() for diagnostic in catalog.diagnostics
     )
@@ -114,15 +123,16 @@ def prepare_input(manifests: ClusterManifests, settings: PlanSettings) -> Prepar
         manifests=manifests,
         settings=settings,
         catalogs=catalogs,
-        snapshot=msgspec.structs.replace(translated.snapshot, claims=_claim_names(manifests)),
-        warnings=(*translated.warnings, *describe_unusable(unusable)),
+        snapshot=evictions.snapshot,
+        warnings=(*describe_remarks(remarks), *describe_unusable(unusable)),
         diagnostics=tuple(diagnostics),
         unusable_reservations=tuple(unusable),
     )
 
 
-def _claim_names(manifests: ClusterManifests) -> frozenset[str]:
-    return frozenset(claim.metadata.name for claim in manifests.claims)
+def blocked_evictions(pods: Iterable[Pod]) -> list[InputRemark]:
+    keys = tuple(sorted(pod.key for pod in pods))
+    return [InputRemark(kind=RemarkKind.EVICTION_BLOCKED, pods=keys)] if keys else []
 
 
 def _model_reservation(selected: SelectedReservation) -> ReservationState:

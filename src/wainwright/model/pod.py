@@ -190,6 +190,28 @@ class VolumeProblem(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
+    """What decides whether and when a pod may be evicted; pods of one workload mostly share it."""
+
+    owner: str = ""
+    """Kind and name of its controller, as ReplicaSet/web; empty without one."""
+    static: bool = False
+    """Whether the kubelet of its node runs it from a file: it ends with the node."""
+    recreated: bool = False
+    """Whether it is terminating, and its StatefulSet will create it again under its name."""
+    do_not_disrupt: bool | float = False
+    """The annotation do-not-disrupt; a number limits it to these seconds from the pod's start."""
+    deletion_cost: float = 0.0
+    """The annotation pod-deletion-cost: of equal nodes those with cheaper pods go first."""
+    ready: bool = True
+    """False only where its status says so."""
+    started: float | None = None
+    """Seconds since 1970."""
+
+
+NO_EVICTION_FACTS: Final = EvictionFacts()
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A pod, with everything that decides on which nodes it fits."""
 
@@ -221,6 +243,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Being deleted: it still uses resources, but does not count in topology spread."""
     unsupported: tuple[UnsupportedFeature, ...] = ()
     """A pod that uses any of these is unschedulable, rather than scheduled wrongly."""
+    eviction: EvictionFacts = NO_EVICTION_FACTS
 
     @property
     def key(self) -> str:

@@ -1,13 +1,21 @@
 """Snapshot: everything that one decision may look at, besides the instance types.
 
 NodePools with what they allow and already use, nodes and NodeClaims in flight, pods to be
-placed, DaemonSets and capacity reservations. Nothing in it changes while a plan is made.
+placed, DaemonSets, PodDisruptionBudgets and capacity reservations. Nothing in it changes while a
+plan is made.
 """
 
 from typing import Final
 
 import msgspec
 
+from wainwright.model.disruption import (
+    DEFAULT_DISRUPTION,
+    Condition,
+    NodeClaimState,
+    NodePoolDisruption,
+    PodDisruptionBudget,
+)
 from wainwright.model.labels import EC2NODECLASS, INITIALIZED, NODEPOOL, REGISTERED
 from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
@@ -34,6 +42,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """The total capacity of its nodes and NodeClaims, each counted once."""
     unusable: str | None = None
     """Why it must not launch anything (static, being deleted, not ready); None if it may."""
+    disruption: NodePoolDisruption = DEFAULT_DISRUPTION
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    replicas: int | None = None
+    """The size of a static NodePool; None for one that follows its pods."""
 
     @property
     def node_requirements(self) -> Requirements:
@@ -59,13 +71,22 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a NodePool owns it; on other nodes every taint counts."""
     initialized: bool = True
     deleting: bool = False
-    """Being deleted: no pod is scheduled on it; its pods are among those of the snapshot."""
+    """Being deleted: no pod is scheduled on it, and those that may be evicted go elsewhere."""
     pool: str | None = None
     launched: bool = True
     """False for a claim without an instance: it still needs capacity of its reservation."""
     reservation_id: str | None = None
     attach_limits: dict[str, int] = msgspec.field(default_factory=dict)
     """By CSI driver how many volumes can be attached; drivers not listed have no known limit."""
+    capacity: Resources = msgspec.field(default_factory=dict)
+    claim: NodeClaimState | None = None
+    """None for a node that only a label assigns to its NodePool, or that none owns."""
+    provider_id: str = ""
+    created: float | None = None
+    """Seconds since 1970; of the claim as long as there is no node."""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    conditions: dict[str, Condition] = msgspec.field(default_factory=dict)
+    """Those of the Node, by type; the NodeClaim's are in `claim`."""
 
     @property
     def effective_taints(self) -> tuple[Taint, ...]:
@@ -99,13 +120,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a cluster. The order within the fields does not matter."""
 
     pods: tuple[Pod, ...] = ()
-    """To be scheduled, those of nodes being deleted included."""
+    """To be scheduled; `core.disruption.eviction` adds those of nodes being deleted."""
     pools: tuple[Pool, ...] = ()
     nodes: tuple[Node, ...] = ()
     daemonsets: tuple[DaemonSet, ...] = ()
     reservations: tuple[ReservationState, ...] = ()
     claims: frozenset[str] = frozenset()
     """Names of all NodeClaims, those whose node is listed by its own name included."""
+    pod_disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
+    now: float | None = None
+    """Seconds since 1970; None where nothing may depend on the time."""
 
     @property
     def taken_names(self) -> frozenset[str]:

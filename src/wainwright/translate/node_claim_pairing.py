@@ -37,6 +37,16 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The name in spec.nodeName of the pods bound to it."""
         return self.node.metadata.name if self.node is not None else self._status.nodeName
 
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Of the Node; of the NodeClaim as long as there is no Node."""
+        return next(self._metadata)
+
+    @property
+    def provider_id(self) -> str:
+        stated = self.node.spec.providerID if self.node is not None else ""
+        return stated or self._status.providerID
+
     @cached_property
     def pool(self) -> str | None:
         stated = (_metadata_labels(each).get(NODEPOOL) for each in self._metadata)

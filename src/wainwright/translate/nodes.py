@@ -5,6 +5,7 @@ from typing import Final
 
 from wainwright.api.karpenter.nodeclaim import NodeClaim
 from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import Node as WireNode
 from wainwright.api.kubernetes.cluster import NodeSpec
 from wainwright.model.labels import (
     EC2NODECLASS,
@@ -17,7 +18,9 @@ from wainwright.model.labels import (
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Node
 from wainwright.model.taints import Taint
+from wainwright.translate.disruption import translate_claim_state, translate_conditions
 from wainwright.translate.node_claim_pairing import LABEL_TRUE, NodeWithClaim
+from wainwright.translate.object_metadata import parse_timestamp
 from wainwright.translate.requirements import (
     UNSCHEDULABLE_TAINT,
     translate_requirements,
@@ -30,11 +33,13 @@ NO_ATTACH_LIMITS: Final[Mapping[str, int]] = {}
 def translate_node(
     paired_node: NodeWithClaim,
     pool: NodePool | None,
-    pods: Iterable[Pod],
+    pods: Iterable[Pod] = (),
     attach_limits: Mapping[str, int] = NO_ATTACH_LIMITS,
 ) -> Node:
-    """The node with the pods that stay on it; `pool` is its NodePool, if the input has it."""
+    """The node with the pods that are bound to it; `pool` is its NodePool, if the input has it."""
     labels = _node_labels(paired_node, pool)
+    node, claim = paired_node.node, paired_node.claim
+    metadata = paired_node.metadata
     return Node(
         name=paired_node.name,
         labels=labels,
@@ -49,16 +54,23 @@ def translate_node(
         launched=paired_node.is_launched,
         reservation_id=labels.get(RESERVATION_ID),
         attach_limits=dict(attach_limits),
+        capacity=paired_node.capacity,
+        claim=None if claim is None else translate_claim_state(claim),
+        provider_id=paired_node.provider_id,
+        created=parse_timestamp(metadata.creationTimestamp),
+        annotations=metadata.annotations or {},
+        conditions={} if node is None else translate_conditions(node.status.conditions),
     )
 
 
-def node_hostnames(paired_nodes: Iterable[NodeWithClaim]) -> dict[str, str]:
-    """The hostname label by node name; the kubelet sets it, by default to the node's name."""
-    nodes = [paired_node.node for paired_node in paired_nodes if paired_node.node is not None]
-    return {
-        node.metadata.name: (node.metadata.labels or {}).get(HOSTNAME, node.metadata.name)
-        for node in nodes
-    }
+def differing_hostnames(nodes: Iterable[WireNode]) -> dict[str, str]:
+    """The hostname label by node name, where the two differ.
+
+    The kubelet sets the label, by default to the node's name, so that this is mostly empty and
+    does not change when nodes come and go: translated pods depend on it.
+    """
+    labels = ((node.metadata.name, (node.metadata.labels or {}).get(HOSTNAME)) for node in nodes)
+    return {name: hostname for name, hostname in labels if hostname and hostname != name}
 
 
 def _node_labels(paired_node: NodeWithClaim, pool: NodePool | None) -> dict[str, str]:

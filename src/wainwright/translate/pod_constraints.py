@@ -82,8 +82,10 @@ class ConstraintTranslator:
         defaults: DefaultSpreads | None = None,
     ) -> None:
         self._node_affinity = node_affinity
-        self._namespaces = namespaces
-        self._defaults = defaults
+        self.namespaces = namespaces
+        """May be replaced as long as no pod has selected namespaces by their labels."""
+        self.defaults = defaults
+        """May be replaced when services or controllers change: no cache depends on it."""
         self._shared: dict[PodConstraints, PodConstraints] = {NO_CONSTRAINTS: NO_CONSTRAINTS}
         self._with_spreads: dict[
             tuple[PodConstraints, tuple[TopologySpread, ...]], PodConstraints
@@ -99,7 +101,7 @@ class ConstraintTranslator:
         ports = host_ports(spec)
         if not ports and _has_no_topology(spec):
             return NO_CONSTRAINTS
-        pod_affinity = PodAffinityTranslator(self._namespaces, namespace, labels)
+        pod_affinity = PodAffinityTranslator(self.namespaces, namespace, labels)
         affinity = spec.affinity or NO_AFFINITY
         affinity_terms, anti_affinity_terms = affinity.podAffinity, affinity.podAntiAffinity
         return self._share(
@@ -116,7 +118,7 @@ class ConstraintTranslator:
 
     def with_defaults(self, constraints: PodConstraints, pod: Pod) -> PodConstraints:
         """The constraints, with the scheduler's default spread for a pod without its own."""
-        spreads = self._defaults.spreads(pod) if self._defaults is not None else ()
+        spreads = self.defaults.spreads(pod) if self.defaults is not None else ()
         if not spreads:
             return constraints
         shared = self._with_spreads.get((constraints, spreads))
@@ -130,6 +132,10 @@ class ConstraintTranslator:
         return self._share(
             msgspec.structs.replace(constraints, attachments=attachments, volume_topology=topology)
         )
+
+    @property
+    def largest_cache(self) -> int:
+        return max(len(self._shared), len(self._with_spreads))
 
     def _share(self, constraints: PodConstraints) -> PodConstraints:
         return self._shared.setdefault(constraints, constraints)

@@ -1,6 +1,7 @@
 """Pods and DaemonSets in the planner's model; pods of equal spec are translated once."""
 
 from collections.abc import Iterable
+from enum import Enum
 from math import inf
 from typing import Final
 
@@ -16,6 +17,7 @@ from wainwright.model.pod import UnsupportedFeature
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources
 from wainwright.model.taints import Toleration
+from wainwright.translate.disruption import EvictionFactsTranslator
 from wainwright.translate.object_metadata import has_owner_kind, namespace_of, parse_timestamp
 from wainwright.translate.pod_constraints import (
     NO_DEPENDENCIES,
@@ -41,6 +43,34 @@ from wainwright.translate.volumes import VolumeTranslator, relevant_volumes
 
 def is_terminal(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+class PodRole(Enum):
+    """What a pod means to the scheduler."""
+
+    PENDING = "pending"
+    """To be scheduled."""
+    GATED = "gated"
+    """To be scheduled once its scheduling gates are removed."""
+    BOUND = "bound"
+    """On a node."""
+    IGNORED = "ignored"
+    """Finished, or gone before it was bound; or it comes with a node, as DaemonSet pods do."""
+
+
+def pod_role(pod: Pod) -> PodRole:
+    if is_terminal(pod):
+        return PodRole.IGNORED
+    if pod.spec.nodeName:
+        return PodRole.BOUND
+    if pod.metadata.deletionTimestamp or _is_node_overhead(pod):
+        return PodRole.IGNORED
+    return PodRole.GATED if pod.spec.schedulingGates else PodRole.PENDING
+
+
+def _is_node_overhead(pod: Pod) -> bool:
+    """DaemonSet pods count as overhead of their node; static pods belong to their kubelet."""
+    return has_owner_kind(pod.metadata, "DaemonSet") or has_owner_kind(pod.metadata, "Node")
 
 
 def unsupported_features(spec: PodSpec) -> tuple[UnsupportedFeature, ...]:
@@ -110,20 +140,22 @@ class PodTranslator:
         node_affinity: NodeAffinityTranslator,
         constraint_translator: ConstraintTranslator,
         volumes: VolumeTranslator,
+        eviction_facts: EvictionFactsTranslator | None = None,
     ) -> None:
         self._runtimes = runtimes
         self._priorities = priorities
         self._node_affinity = node_affinity
         self._constraint_translator = constraint_translator
-        self._volumes = volumes
+        self.volumes = volumes
+        """May be replaced when claims or volumes change: no cache depends on it."""
+        self._eviction_facts = eviction_facts or EvictionFactsTranslator()
         self._by_identity: dict[int, CachedSpec] = {}
         self._by_value: dict[bytes, TranslatedSpec] = {}
         self._constraints_by_metadata: dict[
             tuple[int, str, tuple[str | None, ...]], model.PodConstraints
         ] = {}
 
-    def translate(self, pod: Pod, *, is_bound: bool = False) -> model.Pod:
-        """The pod in the planner's model; `is_bound`: it is on a node, not to be scheduled."""
+    def translate(self, pod: Pod) -> model.Pod:
         metadata, (_, translated, volumes) = pod.metadata, self._cached_spec(pod)
         constraints = (
             self._constraints_for(translated, metadata)
@@ -133,9 +165,9 @@ class PodTranslator:
         constraints = self._constraint_translator.with_defaults(constraints, pod)
         problem = None
         if volumes:
-            pod_volumes = self._volumes.evaluate(volumes, pod)
+            pod_volumes = self.volumes.evaluate(volumes, pod)
             constraints = self._constraint_translator.with_volumes(constraints, pod_volumes)
-            problem = None if is_bound else pod_volumes.problem
+            problem = pod_volumes.problem
         return model.Pod(
             namespace=namespace_of(metadata),
             name=metadata.name,
@@ -151,12 +183,27 @@ class PodTranslator:
             daemonset=has_owner_kind(metadata, "DaemonSet"),
             constraints=constraints,
             volume_problem=problem,
-            terminating=is_bound and bool(metadata.deletionTimestamp),
+            terminating=bool(metadata.deletionTimestamp),
             unsupported=translated.unsupported,
+            eviction=self._eviction_facts.translate(pod),
         )
 
     def translated_spec(self, pod: Pod) -> TranslatedSpec:
         return self._cached_spec(pod)[1]
+
+    @property
+    def largest_cache(self) -> int:
+        """How many entries its largest cache has."""
+        return max(
+            len(self._by_value),
+            self._constraint_translator.largest_cache,
+            self._eviction_facts.cached,
+        )
+
+    def forget_identities(self) -> None:
+        """Releases the specs that are known by identity; a watch brings a new one each time."""
+        self._by_identity.clear()
+        self._constraints_by_metadata.clear()
 
     def _cached_spec(self, pod: Pod) -> CachedSpec:
         spec = pod.spec
@@ -224,32 +271,24 @@ def _spec_key(spec: PodSpec) -> bytes | None:
         return None
 
 
-NamespacedName = tuple[str, str]
-"""Namespace and name."""
-
-
 class DaemonSetTranslator:
-    """Translates DaemonSets; requests come from their live pods where there are any."""
+    """Translates DaemonSets; requests come from one of their live pods where there are any."""
 
-    def __init__(
-        self, pods: PodTranslator, runtimes: RuntimeClasses, live_pods: Iterable[Pod]
-    ) -> None:
+    def __init__(self, pods: PodTranslator, runtimes: RuntimeClasses) -> None:
         self._pods = pods
         self._runtimes = runtimes
         # The DaemonSet controller pins each pod to its node by name; the template is for any node.
         self._node_affinity = NodeAffinityTranslator({}, ignored_labels={HOSTNAME})
-        self._live_pods = _youngest_pods(live_pods)
 
-    def translate(self, daemonset: DaemonSet) -> model.DaemonSet:
-        name = (namespace_of(daemonset.metadata), daemonset.metadata.name)
+    def translate(self, daemonset: DaemonSet, live_pods: Iterable[Pod] = ()) -> model.DaemonSet:
         spec = daemonset.spec.template.spec
         selectors = (spec.nodeSelector, self._runtimes.lookup(spec).selector)
         node_terms = self._node_affinity.node_alternatives(selectors, spec.affinity)
         # Only a live pod shows what admission (defaults, autoscalers) made of the template.
-        example = self._live_pods.get(name) or Pod(spec=spec)
+        example = max(live_pods, key=_pod_age, default=None) or Pod(spec=spec)
         return model.DaemonSet(
-            namespace=name[0],
-            name=name[1],
+            namespace=namespace_of(daemonset.metadata),
+            name=daemonset.metadata.name,
             requests=self._pods.translated_spec(example).requests,
             alternatives=node_terms.alternatives,
             tolerations=self._tolerations(spec),
@@ -268,16 +307,7 @@ class DaemonSetTranslator:
         return tuple(dict.fromkeys((*own, *added)))
 
 
-def _youngest_pods(live_pods: Iterable[Pod]) -> dict[NamespacedName, Pod]:
-    youngest: dict[NamespacedName, Pod] = {}
-    for pod in live_pods:
-        for owner in pod.metadata.ownerReferences or ():
-            if owner.kind == "DaemonSet" and not is_terminal(pod):
-                name = (namespace_of(pod.metadata), owner.name)
-                youngest[name] = max(youngest.get(name, pod), pod, key=_pod_age)
-    return youngest
-
-
 def _pod_age(pod: Pod) -> tuple[float, str]:
+    """The sort key of the youngest pod."""
     created = parse_timestamp(pod.metadata.creationTimestamp)
     return -inf if created is None else created, pod.metadata.name

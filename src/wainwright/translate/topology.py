@@ -95,6 +95,11 @@ class NamespaceIndex:
         known |= {each.metadata.name: each.metadata.labels or {} for each in self._namespaces}
         return {name: {**labels, NAMESPACE_NAME_LABEL: name} for name, labels in known.items()}
 
+    @property
+    def is_selected_from(self) -> bool:
+        """Whether any term has selected namespaces by their labels."""
+        return bool(self._selected)
+
     def namespaces_of(self, term: PodAffinityTerm, own_namespace: str) -> frozenset[str] | None:
         """The term's namespaces; None for all, the pod's own where the term lists none."""
         names = frozenset(term.namespaces or ())

@@ -1,6 +1,7 @@
 """Objects as manifests write them, typed, with defaults for what a test does not need."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,13 +13,17 @@ from wainwright.api.kubernetes.object_reader import KUBERNETES_KINDS, decode_obj
 from wainwright.api.kubernetes.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from wainwright.api.kubernetes.workloads import Pod, PodSpec
 from wainwright.api.wire import WireStruct
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.manifests.cluster_manifests import ClusterManifests
+from wainwright.messages.input_remarks import describe_remarks
+from wainwright.model.snapshot import ReservationState, Snapshot
+from wainwright.offline import blocked_evictions
+from wainwright.translate.cluster_state import translate_snapshot
 from wainwright.translate.node_claim_pairing import NodeWithClaim, pair_nodes_with_claims
 from wainwright.translate.pod_constraints import ConstraintTranslator
 from wainwright.translate.pods import PodTranslator, PriorityClasses
 from wainwright.translate.requirements import NodeAffinityTranslator
 from wainwright.translate.resources import RuntimeClasses
-from wainwright.translate.snapshot import TranslatedSnapshot, translate_snapshot
 from wainwright.translate.topology import NamespaceIndex
 from wainwright.translate.volumes import StorageClasses, VolumeClaims, VolumeTranslator
 
@@ -42,8 +47,23 @@ def manifests(*values: Value) -> ClusterManifests:
     return made
 
 
-def translated(*values: Value) -> TranslatedSnapshot:
-    return translate_snapshot(manifests(*values))
+class ReadInput(NamedTuple):
+    """A snapshot without pods on nodes being deleted that can be evicted, and warnings."""
+
+    snapshot: Snapshot
+    warnings: tuple[str, ...]
+
+
+def read_input(given: ClusterManifests, reservations: Iterable[ReservationState] = ()) -> ReadInput:
+    """As offline commands read it."""
+    found = translate_snapshot(given, reservations=reservations)
+    evictions = evict_from_deleting_nodes(found.snapshot)
+    remarks = (*found.remarks, *blocked_evictions(evictions.blocked))
+    return ReadInput(evictions.snapshot, describe_remarks(remarks))
+
+
+def translated(*values: Value) -> ReadInput:
+    return read_input(manifests(*values))
 
 
 def thing(version: str, kind: str, name: str, **fields: Any) -> Value:

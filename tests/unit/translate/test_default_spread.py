@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.translate.objects import Value, manifests, node, pod, thing
+from tests.unit.translate.objects import ReadInput, Value, manifests, node, pod, read_input, thing
 
 from wainwright.api.kubernetes.workloads import TopologySpreadConstraint
 from wainwright.model.pod import (
@@ -16,7 +16,6 @@ from wainwright.model.pod import (
     TopologySpread,
     pod_selector,
 )
-from wainwright.translate.snapshot import TranslatedSnapshot, translate_snapshot
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 HARD = TopologySpreadConstraint(maxSkew=1, topologyKey=ZONE, whenUnsatisfiable="DoNotSchedule")
@@ -31,12 +30,10 @@ OWN = {
 WEB = {"app": "web", "hash": "7f"}
 
 
-def translated(
-    *values: Value, defaults: tuple[TopologySpreadConstraint, ...]
-) -> TranslatedSnapshot:
+def translated(*values: Value, defaults: tuple[TopologySpreadConstraint, ...]) -> ReadInput:
     made = manifests(*values)
     made.default_constraints = defaults
-    return translate_snapshot(made)
+    return read_input(made)
 
 
 def spreads(*values: Value, defaults: tuple[Any, ...] = (HARD,)) -> tuple[TopologySpread, ...]:

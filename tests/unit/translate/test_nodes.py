@@ -16,8 +16,7 @@ from tests.unit.translate.objects import (
 
 from wainwright.model.snapshot import Node
 from wainwright.model.taints import Taint
-from wainwright.translate.node_claim_pairing import NodeWithClaim
-from wainwright.translate.nodes import node_hostnames
+from wainwright.translate.nodes import differing_hostnames
 from wainwright.translate.nodes import translate_node as translate
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -293,12 +292,8 @@ def test_the_reservation_is_known_by_label_or_by_a_pinned_requirement() -> None:
     assert made(torn).reservation_id is None
 
 
-def test_hostnames_are_labels_or_else_names() -> None:
-    labelled = paired_node(node("n-1", metadata={"labels": {"kubernetes.io/hostname": "ip-1"}}))
-    conditions = {"conditions": [condition("Launched")]}
-    found: list[NodeWithClaim] = [
-        labelled,
-        paired_node(node("n-2")),
-        paired_node(claim(status=conditions)),
-    ]
-    assert node_hostnames(found) == {"n-1": "ip-1", "n-2": "n-2"}
+def test_hostnames_are_labels_that_differ_from_the_name() -> None:
+    labelled = node("n-1", metadata={"labels": {"kubernetes.io/hostname": "ip-1"}})
+    same = node("n-3", metadata={"labels": {"kubernetes.io/hostname": "n-3"}})
+    nodes = [paired_node(each).node for each in (labelled, node("n-2"), same)]
+    assert differing_hostnames(each for each in nodes if each) == {"n-1": "ip-1"}

@@ -109,11 +109,10 @@ def test_the_name_of_a_volume_or_node_does_not_keep_pods_apart() -> None:
     assert one.requests is other.requests
 
 
-def test_only_a_pod_that_stays_is_terminating() -> None:
+def test_a_pod_with_a_deletion_timestamp_is_terminating() -> None:
     gone = typed_pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    assert pods().translate(gone, is_bound=True).terminating
-    assert not pods().translate(gone).terminating
-    assert not pods().translate(typed_pod(), is_bound=True).terminating
+    assert pods().translate(gone).terminating
+    assert not pods().translate(typed_pod()).terminating
 
 
 def test_a_pod_that_was_resized_on_its_node_counts_as_it_is_there() -> None:

@@ -88,7 +88,7 @@ class PodDisruptionBudgetSpec(KubernetesStruct, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudgetStatus(KubernetesStruct, frozen=True, kw_only=True):
-    disruptionsAllowed: int = 0
+    disruptionsAllowed: int | None = None
     currentHealthy: int = 0
     desiredHealthy: int = 0
     expectedPods: int = 0

@@ -17,7 +17,7 @@ from tests.unit.translate.objects import (
 )
 
 from wainwright.model.snapshot import ReservationState
-from wainwright.translate.snapshot import translate_snapshot
+from wainwright.translate.cluster_state import translate_snapshot
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 POOLED = {"labels": {"karpenter.sh/nodepool": "web"}}

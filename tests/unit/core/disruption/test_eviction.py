@@ -1,12 +1,13 @@
-"""Which pods are to be scheduled."""
+"""Which pods are to be scheduled, and which of a node being deleted may be evicted."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from tests.unit.translate.objects import Value, owned, thing, typed, typed_pod
+from tests.unit.translate.objects import Value, manifests, node, owned, pod, thing
 
-from wainwright.api.kubernetes.cluster import PodDisruptionBudget
-from wainwright.translate.pod_eligibility import ClassifiedPods, DisruptionBudgets, PodClassifier
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
+from wainwright.model.pod import Pod
+from wainwright.translate.cluster_state import translate_snapshot
 
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 ON_LEAVING = {"nodeName": "leaving"}
@@ -20,15 +21,19 @@ def budget(name: str = "pdb", *, namespace: str = "shop", **spec: Any) -> Value:
     )
 
 
-def sort(
-    *budgets: Value, sets: frozenset[tuple[str, str]] = frozenset(), **fields: Any
-) -> ClassifiedPods:
+class Found(NamedTuple):
+    to_schedule: tuple[Pod, ...]
+    stuck: tuple[Pod, ...]
+    staying: dict[str, tuple[Pod, ...]]
+
+
+def sort(*objects: Value, **fields: Any) -> Found:
     """One pod with these budgets, while the node `leaving` is being deleted."""
-    typed_budgets = [typed(each) for each in budgets]
-    found = DisruptionBudgets(
-        each for each in typed_budgets if isinstance(each, PodDisruptionBudget)
-    )
-    return PodClassifier({"leaving"}, found, sets).classify([typed_pod(**fields)])
+    nodes = (node("n"), node("leaving", metadata=GONE))
+    translated = translate_snapshot(manifests(*nodes, *objects, pod(**fields)))
+    evictions = evict_from_deleting_nodes(translated.snapshot)
+    staying = {each.name: each.pods for each in evictions.snapshot.nodes if each.pods}
+    return Found(evictions.snapshot.pods, evictions.blocked, staying)
 
 
 def is_placed(*budgets: Value, **fields: Any) -> bool:
@@ -58,13 +63,12 @@ def test_finished_terminating_bound_and_daemon_pods_are_not_scheduled(
 
 
 def test_a_gated_pod_waits() -> None:
-    found = sort(spec={"schedulingGates": [{"name": "later"}]})
-    assert (len(found.gated), found.to_schedule) == (1, [])
+    assert not is_placed(spec={"schedulingGates": [{"name": "later"}]})
 
 
 def test_a_bound_pod_stays_on_its_node_also_while_it_terminates() -> None:
     found = sort(spec={"nodeName": "n"}, metadata=GONE)
-    assert [pod.metadata.name for pod in found.staying["n"]] == ["a"]
+    assert [each.name for each in found.staying["n"]] == ["a"]
 
 
 def test_a_finished_pod_takes_no_resources() -> None:
@@ -97,8 +101,15 @@ def test_a_terminating_stateful_pod_is_recreated() -> None:
 
 def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() -> None:
     metadata = {**owned("StatefulSet", "db"), **GONE}
-    sets = frozenset({("shop", "db")})
-    assert not is_placed(spec=ON_LEAVING, metadata=metadata, sets=sets)
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c"}]}}
+    stateful = thing(
+        "apps/v1",
+        "StatefulSet",
+        "db",
+        metadata={"namespace": "shop"},
+        spec={"replicas": 0, "selector": {}, "template": template},
+    )
+    assert not is_placed(stateful, spec=ON_LEAVING, metadata=metadata)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +118,7 @@ def test_a_stateful_pod_whose_set_is_in_the_input_has_been_replaced_already() ->
 )
 def test_a_budget_that_never_allows_eviction_keeps_a_pod_on_its_node(spec: Value) -> None:
     found = sort(budget(**spec), spec=ON_LEAVING, metadata=WEB)
-    assert (found.to_schedule, len(found.stuck), len(found.staying["leaving"])) == ([], 1, 1)
+    assert (found.to_schedule, len(found.stuck), len(found.staying["leaving"])) == ((), 1, 1)
 
 
 def test_two_budgets_for_one_pod_block_it_whatever_they_allow() -> None:
@@ -169,3 +180,17 @@ def test_a_pod_that_tolerates_the_disruption_taint_is_never_evicted_and_ignores_
     blocking = budget(maxUnavailable=0)
     assert is_placed(blocking, spec={**ON_LEAVING, **tolerating}, metadata=WEB)
     assert not is_placed(blocking, spec={**ON_LEAVING, **other}, metadata=WEB)
+
+
+def test_a_recreated_pod_is_no_longer_terminating() -> None:
+    metadata = {**owned("StatefulSet", "db"), **GONE}
+    [recreated] = sort(spec=ON_LEAVING, metadata=metadata).to_schedule
+    assert not recreated.terminating
+
+
+def test_a_second_time_changes_nothing() -> None:
+    leaving = node("leaving", metadata=GONE)
+    translated = translate_snapshot(manifests(leaving, pod(spec=ON_LEAVING)))
+    once = evict_from_deleting_nodes(translated.snapshot).snapshot
+    assert evict_from_deleting_nodes(once).snapshot == once
+    assert [each.name for each in once.pods] == ["a"]

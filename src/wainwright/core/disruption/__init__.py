@@ -1,0 +1,1 @@
+"""Disruption: which nodes may be removed or replaced, and what happens to their pods."""

@@ -1,0 +1,40 @@
+"""Remarks on the input as sentences."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from wainwright.model.input_remarks import InputRemark, RemarkKind
+
+MAX_NAMED_PODS: Final = 10  # enough to identify a workload; the rest is only counted
+
+
+def describe_remarks(remarks: Iterable[InputRemark]) -> tuple[str, ...]:
+    """In the order of their kinds, those of one kind by subject."""
+    ordered = sorted(remarks, key=lambda each: (each.kind.value, each.subject))
+    return tuple(map(_describe, ordered))
+
+
+def _describe(remark: InputRemark) -> str:
+    if remark.kind is RemarkKind.NODE_COUNTED_AS_CLAIM:
+        return (
+            f"node {remark.subject} is left out: it has no provider id or instance type yet, "
+            f"and a claim of pool {remark.pool} stands for it"
+        )
+    return f"{_PODS_REMARKS[remark.kind].format(remark.subject)}: {_list_pods(remark.pods)}"
+
+
+_PODS_REMARKS: Final = {
+    RemarkKind.SCHEDULING_GATED: "not planned while scheduling gates hold them back",
+    RemarkKind.EVICTION_BLOCKED: "not planned, as a disruption budget or annotation keeps them on "
+    "a node being deleted",
+    RemarkKind.OTHER_SCHEDULER: "planned as if {} would do as the default scheduler",
+    RemarkKind.MISSING_RUNTIME_CLASS: "runtime class {} is not in the input, so its overhead is "
+    "not counted",
+    RemarkKind.MISSING_CONTROLLER: "{} is not in the input, so its selector has no part in the "
+    "default spread",
+}
+
+
+def _list_pods(pods: Sequence[str]) -> str:
+    others = len(pods) - MAX_NAMED_PODS
+    return ", ".join(pods[:MAX_NAMED_PODS]) + (f" and {others} more" if others > 0 else "")

@@ -1,0 +1,91 @@
+"""The facts that decide whether nodes and their pods may be disrupted, as the cluster states them.
+
+What follows from them (may this pod be evicted, is that node expired) is decided in
+`core/disruption`. Times are seconds since 1970, durations are seconds.
+"""
+
+from typing import Final
+
+import msgspec
+
+from wainwright.model.pod import Pod, PodSelector
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of a NodeClaim or Node."""
+
+    status: str
+    """True, False or Unknown."""
+    since: float | None = None
+    """The time of its last transition."""
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def is_true(self) -> bool:
+        return self.status == "True"
+
+
+class NodeClaimState(msgspec.Struct, frozen=True, kw_only=True):
+    """The NodeClaim of a node, as far as disruption depends on it."""
+
+    name: str
+    created: float | None = None
+    annotations: dict[str, str] = {}
+    conditions: dict[str, Condition] = {}
+    """By type."""
+    expire_after: float | None = None
+    """None for Never."""
+    termination_grace_period: float | None = None
+    last_pod_event: float | None = None
+    image: str = ""
+
+
+class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """How many nodes of a NodePool may be disrupted at once, when, and for which reasons."""
+
+    nodes: str = "10%"
+    """A count or a percentage."""
+    reasons: tuple[str, ...] | None = None
+    """None for all of them."""
+    schedule: str | None = None
+    """When it begins to be in force: cron, in UTC; None for always."""
+    duration: float | None = None
+
+
+class NodePoolDisruption(msgspec.Struct, frozen=True, kw_only=True):
+    """When nodes of a NodePool may be removed or replaced."""
+
+    policy: str = "WhenEmptyOrUnderutilized"
+    consolidate_after: float | None = 0.0
+    """None for Never."""
+    budgets: tuple[DisruptionBudget, ...] = (DisruptionBudget(),)
+    expire_after: float | None = None
+    """Of its new nodes; None for Never."""
+    termination_grace_period: float | None = None
+
+
+DEFAULT_DISRUPTION: Final = NodePoolDisruption()
+
+
+class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
+    """A PodDisruptionBudget: how many of the pods that it selects may be evicted at once."""
+
+    namespace: str
+    name: str
+    selector: PodSelector
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    """Counts, or percentages of the selected pods."""
+    always_allows_unready: bool = False
+    """Whether pods that are not ready may be evicted in any case (AlwaysAllow)."""
+    disruptions_allowed: int | None = None
+    """How many evictions its status allows now; None if it has no status."""
+
+    def selects(self, pod: Pod) -> bool:
+        return pod.namespace == self.namespace and self.selector.selects(pod.labels)
+
+    @property
+    def never_allows_eviction(self) -> bool:
+        """Whether no ready pod can ever be evicted, whatever the state of the others."""
+        return str(self.max_unavailable) in ("0", "0%") or self.min_available == "100%"

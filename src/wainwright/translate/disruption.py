@@ -1,0 +1,187 @@
+"""What disruption depends on, as written: budgets, conditions, annotations, durations."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimStatus
+from wainwright.api.karpenter.nodepool import DisruptionBudget as WireBudget
+from wainwright.api.karpenter.nodepool import NodePool
+from wainwright.api.kubernetes.cluster import PodDisruptionBudget as WirePodDisruptionBudget
+from wainwright.api.kubernetes.workloads import Pod
+from wainwright.model.disruption import (
+    Condition,
+    DisruptionBudget,
+    NodeClaimState,
+    NodePoolDisruption,
+    PodDisruptionBudget,
+)
+from wainwright.model.pod import NO_EVICTION_FACTS, NO_PODS, EvictionFacts
+from wainwright.translate.object_metadata import (
+    controller_of,
+    has_owner_kind,
+    namespace_of,
+    parse_timestamp,
+)
+from wainwright.translate.topology import translate_selector
+
+DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
+
+NEVER: Final = "Never"
+DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|s|us|µs|ns)")
+UNIT_SECONDS: Final = {
+    "h": 3600.0,
+    "m": 60.0,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ns": 1e-9,
+}
+
+
+def parse_duration(text: str | None) -> float | None:
+    """Seconds of a Go duration such as 1h30m; None for Never, and for what is none."""
+    if not text or text == NEVER:
+        return None
+    parts = DURATION_PART.findall(text)
+    if "".join(amount + unit for amount, unit in parts) != text:
+        return 0.0 if text == "0" else None
+    return sum(float(amount) * UNIT_SECONDS[unit] for amount, unit in parts)
+
+
+class WireCondition(Protocol):
+    """A condition of any kind of object."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def lastTransitionTime(self) -> str | None: ...  # noqa: N802 - the name of the API
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+
+def translate_conditions(written: Iterable[WireCondition] | None) -> dict[str, Condition]:
+    return {
+        each.type: Condition(
+            status=each.status,
+            since=parse_timestamp(each.lastTransitionTime),
+            reason=each.reason,
+            message=each.message,
+        )
+        for each in written or ()
+    }
+
+
+def translate_claim_state(claim: NodeClaim) -> NodeClaimState:
+    status = claim.status or NodeClaimStatus()
+    return NodeClaimState(
+        name=claim.metadata.name,
+        created=parse_timestamp(claim.metadata.creationTimestamp),
+        annotations=claim.metadata.annotations or {},
+        conditions=translate_conditions(status.conditions),
+        expire_after=parse_duration(claim.spec.expireAfter),
+        termination_grace_period=parse_duration(claim.spec.terminationGracePeriod),
+        last_pod_event=parse_timestamp(status.lastPodEventTime),
+        image=status.imageID,
+    )
+
+
+def translate_pool_disruption(node_pool: NodePool) -> NodePoolDisruption:
+    template, disruption = node_pool.spec.template.spec, node_pool.spec.disruption
+    return NodePoolDisruption(
+        policy=disruption.consolidationPolicy,
+        consolidate_after=parse_duration(disruption.consolidateAfter),
+        budgets=tuple(map(_translate_budget, disruption.budgets)),
+        expire_after=parse_duration(template.expireAfter),
+        termination_grace_period=parse_duration(template.terminationGracePeriod),
+    )
+
+
+def _translate_budget(budget: WireBudget) -> DisruptionBudget:
+    return DisruptionBudget(
+        nodes=budget.nodes,
+        reasons=None if budget.reasons is None else tuple(budget.reasons),
+        schedule=budget.schedule,
+        duration=parse_duration(budget.duration),
+    )
+
+
+def translate_pod_disruption_budget(budget: WirePodDisruptionBudget) -> PodDisruptionBudget:
+    """A selector that is missing or invalid selects no pod."""
+    spec = budget.spec
+    return PodDisruptionBudget(
+        namespace=namespace_of(budget.metadata),
+        name=budget.metadata.name,
+        selector=translate_selector(spec.selector) or NO_PODS,
+        min_available=spec.minAvailable,
+        max_unavailable=spec.maxUnavailable,
+        always_allows_unready=spec.unhealthyPodEvictionPolicy == "AlwaysAllow",
+        disruptions_allowed=budget.status.disruptionsAllowed,
+    )
+
+
+class EvictionFactsTranslator:
+    """Translates what decides whether a pod may be evicted; equal facts are one object.
+
+    `expanded_sets` are namespace and name of the StatefulSets whose missing pods are in the input
+    already: a terminating pod of theirs must not be counted again as recreated.
+    """
+
+    def __init__(self, expanded_sets: Iterable[tuple[str, str]] = ()) -> None:
+        self._expanded_sets = frozenset(expanded_sets)
+        self._shared: dict[EvictionFacts, EvictionFacts] = {NO_EVICTION_FACTS: NO_EVICTION_FACTS}
+
+    def translate(self, pod: Pod) -> EvictionFacts:
+        annotations = pod.metadata.annotations or {}
+        owner = controller_of(pod.metadata)
+        facts = EvictionFacts(
+            owner="" if owner is None else f"{owner.kind}/{owner.name}",
+            static=has_owner_kind(pod.metadata, "Node"),
+            recreated=bool(pod.metadata.deletionTimestamp) and self._is_recreated(pod),
+            do_not_disrupt=_do_not_disrupt(annotations),
+            deletion_cost=_deletion_cost(annotations),
+            ready=not _is_unready(pod),
+            started=parse_timestamp(pod.status.startTime),
+        )
+        return facts if facts.started is not None else self._shared.setdefault(facts, facts)
+
+    @property
+    def cached(self) -> int:
+        return len(self._shared)
+
+    def _is_recreated(self, pod: Pod) -> bool:
+        return any(
+            owner.kind == "StatefulSet"
+            and (namespace_of(pod.metadata), owner.name) not in self._expanded_sets
+            for owner in pod.metadata.ownerReferences or ()
+        )
+
+
+def _do_not_disrupt(annotations: Mapping[str, str]) -> bool | float:
+    value = annotations.get(DO_NOT_DISRUPT_ANNOTATION, "")
+    return value == "true" or parse_duration(value) or False
+
+
+def _deletion_cost(annotations: Mapping[str, str]) -> float:
+    """What is no number counts as 0, as in Kubernetes."""
+    try:
+        return float(int(annotations.get(DELETION_COST_ANNOTATION, "0")))
+    except ValueError:
+        return 0.0
+
+
+def _is_unready(pod: Pod) -> bool:
+    return any(
+        condition.type == "Ready" and condition.status == "False"
+        for condition in pod.status.conditions or ()
+    )
