@@ -46,6 +46,10 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
+    expire_after: float | None = None
+    """Seconds; None for Never."""
+    termination_grace_period: float | None = None
+    """Seconds; None where draining may take as long as it likes."""
     min_values_relaxed: bool = False
     """Whether fewer values are accepted than minValues of its NodePool."""
     launch_record: LaunchRecord | None = None

@@ -12,7 +12,10 @@ from wainwright.core.launch.launch_choice import options_of_claim
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import Plan, PlannedNodeClaim
 from wainwright.report.plan_input import AppliedOverlays, PlanInput
-from wainwright.translate.nodeclaims import translate_planned_claim
+from wainwright.translate.nodeclaims import (
+    MIN_VALUES_RELAXED_ANNOTATION,
+    translate_planned_claim,
+)
 
 
 def node_claim_manifests(given: PlanInput, plan: Plan) -> list[dict[str, Any]]:
@@ -38,7 +41,6 @@ def _kept_instance_types(claim: PlannedNodeClaim, index: InstanceTypeIndex) -> l
     ]
 
 
-MIN_VALUES_RELAXED_ANNOTATION: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 PRICE_OVERLAY_ANNOTATION: Final = "karpenter.sh/price-overlay-applied"
 CAPACITY_OVERLAY_ANNOTATION: Final = "karpenter.sh/capacity-overlay-applied"
 

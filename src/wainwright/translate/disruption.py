@@ -51,6 +51,14 @@ def parse_duration(text: str | None) -> float | None:
     return sum(float(amount) * UNIT_SECONDS[unit] for amount, unit in parts)
 
 
+def format_duration(seconds: float) -> str:
+    """2592000 is 720h, 90 is 1m30s."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
+
+
 class WireCondition(Protocol):
     """A condition of any kind of object."""
 

@@ -50,7 +50,8 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def pool(self) -> str | None:
         stated = (_metadata_labels(each).get(NODEPOOL) for each in self._metadata)
-        return next((name for name in stated if name), None) or self._claimed_pool
+        named = next((name for name in stated if name), None)
+        return named or (pool_of_claim(self.claim) if self.claim is not None else None)
 
     @property
     def is_managed(self) -> bool:
@@ -120,20 +121,20 @@ class NodeWithClaim(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.claim is not None:
             yield self.claim.metadata
 
-    @property
-    def _claimed_pool(self) -> str | None:
-        if self.claim is None:
-            return None
-        owners = self.claim.metadata.ownerReferences or ()
-        owner = next((each.name for each in owners if each.kind == "NodePool"), None)
-        return owner or translate_requirements(self.claim.spec.requirements).single_value(NODEPOOL)
-
     def _has_state(self, label: str, condition: str) -> bool:
         labelled = any(_metadata_labels(each).get(label) == LABEL_TRUE for each in self._metadata)
         return labelled or any(
             each.type == condition and each.status == "True"
             for each in self._status.conditions or ()
         )
+
+
+def pool_of_claim(claim: NodeClaim) -> str | None:
+    """By label, owner or requirement, the first that names a NodePool."""
+    owners = claim.metadata.ownerReferences or ()
+    owner = next((each.name for each in owners if each.kind == "NodePool"), None)
+    named = _metadata_labels(claim.metadata).get(NODEPOOL) or owner
+    return named or translate_requirements(claim.spec.requirements).single_value(NODEPOOL)
 
 
 def pair_nodes_with_claims(

@@ -1,13 +1,20 @@
-"""A planned claim as a NodeClaim manifest: what a controller creates before it launches."""
+"""NodeClaims as objects and in the model: planned ones, and those that are launched.
 
-from collections.abc import Mapping, Sequence
+A controller creates the object of a planned claim, and launches what it then reads back. The launch
+record is an annotation, so that it survives the controller.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec
+import msgspec
+
+from wainwright.api.karpenter.nodeclaim import NodeClaim, NodeClaimSpec, NodeClaimStatus
 from wainwright.api.karpenter.nodeclaim import NodeClaimResources as ClaimResources
 from wainwright.api.karpenter.nodepool import NodePool
-from wainwright.api.karpenter.shared_fields import ClaimRequirement
+from wainwright.api.karpenter.shared_fields import ClaimRequirement, NodeClassRef, PoolTaint
 from wainwright.api.wire import ObjectMeta
+from wainwright.model import node_claim as model
 from wainwright.model.labels import (
     CAPACITY_TYPE,
     INITIALIZED,
@@ -19,6 +26,16 @@ from wainwright.model.labels import (
 )
 from wainwright.model.plan import PlannedNodeClaim
 from wainwright.model.resources import Resources, format_quantity, sort_resources
+from wainwright.model.taints import Taint
+from wainwright.translate.disruption import NEVER, format_duration, parse_duration
+from wainwright.translate.node_claim_pairing import pool_of_claim
+from wainwright.translate.requirements import translate_requirements, translate_taints
+from wainwright.translate.resources import translate_requests
+
+MIN_VALUES_RELAXED_ANNOTATION: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
+LAUNCH_RECORD_ANNOTATION: Final = "wainwright.dev/launch-record"
+OWN_ANNOTATIONS: Final = frozenset({MIN_VALUES_RELAXED_ANNOTATION, LAUNCH_RECORD_ANNOTATION})
+"""Annotations that are fields of a claim in the model."""
 
 NODE_ONLY_LABELS: Final = (
     REGISTERED,
@@ -47,6 +64,89 @@ def translate_planned_claim(
             terminationGracePeriod=template.terminationGracePeriod,
         ),
     )
+
+
+def translate_node_claim(claim: NodeClaim) -> model.NodeClaim:
+    """The claim as the cloud provider launches it."""
+    annotations, spec = claim.metadata.annotations or {}, claim.spec
+    status = claim.status or NodeClaimStatus()
+    requests = spec.resources.requests if spec.resources is not None else None
+    return model.NodeClaim(
+        name=claim.metadata.name,
+        uid=claim.metadata.uid,
+        pool=pool_of_claim(claim) or "",
+        node_class=spec.nodeClassRef.name,
+        requirements=translate_requirements(spec.requirements),
+        requests=translate_requests(requests),
+        labels=claim.metadata.labels or {},
+        annotations={key: annotations[key] for key in annotations if key not in OWN_ANNOTATIONS},
+        taints=translate_taints(spec.taints),
+        startup_taints=translate_taints(spec.startupTaints),
+        expire_after=parse_duration(spec.expireAfter),
+        termination_grace_period=parse_duration(spec.terminationGracePeriod),
+        min_values_relaxed=annotations.get(MIN_VALUES_RELAXED_ANNOTATION) == "true",
+        launch_record=parse_launch_record(annotations.get(LAUNCH_RECORD_ANNOTATION)),
+        instance=status.providerID.rpartition("/")[2],
+    )
+
+
+def node_claim_object(claim: model.NodeClaim) -> NodeClaim:
+    """The object of a claim, without a status: that says what became of it."""
+    expiry, grace_period = claim.expire_after, claim.termination_grace_period
+    return NodeClaim(
+        metadata=ObjectMeta(
+            name=claim.name,
+            uid=claim.uid,
+            labels={**claim.labels, NODEPOOL: claim.pool},
+            annotations={**claim.annotations, **_own_annotations(claim)} or None,
+        ),
+        spec=NodeClaimSpec(
+            nodeClassRef=NodeClassRef(
+                group="karpenter.k8s.aws", kind="EC2NodeClass", name=claim.node_class
+            ),
+            requirements=[
+                ClaimRequirement(
+                    key=key, operator=operator, values=list(values) or None, minValues=least
+                )
+                for key, operator, values, least in claim.requirements.entries()
+            ],
+            resources=ClaimResources(requests=_quantities(claim.requests)),
+            taints=_wire_taints(claim.taints),
+            startupTaints=_wire_taints(claim.startup_taints),
+            expireAfter=NEVER if expiry is None else format_duration(expiry),
+            terminationGracePeriod=None if grace_period is None else format_duration(grace_period),
+        ),
+    )
+
+
+def _own_annotations(claim: model.NodeClaim) -> dict[str, str]:
+    own = {MIN_VALUES_RELAXED_ANNOTATION: "true"} if claim.min_values_relaxed else {}
+    if claim.launch_record is not None:
+        own[LAUNCH_RECORD_ANNOTATION] = format_launch_record(claim.launch_record)
+    return own
+
+
+def format_launch_record(record: model.LaunchRecord) -> str:
+    return msgspec.json.encode(record).decode()
+
+
+def parse_launch_record(text: str | None) -> model.LaunchRecord | None:
+    """The record; None where there is none, or where somebody made it unreadable.
+
+    That is as if nothing had been launched: instances that belong to no claim are terminated.
+    """
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=model.LaunchRecord)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _wire_taints(taints: Iterable[Taint]) -> list[PoolTaint] | None:
+    return [
+        PoolTaint(key=taint.key, value=taint.value or None, effect=taint.effect) for taint in taints
+    ] or None
 
 
 def _quantities(requests: Resources) -> dict[str, int | str]:

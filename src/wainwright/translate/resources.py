@@ -42,6 +42,15 @@ def translate_capacity(quantities: Mapping[str, QuantityValue] | None) -> dict[s
     return sort_resources(amounts)
 
 
+def translate_requests(quantities: Mapping[str, QuantityValue] | None) -> dict[str, int]:
+    """Requests, rounded up to whole units."""
+    amounts = {
+        name: request_from_nano(name, to_quantity(quantity).nano)
+        for name, quantity in (quantities or {}).items()
+    }
+    return sort_resources(amounts)
+
+
 class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What admission adds to a pod with this RuntimeClass."""
 

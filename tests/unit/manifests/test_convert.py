@@ -19,7 +19,7 @@ from wainwright.api.validation.metadata_validation import METADATA_FIELDS
 from wainwright.api.validation.object_validation import validate_object
 from wainwright.api.wire import Schema, object_schema
 from wainwright.manifests.convert.converter import Conversion, ConversionError, convert_documents
-from wainwright.manifests.convert.nodepools import format_duration
+from wainwright.translate.disruption import format_duration
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 

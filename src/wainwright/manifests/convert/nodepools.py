@@ -29,6 +29,7 @@ from wainwright.manifests.convert.nodeclasses import (
     NODE_CLASS_KIND,
     convert_template_spec,
 )
+from wainwright.translate.disruption import format_duration
 
 RENAMED_POLICIES: Final = {"WhenUnderutilized": "WhenEmptyOrUnderutilized"}
 TEMPLATE_PATH: Final[FieldPath] = ("spec", "template")
@@ -255,14 +256,6 @@ def _provisioner_disruption(old: JsonObject, draft: ConversionDraft) -> JsonObje
         "no node was removed for being empty or underused; consolidateAfter is Never",
     )
     return {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
-
-
-def format_duration(seconds: float) -> str:
-    """2592000 is 720h, 90 is 1m30s."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
-    return "".join(f"{amount}{unit}" for amount, unit in parts if amount) or "0s"
 
 
 def _convert_limits(source: JsonObject, draft: ConversionDraft) -> JsonObject:
