@@ -2,10 +2,19 @@
 
 import sys
 
-from benchmarks import catalogue, constrained_pods, emulator, manifests, packing, planner
+from benchmarks import (
+    catalogue,
+    constrained_pods,
+    emulator,
+    manifests,
+    packing,
+    planner,
+    snapshots,
+)
 
 ALL = {
     "manifests": manifests.run,
+    "snapshots": snapshots.run,
     "catalogue": catalogue.run,
     "planner": planner.run,
     "constrained_pods": constrained_pods.run,
