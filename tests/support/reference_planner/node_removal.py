@@ -25,11 +25,8 @@ def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulat
         nodes=tuple(_deleting(node, gone) for node in planner_input.snapshot.nodes),
         pods=(*planner_input.snapshot.pods, *moved),
     )
-    made = plan(changed, planner_input.catalogs, planner_input.options, advise=False)
-    unplaced = (pod for group in made.unschedulable for pod in group.pods)
-    return Simulation(
-        placements=made.placements, claims=made.claims, unplaced=tuple(sorted(unplaced))
-    )
+    made = plan(changed, planner_input.catalogs, planner_input.options)
+    return Simulation(placements=made.placements, claims=made.claims, unplaced=made.unplaced)
 
 
 def _deleting(node: Node, gone: Collection[str]) -> Node:
