@@ -12,7 +12,7 @@ import msgspec
 
 from wainwright.core.plan import is_placeable, solve_with_fallbacks
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
-from wainwright.core.scheduling.drafts import evaluate_fit
+from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.core.scheduling.placement import FirstFit, PlacementPolicy
