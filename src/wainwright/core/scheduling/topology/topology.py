@@ -105,6 +105,22 @@ class Topology:
         """Where one more pod with these constraints may go; None if nowhere."""
         if self._forked_groups is not None:
             constraints = self._own_constraints(constraints)
+        self._settle(constraints)
+        return allowed_domains(constraints, self.domains)
+
+    def why(self, constraints: TopologyConstraints) -> tuple[TopologyReason, ...]:
+        """Every constraint that rules out some domain for one more such pod.
+
+        Settled first: a pod that fits nowhere is not tried at all if it has affinity, so that its
+        spreads may not know their domains yet.
+        """
+        if self._forked_groups is not None:
+            constraints = self._own_constraints(constraints)
+        self._settle(constraints)
+        return topology_reasons(constraints, self._nodes.remaining)
+
+    def _settle(self, constraints: TopologyConstraints) -> None:
+        """Brings the counts and domains of all groups up to date."""
         for group in constraints.label_groups:
             if group.provisional_counts:
                 self._remove_uncounted(group)
@@ -118,13 +134,6 @@ class Topology:
                 group.outside_drafts = (
                     self._outside_drafts(group) if group.counts_unreachable else 0
                 )
-        return allowed_domains(constraints, self.domains)
-
-    def why(self, constraints: TopologyConstraints) -> tuple[TopologyReason, ...]:
-        """Every constraint that rules out some domain for one more such pod."""
-        if self._forked_groups is not None:
-            constraints = self._own_constraints(constraints)
-        return topology_reasons(constraints)
 
     def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """The drafts on which all pods are that the pod wants to be near.
