@@ -193,7 +193,7 @@ def _report(oracle: Oracle, load: Workload) -> None:
     least = lower_bound(pods, types)
     results = f"{_counts(best, made):>14}{_costs(best, made):>20}{least:>10,.2f}"
     print(f"{load.pods:>7,} {load.name:<14}{speeds}{results}", flush=True)
-    if best.errors or made.unschedulable:
+    if best.errors or made.unplaced:
         print(f"        without a place: theirs {len(best.errors)}, ours {made.unscheduled}")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wainwright.manifests import cluster_manifests as cluster_manifests
 from wainwright.manifests.cluster_manifests import ClusterManifests
-from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions
+from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, ExplainedPlan, PlanOptions
 from wainwright.offline import OfflinePlan, PlanSettings, make_plan, prepare_input
 from wainwright.report.pod_explanation import explain_with_suggestions
 
@@ -24,7 +24,7 @@ def plan(
     *,
     now: datetime | None = None,
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
-) -> Plan:
+) -> ExplainedPlan:
     """Which nodes for which pods. Only reservations with a start or end depend on the time."""
     return _make_plan(manifests, now, options).plan
 

@@ -23,13 +23,20 @@ from wainwright.catalogue.instancetypes.node_class_settings import CatalogOption
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
-from wainwright.core.plan import plan
+from wainwright.core.explain.unschedulable import explain_plan
+from wainwright.core.plan import plan, solve_plan
 from wainwright.gc_pause import gc_paused
 from wainwright.manifests.cluster_manifests import ClusterManifests
 from wainwright.messages.input_remarks import describe_remarks
 from wainwright.model.input_remarks import InputRemark, RemarkKind
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions, PreferencePolicy
+from wainwright.model.plan import (
+    DEFAULT_PLAN_OPTIONS,
+    ExplainedPlan,
+    Plan,
+    PlanOptions,
+    PreferencePolicy,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import ReservationState, Snapshot
 from wainwright.translate.cluster_state import translate_snapshot
@@ -66,7 +73,7 @@ class OfflinePlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan and its input."""
 
     prepared: PreparedInput
-    plan: Plan
+    plan: ExplainedPlan
 
 
 def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
@@ -161,10 +168,12 @@ def plan_snapshot(
     options: PlanOptions,
     *,
     with_suggestions: bool = True,
-) -> Plan:
-    """The plan, with a warning about what respecting preferences costs."""
+) -> ExplainedPlan:
+    """The plan, why pods are unplaced, and a warning about what respecting preferences costs."""
     with gc_paused():
-        result = plan(snapshot, indexes, options, advise=with_suggestions)
+        result = explain_plan(
+            solve_plan(snapshot, indexes, options), with_suggestions=with_suggestions
+        )
         warnings = _preference_cost_warnings(snapshot, indexes, options, result)
     return msgspec.structs.replace(result, warnings=(*result.warnings, *warnings))
 
@@ -184,7 +193,7 @@ def _preference_cost_warnings(
     ):
         return ()
     ignoring = msgspec.structs.replace(options, preference_policy=PreferencePolicy.IGNORE)
-    without = plan(snapshot, indexes, ignoring, advise=False)
+    without = plan(snapshot, indexes, ignoring)
     extra_cost = respecting.price + respecting.fees - without.price - without.fees
     if without.scheduled < respecting.scheduled or extra_cost < NOTABLE_COST_SHARE * (
         without.price + without.fees

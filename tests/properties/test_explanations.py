@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.support.model_builders import explained_plan
 from tests.support.random_inputs.constrained import random_constrained_input
 from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
@@ -17,8 +18,15 @@ from wainwright.core.explain.placed_pod import (
     launch_alternatives,
 )
 from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
-from wainwright.core.plan import plan
-from wainwright.model.plan import PackingPolicy, Plan, PlannedNodeClaim
+from wainwright.core.explain.unschedulable import explain_unschedulable
+from wainwright.core.plan import plan, solve_plan
+from wainwright.model.plan import (
+    ExplainedPlan,
+    PackingPolicy,
+    Plan,
+    PlannedNodeClaim,
+    UnschedulableGroup,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import LaunchesTakenByOtherPods
 from wainwright.model.suggestions import VerifiedSuggestion
@@ -70,9 +78,7 @@ def explained(request: pytest.FixtureRequest) -> list[ExplainedPod]:
 
 
 def explained_pods(seed: int, planner_input: PlannerInput) -> Iterator[ExplainedPod]:
-    for claim in plan(
-        planner_input.snapshot, planner_input.catalogs, planner_input.options, advise=False
-    ).claims:
+    for claim in plan(planner_input.snapshot, planner_input.catalogs, planner_input.options).claims:
         for pod in claim.pods:
             found = explain_placement(
                 planner_input.snapshot, planner_input.catalogs, planner_input.options, claim, pod
@@ -156,10 +162,10 @@ FIX_SEEDS = range(1, 61)
 
 
 def unschedulable_pods(found: Plan) -> set[str]:
-    return {key for group in found.unschedulable for key in group.pods}
+    return set(found.unplaced)
 
 
-def suggestions(found: Plan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
+def suggestions(found: ExplainedPlan) -> Iterator[tuple[VerifiedSuggestion, set[str]]]:
     """Every suggestion, with all pods that have it and the same verdict."""
     blocks: dict[object, tuple[VerifiedSuggestion, set[str]]] = {}
     for group in found.unschedulable:
@@ -177,7 +183,7 @@ def plan_with_changes(
         pods = tuple(apply_to_pod(change, pod) if pod.key in keys else pod for pod in pods)
         pools = tuple(apply_to_pool(change, pool) for pool in pools)
     changed = replace(planner_input.snapshot, pods=pods, pools=pools)
-    return plan(changed, planner_input.catalogs, planner_input.options, advise=False)
+    return plan(changed, planner_input.catalogs, planner_input.options)
 
 
 @pytest.mark.parametrize("packing", PackingPolicy)
@@ -192,7 +198,9 @@ def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_i
         planner_input = replace(
             planner_input, options=replace(planner_input.options, packing=packing)
         )
-        found = plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+        found = explained_plan(
+            planner_input.snapshot, planner_input.catalogs, planner_input.options
+        )
         for advice, keys in suggestions(found):
             left = unschedulable_pods(plan_with_changes(planner_input, advice, keys))
             assert len(keys) == advice.of, (seed, advice)
@@ -200,3 +208,25 @@ def test_law_29_a_suggestion_serves_as_many_pods_as_it_says_and_no_other_loses_i
             assert advice.alone or left <= unschedulable_pods(found), (seed, advice)
             tried += not advice.alone
     assert tried > len(FIX_SEEDS) // 6
+
+
+@pytest.mark.parametrize("maker", INPUTS.values(), ids=INPUTS)
+def test_the_reasons_of_a_pod_do_not_depend_on_what_else_is_explained(maker: Maker) -> None:
+    explained_pods = 0
+    for seed in SEEDS:
+        planner_input = maker(seed)
+        first, second = (
+            solve_plan(planner_input.snapshot, planner_input.catalogs, planner_input.options)
+            for _ in range(2)
+        )
+        together = reasons_by_pod(explain_unschedulable(first))
+        assert sorted(together) == list(first.plan.unplaced)
+        for pod in reversed(second.plan.unplaced):  # in another order, one by one
+            assert reasons_by_pod(explain_unschedulable(second, [pod])) == {pod: together[pod]}
+        assert reasons_by_pod(explain_unschedulable(first)) == together
+        explained_pods += len(together)
+    assert explained_pods > len(SEEDS)
+
+
+def reasons_by_pod(groups: tuple[UnschedulableGroup, ...]) -> dict[str, UnschedulableGroup]:
+    return {pod: replace(group, pods=()) for group in groups for pod in group.pods}

@@ -6,6 +6,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.support.kube_scheduler.binding import BoundCluster
 from tests.support.kube_scheduler.filters import BoundNode, filter_failure
+from tests.support.model_builders import explained_plan
 from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
 from tests.support.random_inputs.unconstrained import PlannerInput
 from tests.support.reference_planner.plan_checks import PlannedCase
@@ -14,10 +15,9 @@ from wainwright.core.explain.idle_reservations.utilization import (
     ReservationUtilization,
     reservation_utilization,
 )
-from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, RESERVED
-from wainwright.model.plan import Plan
+from wainwright.model.plan import ExplainedPlan
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     BlockedByOtherPods,
@@ -203,12 +203,17 @@ def test_a_constraint_that_held_only_during_planning_is_not_named(seed: int) -> 
     assert not any(isinstance(each, OtherPoolUsed) for each in found)
 
 
-def planned(planner_input: PlannerInput) -> Plan:
-    return plan(planner_input.snapshot, planner_input.catalogs, planner_input.options, advise=False)
+def planned(planner_input: PlannerInput) -> ExplainedPlan:
+    return explained_plan(
+        planner_input.snapshot,
+        planner_input.catalogs,
+        planner_input.options,
+        with_suggestions=False,
+    )
 
 
 def obstacles(
-    planner_input: PlannerInput, found_plan: Plan
+    planner_input: PlannerInput, found_plan: ExplainedPlan
 ) -> list[tuple[str, PodsOffReservation]]:
     if not planner_input.options.capacity_reservations:
         return []
@@ -231,7 +236,11 @@ def assert_obstacles_are_true(planner_input: PlannerInput) -> None:
 
 
 def is_true_obstacle(
-    planner_input: PlannerInput, found_plan: Plan, name: str, obstacle: PodsOffReservation, key: str
+    planner_input: PlannerInput,
+    found_plan: ExplainedPlan,
+    name: str,
+    obstacle: PodsOffReservation,
+    key: str,
 ) -> bool:
     """Whether the kube-scheduler would keep the pod off a node of the reservation.
 

@@ -92,7 +92,7 @@ def test_the_random_inputs_vary() -> None:
     assert sum(len(each.placements) for each in plans) > len(plans) // 4
     assert sum(any(claim.round > 1 for claim in each.claims) for each in plans) > len(plans) // 20
     assert sum(bool(each.relaxed) for each in plans) > len(plans) // 8
-    assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
+    assert sum(bool(each.unplaced) for each in plans) > len(plans) // 4
     placed = [pod for planner_input in planner_inputs for pod in planner_input.snapshot.pods]
     for feature in msgspec.structs.fields(PodConstraints):
         assert any(getattr(pod.constraints, feature.name) != feature.default for pod in placed)

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.properties import test_plan_laws as laws
 from tests.properties import test_preferences as relaxing
+from tests.support.model_builders import explained_plan
 from tests.support.processes import output_with_hash_seed
 from tests.support.random_inputs.constrained import random_constrained_input, random_mixed_input
 from tests.support.random_inputs.unconstrained import (
@@ -44,7 +45,7 @@ class PackedCase(PlannedCase):
             by_cost(planner_input.options),
         )
         self.first_fit: Plan = plan(self.snapshot, planner_input.catalogs, planner_input.options)
-        self.plan: Plan = packed(planner_input)
+        self.plan = explained_plan(self.snapshot, planner_input.catalogs, self.options)
         self.pods = {pod.key: pod for pod in self.snapshot.pods}
         self.pool_catalogs = {
             catalog.pool.name: catalog for catalog in pool_catalogs(planner_input)
@@ -148,8 +149,7 @@ def test_law_21_the_order_does_not_matter_to_pods_with_topology_constraints(seed
 
 
 def plan_bytes(made: Plan) -> bytes:
-    """All but the reasons."""
-    return laws.as_bytes(msgspec.structs.replace(made, unschedulable=()))
+    return laws.as_bytes(made)
 
 
 @planner_inputs

@@ -52,7 +52,7 @@ def test_the_random_inputs_vary() -> None:
     assert sum(claim.round > 1 for claim in claims) > len(claims) // 20
     assert sum(claim.fees > 0 for claim in claims) > len(claims) // 5
     assert sum(bool(each.placements) for each in plans) > len(plans) // 10
-    assert sum(bool(each.unschedulable) for each in plans) > len(plans) // 4
+    assert sum(bool(each.unplaced) for each in plans) > len(plans) // 4
     assert any(claim.relaxed_min_values for claim in claims)
     assert any(each.relaxed for each in plans)
 

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.model_builders import explained_plan
 from tests.support.processes import output_with_hash_seed
 from tests.support.random_inputs.constrained import random_mixed_input, random_running_cluster
 from tests.support.random_inputs.unconstrained import PlannerInput, random_input
 
-from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.plan import Plan, PlanOptions
+from wainwright.model.plan import ExplainedPlan, PlanOptions
 from wainwright.model.serialization import decode_model, encode_model, from_plain, to_plain
 from wainwright.model.snapshot import Snapshot
 
@@ -39,10 +39,10 @@ def test_a_snapshot_survives_json(maker: Maker, seed: int) -> None:
 @given(seed=SEEDS)
 def test_a_plan_survives_json(maker: Maker, seed: int) -> None:
     made = maker(seed)
-    first = plan(made.snapshot, made.catalogs, made.options)
+    first = explained_plan(made.snapshot, made.catalogs, made.options)
     data = encode_model(first)
-    assert decode_model(data, Plan) == first
-    assert encode_model(decode_model(data, Plan)) == data
+    assert decode_model(data, ExplainedPlan) == first
+    assert encode_model(decode_model(data, ExplainedPlan)) == data
 
 
 @every_input
@@ -50,12 +50,14 @@ def test_a_plan_survives_json(maker: Maker, seed: int) -> None:
 def test_a_plan_of_what_was_read_again_is_the_same(maker: Maker, seed: int) -> None:
     made = maker(seed)
     types = decode_model(encode_model(made.types), dict[str, tuple[InstanceType, ...]])
-    again = plan(
+    again = explained_plan(
         decode_model(encode_model(made.snapshot), Snapshot),
         {name: InstanceTypeIndex(kinds) for name, kinds in types.items()},
         decode_model(encode_model(made.options), PlanOptions),
     )
-    assert encode_model(again) == encode_model(plan(made.snapshot, made.catalogs, made.options))
+    assert encode_model(again) == encode_model(
+        explained_plan(made.snapshot, made.catalogs, made.options)
+    )
 
 
 def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:

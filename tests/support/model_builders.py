@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from wainwright.core.plan import plan
+from wainwright.core.explain.unschedulable import explain_plan
+from wainwright.core.plan import plan, solve_plan
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ON_DEMAND, ZONE
-from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, Plan, PlanOptions
+from wainwright.model.plan import (
+    DEFAULT_PLAN_OPTIONS,
+    ExplainedPlan,
+    Plan,
+    PlanOptions,
+    UnschedulableGroup,
+)
 from wainwright.model.pod import (
     ANY_NODE_TERMS,
     NO_CONSTRAINTS,
@@ -147,6 +154,28 @@ def plan_pods(
     index = InstanceTypeIndex(types or (zonal_instance_type(),))
     snapshot = Snapshot(pods=tuple(waiting), pools=tuple(pools), nodes=tuple(nodes))
     return plan(snapshot, {pool.name: index for pool in pools}, options)
+
+
+def explained_plan(
+    snapshot: Snapshot,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions = DEFAULT_PLAN_OPTIONS,
+    *,
+    with_suggestions: bool = True,
+) -> ExplainedPlan:
+    return explain_plan(solve_plan(snapshot, catalogs, options), with_suggestions=with_suggestions)
+
+
+def explain_pods(
+    waiting: Sequence[Pod],
+    *types: InstanceType,
+    pools: Sequence[Pool] = (GENERAL,),
+    nodes: Sequence[Node] = (),
+) -> tuple[UnschedulableGroup, ...]:
+    """Why those of the pods have no place that have none."""
+    index = InstanceTypeIndex(types or (zonal_instance_type(),))
+    snapshot = Snapshot(pods=tuple(waiting), pools=tuple(pools), nodes=tuple(nodes))
+    return explained_plan(snapshot, {pool.name: index for pool in pools}).unschedulable
 
 
 def pods_by_zone(made: Plan) -> Mapping[str, int]:

@@ -15,7 +15,7 @@ from wainwright.cli.plan_run import PlanArguments, Timings, run_plan
 from wainwright.cli.printing import print_notes, print_problems
 from wainwright.errors import UsageError
 from wainwright.manifests.yaml_writer import dump_yaml
-from wainwright.model.plan import Plan
+from wainwright.model.plan import ExplainedPlan, Plan
 from wainwright.offline import plan_snapshot
 from wainwright.report.plan_diff import diff_exit_code, diff_lines, diff_plans
 from wainwright.report.plan_input import (
@@ -144,7 +144,7 @@ def plan(output: str, diff: bool, save_input: str | None, print_timings: bool, *
 
 def _plan_of(
     arguments: PlanArguments, timings: Timings, *, needs_overlays: bool = False
-) -> tuple[PlanInput, Plan]:
+) -> tuple[PlanInput, ExplainedPlan]:
     """The plan of manifests, or of an input that was saved."""
     saved = [path for path in arguments.paths if path != "-" and is_saved_input(path)]
     if saved:
@@ -156,7 +156,9 @@ def _plan_of(
     return given, run.planned.plan
 
 
-def _plan_saved(arguments: PlanArguments, file: str, timings: Timings) -> tuple[PlanInput, Plan]:
+def _plan_saved(
+    arguments: PlanArguments, file: str, timings: Timings
+) -> tuple[PlanInput, ExplainedPlan]:
     """A saved input is complete: other files and options would make it another input."""
     if arguments != PlanArguments(files=arguments.files, more=arguments.more, now=arguments.now):
         raise UsageError(f"{file} has its own options", "leave out those of the command line")
@@ -177,7 +179,7 @@ def _save(given: PlanInput, file: str) -> None:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 
 
-def _print_plan(given: PlanInput, result: Plan, output: str, timings: Timings) -> int:
+def _print_plan(given: PlanInput, result: ExplainedPlan, output: str, timings: Timings) -> int:
     with timings.measure("explain"):
         document = plan_document(given, result)
     print_notes(plan_notes(given, result))

@@ -1,11 +1,12 @@
-"""Planning: a snapshot in, a Plan out. The same input gives the same plan on every computer."""
+"""Planning: a snapshot in, a Plan out. The same input gives the same plan on every computer.
 
-from collections.abc import Callable, Mapping
+Nothing is explained here: `core/explain` answers questions about a plan once it is made.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
-from wainwright.core.explain.suggestion_trials import Replanner
-from wainwright.core.explain.unschedulable import UnschedulableExplainer
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes, relaxed_preferences
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
@@ -42,64 +43,67 @@ FALLBACK_STRATEGIES: Final = (
 """Drafts decide on a domain as soon as any pod depends on it, or only when their round is over."""
 
 
+class SolvedPlan(NamedTuple):
+    """A plan with all that it was made from: what explanations of its unplaced pods need."""
+
+    plan: Plan
+    solution: Solution
+    snapshot: Snapshot
+    catalogs: Mapping[str, InstanceTypeIndex]
+    options: PlanOptions
+
+
 def plan(
     snapshot: Snapshot,
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
-    *,
-    advise: bool = True,
 ) -> Plan:
-    """Plans which nodes to launch for which pods; `catalogs` is by pool name.
+    """Plans which nodes to launch for which pods; `catalogs` is by pool name."""
+    return solve_plan(snapshot, catalogs, options).plan
 
-    With `advise`, fixes for unschedulable pods are tried out by planning again. That takes about as
-    long as the plan itself, or a fraction of a second.
-    """
-    solution = solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
+
+def solve_plan(
+    snapshot: Snapshot,
+    catalogs: Mapping[str, InstanceTypeIndex],
+    options: PlanOptions = DEFAULT_PLAN_OPTIONS,
+) -> SolvedPlan:
+    """The same, for a caller that may ask why pods are unplaced (`explain.unschedulable`)."""
+    solution = solve_first_fit(snapshot, catalogs, options)
     packing: PackingResult | None = None
     if options.packing is PackingPolicy.COST:
-        solution, packing = _cheapest(solution, snapshot, catalogs, options)
-    taken = snapshot.taken_names
-    claims = planned_claims(solution.drafts, solution.classes.resources, taken)
-    assignments = pods_on_existing_nodes(solution.state.nodes)
-    placed = {pod for claim in claims for pod in claim.pods}
-    placed |= {pod for assignment in assignments for pod in assignment.pods}
-    unplaced_pods = [pod for pod in snapshot.pods if pod.key not in placed]
-    replanner = _create_replanner(catalogs, options) if advise else None
-    explainer = (
-        UnschedulableExplainer(snapshot, catalogs, options, solution, claims)
-        if unplaced_pods
-        else None
-    )
-    return Plan(
+        solution, packing = solve_by_cost(solution, snapshot, catalogs, options)
+    claims = planned_claims(solution.drafts, solution.classes.resources, snapshot.taken_names)
+    made = Plan(
         claims=claims,
-        placements=assignments,
-        unschedulable=explainer.verdicts(unplaced_pods, replanner) if explainer is not None else (),
+        placements=pods_on_existing_nodes(solution.state.nodes),
+        unplaced=tuple(sorted(_unplaced_pods(snapshot, solution))),
         reservations=reservation_usage(
             snapshot.reservations, solution.catalog_counts, claims, in_flight_usage(snapshot.nodes)
         ),
         relaxed=relaxed_preferences(solution),
         packing=packing,
     )
+    return SolvedPlan(made, solution, snapshot, catalogs, options)
 
 
-def _create_replanner(catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions) -> Replanner:
-    def first_fit(snapshot: Snapshot) -> Solution:
-        return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
-
-    def by_cost(snapshot: Snapshot) -> Solution:
-        return _cheapest(first_fit(snapshot), snapshot, catalogs, options)[0]
-
-    return Replanner(
-        first_fit=first_fit, by_cost=by_cost if options.packing is PackingPolicy.COST else None
-    )
+def _unplaced_pods(snapshot: Snapshot, solution: Solution) -> Iterator[str]:
+    yield from (pod.key for pod in snapshot.pods if not is_placeable(pod))
+    yield from (pod.key for batch in solution.failed for pod in batch.pods)
 
 
-def _cheapest(
+def solve_first_fit(
+    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
+) -> Solution:
+    return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
+
+
+def solve_by_cost(
     first_fit: Solution,
     snapshot: Snapshot,
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions,
 ) -> tuple[Solution, PackingResult]:
+    """The cheapest solution that packing finds, starting from that of first-fit."""
     # Imported here because it is seldom needed and slow to load.
     from wainwright.core.packing.cost_placement import cheapest_solution
 

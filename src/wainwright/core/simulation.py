@@ -2,7 +2,8 @@
 
 A cluster is compiled once. Each simulation runs the same scheduler on a fork of its state, which
 copies only what it changes and is dropped afterwards: any number of nodes removed, any number of
-new nodes, pending pods included. Every result equals a plan of the changed cluster.
+new nodes, pending pods included. Every result equals a plan of the changed cluster, and so does
+the explanation of pods that would have no place: why a node is kept.
 """
 
 from collections import Counter
@@ -10,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.plan import is_placeable, solve_with_fallbacks
+from wainwright.core.explain.unschedulable import explain_unschedulable
+from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
-from wainwright.core.scheduling.drafts import evaluate_fit
+from wainwright.core.scheduling.draft_fit import evaluate_fit
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.core.scheduling.placement import FirstFit, PlacementPolicy
@@ -27,8 +29,10 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
     NodeAssignment,
+    Plan,
     PlannedNodeClaim,
     PlanOptions,
+    UnschedulableGroup,
 )
 from wainwright.model.pod import Pod
 from wainwright.model.snapshot import Snapshot
@@ -68,7 +72,7 @@ class ClusterSimulator:
         catalogs: Mapping[str, InstanceTypeIndex],
         options: PlanOptions = DEFAULT_PLAN_OPTIONS,
     ) -> None:
-        self._pending = snapshot.pods
+        self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
         self._taken_names = snapshot.taken_names
         gate = options.capacity_reservations
         templates = compile_templates(snapshot.pools, catalogs, snapshot.daemonsets, gate=gate)
@@ -86,7 +90,33 @@ class ClusterSimulator:
     def remove_nodes(self, names: Collection[str]) -> Simulation:
         """What would happen to their pods, and to pending ones, if these nodes were removed."""
         pods = self._pods_of(names)
-        solution = self._solve(names, pods)
+        return self._simulation(self._solve(names, pods), pods)
+
+    def explain_removal(
+        self, names: Collection[str], pods: Collection[str] | None = None
+    ) -> tuple[UnschedulableGroup, ...]:
+        """Why pods would have no place if these nodes were removed: all such pods, or these.
+
+        The reasons are those of a plan of the cluster without the nodes. They are worked out on the
+        fork, and only when asked for.
+        """
+        moved_and_pending = self._pods_of(names)
+        solution = self._solve(names, moved_and_pending)
+        simulated = self._simulation(solution, moved_and_pending)
+        if simulated.is_possible:
+            return ()
+        solution.free_counts = self._free_counts(self._returned_by(names))
+        made = Plan(
+            claims=simulated.claims,
+            placements=simulated.placements,
+            unplaced=simulated.unplaced,
+            reservations=(),
+        )
+        changed = _without_nodes(self._snapshot, names, moved_and_pending)
+        solved = SolvedPlan(made, solution, changed, self._catalogs, self._options)
+        return explain_unschedulable(solved, pods)
+
+    def _simulation(self, solution: Solution, pods: Sequence[Pod]) -> Simulation:
         drafts, resources = solution.drafts, solution.classes.resources
         unplaced = [pod.key for batch in solution.failed for pod in batch.pods]
         unplaced += [pod.key for pod in pods if id(pod) not in self._pod_classes]
@@ -95,10 +125,6 @@ class ClusterSimulator:
             claims=planned_claims(drafts, resources, self._taken_names),
             unplaced=tuple(sorted(unplaced)),
         )
-
-    def solve_without(self, names: Collection[str]) -> Solution:
-        """The solution on a fork without these nodes, with the state for explanations."""
-        return self._solve(names, self._pods_of(names))
 
     def _solve(self, names: Collection[str], pods: Sequence[Pod]) -> Solution:
         placeable = [pod for pod in pods if id(pod) in self._pod_classes]
@@ -117,18 +143,20 @@ class ClusterSimulator:
             for pod in self._nodes.nodes[self._numbers[name]].pods
             if is_reschedulable(pod)
         )
-        return [*self._pending, *moved]
+        return [*self._snapshot.pods, *moved]
 
     def _fork(self, names: Collection[str]) -> SchedulingState:
         numbers = [self._numbers[name] for name in names]
         fork = self._cluster.state.fork(union(1 << number for number in numbers))
         if self._in_flight:
-            self._return_reservations(fork, numbers)
+            self._return_reservations(fork, self._returned_by(names))
         return fork
 
-    def _return_reservations(self, fork: SchedulingState, numbers: Sequence[int]) -> None:
+    def _returned_by(self, names: Collection[str]) -> Counter[str]:
         """Removed NodeClaims that were not launched yet will not need their reservations."""
-        returned = in_flight_usage(self._nodes.nodes[number] for number in numbers)
+        return in_flight_usage(self._nodes.nodes[self._numbers[name]] for name in names)
+
+    def _return_reservations(self, fork: SchedulingState, returned: Counter[str]) -> None:
         before, after = self._free_counts(Counter()), self._free_counts(returned)
         for name in returned:
             if name in fork.reservation_manager.numbers and after[name] > before[name]:
@@ -151,6 +179,16 @@ class ClusterSimulator:
             else:
                 queue.append(PodBatch(pod_class, [pod]))
         return queue
+
+
+def _without_nodes(snapshot: Snapshot, names: Collection[str], pods: Sequence[Pod]) -> Snapshot:
+    """The cluster after the removal: the nodes are being deleted, their pods are pending."""
+    removed = set(names)
+    nodes = tuple(
+        msgspec.structs.replace(node, deleting=True) if node.name in removed else node
+        for node in snapshot.nodes
+    )
+    return msgspec.structs.replace(snapshot, nodes=nodes, pods=tuple(pods))
 
 
 def _simulated(strategy: Strategy) -> Strategy:

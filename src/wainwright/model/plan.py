@@ -160,12 +160,13 @@ class PackingResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes, assignments and unschedulable pods that a cluster without changes arrives at."""
+    """The nodes, assignments and unplaced pods that a cluster without changes arrives at."""
 
     claims: tuple[PlannedNodeClaim, ...]
     """In the order of creation."""
     placements: tuple[NodeAssignment, ...]
-    unschedulable: tuple[UnschedulableGroup, ...]
+    unplaced: tuple[str, ...]
+    """The pods without a place, in the order of names; why is a question of its own."""
     reservations: tuple[ReservationUsage, ...]
     relaxed: tuple[RelaxedPods, ...] = ()
     packing: PackingResult | None = None
@@ -188,4 +189,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unscheduled(self) -> int:
-        return sum(len(group.pods) for group in self.unschedulable)
+        return len(self.unplaced)
+
+
+class ExplainedPlan(Plan, frozen=True, kw_only=True):
+    """A plan, and why pods have no place."""
+
+    unschedulable: tuple[UnschedulableGroup, ...]

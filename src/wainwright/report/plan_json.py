@@ -7,6 +7,7 @@ from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.messages.unschedulable import describe_node_reason
 from wainwright.model.plan import (
+    ExplainedPlan,
     PackingResult,
     Plan,
     PlannedNodeClaim,
@@ -20,7 +21,7 @@ from wainwright.report.plan_input import PlanInput
 Document = dict[str, Any]
 
 
-def plan_document(given: PlanInput, plan: Plan) -> Document:
+def plan_document(given: PlanInput, plan: ExplainedPlan) -> Document:
     """What `wain plan -o json` prints."""
     warnings = [*given.input_notes, *plan_notes(given, plan)]
     return {
@@ -93,7 +94,7 @@ def format_resources(resources: Resources) -> dict[str, str]:
     }
 
 
-def _unschedulable(plan: Plan) -> list[Document]:
+def _unschedulable(plan: ExplainedPlan) -> list[Document]:
     rows = [_pod(pod, group) for group in plan.unschedulable for pod in group.pods]
     return sorted(rows, key=lambda row: str(row["pod"]))
 

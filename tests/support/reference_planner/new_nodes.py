@@ -12,7 +12,7 @@ from tests.support.reference_planner.offerings import (
 )
 from tests.support.reference_planner.relaxation import RelaxedPod, intersect
 
-from wainwright.core.scheduling.host_ports import ports_conflict
+from wainwright.core.scheduling.constraints.host_ports import ports_conflict
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.labels import CAPACITY_TYPE, HOSTNAME, ZONE
 from wainwright.model.pod import DaemonSet, HostPort, Pod, TopologySpread

@@ -5,12 +5,17 @@ from collections.abc import Collection
 import msgspec
 from tests.support.random_inputs.unconstrained import PlannerInput
 
-from wainwright.core.plan import plan
+from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.core.simulation import Simulation, is_reschedulable
 from wainwright.model.snapshot import Node
 
 
 def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulation:
+    made = solve_without(planner_input, names).plan
+    return Simulation(placements=made.placements, claims=made.claims, unplaced=made.unplaced)
+
+
+def solve_without(planner_input: PlannerInput, names: Collection[str]) -> SolvedPlan:
     """The nodes are being deleted, and their pods are pending beside the others."""
     gone = set(names)
     moved = [
@@ -25,11 +30,7 @@ def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulat
         nodes=tuple(_deleting(node, gone) for node in planner_input.snapshot.nodes),
         pods=(*planner_input.snapshot.pods, *moved),
     )
-    made = plan(changed, planner_input.catalogs, planner_input.options, advise=False)
-    unplaced = (pod for group in made.unschedulable for pod in group.pods)
-    return Simulation(
-        placements=made.placements, claims=made.claims, unplaced=tuple(sorted(unplaced))
-    )
+    return solve_plan(changed, planner_input.catalogs, planner_input.options)
 
 
 def _deleting(node: Node, gone: Collection[str]) -> Node:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 import msgspec
+from tests.support.model_builders import explained_plan
 from tests.support.random_inputs.unconstrained import random_input
 from tests.support.reference_planner.first_fit import pool_catalogs
 from tests.support.reference_planner.offerings import (
@@ -15,10 +16,9 @@ from tests.support.reference_planner.offerings import (
     total_requests,
 )
 
-from wainwright.core.plan import plan
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.labels import ZONE
-from wainwright.model.plan import MinValuesPolicy, Plan, PlannedNodeClaim
+from wainwright.model.plan import ExplainedPlan, MinValuesPolicy, PlannedNodeClaim
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import Resources, subtract_resources
@@ -34,7 +34,7 @@ class PlannedCase:
             planner_input.snapshot,
             planner_input.options,
         )
-        self.plan: Plan = plan(
+        self.plan: ExplainedPlan = explained_plan(
             planner_input.snapshot, planner_input.catalogs, planner_input.options
         )
         self.pods = {pod.key: pod for pod in planner_input.snapshot.pods}

@@ -17,6 +17,12 @@ from wainwright.core.simulation import ClusterSimulator, Simulation, is_reschedu
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, RESERVED, ZONE
 from wainwright.model.pod import Pod, PodConstraints, VolumeProblem
+from wainwright.model.reasons import (
+    InsufficientResource,
+    LimitExceeded,
+    NodeTerminating,
+    OfferingsUnavailable,
+)
 from wainwright.model.snapshot import Node, Pool, Snapshot
 
 
@@ -84,6 +90,34 @@ def test_pending_pods_are_placed_as_well_and_take_room() -> None:
     result = busy.remove_nodes(["a"])
     assert pods_by_node(result) == {"b": ("shop/pending-0",)}
     assert result.unplaced == ("shop/web-0",)
+
+
+def test_a_kept_node_says_why_its_pods_cannot_be_elsewhere() -> None:
+    full = existing_node("b", "zone-a", *labelled_pods(1, "db", cpu=800))
+    [pending] = labelled_pods(1, "pending", cpu=5000)
+    nodes = (existing_node("a", "zone-a", *labelled_pods(2, cpu=700)), full)
+    pools = (Pool(name="general", limits={"cpu": 1000}),)
+    index = InstanceTypeIndex([zonal_instance_type(cpu=2000)])
+    snapshot = Snapshot(nodes=nodes, pools=pools, pods=(pending,))
+    cluster = ClusterSimulator(snapshot, {"general": index})
+    kept = [each for each in cluster.remove_nodes(["a"]).unplaced if each != pending.key]
+    [group] = cluster.explain_removal(["a"], kept)
+    assert group.pods == ("shop/web-0", "shop/web-1")
+    assert [each.reason for each in group.nodes] == [
+        InsufficientResource(resource="cpu", short=500, node="b"),
+        NodeTerminating(),
+    ]
+    [pool] = group.pools
+    assert isinstance(pool.reason, LimitExceeded)
+    assert (pool.reason.limit, pool.reason.needed) == (1000, 2000)
+    assert [each.pods for each in cluster.explain_removal(["a"])] == [(pending.key,), group.pods]
+
+
+def test_a_node_that_can_be_removed_has_no_reasons() -> None:
+    cluster = simulator(
+        existing_node("a", "zone-a", *labelled_pods(1)), existing_node("b", "zone-a")
+    )
+    assert cluster.explain_removal(["a"]) == ()
 
 
 def test_removed_nodes_take_no_pods() -> None:
@@ -189,3 +223,18 @@ def test_the_reserved_instance_of_a_removed_in_flight_node_is_available() -> Non
     cluster = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
     [claim] = cluster.remove_nodes(["a"]).claims
     assert claim.launch.reservation_id == "cr-1"
+
+
+def test_that_instance_is_taken_in_the_reasons_of_pods_that_come_too_late() -> None:
+    reserved = offering(capacity_type=RESERVED, reservation_id="cr-1", available=1)
+    index = InstanceTypeIndex([instance_type(name="only", offerings=(reserved,))])
+    first, second = labelled_pods(2, cpu=1500)
+    node = Node(
+        name="a", launched=False, reservation_id="cr-1", pods=(first, second), pool="general"
+    )
+    cluster = ClusterSimulator(Snapshot(nodes=(node,), pools=GENERAL), {"general": index})
+    [group] = cluster.explain_removal(["a"])
+    assert group.pods == (second.key,)
+    reason = group.pools[0].reason
+    assert isinstance(reason, OfferingsUnavailable)
+    assert (reason.reservations, reason.users) == (("cr-1",), ("general-1",))

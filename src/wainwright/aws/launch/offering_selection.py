@@ -14,7 +14,7 @@ from wainwright.catalogue.offerings.capacity_reservations import CAPACITY_BLOCK
 from wainwright.catalogue.offerings.layered_offering import PriceLayer
 from wainwright.core.launch.instance_type_truncation import MAX_TYPES_PER_LAUNCH, truncate_types
 from wainwright.core.launch.launch_choice import LaunchOptions, launch_candidates
-from wainwright.core.scheduling.min_values import min_values_of
+from wainwright.core.scheduling.constraints.min_values import min_values_of
 from wainwright.errors import InsufficientCapacityError
 from wainwright.model.bitset import iter_bits
 from wainwright.model.instance_type import InstanceType, Offering

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from wainwright.core.scheduling.constraints import NodeRejection
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements, RelaxationLevel
 from wainwright.core.scheduling.topology.allowed_domains import AllowedDomains, allowed_domains
@@ -17,22 +18,15 @@ from wainwright.core.scheduling.topology.topology import Topology
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
-    InsufficientResource,
     LaterAlternative,
-    NodeAffinityMismatch,
-    NodeHostPortsTaken,
-    NodeReason,
     NodeTerminating,
     NodeVerdict,
     NodeViolatesTopology,
     PreferencesNotRelaxed,
     RelaxedPreference,
-    UntoleratedTaint,
-    VolumeLimitExceeded,
 )
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node
-from wainwright.model.taints import find_untolerated_taint
 
 
 class PlacementAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,14 +78,13 @@ def existing_node_verdicts(
     nodes: ExistingNodes,
     pod_class: PodClass,
     attempt: PlacementAttempt,
-    resources: list[str],
     untried: Iterable[UntriedAttempt] = (),
 ) -> tuple[NodeVerdict, ...]:
     """For each node its first reason against the first alternative of the attempt.
 
     Nodes that one of the `untried` attempts would have been placed on get that as their reason.
     """
-    node_filter = _NodeFilter(nodes, pod_class, attempt.alternatives[0], resources)
+    node_filter = _NodeFilter(nodes, pod_class, attempt.alternatives[0])
     verdicts: list[NodeVerdict] = []
     for later, given_up in untried:
         verdicts += node_filter.would_accept(later, given_up)
@@ -127,20 +120,15 @@ def untried_attempts(
 
 
 class _NodeFilter:
-    """One alternative of a pod against all existing nodes."""
+    """One alternative of a pod against all existing nodes: the constraints in order."""
 
     def __init__(
-        self,
-        nodes: ExistingNodes,
-        pod_class: PodClass,
-        pod_reqs: PodRequirements,
-        resources: list[str],
+        self, nodes: ExistingNodes, pod_class: PodClass, pod_reqs: PodRequirements
     ) -> None:
         self.nodes = nodes
         self.pod_class = pod_class
         self.pod_reqs = pod_reqs
-        self.resources = resources
-        self.remaining: BitSet = nodes.everything
+        self.remaining: BitSet = nodes.remaining
         """The nodes without a reason so far: each node has one, and later checks skip it."""
 
     def would_accept(
@@ -148,7 +136,7 @@ class _NodeFilter:
     ) -> Iterator[NodeVerdict]:
         """The nodes that would have taken the pod in this attempt."""
         for pod_reqs in attempt.alternatives:
-            other = _NodeFilter(self.nodes, self.pod_class, pod_reqs, self.resources)
+            other = _NodeFilter(self.nodes, self.pod_class, pod_reqs)
             other.remaining = self.remaining
             list(other.verdicts(attempt.nodes))
             for number in islice(iter_bits(other.remaining), 1):
@@ -158,65 +146,21 @@ class _NodeFilter:
                     if given_up
                     else LaterAlternative(node=name)
                 )
-                yield from self._verdict(other.remaining, reason)
+                yield from self._collect([(other.remaining, reason)])
 
     def verdicts(self, allowed: BitSet) -> Iterator[NodeVerdict]:
         """`allowed` are the nodes that topology constraints allow."""
-        yield from self._untolerated_taints()
-        yield from self._mismatched_labels(self.pod_reqs.scheduling.requirements)
-        yield from self._insufficient_resources()
-        yield from self._taken_ports()
-        yield from self._exceeded_volume_limits()
+        nodes, scheduling = self.nodes, self.pod_reqs.scheduling
+        yield from self._collect(nodes.taints.why(scheduling.tolerations, self.remaining))
+        yield from self._collect(nodes.labels.why(scheduling.requirements, self.remaining))
+        yield from self._collect(nodes.resources.why(self.pod_reqs.amounts, self.remaining))
+        yield from self._collect(nodes.ports.why(scheduling.ports, self.remaining))
+        yield from self._collect(nodes.volumes.why(self.pod_class.attachments, self.remaining))
         violating = self.remaining ^ (self.remaining & allowed)
-        yield from self._verdict(violating, NodeViolatesTopology())
+        yield from self._collect([(violating, NodeViolatesTopology())])
 
-    def _verdict(self, refused: BitSet, reason: NodeReason) -> Iterator[NodeVerdict]:
-        refused &= self.remaining
-        self.remaining ^= refused
-        if refused:
-            yield NodeVerdict(nodes=refused.bit_count(), reason=reason)
-
-    def _untolerated_taints(self) -> Iterator[NodeVerdict]:
-        for taints, nodes in self.nodes.by_taints.items():
-            taint = find_untolerated_taint(taints, self.pod_reqs.scheduling.tolerations)
-            if taint is not None:
-                yield from self._verdict(nodes, UntoleratedTaint(taint=taint))
-
-    def _mismatched_labels(self, wanted: Requirements) -> Iterator[NodeVerdict]:
-        for key in wanted:
-            matching = self.nodes.matching_labels(wanted.without(set(wanted) - {key}))
-            mismatched = self.remaining ^ (self.remaining & matching)
-            yield from self._verdict(mismatched, NodeAffinityMismatch(key=key))
-
-    def _insufficient_resources(self) -> Iterator[NodeVerdict]:
-        for column, amount in self.pod_reqs.amounts:
-            lacking = {
-                number: amount - self.nodes.free_of(number, column)
-                for number in iter_bits(self.remaining)
-                if self.nodes.free_of(number, column) < amount
-            }
-            if lacking:
-                nearest = min(lacking, key=lambda number: (lacking[number], number))
-                reason = InsufficientResource(
-                    resource=self.resources[column],
-                    short=lacking[nearest],
-                    node=self.nodes.nodes[nearest].name,
-                )
-                yield from self._verdict(sum(1 << number for number in lacking), reason)
-
-    def _taken_ports(self) -> Iterator[NodeVerdict]:
-        ports = self.pod_reqs.scheduling.ports
-        numbers = tuple(sorted({port.port for port in ports}))
-        yield from self._verdict(
-            self.nodes.with_port_conflict(ports), NodeHostPortsTaken(ports=numbers)
-        )
-
-    def _exceeded_volume_limits(self) -> Iterator[NodeVerdict]:
-        for driver in sorted({each.driver for each in self.pod_class.attachments}):
-            own = tuple(each for each in self.pod_class.attachments if each.driver == driver)
-            full = sum(
-                1 << number
-                for number in iter_bits(self.remaining)
-                if not self.nodes.can_attach(number, own)
-            )
-            yield from self._verdict(full, VolumeLimitExceeded(driver=driver))
+    def _collect(self, rejections: Iterable[NodeRejection]) -> Iterator[NodeVerdict]:
+        for nodes, reason in rejections:
+            self.remaining ^= nodes
+            if nodes:
+                yield NodeVerdict(nodes=nodes.bit_count(), reason=reason)

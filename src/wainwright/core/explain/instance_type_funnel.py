@@ -7,38 +7,28 @@ look at types one by one. Results about sets of types are cached by all that the
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from wainwright.core.explain.label_diagnosis import LabelDiagnosis
+from wainwright.core.scheduling.constraints import node_affinity, offerings, taint_toleration
+from wainwright.core.scheduling.constraints.label_diagnosis import LabelDiagnosis
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.model.bitset import BitSet, ResourceIndex, iter_bits
-from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.labels import is_restricted_for_pods, suggest_label
+from wainwright.model.bitset import BitSet
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     DaemonSetsExceedCapacity,
     Funnel,
-    HostPortsTaken,
     InstanceTypesTooSmall,
-    LabelConflict,
     LimitExceeded,
     MinValuesUnsatisfied,
     NoMatchingOffering,
     OfferingsUnavailable,
     PoolReason,
-    ResourceShortage,
-    RestrictedLabel,
-    UntoleratedTaint,
 )
 from wainwright.model.requirements import Requirements
-from wainwright.model.resources import PODS, Resources, resources_key, subtract_resources
-from wainwright.model.snapshot import NODES_LIMIT
-from wainwright.model.taints import find_untolerated_taint
+from wainwright.model.resources import PODS, resources_key
 
 
 class FunnelCache:
@@ -81,108 +71,6 @@ class FunnelContext(msgspec.Struct, frozen=True, kw_only=True):
     cache: FunnelCache = msgspec.field(default_factory=FunnelCache)
 
 
-def available_offering_groups(
-    index: InstanceTypeIndex, requirements: Requirements, available_counts: Mapping[str, int]
-) -> OfferingGroupSet:
-    """The compatible offering groups, without reservations that have no available capacity."""
-    groups = index.compatible_groups(requirements)
-    for number in iter_bits(groups):
-        name = index.offering_groups[number].reservation_id
-        if name is not None and not available_counts.get(name):
-            groups ^= 1 << number
-    return groups
-
-
-def check_min_values(
-    template: NodeClaimTemplate,
-    requirements: Requirements,
-    types: BitSet,
-    offering_groups: OfferingGroupSet,
-) -> MinValuesUnsatisfied | None:
-    """The first of the pool's minValues that these types in these groups do not satisfy."""
-    for key, count in template.min_values:
-        allowed = requirements.allowed(key)
-        values = template.index.remaining_values(key, types, offering_groups, allowed)
-        if len(values) < count:
-            return MinValuesUnsatisfied(key=key, needed=count, found=len(values))
-    return None
-
-
-def usage_of_one_node(template: NodeClaimTemplate, type_number: int, name: str) -> int:
-    """The amount that one more node of the type adds to the usage of a limit."""
-    return 1 if name == NODES_LIMIT else template.index.types[type_number].capacity.get(name, 0)
-
-
-def exceeded_limits(template: NodeClaimTemplate, type_number: int) -> list[str]:
-    """The limits that one more node of the type would exceed."""
-    remaining = template.limits.remaining
-    return [
-        name
-        for name in remaining
-        if usage_of_one_node(template, type_number, name) > remaining[name]
-    ]
-
-
-def limit_reached_reason(template: NodeClaimTemplate, type_number: int, name: str) -> LimitExceeded:
-    return LimitExceeded(
-        resource=name,
-        limit=template.pool.limits[name],
-        in_use=template.pool.in_use.get(name, 0),
-        needed=usage_of_one_node(template, type_number, name),
-        instance_type=template.index.types[type_number].name,
-    )
-
-
-BISECTION_STEPS: Final = 12  # halvings, after which the types left are about equally close
-MAX_COMPARED_TYPES: Final = 32  # of those, one by one
-
-
-def closest_types(types: BitSet, requests: Resources, room: ResourceIndex) -> BitSet:
-    """A few of the types with the closest among them: those that hold the largest share.
-
-    The share is found by bisection with the resource index: a dozen look-ups, where comparing
-    all types one by one would take a thousand for each pod and pool.
-    """
-    low, high = 0.0, 1.0
-    closest = types
-    for _ in range(BISECTION_STEPS):
-        share = (low + high) / 2
-        part = {name: int(amount * share) for name, amount in requests.items()}
-        holding = types & room.fitting(part)
-        low, high = (share, high) if holding else (low, share)
-        closest = holding or closest
-    return closest
-
-
-def daemonset_overcommit(
-    template: NodeClaimTemplate, types: BitSet
-) -> DaemonSetsExceedCapacity | None:
-    """The daemonset overhead of the closest of the types; None where any of them has enough."""
-    if types & template.allocatable.non_negative:
-        return None
-    closest = 0
-    for group, overhead in template.overhead.groups:
-        closest |= closest_types(group & types, overhead, template.index.allocatable_index)
-    compared = islice(iter_bits(closest), MAX_COMPARED_TYPES)
-    _, name, type_number = min(_daemonset_excess(template, type_number) for type_number in compared)
-    return DaemonSetsExceedCapacity(
-        resource=name,
-        needed=template.overhead.of(type_number).get(name, 0),
-        best=max(0, template.index.types[type_number].allocatable.get(name, 0)),
-        instance_type=template.index.types[type_number].name,
-    )
-
-
-def _daemonset_excess(template: NodeClaimTemplate, type_number: int) -> tuple[float, str, int]:
-    """Overhead as a multiple of allocatable, for the resource where that is highest."""
-    has, overhead = template.index.types[type_number].allocatable, template.overhead.of(type_number)
-    short = [name for name in {**has, **overhead} if has.get(name, 0) < overhead.get(name, 0)]
-    ratio, name = max(
-        (overhead.get(name, 0) / max(has.get(name, 0), 0.001), name) for name in short
-    )
-    return ratio, name, type_number
-
-
 class FunnelResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many types passed each check, and the reason of the check that left none, if any."""
 
@@ -198,9 +86,9 @@ class FunnelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_funnel(template: NodeClaimTemplate, pod: Pod, context: FunnelContext) -> FunnelResult:
     """The result of the pod's alternative that gets furthest, with the pool's present usage."""
-    taint = find_untolerated_taint(template.pool.taints, pod.tolerations)
-    if taint is not None:
-        return _funnel_result(template, [], UntoleratedTaint(taint=taint))
+    untolerated = taint_toleration.why(template.pool.taints, pod.tolerations)
+    if untolerated is not None:
+        return _funnel_result(template, [], untolerated)
     results = [_AlternativeFunnel(template, pod, each, context).run() for each in pod.alternatives]
     passed = [result for result in results if result.reason is None]
     return passed[0] if passed else max(results, key=lambda result: result.depth)
@@ -237,31 +125,21 @@ class _AlternativeFunnel:
         return _funnel_result(self.template, self.passed, reason)
 
     def _check_labels(self) -> PoolReason | None:
-        restricted = [
-            key
-            for key, requirement in self.wanted.items()
-            if is_restricted_for_pods(key) and not requirement.allowed.admits_absence
-        ]
-        if restricted:
-            return RestrictedLabel(key=restricted[0])
-        known = self.template.well_known
-        conflict = self.combined.find_conflict(self.wanted, known)
-        if conflict is not None:
-            meant = suggest_label(conflict.key) if conflict.offered is None else None
-            return LabelConflict(
-                key=conflict.key, wanted=conflict.wanted, offered=conflict.offered, meant=meant
-            )
-        self.combined = self.combined.narrow(self.template.known_requirements(self.wanted))
-        return None
+        pool, template = self.combined, self.template
+        reason = node_affinity.why_not_pool(self.wanted, pool, template.well_known)
+        if reason is None:
+            self.combined = pool.narrow(template.known_requirements(self.wanted))
+        return reason
 
     def _check_types(self) -> PoolReason | None:
         compatible = self.index.compatible_types(self.combined)
         self._count(compatible)
         if not compatible:
-            return self._label_diagnosis.no_matching_type()
-        with_ports = compatible ^ (compatible & self.template.types_with_port_conflict(self.ports))
+            return node_affinity.why_no_type(self._label_diagnosis)
+        daemonset_ports = self.template.daemonset_ports
+        with_ports = compatible ^ (compatible & daemonset_ports.with_conflict(self.ports))
         if not with_ports:
-            return self._ports_taken(compatible)
+            return daemonset_ports.why(self.ports, compatible)
         fitting = with_ports & self.template.allocatable.fitting(self.requests)
         self._count(fitting)
         if not fitting:
@@ -278,71 +156,25 @@ class _AlternativeFunnel:
     def _count(self, types: BitSet) -> None:
         self.passed.append(types.bit_count())
 
-    def _ports_taken(self, types: BitSet) -> HostPortsTaken:
-        taken = {
-            port.port
-            for port in self.ports
-            if types & self.template.types_with_port_conflict((port,))
-        }
-        return HostPortsTaken(ports=tuple(sorted(taken)))
-
     def _too_small(self, types: BitSet) -> DaemonSetsExceedCapacity | InstanceTypesTooSmall:
         """Cached: the same for all pods with these requests and all types with this room."""
         template = self.template
         cache = self.context.cache.too_small[template.allocatable, resources_key(self.requests)]
         if types not in cache:
-            cache[types] = daemonset_overcommit(template, types) or self._closest_too_small(
-                types & template.allocatable.non_negative
-            )
+            cache[types] = template.type_resources.why(self.requests, types)
         return cache[types]
-
-    def _closest_too_small(self, types: BitSet) -> InstanceTypesTooSmall:
-        """The type that comes closest, with the resource that it lacks most."""
-        closest = closest_types(types, self.requests, self.template.allocatable)
-        _, name, type_number = min(
-            self._shortage(type_number) for type_number in iter_bits(closest)
-        )
-        return InstanceTypesTooSmall(
-            resource=name,
-            needed=self.requests[name],
-            best=max(0, self._room(type_number).get(name, 0)),
-            instance_type=self.index.types[type_number].name,
-            daemonsets=self.template.overhead.of(type_number).get(name, 0),
-            other_shortages=tuple(self._also_lacking(type_number, name)),
-        )
-
-    def _also_lacking(self, type_number: int, most: str) -> Iterator[ResourceShortage]:
-        room = self._room(type_number)
-        for name, amount in self.requests.items():
-            best = max(0, room.get(name, 0))
-            if name != most and amount > best:
-                yield ResourceShortage(resource=name, needed=amount, best=best)
-
-    def _shortage(self, type_number: int) -> tuple[float, str, int]:
-        room = self._room(type_number)
-        ratio, name = max(
-            (amount / max(room.get(name, 0), 0.001), name)
-            for name, amount in self.requests.items()
-            if amount > 0
-        )
-        return ratio, name, type_number
-
-    def _room(self, type_number: int) -> Resources:
-        return subtract_resources(
-            self.index.types[type_number].allocatable, self.template.overhead.of(type_number)
-        )
 
     def _offering_groups(self) -> OfferingGroupSet:
         counts = self.context.available_counts if self.context.reservations else {}
-        return available_offering_groups(self.index, self.combined, counts)
+        return offerings.available_groups(self.index, self.combined, counts)
 
     def _no_offering(self, types: BitSet) -> NoMatchingOffering | OfferingsUnavailable:
         """Cached: the same for all pods with these requirements and these types."""
         requirements = self.template.base.requirements, self.wanted, self.combined
         cache = self.context.cache.no_offering[self.index, *requirements]
         if types not in cache:
-            cache[types] = self._label_diagnosis.no_offering(
-                types, reservations=self.context.reservations
+            cache[types] = offerings.why_no_offering(
+                self._label_diagnosis, types, reservations=self.context.reservations
             )
         reason = cache[types]
         if isinstance(reason, NoMatchingOffering):
@@ -352,14 +184,17 @@ class _AlternativeFunnel:
 
     @property
     def _label_diagnosis(self) -> LabelDiagnosis:
-        return LabelDiagnosis(self.template, self.wanted, self.combined)
+        pool = self.template.base.requirements
+        return LabelDiagnosis(index=self.index, pod=self.wanted, pool=pool, combined=self.combined)
 
     def _min_values(
         self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> MinValuesUnsatisfied | None:
         if not self.context.strict_min_values:
             return None
-        return check_min_values(self.template, self.combined, types, offering_groups)
+        return self.template.min_values_checker.why(
+            self.template.min_values, self.combined, types, offering_groups
+        )
 
     def _check_limits(
         self, types: BitSet, offering_groups: OfferingGroupSet
@@ -368,26 +203,13 @@ class _AlternativeFunnel:
         self._count(allowed)
         if allowed:
             return self._min_values(allowed, offering_groups)
-        return limit_reached_reason(self.template, *self._closest_to_limits(types))
+        return self.template.limits.why(self.template.pool, *self._closest_to_limits(types))
 
     def _closest_to_limits(self, types: BitSet) -> tuple[int, str]:
         """The type that exceeds a limit by the least, and that limit; cached for equal limits."""
-        remaining, limits = self.template.limits.remaining, self.template.pool.limits
-        key = self.index, tuple(remaining.items()), tuple(limits.items())
+        limits, pool = self.template.limits, self.template.pool
+        key = self.index, tuple(limits.remaining.items()), tuple(pool.limits.items())
         cache = self.context.cache.closest_to_limits[key]
         if types not in cache:
-            type_number = min(
-                iter_bits(types), key=lambda type_number: (self._excess(type_number), type_number)
-            )
-            cache[types] = type_number, exceeded_limits(self.template, type_number)[0]
+            cache[types] = limits.closest(pool, types)
         return cache[types]
-
-    def _excess(self, type_number: int) -> float:
-        """By how much the type exceeds the limit that it exceeds most, in parts of that limit."""
-        template = self.template
-        remaining, limits = template.limits.remaining, template.pool.limits
-        return max(
-            (usage_of_one_node(template, type_number, name) - remaining[name])
-            / max(limits[name], 1)
-            for name in exceeded_limits(template, type_number)
-        )

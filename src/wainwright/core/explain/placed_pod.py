@@ -205,12 +205,11 @@ class _DecisionRecorder:
     ) -> tuple[NodeVerdict, ...]:
         chosen = attempt.level.alternatives.index(attempt.alternatives[0])
         last = min(self._opening_alternative(), chosen)
-        tried, resources = self._attempt(last), self._placement.classes.resources
+        tried = self._attempt(last)
         return existing_node_verdicts(
             self._state.nodes,
             pod_class,
             tried,
-            resources,
             untried_attempts(pod_class, tried, self._state.topology),
         )
 

@@ -22,22 +22,12 @@ from wainwright.core.scheduling.nodeclaim_template import (
 )
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
-from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
-from wainwright.core.scheduling.topology.constraints import TopologyConstraints
-from wainwright.core.scheduling.topology.groups import (
-    AnyGroup,
-    ConstraintKind,
-    HostGroup,
-    LabelGroup,
-    counts_by_domain,
-)
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.plan import UnschedulableGroup
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import (
     ContradictoryRequirements,
     DaemonSetsExceedCapacity,
-    DomainCount,
     Funnel,
     InstanceTypesTooSmall,
     LabelConflict,
@@ -53,14 +43,11 @@ from wainwright.model.reasons import (
     NoMatchingOffering,
     NoNodePools,
     OfferingsUnavailable,
-    PodAffinityUnsatisfied,
-    PodAntiAffinityUnsatisfied,
     PodReason,
     PoolReason,
     PoolUnusable,
     PoolVerdict,
     TopologyReason,
-    TopologySpreadUnsatisfied,
     TopologyUnsatisfied,
     UnsupportedFeatures,
     VolumeTopologyConflict,
@@ -68,66 +55,6 @@ from wainwright.model.reasons import (
 )
 from wainwright.model.requirements import ValueSet
 from wainwright.model.snapshot import Pool, Snapshot
-
-
-def topology_reasons(bound: TopologyConstraints) -> tuple[TopologyReason, ...]:
-    """Every topology constraint that rules out some domain."""
-    return tuple(_iter_topology_reasons(bound))
-
-
-def _iter_topology_reasons(bound: TopologyConstraints) -> Iterator[TopologyReason]:
-    for group, counts_itself in bound.spreads:
-        reason = _spread_reason(group, counts_itself=counts_itself)
-        if len(reason.allowed_domains) < len(reason.counts) or not reason.counts:
-            yield reason
-    for groups, counts_itself in bound.affinity:
-        if not counts_itself or any(map(_occupied_domains, groups)):
-            yield from (
-                PodAffinityUnsatisfied(
-                    key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g)
-                )
-                for g in groups
-            )
-    yield from sorted(
-        _anti_affinity_reasons(bound), key=lambda each: (each.key, each.pods, each.theirs)
-    )
-
-
-def _anti_affinity_reasons(bound: TopologyConstraints) -> Iterator[PodAntiAffinityUnsatisfied]:
-    groups: tuple[AnyGroup, ...] = (*bound.anti_affinity, *bound.host_groups)
-    for group in groups:
-        occupied = _occupied_domains(group)
-        if occupied:
-            theirs = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
-            yield PodAntiAffinityUnsatisfied(
-                key=group.key, pods=_selectors_of(group), taken=occupied, theirs=theirs
-            )
-
-
-def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadUnsatisfied:
-    assert group.spread is not None
-    counts = counts_by_domain(group)
-    return TopologySpreadUnsatisfied(
-        key=group.key,
-        max_skew=group.spread.max_skew,
-        counts=tuple(DomainCount(domain=place, pods=counts[place]) for place in sorted(counts)),
-        allowed_domains=tuple(sorted(domains_within_skew(group, itself=counts_itself))),
-        min_domains=group.spread.min_domains,
-        by_default=group.spread.by_default,
-    )
-
-
-def _selectors_of(group: AnyGroup) -> str:
-    return ",".join(str(term.selector) for term in group.terms)
-
-
-def _occupied_domains(group: AnyGroup) -> tuple[str, ...]:
-    """The domains with any of the pods; for nodes only how many there are."""
-    if isinstance(group, HostGroup):
-        count = group.full_drafts.bit_count() + group.full_nodes.bit_count()
-        return (f"{count:,} {'node' if count == 1 else 'nodes'}",) if count else ()
-    return tuple(sorted(value for value, count in group.counts.items() if count))
-
 
 EMPTY_FUNNEL = Funnel(types=0, requirements=0, resources=0, offerings=0, min_values=0, limits=0)
 
@@ -208,15 +135,14 @@ class VerdictBuilder:
     def _node_verdicts(
         self, pod_class: PodClass, attempt: PlacementAttempt
     ) -> tuple[NodeVerdict, ...]:
-        resources = self.solution.classes.resources
         nodes = self.solution.state.nodes
-        return existing_node_verdicts(nodes, pod_class, attempt, resources) + self._deleting_nodes
+        return existing_node_verdicts(nodes, pod_class, attempt) + self._deleting_nodes
 
     def _topology_reasons(self, pod_class: PodClass) -> tuple[TopologyReason, ...]:
-        level = pod_class.levels[-1] if pod_class.levels else None
-        if level is None or level.topology_constraints is None:
+        level, topology = pod_class.levels[-1], self.solution.state.topology
+        if level.topology_constraints is None or topology is None:
             return ()
-        return topology_reasons(level.topology_constraints)
+        return topology.why(level.topology_constraints)
 
     def _last_attempt(self, pod_class: PodClass) -> PlacementAttempt:
         """The last attempt, with every preference relaxed that may be; it failed as well."""

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
-from wainwright.core.explain.label_diagnosis import suggest_correction
 from wainwright.core.explain.pod_verdicts import PoolRejection
 from wainwright.core.scheduling.compiled_requirements import (
     CompilationContext,
     compile_requirements,
 )
-from wainwright.core.scheduling.min_values import min_values_of
+from wainwright.core.scheduling.constraints.label_diagnosis import suggest_correction
+from wainwright.core.scheduling.constraints.min_values import min_values_of
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import reserved_offerings
 from wainwright.model.pod import Pod
@@ -179,6 +179,7 @@ def _recompile_template(template: NodeClaimTemplate, pool: Pool) -> NodeClaimTem
     )
     copy.pool, copy.base = pool, compile_requirements(context, pool.node_requirements)
     copy.min_values = min_values_of(copy.base.requirements)
+    copy.daemonset_ports = template.daemonset_ports.with_pool(pool)
     return copy
 
 

@@ -1,8 +1,9 @@
-"""Unschedulable pods of a plan: equal ones together, with the verdict of every NodePool and a
-verified suggestion. Nodes of the plan count against the limits of their pools.
+"""Why pods of a finished plan are unschedulable: equal ones together, with the verdict of every
+NodePool and, where wanted, a verified suggestion. Nodes of the plan count against the limits of
+their pools.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -10,10 +11,18 @@ from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
 from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
 from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_suggestion
+from wainwright.core.plan import SolvedPlan, solve_by_cost, solve_first_fit
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
-from wainwright.model.plan import MinValuesPolicy, PlannedNodeClaim, PlanOptions, UnschedulableGroup
+from wainwright.model.plan import (
+    ExplainedPlan,
+    MinValuesPolicy,
+    PackingPolicy,
+    PlannedNodeClaim,
+    PlanOptions,
+    UnschedulableGroup,
+)
 from wainwright.model.pod import Pod
 from wainwright.model.resources import Resources, add_resources, resources_key
 from wainwright.model.snapshot import NODES_LIMIT, Snapshot
@@ -38,21 +47,57 @@ def snapshot_after_plan(
     return msgspec.structs.replace(snapshot, pools=tuple(pools))
 
 
-class UnschedulableExplainer:
+def explain_unschedulable(
+    solved: SolvedPlan, pods: Collection[str] | None = None, *, with_suggestions: bool = False
+) -> tuple[UnschedulableGroup, ...]:
+    """Why pods of the plan have no place, once for equal pods: all of them, or these.
+
+    With suggestions, fixes are tried by planning again. That takes about as long as the plan
+    itself, or a fraction of a second.
+    """
+    unplaced = set(solved.plan.unplaced)
+    asked = unplaced if pods is None else unplaced.intersection(pods)
+    if not asked:
+        return ()
+    replanner = _create_replanner(solved) if with_suggestions else None
+    explained = [pod for pod in solved.snapshot.pods if pod.key in asked]
+    return _UnschedulableExplainer(solved).verdicts(explained, replanner)
+
+
+def explain_plan(solved: SolvedPlan, *, with_suggestions: bool = False) -> ExplainedPlan:
+    """The plan, and why each of its unplaced pods has no place."""
+    groups = explain_unschedulable(solved, with_suggestions=with_suggestions)
+    return ExplainedPlan(**msgspec.structs.asdict(solved.plan), unschedulable=groups)
+
+
+def _create_replanner(solved: SolvedPlan) -> Replanner:
+    catalogs, options = solved.catalogs, solved.options
+
+    def first_fit(snapshot: Snapshot) -> Solution:
+        return solve_first_fit(snapshot, catalogs, options)
+
+    def by_cost(snapshot: Snapshot) -> Solution:
+        return solve_by_cost(first_fit(snapshot), snapshot, catalogs, options)[0]
+
+    return Replanner(
+        first_fit=first_fit, by_cost=by_cost if options.packing is PackingPolicy.COST else None
+    )
+
+
+class _UnschedulableExplainer:
     """Explains the pods that a solution left without a place."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        catalogs: Mapping[str, InstanceTypeIndex],
-        options: PlanOptions,
-        solution: Solution,
-        claims: Sequence[PlannedNodeClaim],
-    ) -> None:
-        self._snapshot, self._solution = snapshot, solution
-        self._after_plan = snapshot_after_plan(snapshot, catalogs, claims)
-        self._context = _funnel_context(claims, solution.free_counts, options)
-        self._verdict_builder = VerdictBuilder(self._after_plan, catalogs, self._context, solution)
+    def __init__(self, solved: SolvedPlan) -> None:
+        claims, self._snapshot, self._solution = (
+            solved.plan.claims,
+            solved.snapshot,
+            solved.solution,
+        )
+        self._after_plan = snapshot_after_plan(solved.snapshot, solved.catalogs, claims)
+        self._context = _funnel_context(claims, solved.solution.free_counts, solved.options)
+        self._verdict_builder = VerdictBuilder(
+            self._after_plan, solved.catalogs, self._context, solved.solution
+        )
 
     def verdicts(
         self, pods: Iterable[Pod], replanner: Replanner | None

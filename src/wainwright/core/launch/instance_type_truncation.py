@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from wainwright.core.launch.launch_choice import LaunchOptions, hourly_cost
-from wainwright.core.scheduling.min_values import MinValues
+from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.model.bitset import union
 from wainwright.model.instance_type import InstanceType
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from wainwright.core.scheduling.min_values import MinValues, min_values_of
+from wainwright.core.scheduling.constraints.min_values import MinValues, min_values_of
 from wainwright.model.bitset import BitSet
 from wainwright.model.instance_type import Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex

@@ -23,7 +23,8 @@ from wainwright.core.packing.pod_packing import (
     pack_pods,
     packing_target,
 )
-from wainwright.core.scheduling.drafts import Draft, try_fit
+from wainwright.core.scheduling.draft_fit import try_fit
+from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.pod_classes import PodClasses
 from wainwright.core.scheduling.pod_requirements import OptionKind, PodClass

@@ -24,7 +24,8 @@ from wainwright.core.packing.linear_program import shadow_prices, value_of
 from wainwright.core.packing.packing_problem import DemandGroups, ItemType, resource_vector
 from wainwright.core.packing.resource_vectors import ResourceVector, encoder_for
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
-from wainwright.core.scheduling.drafts import Draft, DraftChange, try_fit
+from wainwright.core.scheduling.draft_fit import try_fit
+from wainwright.core.scheduling.drafts import Draft, DraftChange
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import PodClass, PodRequirements
 from wainwright.model.bitset import BitSet, iter_bits

@@ -163,7 +163,7 @@ def spare_node_capacity(
     requests = _requests_by_pod(solution) if nodes.nodes else {}
     by_groups: dict[int, list[int]] = {}
     for number in range(len(nodes.nodes)):
-        free = list(nodes.free(number))
+        free = list(nodes.resources.free(number))
         for pod in nodes.pods[number]:
             for column, amount in requests[id(pod)]:
                 free[column] += amount

@@ -1,7 +1,8 @@
 """DaemonSet overhead: the resources that daemonsets use on a node before any other pod."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from wainwright.core.scheduling.constraints.taint_toleration import admits_without_preferences
 from wainwright.model.bitset import BitSet, iter_bits
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, WELL_KNOWN_LABELS
@@ -10,7 +11,6 @@ from wainwright.model.pod import DaemonSet
 from wainwright.model.requirements import Requirements
 from wainwright.model.resources import PODS, Resources, add_resources
 from wainwright.model.snapshot import Pool
-from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, find_untolerated_taint
 
 NO_RESOURCES: Resources = {}
 
@@ -23,11 +23,6 @@ def daemon_requests(daemonset: DaemonSet) -> Resources:
 def daemon_alternatives(daemonset: DaemonSet) -> tuple[Requirements, ...]:
     """Its alternatives without the hostname, which only pins each pod to its node."""
     return tuple(each.without({HOSTNAME}) for each in daemonset.alternatives)
-
-
-def is_repelled_by_taints(daemonset: DaemonSet, taints: Iterable[Taint]) -> bool:
-    binding = (taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE)
-    return find_untolerated_taint(binding, daemonset.tolerations) is not None
 
 
 class DaemonSetOverhead:
@@ -82,7 +77,7 @@ def types_running(
     disabled_groups: OfferingGroupSet = 0,
 ) -> BitSet:
     """The types on which the daemonset would run, available where pool and daemonset allow."""
-    if is_repelled_by_taints(daemonset, pool.taints):
+    if not admits_without_preferences(pool.taints, daemonset.tolerations):
         return 0
     node, well_known = pool.node_requirements, WELL_KNOWN_LABELS | index.keys
     types = 0

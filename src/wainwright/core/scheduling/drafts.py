@@ -1,28 +1,24 @@
-"""Drafts: new nodes being planned, in a table where a set of drafts is an integer, and whether a
-draft can take a pod.
+"""Drafts: new nodes being planned, in a table where a set of drafts is an integer.
 
 Sets are subtracted as `a ^ (a & b)`: `a & ~b` would create a negative integer as long as b, which
 takes longer for sets of thousands of bits.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 from wainwright.core.launch.launch_choice import LaunchChoice, LaunchOptions
 from wainwright.core.scheduling.capacity_index import CapacityIndex, IndexEntry
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
-from wainwright.core.scheduling.host_ports import HostPortUsage
-from wainwright.core.scheduling.min_values import Witnesses
+from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
+from wainwright.core.scheduling.constraints.min_values import Witnesses
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import (
     NewNodeOption,
     PodRequirements,
-    PoolCompatibility,
 )
 from wainwright.model.bitset import BitSet, iter_bits, largest_amount_position
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
-from wainwright.model.requirements import Requirements
 
 LEVELS_PER_CANDIDATE = 6  # checking this many levels takes as long as comparing one candidate
 
@@ -265,116 +261,3 @@ class DraftTable:
 def _pod_count_order(draft: Draft) -> tuple[int, int]:
     count = len(draft.pods)
     return count, -draft.number if count > 1 else draft.number
-
-
-def try_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
-    """The draft's state with one more such pod; None, recorded for good, if it does not fit."""
-    change = evaluate_fit(draft, pod_reqs)
-    if change is None:
-        compatibility = pod_reqs.scheduling.compatibility[draft.template.number]
-        if compatibility is None or not draft.types & compatibility.types:
-            pod_reqs.scheduling.rejected_by |= draft.bit
-        else:
-            pod_reqs.rejected_by |= draft.bit
-    return change
-
-
-def evaluate_fit(draft: Draft, pod_reqs: PodRequirements) -> DraftChange | None:
-    """The same without recording it.
-
-    Type sets are intersected first, as that is cheap and rules out most; requirements are combined
-    only for the rest.
-    """
-    template = draft.template
-    compatibility = pod_reqs.scheduling.compatibility[template.number]
-    assert compatibility is not None, "candidates are drafts of compatible pools"
-    types = draft.types & compatibility.types
-    totals, tables = draft.totals, template.allocatable_tables
-    for column, amount in pod_reqs.amounts if types else ():
-        amounts, types_with_at_least = tables[column]
-        types &= types_with_at_least[bisect_left(amounts, totals[column] + amount)]
-    change = _change_for(draft, compatibility, types) if types else None
-    return change if change is not None and _meets_min_values(draft, change) else None
-
-
-def narrow_draft(draft: Draft, requirements: Requirements) -> DraftChange | None:
-    """The draft's state with further requirements; None if that is not possible."""
-    compiled = draft.compiled.combine(requirements)
-    if compiled is None:
-        return None
-    change = DraftChange(draft, draft.types, compiled)
-    is_valid = _is_valid(draft, change)
-    return change if is_valid and _meets_min_values(draft, change) else None
-
-
-def _change_for(
-    draft: Draft, compatibility: PoolCompatibility, types: BitSet
-) -> DraftChange | None:
-    compiled: CompiledRequirements | None = draft.compiled
-    if not compatibility.is_implied:
-        compiled = draft.compiled.combine(compatibility.requirements)
-    if compiled is None:
-        return None
-    change = DraftChange(draft, types, compiled)
-    return change if _is_valid(draft, change) else None
-
-
-def _is_valid(draft: Draft, change: DraftChange) -> bool:
-    if change.compiled is not draft.compiled and not _keep_offered_types(draft, change):
-        return False
-    kept = change.reserved_types & change.types
-    if (
-        draft.held
-        and kept != draft.reserved_types
-        and not _keeps_reserved_offering(draft, change, kept)
-    ):
-        return False
-    return not draft.pinned_type or _matches_pinned_offering(draft, change)
-
-
-def _keep_offered_types(draft: Draft, change: DraftChange) -> bool:
-    """Keeps the types that are available under the new requirements."""
-    change.types &= change.compiled.types
-    change.held &= change.compiled.reserved
-    if change.held != draft.held:
-        change.reserved_types = draft.template.pool_reservations.available_in(
-            change.held, draft.reserved_types
-        )
-    change.types &= change.compiled.offered | change.reserved_types
-    return change.types != 0
-
-
-def _keeps_reserved_offering(draft: Draft, change: DraftChange, kept: BitSet) -> bool:
-    """A draft never gives up its last reserved offering; the pod opens another node instead."""
-    if not kept:
-        return False
-    if kept != change.reserved_types:
-        change.held = draft.template.pool_reservations.groups_still_offering(
-            change.held, change.reserved_types, kept
-        )
-        change.reserved_types = kept
-    return True
-
-
-def _matches_pinned_offering(draft: Draft, change: DraftChange) -> bool:
-    groups = change.compiled.offering_groups | change.held
-    return bool(change.types & draft.pinned_type) and bool(groups & draft.pinned_group)
-
-
-def _meets_min_values(draft: Draft, change: DraftChange) -> bool:
-    if not draft.min_values:
-        return True
-    offering_groups = change.compiled.offering_groups | change.held
-    checker = draft.template.min_values_checker
-    if change.compiled is draft.compiled:
-        witnesses = checker.recheck(
-            draft.min_values, draft.witnesses, change.compiled, change.types, offering_groups
-        )
-    else:
-        witnesses = checker.witnesses(
-            draft.min_values, change.compiled, change.types, offering_groups
-        )
-    if witnesses is None:
-        return False
-    change.witnesses = witnesses
-    return True

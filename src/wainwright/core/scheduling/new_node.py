@@ -5,12 +5,12 @@ weight. A reservation whose free instances are merely held by other drafts makes
 neither takes another offering of that weight nor goes on to NodePools of lower weight.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TypeAlias
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
+from wainwright.core.scheduling.constraints import offerings, resource_fit
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import (
     INCOMPATIBLE,
@@ -105,8 +105,7 @@ class NewNodeEvaluator:
         held: OfferingGroupSet,
     ) -> NewNodeOption | None:
         """A node of these types that holds reservations in these groups, if minValues are met."""
-        offered = types & compiled.offered
-        offered |= template.pool_reservations.available_in(held, types ^ offered)
+        offered = offerings.admits_types(types, compiled, template.pool_reservations, held)
         return self._option(template, compiled, offered, held)
 
     def _unreserved(
@@ -160,9 +159,9 @@ def fitting_types(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> Bit
     if types is None:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
         types = 0 if compatibility is None else compatibility.types
-        for column, amount in pod_reqs.amounts if types else ():
-            amounts, types_with_at_least = template.allocatable_tables[column]
-            types &= types_with_at_least[bisect_left(amounts, amount)]
+        if types:
+            tables = template.allocatable_tables
+            types = resource_fit.admits_types(types, tables, pod_reqs.amounts, [0] * len(tables))
         # A copy, as the empty mapping is shared by all requirements.
         pod_reqs.types_by_pool = {**pod_reqs.types_by_pool, template.number: types}
     return types

@@ -10,24 +10,25 @@ from wainwright.core.scheduling.compiled_requirements import (
     CompiledRequirements,
     compile_requirements,
 )
-from wainwright.core.scheduling.daemonset_overhead import (
-    DaemonSetOverhead,
-    daemonset_overhead,
-    types_running,
+from wainwright.core.scheduling.constraints import node_affinity, taint_toleration
+from wainwright.core.scheduling.constraints.host_ports import DaemonSetPorts
+from wainwright.core.scheduling.constraints.limits import PoolLimits
+from wainwright.core.scheduling.constraints.min_values import (
+    MinValues,
+    MinValuesChecker,
+    min_values_of,
 )
-from wainwright.core.scheduling.host_ports import ports_conflict
-from wainwright.core.scheduling.limits import PoolLimits
-from wainwright.core.scheduling.min_values import MinValues, MinValuesChecker, min_values_of
+from wainwright.core.scheduling.constraints.resource_fit import TypeResources
+from wainwright.core.scheduling.daemonset_overhead import DaemonSetOverhead, daemonset_overhead
 from wainwright.core.scheduling.pod_requirements import PoolCompatibility, SchedulingRequirements
 from wainwright.core.scheduling.reservation_manager import PoolReservations, reserved_offerings
-from wainwright.model.bitset import AmountTable, BitSet, ResourceIndex, union
+from wainwright.model.bitset import AmountTable, ResourceIndex
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import WELL_KNOWN_LABELS
 from wainwright.model.offering_groups import OfferingGroupSet
-from wainwright.model.pod import DaemonSet, HostPort
+from wainwright.model.pod import DaemonSet
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool
-from wainwright.model.taints import find_untolerated_taint
 
 ThresholdCache: TypeAlias = dict[object, ResourceIndex]
 """By catalogue and daemonset overhead: equal for most pools, and slow to compute."""
@@ -37,11 +38,10 @@ class NodeClaimTemplate:
     """A NodePool with its catalogue: the starting point of every node of the pool."""
 
     __slots__ = (
-        "_daemonsets",
-        "_disabled_groups",
         "allocatable",
         "allocatable_tables",
         "base",
+        "daemonset_ports",
         "index",
         "limits",
         "min_values",
@@ -70,11 +70,11 @@ class NodeClaimTemplate:
         self.limits = PoolLimits(pool, index)
         self.pool_reservations = PoolReservations(index, 0, {})
         """The reservations that the pool may use; set when the reservation manager is created."""
-        self._daemonsets = daemonsets
-        self._disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
-        """Offering groups of reservations while their feature gate is off: not launched in."""
+        # While their feature gate is off, no node is launched into reservations.
+        disabled_groups: OfferingGroupSet = 0 if gate else reserved_offerings(index)
+        self.daemonset_ports = DaemonSetPorts(pool, index, daemonsets, disabled_groups)
         self.overhead: DaemonSetOverhead = daemonset_overhead(
-            pool, index, daemonsets, self._disabled_groups
+            pool, index, daemonsets, disabled_groups
         )
         self.allocatable: ResourceIndex = _thresholds_after_daemonsets(
             index, self.overhead, {} if threshold_cache is None else threshold_cache
@@ -100,27 +100,24 @@ class NodeClaimTemplate:
 
     def compatibility(self, scheduling: SchedulingRequirements) -> PoolCompatibility | None:
         """How the pool can satisfy the requirements; None if taints or labels are incompatible."""
-        if find_untolerated_taint(self.pool.taints, scheduling.tolerations) is not None:
+        if not taint_toleration.admits(self.pool.taints, scheduling.tolerations):
             return None
-        base = self.base
-        if not base.requirements.is_compatible(scheduling.requirements, self.well_known):
+        base, wanted = self.base, scheduling.requirements
+        if not node_affinity.admits_pool(wanted, base.requirements, self.well_known):
             return None
-        known = self.known_requirements(scheduling.requirements)
+        known = self.known_requirements(wanted)
         compiled = base.combine(known)
         if compiled is None:
             return None
         types = compiled.types
         if scheduling.ports:
-            types ^= types & self.types_with_port_conflict(scheduling.ports)
+            types ^= types & self.daemonset_ports.with_conflict(scheduling.ports)
         return PoolCompatibility(known, compiled, types, is_implied=compiled is base)
 
-    def types_with_port_conflict(self, ports: tuple[HostPort, ...]) -> BitSet:
-        """The types on which a daemonset uses one of the ports."""
-        return union(
-            types_running(self.pool, self.index, daemonset, self._disabled_groups)
-            for daemonset in self._daemonsets
-            if any(ports_conflict(port, other) for port in ports for other in daemonset.ports)
-        )
+    @property
+    def type_resources(self) -> TypeResources:
+        """What pods may use on each type, for explanations."""
+        return TypeResources(self.index, self.overhead, self.allocatable)
 
     def known_requirements(self, requirements: Requirements) -> Requirements:
         """The requirements on labels that the pool or the catalogue defines.

@@ -14,8 +14,9 @@ import msgspec
 
 from wainwright.core.launch.launch_choice import LaunchOptions, choose_offering, hourly_cost
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
-from wainwright.core.scheduling.drafts import Draft, DraftChange, try_fit
-from wainwright.core.scheduling.min_values import MinValues
+from wainwright.core.scheduling.constraints.min_values import MinValues
+from wainwright.core.scheduling.draft_fit import try_fit
+from wainwright.core.scheduling.drafts import Draft, DraftChange
 from wainwright.core.scheduling.new_node import NewNodeCandidate
 from wainwright.core.scheduling.pod_classes import PodClasses
 from wainwright.core.scheduling.pod_requirements import (

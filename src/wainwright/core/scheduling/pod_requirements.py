@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
-from wainwright.core.scheduling.min_values import MinValues, Witnesses
+from wainwright.core.scheduling.constraints.min_values import MinValues, Witnesses
 from wainwright.core.scheduling.reservation_manager import ReservationSet
 from wainwright.core.scheduling.topology.constraints import TopologyConstraints
 from wainwright.core.scheduling.topology.groups import AnyGroup

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from wainwright.core.launch.launch_choice import choose_offering
-from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable, narrow_draft
+from wainwright.core.scheduling.draft_fit import narrow_draft
+from wainwright.core.scheduling.drafts import Draft, DraftChange, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeCandidate, NodePoolSelector
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate

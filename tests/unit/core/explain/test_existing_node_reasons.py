@@ -4,9 +4,9 @@ import msgspec
 from tests.support.model_builders import (
     affinity_term,
     existing_node,
+    explain_pods,
     label_requirement,
     labelled_pods,
-    plan_pods,
     spread_constraint,
     zonal_instance_type,
 )
@@ -32,8 +32,8 @@ from wainwright.model.taints import Taint
 
 
 def verdicts(pod: Pod, *nodes: Node) -> list[tuple[int, Reason]]:
-    found_plan = plan_pods([pod], pools=(), nodes=nodes)
-    return [(each.nodes, each.reason) for each in found_plan.unschedulable[0].nodes]
+    [group] = explain_pods([pod], pools=(), nodes=nodes)
+    return [(each.nodes, each.reason) for each in group.nodes]
 
 
 def test_nodes_with_the_same_reason_are_counted_and_the_closest_is_named() -> None:
@@ -98,8 +98,8 @@ def test_each_node_has_its_first_reason() -> None:
 
 
 def topology_reasons(pod: Pod, *nodes: Node, zones: tuple[str, ...] = ("zone-a",)) -> object:
-    found_plan = plan_pods([pod], zonal_instance_type(zones=zones), nodes=nodes)
-    reason = found_plan.unschedulable[0].reason
+    [group] = explain_pods([pod], zonal_instance_type(zones=zones), nodes=nodes)
+    reason = group.reason
     assert isinstance(reason, TopologyUnsatisfied)
     return reason.by
 

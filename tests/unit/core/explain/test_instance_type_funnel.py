@@ -1,10 +1,9 @@
 """The funnel: daemonsets come first, and cached results are shared only by equal questions."""
 
 import pytest
-from tests.support.model_builders import GIB, instance_type, offering
+from tests.support.model_builders import GIB, explained_plan, instance_type, offering
 
 from wainwright.core.explain.instance_type_funnel import FunnelContext, run_funnel
-from wainwright.core.plan import plan
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
 from wainwright.messages import unschedulable
 from wainwright.model.instance_type import InstanceType
@@ -30,7 +29,7 @@ def failed(daemonset: Resources, *types: InstanceType, pod: Pod = TINY) -> Unsch
     greedy = DaemonSet(namespace="system", name="greedy", requests=daemonset)
     daemonsets = (greedy,) if daemonset else ()
     snapshot = Snapshot(pods=(pod,), pools=(Pool(name="web"),), daemonsets=daemonsets)
-    [group] = plan(snapshot, {"web": InstanceTypeIndex(types)}).unschedulable
+    [group] = explained_plan(snapshot, {"web": InstanceTypeIndex(types)}).unschedulable
     return group
 
 

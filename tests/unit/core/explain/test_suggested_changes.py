@@ -4,14 +4,19 @@ from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    explained_plan,
+    instance_type,
+    label_requirement,
+    offering,
+)
 
 from wainwright.core.explain.suggested_changes import apply_to_pod, apply_to_pool
-from wainwright.core.plan import plan
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
-from wainwright.model.plan import PackingPolicy, Plan, PlanOptions, UnschedulableGroup
+from wainwright.model.plan import ExplainedPlan, PackingPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node, Pool, Snapshot
@@ -38,12 +43,12 @@ def pods(*cpu: int, memory: int = GIB, wanted: Requirements | None = None) -> tu
 
 def planned(
     pool: Pool, waiting: Sequence[Pod], packing: PackingPolicy = PackingPolicy.FIRST_FIT
-) -> Plan:
+) -> ExplainedPlan:
     snapshot = Snapshot(pods=tuple(waiting), pools=(pool,))
-    return plan(snapshot, CATALOGS, PlanOptions(packing=packing))
+    return explained_plan(snapshot, CATALOGS, PlanOptions(packing=packing))
 
 
-def groups_by_suggestion(found: Plan) -> dict[str, list[UnschedulableGroup]]:
+def groups_by_suggestion(found: ExplainedPlan) -> dict[str, list[UnschedulableGroup]]:
     """The unschedulable groups by the text of their suggestion."""
     text: dict[str, list[UnschedulableGroup]] = {}
     for group in found.unschedulable:
@@ -52,7 +57,7 @@ def groups_by_suggestion(found: Plan) -> dict[str, list[UnschedulableGroup]]:
     return text
 
 
-def only(found: Plan) -> tuple[str, VerifiedSuggestion, set[str]]:
+def only(found: ExplainedPlan) -> tuple[str, VerifiedSuggestion, set[str]]:
     [(text, groups)] = groups_by_suggestion(found).items()
     advice = groups[0].suggestion
     assert advice is not None
@@ -61,7 +66,7 @@ def only(found: Plan) -> tuple[str, VerifiedSuggestion, set[str]]:
 
 def plan_with_changes(
     advice: VerifiedSuggestion, pool: Pool, waiting: Sequence[Pod], keys: set[str]
-) -> Plan:
+) -> ExplainedPlan:
     """The plan after the suggested changes."""
     changed = list(waiting)
     for change in advice.changes:
@@ -79,7 +84,7 @@ def test_a_limit_is_raised_for_all_pods_with_the_same_verdict() -> None:
     waiting = pods(1500, 1500, 1500, 1500)
     text, advice, keys = only(planned(FULL, waiting))
     assert text == "raise the limit of pool web to 8 instead of 2 cpu"
-    assert plan_with_changes(advice, FULL, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
 
 
 def test_a_limit_is_raised_for_pods_of_different_sizes() -> None:
@@ -87,14 +92,14 @@ def test_a_limit_is_raised_for_pods_of_different_sizes() -> None:
     text, advice, keys = only(planned(FULL, waiting))
     assert text == "raise the limit of pool web to 6 instead of 2 cpu"
     assert len(keys) == 2
-    assert plan_with_changes(advice, FULL, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, FULL, waiting, keys).unplaced == ()
 
 
 def test_a_suggestion_that_serves_only_some_pods_says_how_many() -> None:
     reserved = offering(capacity_type="reserved", available=2, reservation_id="cr-1", price=0.0)
     catalogs = {"web": InstanceTypeIndex([instance_type(offerings=(reserved,))])}
     waiting = pods(1500, 1500, 1500, wanted=label_requirement(ZONE, "In", "zone-b"))
-    found = plan(Snapshot(pods=waiting, pools=(WEB,)), catalogs)
+    found = explained_plan(Snapshot(pods=waiting, pools=(WEB,)), catalogs)
     text, advice, _ = only(found)
     assert (
         text == "do not select topology.kubernetes.io/zone (serves 2 of the 3 pods that fail alike)"
@@ -109,7 +114,7 @@ def test_several_limits_are_raised_at_once() -> None:
     assert text == (
         "raise the limit of pool web to 4 instead of 2 cpu and 16Gi instead of 8Gi memory"
     )
-    assert plan_with_changes(advice, full, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, full, waiting, keys).unplaced == ()
 
 
 def test_several_tolerations_are_suggested_at_once() -> None:
@@ -117,14 +122,14 @@ def test_several_tolerations_are_suggested_at_once() -> None:
     waiting = pods(1500)
     text, advice, keys = only(planned(tainted, waiting))
     assert text == "let the pod tolerate gpu=yes:NoSchedule and team=a:NoSchedule"
-    assert plan_with_changes(advice, tainted, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
 
 
 def test_several_requests_are_lowered_at_once() -> None:
     waiting = pods(3000, memory=20 * GIB)
     text, advice, keys = only(planned(WEB, waiting))
     assert text == "ask for 8Gi instead of 20Gi memory and 2 instead of 3 cpu"
-    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
 def test_changes_of_pod_and_pool_are_suggested_together() -> None:
@@ -134,7 +139,7 @@ def test_changes_of_pod_and_pool_are_suggested_together() -> None:
     assert text == (
         "let the pod tolerate gpu:NoSchedule, and raise the limit of pool web to 4 instead of 2 cpu"
     )
-    assert plan_with_changes(advice, tainted, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, tainted, waiting, keys).unplaced == ()
 
 
 def test_pods_of_different_sizes_with_the_same_verdict_get_a_common_maximum() -> None:
@@ -142,7 +147,7 @@ def test_pods_of_different_sizes_with_the_same_verdict_get_a_common_maximum() ->
     text, advice, keys = only(planned(WEB, waiting))
     assert text == "do not select team, and ask for no more than 2 cpu"
     assert (advice.serves, advice.of) == (3, 3)
-    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
 def test_a_lower_request_is_suggested_without_the_runtime_overhead() -> None:
@@ -150,7 +155,7 @@ def test_a_lower_request_is_suggested_without_the_runtime_overhead() -> None:
     waiting = [replace(pod, overhead={"cpu": 500})]
     text, advice, keys = only(planned(WEB, waiting))
     assert text == "ask for 1500m instead of 1800m cpu"
-    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
 def test_changes_that_make_another_pod_unschedulable_are_not_suggested() -> None:
@@ -160,7 +165,7 @@ def test_changes_that_make_another_pod_unschedulable_are_not_suggested() -> None
     waiting = (large, replace(small, name="small"))
     room = {"cpu": 2000, "memory": 8 * GIB, "pods": 10}
     node = Node(name="n", labels={"disk": "ssd"}, allocatable=room, initialized=True)
-    found = plan(Snapshot(pods=waiting, pools=(WEB,), nodes=(node,)), CATALOGS)
+    found = explained_plan(Snapshot(pods=waiting, pools=(WEB,), nodes=(node,)), CATALOGS)
     assert [group.pods for group in found.unschedulable] == [("d/0",)]
     assert found.unschedulable[0].suggestion is None
 
@@ -178,7 +183,7 @@ def test_the_limit_is_raised_for_all_pods_if_others_would_use_it_up(
         name="arm", taints=(Taint(key="arm"),), requirements=label_requirement(ZONE, "In", "zone-b")
     )
     snapshot = Snapshot(pods=(*small, named), pools=(FULL, other))
-    found = plan(snapshot, catalogs, PlanOptions(packing=packing))
+    found = explained_plan(snapshot, catalogs, PlanOptions(packing=packing))
     for text, groups in groups_by_suggestion(found).items():
         assert "raise the limit" in text or "tolerate" in text
         advice = groups[0].suggestion
@@ -190,7 +195,7 @@ def test_a_misspelt_value_of_a_pod_is_corrected() -> None:
     waiting = pods(1500, wanted=label_requirement(CAPACITY_TYPE, "In", "ondemand"))
     text, advice, keys = only(planned(WEB, waiting))
     assert text == "select karpenter.sh/capacity-type on-demand in place of ondemand"
-    assert plan_with_changes(advice, WEB, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, WEB, waiting, keys).unplaced == ()
 
 
 @pytest.mark.parametrize(
@@ -207,7 +212,7 @@ def test_a_pool_requirement_that_nothing_matches_is_corrected_or_dropped(
     waiting = pods(1500)
     suggested, advice, keys = only(planned(wrong, waiting))
     assert suggested == text
-    assert plan_with_changes(advice, wrong, waiting, keys).unschedulable == ()
+    assert plan_with_changes(advice, wrong, waiting, keys).unplaced == ()
 
 
 def test_with_very_many_verdicts_the_last_suggestions_are_tried_for_the_pod_alone() -> None:

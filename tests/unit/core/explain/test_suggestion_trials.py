@@ -2,11 +2,17 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    explained_plan,
+    instance_type,
+    label_requirement,
+    offering,
+)
 
 from wainwright.core.explain.suggested_changes import ChangeSet
 from wainwright.core.explain.suggestion_trials import MIN_COST_TRIALS, Replanner, TrialRunner
-from wainwright.core.plan import plan, solve_snapshot
+from wainwright.core.plan import solve_snapshot
 from wainwright.core.scheduling.solver import Solution
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -121,7 +127,7 @@ def test_dropping_the_zone_of_a_volume_is_not_suggested(
     snapshot = Snapshot(pods=(*pods(*range(3000, 3000 + others)), bound), pools=(pool,))
     suggestions = {
         key: group.suggestion
-        for group in plan(snapshot, {"p0": INDEX}).unschedulable
+        for group in explained_plan(snapshot, {"p0": INDEX}).unschedulable
         for key in group.pods
     }
     advice = suggestions["d/zz"]
@@ -134,7 +140,7 @@ def test_dropping_a_selector_of_the_pod_itself_is_suggested() -> None:
     selective = replace(last, name="zz", alternatives=(label_requirement(ZONE, "In", "zone-b"),))
     pool = Pool(name="p0", requirements=label_requirement(ZONE, "In", "zone-a"))
     snapshot = Snapshot(pods=(*pods(*range(3000, 3200)), selective), pools=(pool,))
-    [group] = [g for g in plan(snapshot, {"p0": INDEX}).unschedulable if "d/zz" in g.pods]
+    [group] = [g for g in explained_plan(snapshot, {"p0": INDEX}).unschedulable if "d/zz" in g.pods]
     assert group.suggestion is not None
     assert group.suggestion.alone
     assert describe_suggestion(group.suggestion).startswith(

@@ -2,15 +2,23 @@
 
 import msgspec
 import pytest
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    explained_plan,
+    instance_type,
+    label_requirement,
+    offering,
+)
 
-from wainwright.core.plan import plan
+from wainwright.core.explain.unschedulable import explain_unschedulable
+from wainwright.core.plan import plan, solve_plan
 from wainwright.messages import unschedulable
 from wainwright.messages.suggestions import describe_suggestion
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE
 from wainwright.model.plan import MinValuesPolicy, PlanOptions, UnschedulableGroup
 from wainwright.model.pod import Pod, UnsupportedFeature
+from wainwright.model.reasons import InstanceTypesTooSmall
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Pool, Snapshot
 from wainwright.model.suggestions import (
@@ -35,8 +43,8 @@ POOL = Pool(name="web")
 def failed(pod: Pod, *pools: Pool, options: PlanOptions | None = None) -> UnschedulableGroup:
     index = InstanceTypeIndex((SMALL, LARGE))
     snapshot = Snapshot(pods=(pod,), pools=pools)
-    found_plan = plan(snapshot, {pool.name: index for pool in pools}, options or PlanOptions())
-    [group] = found_plan.unschedulable
+    catalogs = {pool.name: index for pool in pools}
+    [group] = explained_plan(snapshot, catalogs, options or PlanOptions()).unschedulable
     return group
 
 
@@ -184,11 +192,28 @@ def test_equal_pods_are_one_unschedulable_group() -> None:
     pods = tuple(
         msgspec.structs.replace(pod(memory=20 * GIB), name=name) for name in ("b", "a", "c")
     )
-    found_plan = plan(
+    [group] = explained_plan(
         Snapshot(pods=pods, pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
-    )
-    [group] = found_plan.unschedulable
+    ).unschedulable
     assert group.pods == ("shop/a", "shop/b", "shop/c")
+
+
+def test_only_the_pods_that_are_asked_for_are_explained() -> None:
+    large, placed = pod(memory=20 * GIB), pod(memory=GIB)
+    waiting = [
+        msgspec.structs.replace(each, name=name)
+        for each, name in ((large, "a"), (large, "b"), (placed, "placed"))
+    ]
+    catalogs = {"web": InstanceTypeIndex((SMALL, LARGE))}
+    solved = solve_plan(Snapshot(pods=tuple(waiting), pools=(POOL,)), catalogs)
+    assert solved.plan.unplaced == ("shop/a", "shop/b")
+    [group] = explain_unschedulable(solved, ["shop/b", "shop/placed", "shop/unknown"])
+    assert group.pods == ("shop/b",)
+    assert isinstance(group.pools[0].reason, InstanceTypesTooSmall)
+    assert group.suggestion is None
+    [suggested] = explain_unschedulable(solved, ["shop/b"], with_suggestions=True)
+    assert isinstance(fix(suggested), LowerRequest)
+    assert explain_unschedulable(solved, ["shop/placed"]) == ()
 
 
 def test_the_alternative_that_passed_most_checks_is_explained() -> None:
@@ -210,4 +235,4 @@ def test_a_pod_changed_as_suggested_is_schedulable(memory: int) -> None:
     found_plan = plan(
         Snapshot(pods=(smaller,), pools=(POOL,)), {"web": InstanceTypeIndex((SMALL, LARGE))}
     )
-    assert found_plan.unschedulable == ()
+    assert found_plan.unplaced == ()

@@ -5,6 +5,7 @@ import pytest
 from tests.support.model_builders import (
     affinity_term,
     existing_node,
+    explain_pods,
     instance_type,
     label_requirement,
     labelled_pods,
@@ -129,14 +130,12 @@ def test_volume_topology_is_never_relaxed() -> None:
 
 def test_volume_topology_that_contradicts_node_affinity_is_the_reason() -> None:
     constraints = PodConstraints(volume_topology=(label_requirement(ZONE, "In", "zone-b"),))
-    result = plan_pods(
+    groups = explain_pods(
         labelled_pods(
             1, constraints=constraints, alternatives=(label_requirement(ZONE, "In", "zone-a"),)
         )
     )
-    assert [str(group.reason.__struct_config__.tag) for group in result.unschedulable] == [
-        "VolumesElsewhere"
-    ]
+    assert [str(group.reason.__struct_config__.tag) for group in groups] == ["VolumesElsewhere"]
 
 
 def test_pods_that_wait_for_a_held_reservation_are_not_relaxed() -> None:

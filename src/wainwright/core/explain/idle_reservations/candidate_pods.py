@@ -36,6 +36,7 @@ from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, ZONE
 from wainwright.model.plan import (
+    ExplainedPlan,
     Plan,
     PlannedLaunch,
     PlannedNodeClaim,
@@ -317,7 +318,10 @@ class CandidatePod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_candidate_pods(
-    snapshot: Snapshot, plan: Plan, planned_nodes: PlannedNodes, topology: TopologyAfterPlan
+    snapshot: Snapshot,
+    plan: ExplainedPlan,
+    planned_nodes: PlannedNodes,
+    topology: TopologyAfterPlan,
 ) -> Iterable[CandidatePod]:
     """The pending pods that are on no reserved claim of the plan, equal ones together.
 
@@ -371,7 +375,7 @@ def _matching_alternative(
     )
 
 
-def _pod_locations(plan: Plan) -> dict[str, CandidateLocation]:
+def _pod_locations(plan: ExplainedPlan) -> dict[str, CandidateLocation]:
     locations: dict[str, CandidateLocation] = {}
     for number, failure in enumerate(plan.unschedulable):
         locations |= dict.fromkeys(failure.pods, (CurrentPlacement.NONE, number))
@@ -384,7 +388,10 @@ def _pod_locations(plan: Plan) -> dict[str, CandidateLocation]:
 
 
 def _create_candidate(
-    pod: Pod, location: CandidateLocation, plan: Plan, given_up: tuple[RelaxedPreference, ...]
+    pod: Pod,
+    location: CandidateLocation,
+    plan: ExplainedPlan,
+    given_up: tuple[RelaxedPreference, ...],
 ) -> CandidatePod:
     placement, detail = location
     return CandidatePod(

@@ -8,13 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from wainwright.core.explain.idle_reservations.candidate_pods import CandidatePod
-from wainwright.core.explain.instance_type_funnel import (
-    available_offering_groups,
-    check_min_values,
-    daemonset_overcommit,
-    exceeded_limits,
-    limit_reached_reason,
-)
+from wainwright.core.scheduling.constraints import offerings, taint_toleration
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import SchedulingRequirements
 from wainwright.model.bitset import BitSet, iter_bits
@@ -38,11 +32,10 @@ from wainwright.model.reasons import (
     ReservationTooSmall,
     ReservationUnavailable,
     TopologyUnsatisfied,
-    UntoleratedTaint,
 )
 from wainwright.model.requirements import Requirements, ValueSet
 from wainwright.model.resources import Resources, missing_resources, subtract_resources
-from wainwright.model.taints import TOLERATE_PREFER_NO_SCHEDULE, find_untolerated_taint
+from wainwright.model.taints import TOLERATE_PREFER_NO_SCHEDULE
 
 
 class ReservedLaunch:
@@ -61,7 +54,7 @@ class ReservedLaunch:
         self.overhead: Resources = template.overhead.of(type_number)
         """Of daemonsets."""
         self.room = subtract_resources(self.instance_type.allocatable, self.overhead)
-        self.overcommit = daemonset_overcommit(template, 1 << type_number)
+        self.overcommit = template.type_resources.daemonset_overcommit(1 << type_number)
         """Where daemonsets request more than there is; then no pod fits."""
         self.exceeded_limit = self._exceeded_limit()
         self._label_conflicts: dict[Requirements, LabelConflict | None] = {}
@@ -127,8 +120,9 @@ class ReservedLaunch:
 
     def _exceeded_limit(self) -> LimitExceeded | None:
         """The first limit that one more node would exceed."""
-        names = exceeded_limits(self.template, self.type_number)
-        return limit_reached_reason(self.template, self.type_number, names[0]) if names else None
+        limits, number = self.template.limits, self.type_number
+        names = limits.exceeded(number)
+        return limits.why(self.template.pool, number, names[0]) if names else None
 
 
 def find_reserved_launches(
@@ -207,8 +201,7 @@ def _check_taints(query: ObstacleQuery) -> ReservationObstacle | None:
     tolerations = query.candidate.pod.tolerations
     if query.candidate.failure is not None or PreferNoScheduleTaint() in query.candidate.given_up:
         tolerations = (*tolerations, TOLERATE_PREFER_NO_SCHEDULE)
-    taint = find_untolerated_taint(query.reserved_launch.template.pool.taints, tolerations)
-    return None if taint is None else UntoleratedTaint(taint=taint)
+    return taint_toleration.why(query.reserved_launch.template.pool.taints, tolerations)
 
 
 def _check_labels(query: ObstacleQuery) -> ReservationObstacle | None:
@@ -307,11 +300,10 @@ def _too_few_values(query: ObstacleQuery, among: BitSet) -> MinValuesUnsatisfied
     wanted = template.base.requirements.narrow(
         template.known_requirements(_matching_requirements(query))
     )
-    offering_groups = available_offering_groups(index, wanted, query.context.available_counts)
+    offering_groups = offerings.available_groups(index, wanted, query.context.available_counts)
     types = index.compatible_types(wanted) & template.allocatable.fitting(query.candidate.requests)
-    return check_min_values(
-        template, wanted, types & index.available_in(offering_groups) & among, offering_groups
-    )
+    available = types & index.available_in(offering_groups) & among
+    return template.min_values_checker.why(template.min_values, wanted, available, offering_groups)
 
 
 def _check_preferences(query: ObstacleQuery) -> ReservationObstacle | None:

@@ -26,8 +26,8 @@ from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import ON_DEMAND, RESERVATION_ID
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
+    ExplainedPlan,
     MinValuesPolicy,
-    Plan,
     PlanOptions,
     PreferencePolicy,
     ReservationUsage,
@@ -69,7 +69,7 @@ class ReservationUtilization(msgspec.Struct, frozen=True, kw_only=True):
 def reservation_utilization(
     snapshot: Snapshot,
     catalogs: Mapping[str, InstanceTypeIndex],
-    plan: Plan,
+    plan: ExplainedPlan,
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> tuple[ReservationUtilization, ...]:
     """Every reservation that can be used, with what kept pods from using its idle capacity."""
@@ -85,7 +85,7 @@ class _UtilizationReport:
         self,
         snapshot: Snapshot,
         catalogs: Mapping[str, InstanceTypeIndex],
-        plan: Plan,
+        plan: ExplainedPlan,
         options: PlanOptions,
     ) -> None:
         after_plan = snapshot_after_plan(snapshot, catalogs, plan.claims)

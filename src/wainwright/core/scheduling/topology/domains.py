@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from wainwright.core.launch.launch_choice import LaunchChoice, capacity_type_of, zone_of
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
+from wainwright.core.scheduling.constraints.taint_toleration import admits_without_preferences
 from wainwright.core.scheduling.drafts import Draft
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.reservation_manager import ReservationManager
@@ -19,7 +20,6 @@ from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import ANY_NODE_TERMS
 from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import Node
-from wainwright.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, find_untolerated_taint
 
 
 class NoValue(Enum):
@@ -188,13 +188,7 @@ def _may_become(draft: Draft, node_term: Requirements) -> bool:
 def _tolerates_pool(template: NodeClaimTemplate, node_filter: NodeFilter) -> bool:
     if node_filter.tolerations is None:
         return True
-    return tolerates_taints(template.pool.taints, node_filter.tolerations)
-
-
-def tolerates_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
-    """Whether all taints but PreferNoSchedule are tolerated."""
-    binding = [taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE]
-    return find_untolerated_taint(binding, tolerations) is None
+    return admits_without_preferences(template.pool.taints, node_filter.tolerations)
 
 
 def launchable_values(

@@ -19,7 +19,6 @@ from wainwright.core.scheduling.topology.domains import (
     launchable_values,
     launched_value,
     possible_values,
-    tolerates_taints,
 )
 from wainwright.core.scheduling.topology.groups import (
     AnyGroup,
@@ -29,8 +28,10 @@ from wainwright.core.scheduling.topology.groups import (
     NodeFilter,
 )
 from wainwright.core.scheduling.topology.registry import TopologyRegistry
+from wainwright.core.scheduling.topology.topology_reasons import topology_reasons
 from wainwright.model.bitset import BitSet, iter_bits, union
 from wainwright.model.pod import ANY_NODE_TERMS, Pod
+from wainwright.model.reasons import TopologyReason
 
 DecideDomain = Callable[[Draft, LabelGroup], "str | NoValue | None"]
 """Makes a draft decide on the group's label; UNDECIDED if that must wait for the end of the round.
@@ -104,6 +105,22 @@ class Topology:
         """Where one more pod with these constraints may go; None if nowhere."""
         if self._forked_groups is not None:
             constraints = self._own_constraints(constraints)
+        self._settle(constraints)
+        return allowed_domains(constraints, self.domains)
+
+    def why(self, constraints: TopologyConstraints) -> tuple[TopologyReason, ...]:
+        """Every constraint that rules out some domain for one more such pod.
+
+        Settled first: a pod that fits nowhere is not tried at all if it has affinity, so that its
+        spreads may not know their domains yet.
+        """
+        if self._forked_groups is not None:
+            constraints = self._own_constraints(constraints)
+        self._settle(constraints)
+        return topology_reasons(constraints, self._nodes.remaining)
+
+    def _settle(self, constraints: TopologyConstraints) -> None:
+        """Brings the counts and domains of all groups up to date."""
         for group in constraints.label_groups:
             if group.provisional_counts:
                 self._remove_uncounted(group)
@@ -117,7 +134,6 @@ class Topology:
                 group.outside_drafts = (
                     self._outside_drafts(group) if group.counts_unreachable else 0
                 )
-        return allowed_domains(constraints, self.domains)
 
     def drafts_with_affinity_pods(self, constraints: TopologyConstraints) -> AllowedDomains | None:
         """The drafts on which all pods are that the pod wants to be near.
@@ -421,13 +437,9 @@ class Topology:
     def _matching_nodes(self, node_filter: NodeFilter) -> int:
         matching = 0
         for each in node_filter.alternatives or ANY_NODE_TERMS:
-            matching |= self._nodes.matching_labels(each)
+            matching |= self._nodes.labels.admits(each)
         if node_filter.tolerations is not None:
-            matching &= union(
-                nodes
-                for taints, nodes in self._nodes.by_taints.items()
-                if tolerates_taints(taints, node_filter.tolerations)
-            )
+            matching &= self._nodes.taints.admits_without_preferences(node_filter.tolerations)
         return matching
 
 

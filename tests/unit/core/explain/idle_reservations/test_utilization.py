@@ -1,12 +1,17 @@
 """Idle reservations: obstacles are worked out once for reservations that differ only in name."""
 
-from tests.support.model_builders import GIB, instance_type, label_requirement, offering
+from tests.support.model_builders import (
+    GIB,
+    explained_plan,
+    instance_type,
+    label_requirement,
+    offering,
+)
 
 from wainwright.core.explain.idle_reservations.utilization import (
     ReservationUtilization,
     reservation_utilization,
 )
-from wainwright.core.plan import plan
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import RESERVATION_ID, RESERVED
 from wainwright.model.pod import Pod
@@ -41,7 +46,8 @@ def utilization_by_id(
     snapshot = Snapshot(pods=(pod,), pools=(Pool(name="web"),), reservations=listed)
     catalogs = {"web": InstanceTypeIndex(TYPES)}
     return {
-        one.id: one for one in reservation_utilization(snapshot, catalogs, plan(snapshot, catalogs))
+        one.id: one
+        for one in reservation_utilization(snapshot, catalogs, explained_plan(snapshot, catalogs))
     }
 
 

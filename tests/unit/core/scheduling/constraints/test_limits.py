@@ -2,7 +2,7 @@
 
 from tests.support.model_builders import GIB, instance_type, offering
 
-from wainwright.core.scheduling.limits import PoolLimits
+from wainwright.core.scheduling.constraints.limits import PoolLimits
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.snapshot import Pool
 

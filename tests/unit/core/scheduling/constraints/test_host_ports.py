@@ -8,7 +8,7 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
-from wainwright.core.scheduling.host_ports import HostPortUsage, ports_conflict
+from wainwright.core.scheduling.constraints.host_ports import HostPortUsage, ports_conflict
 from wainwright.model.pod import HostPort, PodConstraints
 
 WEB = HostPort(port=80)

@@ -6,8 +6,9 @@ limit; when the round is over it counts as the type that would be launched.
 
 from bisect import bisect_right
 
-from wainwright.model.bitset import AmountTable, BitSet, largest_amount
+from wainwright.model.bitset import AmountTable, BitSet, iter_bits, largest_amount
 from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.reasons import LimitExceeded
 from wainwright.model.resources import Resources
 from wainwright.model.snapshot import NODES_LIMIT, Pool
 
@@ -17,8 +18,8 @@ class PoolLimits:
 
     __slots__ = (
         "_capacity_tables",
-        "_everything",
         "_exact_remaining",
+        "_index",
         "_remaining",
         "allowed",
         "allowed_at_start",
@@ -26,7 +27,7 @@ class PoolLimits:
 
     def __init__(self, pool: Pool, index: InstanceTypeIndex) -> None:
         names = sorted(pool.limits)
-        self._everything = index.all_types
+        self._index = index
         self._capacity_tables: dict[str, AmountTable] = {
             n: index.capacity_index.amounts(n) for n in names if n != NODES_LIMIT
         }
@@ -38,7 +39,7 @@ class PoolLimits:
 
     def copy(self) -> "PoolLimits":
         clone = PoolLimits.__new__(PoolLimits)
-        clone._everything, clone._capacity_tables = self._everything, self._capacity_tables
+        clone._index, clone._capacity_tables = self._index, self._capacity_tables
         clone._exact_remaining, clone._remaining = (
             dict(self._exact_remaining),
             dict(self._remaining),
@@ -79,7 +80,47 @@ class PoolLimits:
     def _types_within(self) -> BitSet:
         if self._remaining.get(NODES_LIMIT, 1) < 1:
             return 0
-        types = self._everything
+        types = self._index.all_types
         for name, (amounts, types_with_at_least) in self._capacity_tables.items():
             types ^= types & types_with_at_least[bisect_right(amounts, self._remaining[name])]
         return types
+
+    def closest(self, pool: Pool, types: BitSet) -> tuple[int, str]:
+        """Of types that are not allowed the one that exceeds a limit by the least, and that limit.
+
+        `pool` is this pool, with the usage and the limits that are to be reported.
+        """
+        type_number = min(
+            iter_bits(types), key=lambda type_number: (self._excess(pool, type_number), type_number)
+        )
+        return type_number, self.exceeded(type_number)[0]
+
+    def why(self, pool: Pool, type_number: int, name: str) -> LimitExceeded:
+        """That one more node of the type would exceed the limit."""
+        return LimitExceeded(
+            resource=name,
+            limit=pool.limits[name],
+            in_use=pool.in_use.get(name, 0),
+            needed=self._usage_of_one_node(type_number, name),
+            instance_type=self._index.types[type_number].name,
+        )
+
+    def exceeded(self, type_number: int) -> list[str]:
+        """The limits that one more node of the type would exceed."""
+        return [
+            name
+            for name, left in self._remaining.items()
+            if self._usage_of_one_node(type_number, name) > left
+        ]
+
+    def _usage_of_one_node(self, type_number: int, name: str) -> int:
+        """The amount that one more node of the type adds to the usage of a limit."""
+        return 1 if name == NODES_LIMIT else self._index.types[type_number].capacity.get(name, 0)
+
+    def _excess(self, pool: Pool, type_number: int) -> float:
+        """By how much the type exceeds the limit that it exceeds most, in parts of that limit."""
+        return max(
+            (self._usage_of_one_node(type_number, name) - self._remaining[name])
+            / max(pool.limits[name], 1)
+            for name in self.exceeded(type_number)
+        )

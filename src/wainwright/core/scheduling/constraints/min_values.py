@@ -12,6 +12,7 @@ from wainwright.core.scheduling.compiled_requirements import CompiledRequirement
 from wainwright.model.bitset import BitSet
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.offering_groups import OfferingGroupSet
+from wainwright.model.reasons import MinValuesUnsatisfied
 from wainwright.model.requirements import Requirements
 
 MinValues: TypeAlias = tuple[tuple[str, int], ...]
@@ -88,6 +89,21 @@ class MinValuesChecker:
             )
             for key, count in min_values
         )
+
+    def why(
+        self,
+        min_values: MinValues,
+        requirements: Requirements,
+        types: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> MinValuesUnsatisfied | None:
+        """The first minimum that these types in these groups do not meet; None if all are met."""
+        for key, count in min_values:
+            allowed = requirements.allowed(key)
+            values = self._index.remaining_values(key, types, offering_groups, allowed)
+            if len(values) < count:
+                return MinValuesUnsatisfied(key=key, needed=count, found=len(values))
+        return None
 
     def _witnesses_of(
         self,

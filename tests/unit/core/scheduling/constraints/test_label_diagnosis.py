@@ -2,7 +2,7 @@
 
 import pytest
 
-from wainwright.core.explain.label_diagnosis import suggest_correction
+from wainwright.core.scheduling.constraints.label_diagnosis import suggest_correction
 from wainwright.model.requirements import ValueSet, none_of, one_of
 
 KNOWN = ["us-west-2a", "us-west-2b", "on-demand", "spot", "m5.large", "m5.2xlarge"]

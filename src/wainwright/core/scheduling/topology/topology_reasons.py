@@ -1,0 +1,85 @@
+"""Why topology constraints do not allow a domain: spread, pod affinity and anti-affinity, with the
+pods that are counted there.
+"""
+
+from collections.abc import Iterator
+
+from wainwright.core.scheduling.topology.allowed_domains import domains_within_skew
+from wainwright.core.scheduling.topology.constraints import TopologyConstraints
+from wainwright.core.scheduling.topology.groups import (
+    AnyGroup,
+    ConstraintKind,
+    HostGroup,
+    LabelGroup,
+    counts_by_domain,
+)
+from wainwright.model.bitset import BitSet
+from wainwright.model.reasons import (
+    DomainCount,
+    PodAffinityUnsatisfied,
+    PodAntiAffinityUnsatisfied,
+    TopologyReason,
+    TopologySpreadUnsatisfied,
+)
+
+
+def topology_reasons(bound: TopologyConstraints, nodes: BitSet) -> tuple[TopologyReason, ...]:
+    """Every topology constraint that rules out some domain, with the pods on these nodes."""
+    return tuple(_iter_topology_reasons(bound, nodes))
+
+
+def _iter_topology_reasons(bound: TopologyConstraints, nodes: BitSet) -> Iterator[TopologyReason]:
+    for group, counts_itself in bound.spreads:
+        reason = _spread_reason(group, counts_itself=counts_itself)
+        if len(reason.allowed_domains) < len(reason.counts) or not reason.counts:
+            yield reason
+    for groups, counts_itself in bound.affinity:
+        if not counts_itself or any(_occupied_domains(group, nodes) for group in groups):
+            yield from (
+                PodAffinityUnsatisfied(
+                    key=g.key, pods=_selectors_of(g), allowed_domains=_occupied_domains(g, nodes)
+                )
+                for g in groups
+            )
+    yield from sorted(
+        _anti_affinity_reasons(bound, nodes),
+        key=lambda each: (each.key, each.pods, each.theirs, each.taken),
+    )
+
+
+def _anti_affinity_reasons(
+    bound: TopologyConstraints, nodes: BitSet
+) -> Iterator[PodAntiAffinityUnsatisfied]:
+    groups: tuple[AnyGroup, ...] = (*bound.anti_affinity, *bound.host_groups)
+    for group in groups:
+        occupied = _occupied_domains(group, nodes)
+        if occupied:
+            theirs = group.kind is ConstraintKind.INVERSE_ANTI_AFFINITY
+            yield PodAntiAffinityUnsatisfied(
+                key=group.key, pods=_selectors_of(group), taken=occupied, theirs=theirs
+            )
+
+
+def _spread_reason(group: LabelGroup, *, counts_itself: bool) -> TopologySpreadUnsatisfied:
+    assert group.spread is not None
+    counts = counts_by_domain(group)
+    return TopologySpreadUnsatisfied(
+        key=group.key,
+        max_skew=group.spread.max_skew,
+        counts=tuple(DomainCount(domain=place, pods=counts[place]) for place in sorted(counts)),
+        allowed_domains=tuple(sorted(domains_within_skew(group, itself=counts_itself))),
+        min_domains=group.spread.min_domains,
+        by_default=group.spread.by_default,
+    )
+
+
+def _selectors_of(group: AnyGroup) -> str:
+    return ",".join(str(term.selector) for term in group.terms)
+
+
+def _occupied_domains(group: AnyGroup, nodes: BitSet) -> tuple[str, ...]:
+    """The domains with any of the pods; for nodes only how many there are."""
+    if isinstance(group, HostGroup):
+        count = group.full_drafts.bit_count() + (group.full_nodes & nodes).bit_count()
+        return (f"{count:,} {'node' if count == 1 else 'nodes'}",) if count else ()
+    return tuple(sorted(value for value, count in group.counts.items() if count))
