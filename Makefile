@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle mutants crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle mutants faults crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -57,6 +57,10 @@ oracle: $(VENV)/.dev
 ## mutants: plants small faults and counts those that no test notices; an hour or more: ARGS="--packages core --seed 2"
 mutants: $(VENV)/.dev
 	$(BIN)/python scripts/mutants.py $(ARGS)
+
+## faults: plants the sixty listed faults in launches and recovery and counts those that make a test fail: ARGS="recovery-3"
+faults: $(VENV)/.dev
+	$(BIN)/python scripts/planted_faults.py $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run
