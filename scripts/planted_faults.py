@@ -117,7 +117,13 @@ def _run_tests(folder: str) -> tuple[str, str]:
     command = [sys.executable, "-m", "pytest", *flags, *TESTS]
     try:
         ended = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT
+            command,
+            check=False,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
         return NOTICED, "timeout"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes, relaxed_preferences
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.nodeclaim_template import compile_templates
@@ -58,7 +59,10 @@ def plan(
     catalogs: Mapping[str, InstanceTypeIndex],
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> Plan:
-    """Plans which nodes to launch for which pods; `catalogs` is by pool name."""
+    """Plans which nodes to launch for which pods; `catalogs` is by pool name.
+
+    Pods of nodes that are being deleted are planned as well, where they may be evicted.
+    """
     return solve_plan(snapshot, catalogs, options).plan
 
 
@@ -68,6 +72,7 @@ def solve_plan(
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> SolvedPlan:
     """The same, for a caller that may ask why pods are unplaced (`explain.unschedulable`)."""
+    snapshot = evict_from_deleting_nodes(snapshot).snapshot
     solution = solve_first_fit(snapshot, catalogs, options)
     packing: PackingResult | None = None
     if options.packing is PackingPolicy.COST:

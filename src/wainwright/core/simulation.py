@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes, is_rescheduled
 from wainwright.core.explain.unschedulable import explain_unschedulable
 from wainwright.core.plan import SolvedPlan, is_placeable, solve_with_fallbacks
 from wainwright.core.plan_builder import planned_claims, pods_on_existing_nodes
@@ -72,6 +73,7 @@ class ClusterSimulator:
         catalogs: Mapping[str, InstanceTypeIndex],
         options: PlanOptions = DEFAULT_PLAN_OPTIONS,
     ) -> None:
+        snapshot = evict_from_deleting_nodes(snapshot).snapshot
         self._snapshot, self._catalogs, self._options = snapshot, catalogs, options
         self._taken_names = snapshot.taken_names
         gate = options.capacity_reservations
@@ -81,7 +83,7 @@ class ClusterSimulator:
         self._catalog_counts = available_counts(template.index for template in templates)
         self._in_flight = in_flight_usage(snapshot.nodes)
         pods = [*snapshot.pods, *(pod for node in self._nodes.nodes for pod in node.pods)]
-        movable = [pod for pod in pods if is_reschedulable(pod) and is_placeable(pod)]
+        movable = [pod for pod in pods if is_rescheduled(pod) and is_placeable(pod)]
         self._cluster = CompiledCluster(
             movable, templates, self._nodes, self._free_counts(Counter()), options, forkable=True
         )
@@ -141,7 +143,7 @@ class ClusterSimulator:
             pod
             for name in names
             for pod in self._nodes.nodes[self._numbers[name]].pods
-            if is_reschedulable(pod)
+            if is_rescheduled(pod)
         )
         return [*self._snapshot.pods, *moved]
 
@@ -207,8 +209,3 @@ def _queue_order(classes: PodClasses) -> tuple[dict[int, int], dict[int, PodClas
             positions[id(pod)] = len(positions)
             pod_classes[id(pod)] = batch.pod_class
     return positions, pod_classes
-
-
-def is_reschedulable(pod: Pod) -> bool:
-    """Whether its controller would create the pod again elsewhere if its node was removed."""
-    return not pod.daemonset and not pod.terminating

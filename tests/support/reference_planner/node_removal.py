@@ -5,8 +5,9 @@ from collections.abc import Collection
 import msgspec
 from tests.support.random_inputs.unconstrained import PlannerInput
 
+from wainwright.core.disruption.eviction import is_rescheduled
 from wainwright.core.plan import SolvedPlan, solve_plan
-from wainwright.core.simulation import Simulation, is_reschedulable
+from wainwright.core.simulation import Simulation
 from wainwright.model.snapshot import Node
 
 
@@ -23,7 +24,7 @@ def solve_without(planner_input: PlannerInput, names: Collection[str]) -> Solved
         for node in planner_input.snapshot.nodes
         if node.name in gone
         for pod in node.pods
-        if is_reschedulable(pod)
+        if is_rescheduled(pod)
     ]
     changed = msgspec.structs.replace(
         planner_input.snapshot,
