@@ -9,6 +9,7 @@ from tests.support.random_inputs.unconstrained import (
     TAINTS,
     TOLERATIONS,
     PlannerInput,
+    evicted,
     random_input,
 )
 
@@ -330,7 +331,9 @@ class _ConstrainedInputMaker:
             strict_weights=self.chance(10),
         )
         return PlannerInput(
-            snapshot=snapshot, types={pool.name: self._sold() for pool in pools}, options=options
+            snapshot=evicted(snapshot),
+            types={pool.name: self._sold() for pool in pools},
+            options=options,
         )
 
     def _sold(self) -> tuple[InstanceType, ...]:

@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 from tests.support.model_builders import GIB
 
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
@@ -88,6 +89,11 @@ def random_reservation_queue(seed: int) -> PlannerInput:
     return msgspec.structs.replace(made, snapshot=msgspec.structs.replace(made.snapshot, pods=pods))
 
 
+def evicted(snapshot: Snapshot) -> Snapshot:
+    """Pods of nodes being deleted are to be scheduled: the slow planners expect them there."""
+    return evict_from_deleting_nodes(snapshot).snapshot
+
+
 def shuffle_input(planner_input: PlannerInput, seed: int) -> PlannerInput:
     """The same input in another order."""
     rng, old = Random(seed), planner_input.snapshot
@@ -139,7 +145,7 @@ class _InputMaker:
             capacity_reservations=not self.chance(5),
         )
         types = {pool.name: self._sold_to_pool() for pool in pools}
-        return PlannerInput(snapshot=snapshot, types=types, options=options)
+        return PlannerInput(snapshot=evicted(snapshot), types=types, options=options)
 
     def _types(self) -> list[InstanceType]:
         names = [(family, size) for family in FAMILIES for size in CPUS]

@@ -5,7 +5,6 @@ from collections.abc import Collection
 import msgspec
 from tests.support.random_inputs.unconstrained import PlannerInput
 
-from wainwright.core.disruption.eviction import is_rescheduled
 from wainwright.core.plan import SolvedPlan, solve_plan
 from wainwright.core.simulation import Simulation
 from wainwright.model.snapshot import Node
@@ -17,19 +16,11 @@ def plan_without(planner_input: PlannerInput, names: Collection[str]) -> Simulat
 
 
 def solve_without(planner_input: PlannerInput, names: Collection[str]) -> SolvedPlan:
-    """The nodes are being deleted, and their pods are pending beside the others."""
+    """The nodes are being deleted, and their pods are planned beside the pending ones."""
     gone = set(names)
-    moved = [
-        pod
-        for node in planner_input.snapshot.nodes
-        if node.name in gone
-        for pod in node.pods
-        if is_rescheduled(pod)
-    ]
     changed = msgspec.structs.replace(
         planner_input.snapshot,
         nodes=tuple(_deleting(node, gone) for node in planner_input.snapshot.nodes),
-        pods=(*planner_input.snapshot.pods, *moved),
     )
     return solve_plan(changed, planner_input.catalogs, planner_input.options)
 

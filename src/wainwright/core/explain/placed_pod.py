@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.existing_node_reasons import (
     PlacementAttempt,
     deleting_node_verdicts,
@@ -87,6 +88,7 @@ def explain_placement(
     pod: str,
 ) -> PlacementDecision | None:
     """None where pods are packed by cost, and first-fit has no such claim."""
+    snapshot = evict_from_deleting_nodes(snapshot).snapshot
     for strategy in (FIRST_FIT, *FALLBACK_STRATEGIES):
         recorder = _DecisionRecorder(snapshot, options, pod)
         observed = strategy._replace(observer=recorder.observe)

@@ -7,6 +7,7 @@ from itertools import chain
 
 import msgspec
 
+from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.idle_reservations.candidate_pods import (
     CandidatePod,
     PlannedNodes,
@@ -73,6 +74,7 @@ def reservation_utilization(
     options: PlanOptions = DEFAULT_PLAN_OPTIONS,
 ) -> tuple[ReservationUtilization, ...]:
     """Every reservation that can be used, with what kept pods from using its idle capacity."""
+    snapshot = evict_from_deleting_nodes(snapshot).snapshot
     report = _UtilizationReport(snapshot, catalogs, plan, options)
     usable = (each for each in snapshot.reservations if each.is_usable)
     return tuple(map(report.utilization_of, usable))
