@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any, TypeVar
 
+import msgspec
+
 from benchmarks.measure import print_row
 from wainwright.catalogue import regions
 from wainwright.catalogue.catalog_document import format_catalog
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.offerings import built_in_offerings
-from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
+from wainwright.catalogue.region_catalog import CatalogScope, offline_inputs
 from wainwright.manifests.cluster_manifests import default_node_class
 
 SAMPLES = 7
@@ -63,7 +65,8 @@ def _catalogues() -> tuple[CatalogBuilder, CatalogScope, CatalogScope]:
     first = CatalogScope(node_class=default_node_class())
     second = CatalogScope(node_class=default_node_class("other"), pool="other")
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return CatalogBuilder(CatalogInputs(now=now, scopes=(first, second))), first, second
+    inputs = msgspec.structs.replace(offline_inputs(now=now), scopes=(first, second))
+    return CatalogBuilder(inputs), first, second
 
 
 def _times() -> dict[str, float]:

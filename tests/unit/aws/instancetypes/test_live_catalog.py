@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.aws_account import ResolverBench, discovered_node_class, run_in_virtual_time
+from tests.support.catalogue_builders import catalog_inputs
 from tests.support.emulator_accounts import ManualClock
 
 from wainwright.api.catalog_documents import (
@@ -24,14 +25,14 @@ from wainwright.aws.instancetypes.account_offerings import (
 )
 from wainwright.aws.instancetypes.live_catalog import (
     AccountOfferingsProvider,
+    AccountSource,
     DiscoveredCapacity,
-    LiveCatalogBuilder,
-    LiveCatalogInputs,
 )
 from wainwright.aws.instancetypes.pricing import RegionPrices
 from wainwright.aws.nodeclass.status import ResolvedImage
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.offerings.capacity_state import stated_capacity
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
 from wainwright.clock import VirtualClock
 from wainwright.emulator.faults import FaultRule
@@ -221,20 +222,19 @@ def live(
     account_offerings: AccountOfferings, memory: dict[str, int] | None = None, **more: Any
 ) -> NodeClassCatalog:
     spec = more.pop("spec", {})
-    supply = CatalogInputs(now=NOW, **{"cloud": Cloud(spec=CLOUD), **more})
-    live_inputs = LiveCatalogInputs(
-        account_offerings=account_offerings, zones=ZONES, discovered_memory=memory or {}
+    inputs = CatalogInputs(
+        source=AccountSource(account_offerings, ZONES, memory),
+        capacity=stated_capacity(Cloud(spec=CLOUD), NOW),
+        **more,
     )
-    return LiveCatalogBuilder(supply, live_inputs).build(
-        CatalogScope(node_class=discovered_node_class(**spec))
-    )
+    return CatalogBuilder(inputs).build(CatalogScope(node_class=discovered_node_class(**spec)))
 
 
 @pytest.mark.parametrize("spec", CLASSES.values(), ids=CLASSES)
 def test_with_built_in_types_it_equals_the_built_in_catalog(spec: dict[str, Any]) -> None:
     cloud = Cloud(spec=msgspec.structs.replace(CLOUD, zones=list(ZONES)))
-    supply = CatalogInputs(now=NOW, cloud=cloud, **OVERRIDES)
-    expected = CatalogBuilder(supply).build(CatalogScope(node_class=discovered_node_class(**spec)))
+    inputs = catalog_inputs(cloud=cloud, **OVERRIDES)
+    expected = CatalogBuilder(inputs).build(CatalogScope(node_class=discovered_node_class(**spec)))
     found = live(AccountOfferings(REGION, built_in_region(REGION)), spec=spec, **OVERRIDES)
     assert found.types == expected.types
     assert found.zones == expected.zones
