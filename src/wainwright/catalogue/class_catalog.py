@@ -59,7 +59,7 @@ from wainwright.catalogue.region_catalog import (
 )
 from wainwright.gc_pause import gc_paused
 from wainwright.model.instance_type import InstanceType
-from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.instance_type_index import IndexCompiler, InstanceTypeIndex
 
 
 class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -82,12 +82,14 @@ class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     fees: Mapping[str, float]
     """USD per hour on top of the price, by type; empty where the Cloud has no fees."""
     diagnostics: tuple[ObjectDiagnostic, ...]
+    compiler: IndexCompiler
+    """Shared with earlier catalogues, whose index differs in prices, counts and availability."""
 
     @cached_property
     def index(self) -> InstanceTypeIndex:
         """The index of the types for the planner; built on first use, and once."""
         with gc_paused():
-            return InstanceTypeIndex(self.types, zones=self.zones)
+            return self.compiler.compile(self.types, self.zones)
 
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
@@ -177,9 +179,11 @@ class _BuiltCatalog(msgspec.Struct, frozen=True, kw_only=True):
 class CatalogBuilder:
     """Builds the catalogues of all node classes and NodePools of one input."""
 
-    def __init__(self, inputs: CatalogInputs) -> None:
+    def __init__(self, inputs: CatalogInputs, compiler: IndexCompiler | None = None) -> None:
+        """`compiler` is that of an earlier builder for the same classes, if there was one."""
         self._inputs = inputs
         self._source = inputs.source
+        self._compiler = compiler or IndexCompiler()
         self._shared_layers = SharedLayers(inputs)
         # Lists in place of dicts, as node classes and settings are not hashable. They are short.
         self._built: list[_BuiltCatalog] = []
@@ -256,6 +260,7 @@ class CatalogBuilder:
                 *reservation_diagnostics,
                 *unavailability_diagnostics,
             ),
+            compiler=self._compiler,
         )
 
     def _settings(self, node_class: EC2NodeClass) -> NodeClassSettings:

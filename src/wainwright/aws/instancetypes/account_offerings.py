@@ -195,6 +195,13 @@ class AccountOfferings:
         self._offerings: dict[tuple[str, ...], BaseOfferings] = {}
         self._type_requirements: dict[AmiFamilyTraits, Mapping[str, Requirements]] = {}
 
+    def with_prices(self, prices: RegionPrices) -> "AccountOfferings":
+        """The same types at other prices. Their labels are the same objects: indexes that are
+        compiled of them are then reused, and not compared label by label."""
+        repriced = AccountOfferings(self.region, self.region_types, prices)
+        repriced._type_requirements = self._type_requirements
+        return repriced
+
     def offerings_in(self, zones: tuple[str, ...]) -> BaseOfferings:
         """The offerings in these zones; without types that are offered elsewhere only."""
         offerings = self._offerings.get(zones)

@@ -114,6 +114,7 @@ class AccountOfferingsProvider:
         self._on_demand: Mapping[str, float] | None = None
         self._spot: SpotPrices | None = None
         self._account_offerings: AccountOfferings | None = None
+        self._is_current = False
         self.failures: dict[str, str] = {}
         """By part, why it is not up to date."""
 
@@ -123,12 +124,17 @@ class AccountOfferingsProvider:
         TemporarilyUnavailableError in a region that neither EC2 has described yet nor the built-in
         catalog.
         """
-        if self._account_offerings is None:
-            prices = RegionPrices(on_demand=self._on_demand, spot=self._spot)
-            self._account_offerings = AccountOfferings(
-                self._region, self._region_types or self._fallback(), prices
-            )
+        if self._account_offerings is None or not self._is_current:
+            self._account_offerings = self._build_offerings(self._account_offerings)
+            self._is_current = True
         return self._account_offerings
+
+    def _build_offerings(self, previous: AccountOfferings | None) -> AccountOfferings:
+        prices = RegionPrices(on_demand=self._on_demand, spot=self._spot)
+        region_types = self._region_types or self._fallback()
+        if previous is not None and previous.region_types == region_types:
+            return previous.with_prices(prices)
+        return AccountOfferings(self._region, region_types, prices)
 
     async def refresh(self) -> None:
         """Fetches the parts that are due; raises nothing, errors go to `failures`."""
@@ -152,7 +158,7 @@ class AccountOfferingsProvider:
             self.failures[part] = why
         else:
             self.failures.pop(part, None)
-            self._account_offerings = None
+            self._is_current = False
 
     async def _fetch_types(self) -> bool:
         types, offered, zones = await asyncio.gather(

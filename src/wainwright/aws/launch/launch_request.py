@@ -52,6 +52,7 @@ from wainwright.catalogue.offerings.capacity_reservations import SelectedReserva
 from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.clock import Clock
+from wainwright.model.instance_type_index import IndexCompiler
 from wainwright.model.node_claim import NodeClaim
 
 ISOLATED_REGION_PREFIXES: Final = ("us-iso", "us-isob", "us-isof", "eu-isoe")
@@ -276,12 +277,14 @@ class LaunchContextProvider:
         self._catalog_deps = catalog_deps
         self._overrides = CatalogOverrides()
         self._cached: dict[str, _CachedCatalogs] = {}
+        self._compilers: dict[str, IndexCompiler] = {}
 
     def declare(self, overrides: CatalogOverrides, classes: Iterable[str]) -> None:
         """Drops the cached catalogs of all other classes."""
         names = set(classes)
         self._overrides = overrides
         self._cached = {name: cached for name, cached in self._cached.items() if name in names}
+        self._compilers = {name: each for name, each in self._compilers.items() if name in names}
 
     def get(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
@@ -383,7 +386,7 @@ class LaunchContextProvider:
             gates=catalog_deps.gates,
             options=catalog_deps.catalog_options,
         )
-        return CatalogBuilder(inputs)
+        return CatalogBuilder(inputs, self._compilers.setdefault(resolved.name, IndexCompiler()))
 
     def _capacity(self, resolved: ResolvedNodeClass) -> CapacityState:
         return CapacityState(
