@@ -214,6 +214,12 @@ class CatalogBuilder:
         )
         return catalog
 
+    def existing_offerings(self, scope: CatalogScope) -> LayeredOfferings:
+        """All offerings that exist for the scope, those without a price or capacity included."""
+        pool_offerings = self._shared_layers.pool_offerings(scope)
+        capacity = self._inputs.capacity
+        return self._add_reservations(scope.node_class, pool_offerings.offerings, capacity)[0]
+
     def _find_built(
         self, node_class: EC2NodeClass, pool_offerings: PoolOfferings
     ) -> _BuiltCatalog | None:

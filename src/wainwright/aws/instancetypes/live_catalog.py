@@ -129,6 +129,15 @@ class AccountOfferingsProvider:
             self._is_current = True
         return self._account_offerings
 
+    def fetched_offerings(self) -> AccountOfferings:
+        """The same, but never those of the built-in catalog, which may lack a type that EC2 has.
+
+        TemporarilyUnavailableError as long as EC2 has not described its instance types.
+        """
+        if self._region_types is None:
+            raise self._unknown_types_error()
+        return self.account_offerings()
+
     def _build_offerings(self, previous: AccountOfferings | None) -> AccountOfferings:
         prices = RegionPrices(on_demand=self._on_demand, spot=self._spot)
         region_types = self._region_types or self._fallback()
@@ -194,11 +203,12 @@ class AccountOfferingsProvider:
         try:
             return built_in_region(self._region)
         except InvalidInputError as error:
-            why = self.failures.get(INSTANCE_TYPES, "nobody has asked EC2 for them yet")
-            message = f"the instance types of {self._region} are not known: {why}"
-            raise TemporarilyUnavailableError(
-                message, error.hint, reason="NoInstanceTypes"
-            ) from error
+            raise self._unknown_types_error(error.hint) from error
+
+    def _unknown_types_error(self, hint: str = "") -> TemporarilyUnavailableError:
+        why = self.failures.get(INSTANCE_TYPES, "nobody has asked EC2 for them yet")
+        message = f"the instance types of {self._region} are not known: {why}"
+        return TemporarilyUnavailableError(message, hint, reason="NoInstanceTypes")
 
 
 class AccountSource:

@@ -52,6 +52,7 @@ from wainwright.catalogue.offerings.capacity_reservations import SelectedReserva
 from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.clock import Clock
+from wainwright.cloud import OfferedTypes
 from wainwright.model.instance_type_index import IndexCompiler
 from wainwright.model.node_claim import NodeClaim
 
@@ -292,15 +293,31 @@ class LaunchContextProvider:
         cached = self._current(node_class, resolved)
         launch_context = cached.launch_contexts.get(pool)
         if launch_context is None:
-            declared = self._overrides.scopes.get(pool)
-            labels = {} if declared is None else declared.labels
-            scope = CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
+            scope = self._scope(node_class, pool)
             catalog = cached.builder.build(scope, cached.capacity)
             launch_context = self._launch_context(catalog, scope, resolved)
         elif launch_context.resolved is not resolved:
             launch_context = msgspec.structs.replace(launch_context, resolved=resolved)
         cached.launch_contexts[pool] = launch_context
         return launch_context
+
+    def offered_types(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
+    ) -> OfferedTypes:
+        """Of all zones: one in which the class has no subnet today is not a zone that is gone."""
+        account_offerings = self._catalog_deps.offerings_provider.fetched_offerings()
+        source = AccountSource(account_offerings, tuple(account_offerings.region_types.zones))
+        builder = CatalogBuilder(self._inputs(source, self._capacity(resolved)))
+        offerings = builder.existing_offerings(self._scope(node_class, pool))
+        return {
+            name: tuple(offering.requirements for offering in each)
+            for name, each in offerings.items()
+        }
+
+    def _scope(self, node_class: EC2NodeClass, pool: str) -> CatalogScope:
+        declared = self._overrides.scopes.get(pool)
+        labels = {} if declared is None else declared.labels
+        return CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
 
     def build_uncached(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
@@ -377,16 +394,20 @@ class LaunchContextProvider:
         discovered_memory = catalog_deps.discovered_capacity.memory_by_type(
             type_requirements, resolved.images
         )
-        inputs = CatalogInputs(
-            source=AccountSource(account_offerings, self._zones(resolved), discovered_memory),
-            capacity=self._capacity(resolved),
+        source = AccountSource(account_offerings, self._zones(resolved), discovered_memory)
+        compiler = self._compilers.setdefault(resolved.name, IndexCompiler())
+        return CatalogBuilder(self._inputs(source, self._capacity(resolved)), compiler)
+
+    def _inputs(self, source: AccountSource, capacity: CapacityState) -> CatalogInputs:
+        return CatalogInputs(
+            source=source,
+            capacity=capacity,
             instance_types=self._overrides.instance_types,
             overlays=self._overrides.overlays,
             scopes=tuple(self._overrides.scopes.values()),
-            gates=catalog_deps.gates,
-            options=catalog_deps.catalog_options,
+            gates=self._catalog_deps.gates,
+            options=self._catalog_deps.catalog_options,
         )
-        return CatalogBuilder(inputs, self._compilers.setdefault(resolved.name, IndexCompiler()))
 
     def _capacity(self, resolved: ResolvedNodeClass) -> CapacityState:
         return CapacityState(

@@ -269,6 +269,16 @@ def test_current_prices_replace_the_built_in_ones() -> None:
     assert ("us-west-2a", "spot") not in usual  # but spot is only offered where it has a price
 
 
+def test_an_offering_without_a_price_exists_but_cannot_be_launched() -> None:
+    prices = RegionPrices(on_demand={"m5.large": 1.0}, spot={("m5.large", "us-west-2a"): 0.5})
+    source = AccountSource(AccountOfferings(REGION, few("m5.large"), prices), ZONES)
+    inputs = CatalogInputs(source=source, capacity=stated_capacity(None, NOW))
+    scope = CatalogScope(node_class=discovered_node_class())
+    existing = CatalogBuilder(inputs).existing_offerings(scope)["m5.large"]
+    assert ("us-west-2b", "spot") in {(each.zone, each.capacity_type) for each in existing}
+    assert ("us-west-2b", "spot") not in prices_of(CatalogBuilder(inputs).build(scope), "m5.large")
+
+
 def test_a_type_missing_in_the_built_in_catalog_can_be_launched() -> None:
     new = msgspec.structs.replace(
         instance_type_info.built_in_instance_types()["m5.large"], name="m99.large", vcpus=4
