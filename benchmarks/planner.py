@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from benchmarks.measure import peak_memory_megabytes, print_row, run_in_process
 from wainwright.catalogue.class_catalog import build_catalog
-from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
+from wainwright.catalogue.region_catalog import CatalogScope, offline_inputs
 from wainwright.core.plan import plan
 from wainwright.manifests.cluster_manifests import default_node_class
 from wainwright.model.instance_type import InstanceType, Offering
@@ -109,7 +109,7 @@ WORKLOADS: Final[dict[str, Callable[[int, Random], list[Pod]]]] = {
 def all_instance_types() -> tuple[InstanceType, ...]:
     """The built-in catalogue of one region, spot and on-demand in every zone."""
     built = build_catalog(
-        CatalogInputs(now=datetime(2026, 1, 1, tzinfo=UTC)),
+        offline_inputs(now=datetime(2026, 1, 1, tzinfo=UTC)),
         CatalogScope(node_class=default_node_class()),
     )
     return tuple(kind for kind in built.types if kind.offerings)

@@ -17,6 +17,7 @@ import msgspec
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import CAPACITY_TYPE, RESERVED
 from wainwright.model.node_claim import Instance, Interruption, LaunchRecord, NodeClaim
+from wainwright.model.requirements import Requirements
 from wainwright.model.snapshot import ReservationState
 
 Manifest: TypeAlias = Mapping[str, Any]
@@ -66,6 +67,14 @@ class NodePoolCatalog(msgspec.Struct, frozen=True, kw_only=True):
     """Those that its class may use."""
     remarks: tuple[str, ...] = ()
     """Warnings about overrides and classes, for their authors."""
+
+
+OfferedTypes: TypeAlias = Mapping[str, tuple[Requirements, ...]]
+"""By instance type, the labels of each offering that exists, whether or not it can be launched now.
+
+Offerings without capacity, price, subnet or free addresses are among them: a node is not replaced
+because another one like it cannot be launched today.
+"""
 
 
 class ReservedNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +158,13 @@ class CloudProvider(Protocol):
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
         """What the NodePool can launch now; NodeClassNotReadyError if its class is not ready."""
+        ...
+
+    async def offered_types(self, pool: str) -> OfferedTypes:
+        """What exists for the NodePool: a node of a type or offering that does not is drifted.
+
+        Raises TemporarilyUnavailableError as long as the cloud has not answered what it offers.
+        """
         ...
 
     async def launch(self, claim: NodeClaim) -> Instance:

@@ -15,6 +15,7 @@ from wainwright.cloud import (
     LabelChange,
     NodeClassState,
     NodePoolCatalog,
+    OfferedTypes,
     RecoveredLaunches,
     ReservedNode,
 )
@@ -73,6 +74,9 @@ class MeteredCloudProvider:
 
     async def catalog(self, pool: str) -> NodePoolCatalog:
         return await self._measure("GetInstanceTypes", self._provider.catalog(pool))
+
+    async def offered_types(self, pool: str) -> OfferedTypes:
+        return await self._measure("GetInstanceTypes", self._provider.offered_types(pool))
 
     async def drift(self, claim: NodeClaim) -> str | None:
         return await self._measure("IsDrifted", self._provider.drift(claim))

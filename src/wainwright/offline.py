@@ -21,7 +21,12 @@ from wainwright.catalogue.class_catalog import (
 from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.node_class_settings import CatalogOptions as Rules
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
-from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
+from wainwright.catalogue.region_catalog import (
+    CatalogInputs,
+    CatalogScope,
+    FeatureGates,
+    offline_inputs,
+)
 from wainwright.core.disruption.eviction import evict_from_deleting_nodes
 from wainwright.core.explain.unschedulable import explain_plan
 from wainwright.core.plan import plan, solve_plan
@@ -89,13 +94,19 @@ def catalog_scope(manifests: ClusterManifests, pool: NodePool) -> CatalogScope:
 def catalog_inputs(
     manifests: ClusterManifests, settings: PlanSettings, scopes: Iterable[CatalogScope] = ()
 ) -> CatalogInputs:
-    """The inputs of the catalogs, for the pools' scopes and the given ones."""
+    """The inputs of the catalogs, for the pools' scopes and the given ones.
+
+    Raises InvalidInputError for a region that is unknown or contradictory.
+    """
     pool_scopes = tuple(catalog_scope(manifests, pool) for pool in manifests.pools)
-    return CatalogInputs(
+    inputs = offline_inputs(
         now=settings.now,
         region=settings.region,
         cloud=manifests.cloud,
         catalog=manifests.catalog,
+    )
+    return msgspec.structs.replace(
+        inputs,
         instance_types=tuple(manifests.instance_types),
         overlays=tuple(manifests.overlays),
         scopes=(*pool_scopes, *(scope for scope in scopes if scope not in pool_scopes)),

@@ -361,3 +361,94 @@ def test_the_chosen_offering_is_the_cheapest_of_all(seed: int) -> None:
     kind = found and index.types[found[0]]
     chosen = found and kind and (hourly_cost(kind, found[2]), kind.name, found[1])
     assert chosen == min(offers, default=None)
+
+
+CHANGES = ("same", "price", "count", "reservation", "fewer", "another")
+FIELDS = ("requirements", "capacity", "overhead", "fee")
+
+
+@st.composite
+def changed(draw: st.DrawFn, kind: InstanceType) -> InstanceType:
+    """What becomes of a type: nothing, other prices or counts, other offerings, or one field."""
+    how = draw(st.sampled_from((*CHANGES, *FIELDS)))
+    if how in FIELDS:
+        return replace(kind, **{how: getattr(draw(types_but_for_names), how)})
+    if how == "fewer":
+        return replace(kind, offerings=kind.offerings[1:])
+    if how == "another":
+        return replace(kind, offerings=(draw(offerings), *kind.offerings))
+    if how == "same" or not kind.offerings:
+        return kind
+    one = draw(st.integers(0, len(kind.offerings) - 1))
+    after = [
+        draw(changed_offering(how, each)) if how != "reservation" or number == one else each
+        for number, each in enumerate(kind.offerings)
+    ]
+    return replace(kind, offerings=tuple(after))
+
+
+@st.composite
+def changed_offering(draw: st.DrawFn, how: str, each: Offering) -> Offering:
+    if how == "price":
+        return replace(each, price=draw(st.sampled_from((each.price, 0.05, 0.25))))
+    if how == "count":
+        return replace(each, available=draw(st.sampled_from((each.available, 0, 2, UNLIMITED))))
+    return replace(each, reservation_id=draw(st.sampled_from((None, "cr-1", "cr-2"))))
+
+
+SIZES = st.sampled_from(("large", "metal"))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[InstanceType]]:
+    """A catalogue, and what it is after each of a few changes; now and then a type goes."""
+    first = draw(catalogues)
+    history = [[replace(kind, name=f"{kind.name}.{draw(SIZES)}") for kind in first]]
+    for _ in range(draw(st.integers(1, 4))):
+        types = [draw(changed(kind)) for kind in history[-1]]
+        if types and draw(st.sampled_from((False, False, False, True))):
+            types.pop(draw(st.integers(0, len(types) - 1)))
+        history.append(draw(st.permutations(types)))
+    return history
+
+
+def answers(index: InstanceTypeIndex, asked: Requirements, requests: Resources) -> list[object]:
+    """What an index says to every question that the planner has."""
+    groups = index.compatible_groups(asked)
+    rows = index.compatible_types(asked)
+    return [
+        (index.types, index.name_order, index.keys, index.zones, index.groups_without_zone),
+        (index.offering_groups, index.metal, index.accelerated, rows, groups),
+        (index.available_in(groups), index.fitting(requests), index.spot_groups(ANY_VALUE)),
+        index.capacity_index.fitting(requests),
+        index.index_with_overhead([requests] * len(index.types)).fitting({"cpu": 1}),
+        (index.find_cheapest(index.all_types, groups), index.find_cheapest(rows, groups)),
+        [index.cheapest_offerings(number, groups) for number in range(len(index.types))],
+        list(index.available_offerings(index.all_types, groups)),
+        [
+            (
+                index.remaining_values(key, rows, groups, asked.allowed(key)),
+                index.groups_by_value(key),
+                index.witnesses(key, 2, rows, ANY_VALUE),
+                index.varies_by_offering(key),
+            )
+            for key in VALUES
+        ],
+    ]
+
+
+@settings(max_examples=400, deadline=None)
+@given(histories(), st.lists(wanted, min_size=2, max_size=2), amounts, st.booleans())
+def test_an_index_made_of_the_previous_one_equals_one_made_from_nothing(
+    history: list[list[InstanceType]],
+    asked: list[Requirements],
+    requests: Resources,
+    with_zones: bool,
+) -> None:
+    index: InstanceTypeIndex | None = None
+    for number, types in enumerate(history):
+        zones = ("a", "z") if with_zones and number % 3 == 0 else ("a",)
+        index = InstanceTypeIndex(types, zones=zones, previous=index)
+        fresh = InstanceTypeIndex(types, zones=zones)
+        for each in asked[: 1 + number % 2]:  # the second label only later: compiled when asked for
+            assert answers(index, each, requests) == answers(fresh, each, requests)

@@ -10,7 +10,7 @@ from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeO
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.class_catalog import NodeClassCatalog, build_catalog
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering
-from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
+from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, offline_inputs
 from wainwright.manifests.cluster_manifests import default_node_class
 from wainwright.model.instance_type import UNLIMITED
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, ZONE
@@ -69,8 +69,20 @@ def layered_offering(
     )
 
 
+def catalog_inputs(
+    *,
+    region: str | None = None,
+    cloud: Cloud | None = None,
+    catalog: Catalog | None = None,
+    **layers: Any,
+) -> CatalogInputs:
+    """The inputs of offline catalogs, with the layers above the Cloud by name."""
+    inputs = offline_inputs(now=NOW, region=region, cloud=cloud, catalog=catalog)
+    return msgspec.structs.replace(inputs, **layers)
+
+
 def build_catalogue(scope: CatalogScope | None = None, **supply: Any) -> NodeClassCatalog:
     """The catalog of a class, by default the default one."""
     return build_catalog(
-        CatalogInputs(now=NOW, **supply), scope or CatalogScope(node_class=default_node_class())
+        catalog_inputs(**supply), scope or CatalogScope(node_class=default_node_class())
     )

@@ -70,6 +70,7 @@ from wainwright.cloud import (
     LaunchLog,
     NodeClassState,
     NodePoolCatalog,
+    OfferedTypes,
     RecoveredLaunches,
     ReservedNode,
 )
@@ -331,6 +332,10 @@ class AwsCloudProvider:
             ),
             remarks=tuple(map(str, catalog.diagnostics)),
         )
+
+    async def offered_types(self, pool: str) -> OfferedTypes:
+        with _error_context(f"looking up what is offered to the pool {pool}"):
+            return await self._components.classes.offered_types(pool)
 
     # Instances
 

@@ -1,6 +1,6 @@
 """The catalogue of a node class, put together layer by layer from the bottom up.
 
-Built-in types or a Catalog, the Cloud's zones, types and prices, NodeOverlays, InstanceType
+A source (`catalog_source`), the Cloud's zones, types and prices, NodeOverlays, InstanceType
 objects, capacity reservations, and what is unavailable: each layer sees what the ones below it
 made. The layers that do not depend on the class are built once and shared (see `region_catalog`).
 """
@@ -15,23 +15,18 @@ import msgspec
 
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
-from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.instancetypes.capacity import (
     DerivedResources,
     NodeResources,
-    derive_resources,
-    node_resources_by_type,
     to_node_resources,
 )
 from wainwright.catalogue.instancetypes.node_class_settings import (
     NO_OVERRIDE,
     Incompatibility,
     NodeClassSettings,
-    find_incompatibility,
     parse_node_class,
     resolve_ami_family,
 )
-from wainwright.catalogue.offerings import built_in_offerings as built_in
 from wainwright.catalogue.offerings.capacity_reservations import (
     ReservationContext,
     ReservationStanding,
@@ -44,12 +39,12 @@ from wainwright.catalogue.offerings.capacity_reservations import (
     unusable_reservation_warnings,
     validate_reservation_times,
 )
-from wainwright.catalogue.offerings.cloud_adjustments import (
+from wainwright.catalogue.offerings.capacity_state import (
+    CapacityState,
     apply_unavailability,
-    disk_gib,
     make_unavailable,
-    node_fee,
 )
+from wainwright.catalogue.offerings.cloud_adjustments import disk_gib, node_fee
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOfferings,
     restore_order,
@@ -64,7 +59,7 @@ from wainwright.catalogue.region_catalog import (
 )
 from wainwright.gc_pause import gc_paused
 from wainwright.model.instance_type import InstanceType
-from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.instance_type_index import IndexCompiler, InstanceTypeIndex
 
 
 class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -87,12 +82,14 @@ class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     fees: Mapping[str, float]
     """USD per hour on top of the price, by type; empty where the Cloud has no fees."""
     diagnostics: tuple[ObjectDiagnostic, ...]
+    compiler: IndexCompiler
+    """Shared with earlier catalogues, whose index differs in prices, counts and availability."""
 
     @cached_property
     def index(self) -> InstanceTypeIndex:
         """The index of the types for the planner; built on first use, and once."""
         with gc_paused():
-            return InstanceTypeIndex(self.types, zones=self.zones)
+            return self.compiler.compile(self.types, self.zones)
 
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
@@ -172,39 +169,77 @@ IGNORED_WITH_CATALOG: Final = ("kubelet", "blockDeviceMappings", "instanceStoreP
 """Fields of the class that change allocatable resources, but not those of a Catalog."""
 
 
+class _BuiltCatalog(msgspec.Struct, frozen=True, kw_only=True):
+    node_class: EC2NodeClass
+    pool_offerings: PoolOfferings
+    capacity: CapacityState
+    catalog: NodeClassCatalog
+
+
 class CatalogBuilder:
     """Builds the catalogues of all node classes and NodePools of one input."""
 
-    def __init__(self, inputs: CatalogInputs) -> None:
+    def __init__(self, inputs: CatalogInputs, compiler: IndexCompiler | None = None) -> None:
+        """`compiler` is that of an earlier builder for the same classes, if there was one."""
         self._inputs = inputs
+        self._source = inputs.source
+        self._compiler = compiler or IndexCompiler()
         self._shared_layers = SharedLayers(inputs)
         # Lists in place of dicts, as node classes and settings are not hashable. They are short.
-        self._catalogs: list[tuple[EC2NodeClass, PoolOfferings, NodeClassCatalog]] = []
+        self._built: list[_BuiltCatalog] = []
         self._resources: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
 
-    def build(self, scope: CatalogScope) -> NodeClassCatalog:
+    def build(self, scope: CatalogScope, capacity: CapacityState | None = None) -> NodeClassCatalog:
         """The catalogue for the scope; raises InvalidCatalogInput where the input is inconsistent.
 
-        NodePools that share a class and its overlays get the same object, so that the planner
-        compiles one index for all of them.
+        `capacity` replaces that of the inputs, where it has changed since. NodePools that share a
+        class and its overlays get the same object, so that the planner compiles one index for all
+        of them.
         """
+        capacity = self._inputs.capacity if capacity is None else capacity
         with gc_paused():
             pool_offerings = self._shared_layers.pool_offerings(scope)
-            for node_class, known, catalog in self._catalogs:
-                if known is pool_offerings and node_class == scope.node_class:
-                    return catalog
-            catalog = self._build_catalog(scope.node_class, pool_offerings)
-        self._catalogs.append((scope.node_class, pool_offerings, catalog))
+            built = self._find_built(scope.node_class, pool_offerings)
+            if built is not None and built.capacity == capacity:
+                return built.catalog
+            catalog = self._build_catalog(scope.node_class, pool_offerings, capacity)
+        self._remember(
+            _BuiltCatalog(
+                node_class=scope.node_class,
+                pool_offerings=pool_offerings,
+                capacity=capacity,
+                catalog=catalog,
+            ),
+            built,
+        )
         return catalog
 
-    def _build_catalog(
+    def existing_offerings(self, scope: CatalogScope) -> LayeredOfferings:
+        """All offerings that exist for the scope, those without a price or capacity included."""
+        pool_offerings = self._shared_layers.pool_offerings(scope)
+        capacity = self._inputs.capacity
+        return self._add_reservations(scope.node_class, pool_offerings.offerings, capacity)[0]
+
+    def _find_built(
         self, node_class: EC2NodeClass, pool_offerings: PoolOfferings
+    ) -> _BuiltCatalog | None:
+        for built in self._built:
+            if built.pool_offerings is pool_offerings and built.node_class == node_class:
+                return built
+        return None
+
+    def _remember(self, built: _BuiltCatalog, replaced: _BuiltCatalog | None) -> None:
+        """Only the last capacity is remembered: counts that have changed do not come back."""
+        self._built = [*(each for each in self._built if each is not replaced), built]
+
+    def _build_catalog(
+        self, node_class: EC2NodeClass, pool_offerings: PoolOfferings, capacity: CapacityState
     ) -> NodeClassCatalog:
         settings = self._settings(node_class)
         offerings, selected, reservation_diagnostics = self._add_reservations(
-            node_class, pool_offerings.offerings
+            node_class, pool_offerings.offerings, capacity
         )
-        offerings, unavailability_diagnostics = self._apply_unavailability(offerings)
+        offerings, unavailability_diagnostics = self._apply_unavailability(offerings, capacity)
         incompatible = self._incompatible(settings, offerings)
         offerings = {
             **offerings,
@@ -212,12 +247,13 @@ class CatalogBuilder:
         }
         offerings = self._restore_order(offerings)
         resources = self._all_resources(settings, pool_offerings, offerings)
-        fees, region_catalog = self._fees(settings, resources), self._shared_layers.region_catalog
+        stated_settings = None if self._source.is_document else settings
+        fees = self._fees(stated_settings, resources)
         return NodeClassCatalog(
-            region=region_catalog.region,
-            zones=region_catalog.zones,
+            region=self._source.region,
+            zones=self._shared_layers.region_catalog.zones,
             types=self._build_types(node_class, offerings, resources, fees),
-            settings=settings,
+            settings=stated_settings,
             resources=resources,
             offerings=MappingProxyType(dict(offerings)),
             incompatible=incompatible,
@@ -230,70 +266,64 @@ class CatalogBuilder:
                 *reservation_diagnostics,
                 *unavailability_diagnostics,
             ),
+            compiler=self._compiler,
         )
 
-    def _settings(self, node_class: EC2NodeClass) -> NodeClassSettings | None:
-        if self._shared_layers.region_catalog.catalog_types is not None:
-            return None
+    def _settings(self, node_class: EC2NodeClass) -> NodeClassSettings:
+        """With a Catalog the settings are not even read: none of them has an effect."""
+        if self._source.is_document:
+            return NodeClassSettings()
         return parse_node_class(node_class, self._inputs.options)
 
     def _add_reservations(
-        self, node_class: EC2NodeClass, offerings: LayeredOfferings
+        self, node_class: EC2NodeClass, offerings: LayeredOfferings, capacity: CapacityState
     ) -> tuple[LayeredOfferings, list[SelectedReservation], list[ObjectDiagnostic]]:
-        cloud, region_catalog = self._inputs.cloud, self._shared_layers.region_catalog
         if not self._inputs.gates.capacity_reservations:
             return _without_reserved_offerings(offerings), [], []
-        if cloud is None:
-            return (
-                offerings,
-                self._catalog_reservations(offerings),
-                unmatched_term_warnings(node_class, None),
-            )
-        validate_reservation_times(cloud)
+        if self._inputs.cloud is not None:
+            validate_reservation_times(self._inputs.cloud)
         context = ReservationContext(
-            cloud=cloud,
+            capacity=capacity,
             family=resolve_ami_family(node_class.spec),
-            zones=region_catalog.zones,
-            all_zones=region_catalog.all_zones,
-            now=self._inputs.now,
+            zones=self._shared_layers.region_catalog.zones,
+            all_zones=self._source.all_zones,
         )
         selected = evaluate_reservations(context, node_class, offerings)
         offerings, diagnostics = add_reserved_offerings(context, selected, offerings)
-        selected_ids = {each.reservation.id for each in selected}
-        others = [
-            each
-            for each in self._catalog_reservations(offerings)
-            if each.reservation.id not in selected_ids
-        ]
         diagnostics = [
-            *unmatched_term_warnings(node_class, cloud),
-            *unusable_reservation_warnings(cloud, selected),
+            *unmatched_term_warnings(node_class, capacity),
+            *unusable_reservation_warnings(capacity, selected),
             *diagnostics,
         ]
-        return offerings, [*selected, *others], diagnostics
-
-    def _catalog_reservations(self, offerings: LayeredOfferings) -> list[SelectedReservation]:
         return (
-            catalog_reservations(offerings)
-            if self._shared_layers.region_catalog.catalog_types is not None
-            else []
+            offerings,
+            [*selected, *self._document_reservations(offerings, selected)],
+            diagnostics,
         )
 
+    def _document_reservations(
+        self, offerings: LayeredOfferings, selected: Iterable[SelectedReservation]
+    ) -> list[SelectedReservation]:
+        """The reservations of a Catalog that no selected one replaces."""
+        if not self._source.is_document:
+            return []
+        replaced = {each.reservation.id for each in selected}
+        stated = catalog_reservations(offerings)
+        return [each for each in stated if each.reservation.id not in replaced]
+
     def _apply_unavailability(
-        self, offerings: LayeredOfferings
+        self, offerings: LayeredOfferings, capacity: CapacityState
     ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-        cloud = self._inputs.cloud
-        if cloud is None or not cloud.spec.unavailable:
+        if not capacity.unavailable:
             return offerings, []
-        return apply_unavailability(cloud, offerings, self._shared_layers.region_catalog.zones)
+        zones = self._shared_layers.region_catalog.zones
+        offerings, unused = apply_unavailability(capacity.unavailable, offerings, zones)
+        return offerings, capacity.unused_key_warnings(unused)
 
     def _incompatible(
-        self, settings: NodeClassSettings | None, offerings: LayeredOfferings
+        self, settings: NodeClassSettings, offerings: LayeredOfferings
     ) -> dict[str, Incompatibility]:
-        if settings is None:
-            return {}
-        infos = instance_type_info.built_in_instance_types()
-        reasons = {name: find_incompatibility(infos[name], settings) for name in offerings}
+        reasons = {name: self._source.find_incompatibility(name, settings) for name in offerings}
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def _restore_order(self, offerings: LayeredOfferings) -> LayeredOfferings:
@@ -302,15 +332,12 @@ class CatalogBuilder:
         Only a Catalog or an InstanceType object can have such offerings; sorting only these types
         saves a pass over the whole catalogue.
         """
-        region_catalog = self._shared_layers.region_catalog
-        affected = (
-            self._shared_layers.declarations if region_catalog.catalog_types is None else offerings
-        )
+        affected = offerings if self._source.is_document else self._shared_layers.declarations
         return {**offerings, **{name: restore_order(offerings[name]) for name in affected}}
 
     def _all_resources(
         self,
-        settings: NodeClassSettings | None,
+        settings: NodeClassSettings,
         pool_offerings: PoolOfferings,
         offerings: LayeredOfferings,
     ) -> Mapping[str, NodeResources]:
@@ -326,37 +353,24 @@ class CatalogBuilder:
             for name in offerings
         }
 
-    def _class_resources(self, settings: NodeClassSettings | None) -> dict[str, NodeResources]:
-        catalog_types = self._shared_layers.region_catalog.catalog_types
-        if settings is None:
-            return {
-                name: to_node_resources(each.derive_resources(NO_OVERRIDE))
-                for name, each in (catalog_types or {}).items()
-            }
+    def _class_resources(self, settings: NodeClassSettings) -> dict[str, NodeResources]:
         # Classes that differ only in subnets, AMIs or tags have equal settings: one result for all.
         for known, resources in self._resources:
             if known == settings:
                 return resources
-        infos = instance_type_info.built_in_instance_types()
-        resources = node_resources_by_type(
-            {name: infos[name] for name in self._shared_layers.region_catalog.offerings}, settings
+        resources = self._source.node_resources(
+            self._shared_layers.region_catalog.offerings, settings
         )
         self._resources.append((settings, resources))
         return resources
 
     def _overridden_resources(
-        self, name: str, settings: NodeClassSettings | None, pool_offerings: PoolOfferings
+        self, name: str, settings: NodeClassSettings, pool_offerings: PoolOfferings
     ) -> NodeResources:
         """An InstanceType object wins over an overlay, resource by resource."""
         item = self._shared_layers.declarations.get(name)
         override = NO_OVERRIDE if item is None else parse_resource_override(item)
-        catalog_types = self._shared_layers.region_catalog.catalog_types
-        if settings is None:
-            derived = (catalog_types or {})[name].derive_resources(override)
-        else:
-            derived = derive_resources(
-                instance_type_info.built_in_instance_types()[name], settings, override
-            )
+        derived = self._source.derive_resources(name, settings, override)
         overlay_capacity = pool_offerings.overlay_capacity.get(name, {})
         added = {
             key: overlay_capacity[key] for key in overlay_capacity if key not in override.resources
@@ -373,30 +387,19 @@ class CatalogBuilder:
         fees: Mapping[str, float],
     ) -> tuple[InstanceType, ...]:
         traits = resolve_ami_family(node_class.spec).traits
-        requirements = self._shared_layers.type_requirements(traits)
-        built_in_layer = self._built_in_offerings()
+        requirements, base = self._source.type_requirements(traits), self._source.base
         return tuple(
             InstanceType(
                 name=name,
                 requirements=requirements[name],
                 capacity=resources[name].capacity,
                 overhead=resources[name].overhead,
-                # A type that no layer has changed shares the built-in offerings of its region: this
-                # saves thousands of objects per class.
-                offerings=built_in_layer.priced[name]
-                if built_in_layer is not None and each is built_in_layer.offerings[name]
-                else to_offerings(each),
+                # A type that no layer has changed shares the offerings of the source: this saves
+                # thousands of objects per class.
+                offerings=base.priced[name] if each is base.offerings[name] else to_offerings(each),
                 fee=fees.get(name, 0.0),
             )
             for name, each in sorted(offerings.items())
-        )
-
-    def _built_in_offerings(self) -> built_in.BuiltInOfferings | None:
-        region_catalog = self._shared_layers.region_catalog
-        return (
-            built_in.load_built_in_offerings(region_catalog.region)
-            if region_catalog.catalog_types is None
-            else None
         )
 
     def _fees(
@@ -411,7 +414,7 @@ class CatalogBuilder:
         """Warnings about fields of the class that have no effect."""
         name, spec = node_class.metadata.name, node_class.spec
         warnings = []
-        if self._shared_layers.region_catalog.catalog_types is not None:
+        if self._source.is_document:
             message = "has no effect: a Catalog states capacity and overhead itself"
             fields = [field for field in IGNORED_WITH_CATALOG if getattr(spec, field) is not None]
             warnings += [

@@ -1,21 +1,19 @@
 """The layers of the catalogue that do not depend on the node class, made once for all node classes.
 
-Built-in types or a Catalog, narrowed to the zones and types of the Cloud, at the Cloud's prices,
-with the NodeOverlays and InstanceType objects that apply to a NodePool.
+The types of a source, narrowed to the zones and types of the Cloud, at the Cloud's prices, with the
+NodeOverlays and InstanceType objects that apply to a NodePool.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Final
 
 import msgspec
 
 from wainwright.api.catalog_documents import Catalog, Cloud, InstanceType, NodeOverlay
 from wainwright.api.field_error import did_you_mean
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
-from wainwright.catalogue import regions
-from wainwright.catalogue.catalog_document import CatalogTypeEntry, parse_catalog
+from wainwright.catalogue.catalog_source import CatalogSource, offline_source
 from wainwright.catalogue.diagnostics import (
     InvalidCatalogInput,
     ObjectDiagnostic,
@@ -28,10 +26,8 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     CatalogOptions,
     resolve_ami_family,
 )
-from wainwright.catalogue.instancetypes.type_labels import type_requirements
-from wainwright.catalogue.offerings import built_in_offerings, cloud_adjustments
-from wainwright.catalogue.offerings.built_in_offerings import PriceFactorBasis
-from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
+from wainwright.catalogue.offerings.capacity_state import CapacityState, stated_capacity
+from wainwright.catalogue.offerings.cloud_adjustments import apply_cloud_prices, matches_pattern
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering, LayeredOfferings
 from wainwright.catalogue.offerings.overrides import (
     OverlayMatch,
@@ -45,9 +41,7 @@ from wainwright.catalogue.offerings.overrides import (
     parse_overlay,
     sort_by_weight,
 )
-from wainwright.errors import InvalidInputError
-from wainwright.model.labels import EC2NODECLASS, NODEPOOL, ZONE_ID, suggest_label
-from wainwright.model.requirements import Requirements
+from wainwright.model.labels import EC2NODECLASS, NODEPOOL, suggest_label
 
 
 class FeatureGates(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,12 +69,10 @@ class CatalogScope(msgspec.Struct, frozen=True, kw_only=True):
 class CatalogInputs(msgspec.Struct, frozen=True, kw_only=True):
     """All inputs of a catalogue except the node class; read only."""
 
-    now: datetime
-    """With a time zone; only reservations with a start or end depend on it."""
-    region: str | None = None
-    """The region of the command line; None means that of Cloud or Catalog, or us-east-1."""
+    source: CatalogSource
+    capacity: CapacityState
     cloud: Cloud | None = None
-    catalog: Catalog | None = None
+    """Offline: the zones, types, prices and fees that a user states."""
     instance_types: tuple[InstanceType, ...] = ()
     overlays: tuple[NodeOverlay, ...] = ()
     scopes: tuple[CatalogScope, ...] = ()
@@ -89,139 +81,68 @@ class CatalogInputs(msgspec.Struct, frozen=True, kw_only=True):
     options: CatalogOptions = CatalogOptions()
 
 
-DEFAULT_REGION: Final = "us-east-1"
+def offline_inputs(
+    *,
+    now: datetime,
+    region: str | None = None,
+    cloud: Cloud | None = None,
+    catalog: Catalog | None = None,
+) -> CatalogInputs:
+    """The inputs without an account: a Catalog or the built-in data, and what the Cloud states.
+
+    Raises InvalidInputError for a region that is unknown or contradictory.
+    """
+    return CatalogInputs(
+        source=offline_source(region=region, cloud=cloud, catalog=catalog),
+        capacity=stated_capacity(cloud, now),
+        cloud=cloud,
+    )
 
 
 class RegionCatalog(msgspec.Struct, frozen=True, kw_only=True):
-    """Types and offerings of a region, before Cloud, overlays and objects set prices."""
+    """The zones and offerings of a source that the Cloud leaves, before any layer sets prices."""
 
-    region: str
     zones: Mapping[str, str]
     """The zones in use with their ids; an id is empty where it is not known."""
-    all_zones: frozenset[str]
-    """All zones of the region, those that the Cloud leaves out included."""
     offerings: LayeredOfferings
-    catalog_types: Mapping[str, CatalogTypeEntry] | None
-    """The types of a Catalog; None where the built-in types are used."""
     diagnostics: tuple[ObjectDiagnostic, ...] = ()
 
 
-def load_region_catalog(inputs: CatalogInputs) -> RegionCatalog:
-    """Load the region's types; InvalidCatalogInput for a region, zone or type that is unknown."""
-    cloud = inputs.cloud
-    region_catalog = (
-        _from_catalog(inputs.catalog)
-        if inputs.catalog
-        else _from_built_in(_resolve_region(inputs), cloud)
-    )
-    _check_region(inputs, region_catalog.region)
+def load_region_catalog(source: CatalogSource, cloud: Cloud | None) -> RegionCatalog:
+    """Narrow the source to the Cloud; InvalidCatalogInput for a zone or type that is unknown."""
     if cloud is None:
-        return region_catalog
-    zones = _resolve_zones(cloud, region_catalog)
-    offerings, diagnostics = _limit_to_types(cloud, region_catalog.offerings)
+        return RegionCatalog(
+            zones=source.zones, offerings=source.base.offerings, diagnostics=source.diagnostics
+        )
+    zones = _resolve_zones(cloud, source)
+    offerings, diagnostics = _limit_to_types(cloud, source.base.offerings)
     if cloud.spec.zones is not None:
         offerings = _limit_to_zones(frozenset(zones), offerings)
     if not offerings:
         message = "none of the Cloud's instance types is sold in these zones"
         raise object_error("Cloud", cloud.metadata.name, ("spec", "zones"), message)
-    return msgspec.structs.replace(
-        region_catalog,
-        zones=zones,
-        offerings=offerings,
-        diagnostics=(*region_catalog.diagnostics, *diagnostics),
-    )
-
-
-def _resolve_region(inputs: CatalogInputs) -> str:
-    if inputs.cloud is not None:
-        return inputs.cloud.spec.region
-    return inputs.region or DEFAULT_REGION
-
-
-def _check_region(inputs: CatalogInputs, region: str) -> None:
-    cloud = inputs.cloud
-    if cloud is not None and cloud.spec.region != region:
-        message = f"the Catalog is of {region}, the Cloud of {cloud.spec.region}"
-        hint = "a Cloud on top of a Catalog has the Catalog's region"
-        raise object_error("Cloud", cloud.metadata.name, ("spec", "region"), message, hint)
-    if inputs.region not in (None, region):
-        kind = "Cloud" if cloud is not None else "Catalog"
-        raise InvalidInputError(
-            f"the region {inputs.region} was asked for, but the {kind} is of {region}",
-            f"leave the region out, or use another {kind}",
-        )
-
-
-def _from_built_in(name: str, cloud: Cloud | None) -> RegionCatalog:
-    try:
-        region = regions.load_region(name)
-    except InvalidInputError as error:
-        if cloud is None:
-            raise
-        path = ("spec", "region")
-        raise object_error("Cloud", cloud.metadata.name, path, error.message, error.hint) from error
-    zones = {zone.name: zone.id for zone in region.zones}
     return RegionCatalog(
-        region=name,
-        zones=zones,
-        all_zones=frozenset(zones),
-        offerings=built_in_offerings.load_built_in_offerings(name).offerings,
-        catalog_types=None,
-        diagnostics=_guessed_price_warnings(name, cloud),
+        zones=zones, offerings=offerings, diagnostics=(*source.diagnostics, *diagnostics)
     )
 
 
-def _guessed_price_warnings(region: str, cloud: Cloud | None) -> tuple[ObjectDiagnostic, ...]:
-    price_factor = built_in_offerings.load_price_table().regions[region]
-    if price_factor.basis is not PriceFactorBasis.UNKNOWN:
-        return ()
-    message = (
-        f"no price of {region} is known: those of us-east-1 times {price_factor.factor} are a guess"
-    )
-    hint = "state the prices that matter in a Cloud, under spec.prices"
-    if cloud is None:
-        return (object_warning("region", region, (), message, hint),)
-    return (object_warning("Cloud", cloud.metadata.name, ("spec", "region"), message, hint),)
-
-
-def _from_catalog(catalog: Catalog) -> RegionCatalog:
-    types = parse_catalog(catalog)
-    offerings = {name: each.offerings for name, each in types.items()}
-    zones = dict(sorted(_zone_ids(offerings.values())))
-    return RegionCatalog(
-        region=catalog.region,
-        zones=zones,
-        all_zones=frozenset(zones),
-        offerings=offerings,
-        catalog_types=types,
-    )
-
-
-def _zone_ids(offerings: Iterable[tuple[LayeredOffering, ...]]) -> Iterator[tuple[str, str]]:
-    """Zones with their ids; an id that one offering of a zone has is that of all of them."""
-    for each in offerings:
-        for offering in each:
-            if offering.zone is not None:
-                yield offering.zone, offering.requirements.single_value(ZONE_ID) or ""
-
-
-def _resolve_zones(cloud: Cloud, region_catalog: RegionCatalog) -> Mapping[str, str]:
+def _resolve_zones(cloud: Cloud, source: CatalogSource) -> Mapping[str, str]:
     zones = cloud.spec.zones
-    if zones is None or not region_catalog.zones:
-        return region_catalog.zones
-    unknown = [index for index, zone in enumerate(zones) if zone not in region_catalog.zones]
+    if zones is None or not source.zones:
+        return source.zones
+    unknown = [index for index, zone in enumerate(zones) if zone not in source.zones]
     if unknown:
         raise InvalidCatalogInput(
-            [_unknown_zone_error(cloud, index, zones[index], region_catalog) for index in unknown]
+            [_unknown_zone_error(cloud, index, zones[index], source) for index in unknown]
         )
-    return {zone: region_catalog.zones[zone] for zone in sorted(zones)}
+    return {zone: source.zones[zone] for zone in sorted(zones)}
 
 
 def _unknown_zone_error(
-    cloud: Cloud, index: int, zone: str, region_catalog: RegionCatalog
+    cloud: Cloud, index: int, zone: str, source: CatalogSource
 ) -> ObjectDiagnostic:
-    message = f"{region_catalog.region} has no zone {zone}"
-    hint = f"its zones are {', '.join(region_catalog.zones)}"
+    message = f"{source.region} has no zone {zone}"
+    hint = f"its zones are {', '.join(source.zones)}"
     return object_error(
         "Cloud", cloud.metadata.name, ("spec", "zones", index), message, hint
     ).diagnostics[0]
@@ -241,7 +162,7 @@ def _limit_to_zones(
         )
         if in_zones or not each:
             # The same tuple where nothing is left out: `_build_types` of CatalogBuilder then uses
-            # the shared built-in offerings in place of new ones.
+            # the shared offerings of the source in place of new ones.
             limited[name] = each if len(in_zones) == len(each) else in_zones
     return limited
 
@@ -293,7 +214,7 @@ class SharedLayers:
 
     @cached_property
     def region_catalog(self) -> RegionCatalog:
-        return load_region_catalog(self._inputs)
+        return load_region_catalog(self._inputs.source, self._inputs.cloud)
 
     @cached_property
     def declarations(self) -> Mapping[str, InstanceType]:
@@ -302,12 +223,6 @@ class SharedLayers:
         return {
             name: named[name] for name in sorted(named) if name in self.region_catalog.offerings
         }
-
-    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-        """The labels of every type, as requirements."""
-        if self.region_catalog.catalog_types is None:
-            return type_requirements(self.region_catalog.region, traits)
-        return {name: each.requirements for name, each in self.region_catalog.catalog_types.items()}
 
     def pool_offerings(self, scope: CatalogScope) -> PoolOfferings:
         """The offerings for the scope, before reservations and unavailability.
@@ -338,7 +253,7 @@ class SharedLayers:
         cloud = self._inputs.cloud
         if cloud is None:
             return self.region_catalog.offerings, []
-        return cloud_adjustments.apply_cloud_prices(cloud, self.region_catalog.offerings)
+        return apply_cloud_prices(cloud, self.region_catalog.offerings)
 
     def _apply_declarations(
         self, offerings: LayeredOfferings
@@ -372,7 +287,8 @@ class SharedLayers:
     def _match_overlays(self, traits: AmiFamilyTraits) -> tuple[OverlayMatch, ...]:
         matches = self._overlay_matches.get(traits)
         if matches is None:
-            targets = OverlayTargetIndex(self.type_requirements(traits), self._cloud_priced[0])
+            requirements = self._inputs.source.type_requirements(traits)
+            targets = OverlayTargetIndex(requirements, self._cloud_priced[0])
             matches = tuple(match_overlay(each, targets) for each in self._overlays)
             self._overlay_matches[traits] = matches
         return matches

@@ -13,13 +13,18 @@ the remaining ones.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from math import inf
 
 from wainwright.model.bitset import BitSet, LabelIndex, ResourceIndex, iter_bits, union
-from wainwright.model.instance_type import InstanceType, Offering, accelerated_types, metal_types
-from wainwright.model.labels import INSTANCE_TYPE, INSTANCE_TYPE_LABELS, OFFERING_LABELS, ZONE
-from wainwright.model.offering_groups import OfferingGroup, OfferingGroupSet, OfferingGroupTable
-from wainwright.model.requirements import ANY_VALUE, Requirements, ValueSet, one_of
+from wainwright.model.instance_type import InstanceType, Offering
+from wainwright.model.instance_type_tables import InstanceTypeTables, tables_of
+from wainwright.model.labels import INSTANCE_TYPE_LABELS, OFFERING_LABELS, ZONE
+from wainwright.model.offering_groups import (
+    OfferingGroup,
+    OfferingGroupSet,
+    OfferingGroupTable,
+    describe_offerings,
+)
+from wainwright.model.requirements import ANY_VALUE, Requirements, ValueSet
 from wainwright.model.resources import Resources, subtract_resources
 
 
@@ -33,10 +38,10 @@ class InstanceTypeIndex:
     """
 
     __slots__ = (
-        "_allocatable",
-        "_capacity_index",
         "_groups",
         "_label_indexes",
+        "_tables",
+        "_type_labels",
         "accelerated",
         "all_types",
         "allocatable_index",
@@ -51,26 +56,40 @@ class InstanceTypeIndex:
         types: Iterable[InstanceType],
         type_labels: AbstractSet[str] = INSTANCE_TYPE_LABELS,
         zones: Iterable[str] = (),
+        previous: "InstanceTypeIndex | None" = None,
     ) -> None:
-        self.types: tuple[InstanceType, ...] = tuple(sorted(types, key=_cost_then_name))
+        """`previous` only saves time: what the same types have in common with it is not compiled
+        again, so that a change of prices, counts or availability takes a fraction of the time.
+        """
+        groups, tables = (None, None) if previous is None else (previous._groups, previous._tables)
+        offerings = describe_offerings(types, zones, groups)
+        self.types: tuple[InstanceType, ...] = offerings.types
         self.all_types: BitSet = (1 << len(self.types)) - 1
-        self.name_order: list[int] = sorted(
-            range(len(self.types)), key=lambda number: self.types[number].name
-        )
-        """The numbers of the types in the order of names."""
-        self._groups = OfferingGroupTable(self.types, zones)
-        by_label = _types_by_label(self.types, type_labels)
-        self._label_indexes = {
-            key: self._index_label(key, by_values) for key, by_values in by_label.items()
-        }
-        self.keys = self._groups.keys | {key for key, by_values in by_label.items() if by_values}
+        self._groups: OfferingGroupTable = OfferingGroupTable(offerings)
+        self._tables: InstanceTypeTables = tables_of(self.types, tables)
+        self._type_labels = type_labels
+        # Compiled by label when first asked for: most plans ask for a few of thirty labels.
+        self._label_indexes: dict[str, LabelIndex] = {}
+        if previous is not None and self._has_same_labels(previous):
+            self._label_indexes = previous._label_indexes
+        self.keys = self._groups.keys | self._tables.label_keys
         """The labels that types or offerings have: well known for every user of this catalogue."""
-        self._allocatable = [instance_type.allocatable for instance_type in self.types]
-        self.allocatable_index = ResourceIndex(self._allocatable)
+        # Copied from the tables, as the planner's inner loops read them.
+        self.name_order: list[int] = self._tables.name_order
+        """The numbers of the types in the order of names."""
+        self.allocatable_index: ResourceIndex = self._tables.allocatable_index
         """Allocatable resources before DaemonSet overhead."""
-        self._capacity_index: ResourceIndex | None = None
-        self.metal: BitSet = metal_types(self.types)
-        self.accelerated: BitSet = accelerated_types(self.types)
+        self.metal: BitSet = self._tables.metal
+        self.accelerated: BitSet = self._tables.accelerated
+
+    def _has_same_labels(self, previous: "InstanceTypeIndex") -> bool:
+        """Whether label indexes are the same: of the same types, with offerings that name the same
+        labels."""
+        return (
+            self._tables is previous._tables
+            and self._type_labels == previous._type_labels
+            and self._groups.has_same_labels(previous._groups)
+        )
 
     @property
     def offering_groups(self) -> tuple[OfferingGroup, ...]:
@@ -81,7 +100,7 @@ class InstanceTypeIndex:
         """The types whose labels are compatible with the requirements."""
         types = self.all_types
         for key, requirement in requirements.items():
-            label_index = self._label_indexes.get(key)
+            label_index = self._label_indexes.get(key) or self._compile_label(key)
             if label_index is not None:
                 types &= label_index.matching(requirement.allowed)
         return types
@@ -92,15 +111,13 @@ class InstanceTypeIndex:
 
     def index_with_overhead(self, overhead: Sequence[Resources]) -> ResourceIndex:
         """The index of allocatable resources less an overhead per type, in the order of `types`."""
-        pairs = zip(self._allocatable, overhead, strict=True)
+        pairs = zip(self._tables.allocatable, overhead, strict=True)
         return ResourceIndex(subtract_resources(allocatable, taken) for allocatable, taken in pairs)
 
     @property
     def capacity_index(self) -> ResourceIndex:
         """The types by their capacity, which limits count; built on first use."""
-        if self._capacity_index is None:  # only NodePools with limits need it
-            self._capacity_index = ResourceIndex(each.capacity for each in self.types)
-        return self._capacity_index
+        return self._tables.capacity_index
 
     def compatible_groups(self, requirements: Requirements) -> OfferingGroupSet:
         """The groups whose offerings are compatible with the requirements."""
@@ -185,7 +202,7 @@ class InstanceTypeIndex:
         by_offering = types & self._groups.types_naming(key)
         groups = self._groups_of_types(by_offering, offering_groups)
         offering_values = self._groups.values(key, wanted, groups)
-        label_index = self._label_indexes.get(key)
+        label_index = self._compile_label(key)
         type_values = () if label_index is None else label_index.values(types ^ by_offering, wanted)
         return sorted({*offering_values, *type_values})
 
@@ -202,7 +219,7 @@ class InstanceTypeIndex:
         For a label that no offering has it stops at that count: it runs for every pod and every
         minValues.
         """
-        label_index = self._label_indexes.get(key)
+        label_index = self._label_indexes.get(key) or self._compile_label(key)
         if label_index is None or key in self._groups.keys:
             return len(self.remaining_values(key, types, offering_groups, wanted)) >= count
         return label_index.has_values(count, types, wanted)
@@ -212,7 +229,7 @@ class InstanceTypeIndex:
 
         Only for labels that no group names.
         """
-        label_index = self._label_indexes.get(key)
+        label_index = self._compile_label(key)
         return None if label_index is None else label_index.witnesses(count, types, wanted)
 
     def varies_by_offering(self, key: str) -> bool:
@@ -238,34 +255,29 @@ class InstanceTypeIndex:
             if self.offering_groups[number].available_types & types
         )
 
-    def _index_label(self, key: str, by_values: dict[ValueSet, BitSet]) -> LabelIndex:
-        lacking = self.all_types ^ union(by_values.values())
-        undecided = lacking if key in OFFERING_LABELS else lacking & self._groups.types_naming(key)
-        return LabelIndex(by_values, absent=lacking ^ undecided, undecided=undecided)
+    def _compile_label(self, key: str) -> LabelIndex | None:
+        """The index of a label, compiled on first use; None for one that narrows no types."""
+        label_index = self._label_indexes.get(key)
+        if label_index is None and (key in self._tables.label_keys or key in self._type_labels):
+            by_values = self._tables.types_by_values(key)
+            lacking = self.all_types ^ union(by_values.values())
+            undecided = (
+                lacking if key in OFFERING_LABELS else lacking & self._groups.types_naming(key)
+            )
+            label_index = LabelIndex(by_values, absent=lacking ^ undecided, undecided=undecided)
+            self._label_indexes[key] = label_index
+        return label_index
 
 
-def _types_by_label(
-    types: Iterable[InstanceType], type_labels: AbstractSet[str]
-) -> dict[str, dict[ValueSet, BitSet]]:
-    """For each label the types by its values; empty for a label of `type_labels` that none has."""
-    by_label: dict[str, dict[ValueSet, BitSet]] = {key: {} for key in sorted(type_labels)}
-    bit = 1
-    for instance_type in types:
-        for key, requirement in instance_type.requirements.items():
-            by_values = by_label.setdefault(key, {})
-            by_values[requirement.allowed] = by_values.get(requirement.allowed, 0) | bit
-        if INSTANCE_TYPE not in instance_type.requirements:
-            by_values = by_label.setdefault(INSTANCE_TYPE, {})
-            name = one_of([instance_type.name])
-            by_values[name] = by_values.get(name, 0) | bit
-        bit <<= 1
-    return by_label
+class IndexCompiler:
+    """Compiles one index after another, each with what it has in common with the one before.
 
+    For the catalogues of one node class in turn; that of another class would only save less.
+    """
 
-def _cost_then_name(instance_type: InstanceType) -> tuple[float, str]:
-    costs = (
-        offering.price + instance_type.fee
-        for offering in instance_type.offerings
-        if offering.available > 0 and not offering.reservation_id
-    )
-    return min(costs, default=inf), instance_type.name
+    def __init__(self) -> None:
+        self._last: InstanceTypeIndex | None = None
+
+    def compile(self, types: Iterable[InstanceType], zones: Iterable[str]) -> InstanceTypeIndex:
+        self._last = InstanceTypeIndex(types, zones=zones, previous=self._last)
+        return self._last

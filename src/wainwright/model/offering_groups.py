@@ -7,9 +7,10 @@ made explicit here, so that no other module has to know the defaults.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from math import inf
 from sys import float_info
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -102,6 +103,161 @@ class OfferingGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest count among the available offerings; 0 where none is available."""
 
 
+class GroupLayout:
+    """The groups by their labels, without types and prices; shared by indexes with equal groups."""
+
+    __slots__ = (
+        "all_groups",
+        "given_zones",
+        "groups_without_zone",
+        "keys",
+        "label_indexes",
+        "numbers",
+        "requirements",
+        "reservation_ids",
+        "reserved",
+        "spot_groups",
+        "zones",
+    )
+
+    def __init__(self, combinations: Iterable[OfferingLabels], zones: Iterable[str]) -> None:
+        """Every combination of labels that offerings have, numbered in the order of the labels."""
+        ordered = sorted(dict.fromkeys(combinations), key=_group_sort_key)
+        self.numbers = {labels: number for number, labels in enumerate(ordered)}
+        self.requirements = [with_reservation_labels(*labels) for labels in ordered]
+        self.reservation_ids = [reservation_id for _, reservation_id in ordered]
+        self.all_groups: OfferingGroupSet = (1 << len(ordered)) - 1
+        self.label_indexes = _index_labels(self.requirements, self.all_groups)
+        self.given_zones = frozenset(zones)
+        zone_index = self.label_indexes.get(ZONE)
+        named_zones = () if zone_index is None else zone_index.values(self.all_groups, ANY_VALUE)
+        self.zones: tuple[str, ...] = tuple(sorted({*self.given_zones, *named_zones}))
+        self.groups_without_zone = _groups_leaving_open(self.requirements, ZONE)
+        self.keys = frozenset(self.label_indexes) | ({ZONE} if self.zones else frozenset())
+        self.spot_groups = _spot_groups(self.requirements)
+        self.reserved: OfferingGroupSet = union(
+            1 << number for number, each in enumerate(self.reservation_ids) if each is not None
+        )
+
+
+class TypeOfferings(NamedTuple):
+    """The offerings of one type in terms of groups: all that an index needs to know of them."""
+
+    instance_type: InstanceType
+    """Its labels, offerings and fee are those described; a later object may equal it in these."""
+    cost: float
+    """Of the cheapest available offering without a reservation: what types are ordered by."""
+    groups: tuple[int, ...]
+    """The group of each offering."""
+    available_groups: tuple[int, ...]
+    entries: list[PricedEntry]
+    """The available offerings, cheapest first."""
+    counts: tuple[tuple[int, int], ...]
+    """Group and count of the available offerings that have a count of their own."""
+
+
+class DescribedOfferings(NamedTuple):
+    """The types of an index in ascending order of cost (then name), and their offerings."""
+
+    types: tuple[InstanceType, ...]
+    offerings: list[TypeOfferings]
+    layout: GroupLayout
+
+
+def describe_offerings(
+    types: Iterable[InstanceType],
+    zones: Iterable[str] = (),
+    previous: "OfferingGroupTable | None" = None,
+) -> DescribedOfferings:
+    """The offerings of all types; those of the previous index, where they have not changed."""
+    types, zones = tuple(types), frozenset(zones)
+    if previous is not None and previous.layout.given_zones == zones:
+        again = previous.describe_again(types)
+        if again is not None:
+            return _in_order(types, again, previous.layout)
+    labels = [_labels_of(each) for each in types]
+    layout = GroupLayout(chain.from_iterable(labels), zones)
+    return _in_order(types, _describe_all(types, labels, layout.numbers), layout)
+
+
+def _describe_all(
+    types: Iterable[InstanceType],
+    labels: Iterable[list[OfferingLabels]],
+    numbers: Mapping[OfferingLabels, int],
+) -> list[TypeOfferings]:
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # most types have one of a few combinations
+    described = []
+    for instance_type, labels_of_type in zip(types, labels, strict=True):
+        groups = tuple([numbers[each] for each in labels_of_type])
+        described.append(_describe(instance_type, shared.setdefault(groups, groups)))
+    return described
+
+
+def _in_order(
+    types: Iterable[InstanceType], described: Iterable[TypeOfferings], layout: GroupLayout
+) -> DescribedOfferings:
+    pairs = zip(types, described, strict=True)
+    ordered = sorted(pairs, key=lambda pair: (pair[1].cost, pair[0].name))
+    return DescribedOfferings(
+        tuple([each for each, _ in ordered]), [offerings for _, offerings in ordered], layout
+    )
+
+
+def _labels_of(instance_type: InstanceType) -> list[OfferingLabels]:
+    return [implied_labels(instance_type, offering) for offering in instance_type.offerings]
+
+
+def _describe(instance_type: InstanceType, groups: tuple[int, ...]) -> TypeOfferings:
+    fee, cost = instance_type.fee, inf
+    entries: list[PricedEntry] = []
+    counts: list[tuple[int, int]] = []
+    for position, offering in enumerate(instance_type.offerings):
+        if offering.available > 0:
+            price = offering.price + fee
+            entries.append((price, groups[position], position))
+            if offering.available < UNLIMITED:
+                counts.append((groups[position], offering.available))
+            if price < cost and not offering.reservation_id:
+                cost = price
+    entries.sort()
+    available = (
+        groups
+        if len(entries) == len(groups)
+        else tuple([groups[position] for position in sorted(each[2] for each in entries)])
+    )
+    return TypeOfferings(instance_type, cost, groups, available, entries, tuple(counts))
+
+
+def _describe_again(
+    instance_type: InstanceType, old: TypeOfferings | None, numbers: Mapping[OfferingLabels, int]
+) -> TypeOfferings:
+    """As before where nothing has changed; KeyError for labels that no offering had before."""
+    if old is None or not _have_same_labels(old.instance_type, instance_type):
+        return _describe(
+            instance_type, tuple([numbers[labels] for labels in _labels_of(instance_type)])
+        )
+    known = old.instance_type
+    if known.offerings is instance_type.offerings and known.fee == instance_type.fee:
+        return old
+    return _describe(instance_type, old.groups)
+
+
+def _have_same_labels(one: InstanceType, other: InstanceType) -> bool:
+    """Whether their offerings are in the same groups, position by position.
+
+    By identity, as it is for all offerings of a catalogue: where labels are equal and not the same
+    object, the groups are only looked up again.
+    """
+    if one.requirements is not other.requirements:
+        return False
+    if one.offerings is other.offerings:
+        return True
+    return len(one.offerings) == len(other.offerings) and all(
+        mine.requirements is theirs.requirements and mine.reservation_id == theirs.reservation_id
+        for mine, theirs in zip(one.offerings, other.offerings, strict=True)
+    )
+
+
 class OfferingGroupTable:
     """All groups of a catalogue, and the available offerings of each type, cheapest first."""
 
@@ -113,43 +269,55 @@ class OfferingGroupTable:
         "_min_costs",
         "_min_unreserved_costs",
         "_names",
+        "_offerings",
         "_reserved",
         "_spot",
         "all_groups",
         "groups_without_zone",
         "keys",
+        "layout",
         "offering_groups",
         "zones",
     )
 
-    def __init__(self, types: Sequence[InstanceType], zones: Iterable[str] = ()) -> None:
-        builder = _GroupBuilder(_number_groups(types))
-        self._entries = [builder.add_type(number, each) for number, each in enumerate(types)]
-        self.offering_groups = builder.offering_groups()
-        self._names = [instance_type.name for instance_type in types]
-        self.all_groups: OfferingGroupSet = (1 << len(self.offering_groups)) - 1
-        self._label_indexes = _index_labels(self.offering_groups, self.all_groups)
-        named_zones = self.values(ZONE, ANY_VALUE, self.all_groups)
-        self.zones: tuple[str, ...] = tuple(sorted({*zones, *named_zones}))
+    def __init__(self, described: DescribedOfferings) -> None:
+        layout = self.layout = described.layout
+        self._offerings = described.offerings
+        self._entries = [each.entries for each in self._offerings]
+        self._names = [instance_type.name for instance_type in described.types]
+        self.offering_groups = _build_groups(layout, self._offerings)
+        self.all_groups: OfferingGroupSet = layout.all_groups
+        self._label_indexes = layout.label_indexes
+        self.zones: tuple[str, ...] = layout.zones
         """All known zones; a group that names no zone is in each of them."""
-        self.groups_without_zone: OfferingGroupSet = _groups_leaving_open(
-            self.offering_groups, ZONE
-        )
-        self.keys = frozenset(self._label_indexes) | (
-            frozenset({ZONE}) if self.zones else frozenset()
-        )
-        self._spot, self._maybe_spot = _spot_groups(self.offering_groups)
-        self._reserved: OfferingGroupSet = union(
-            1 << number
-            for number, offering_group in enumerate(self.offering_groups)
-            if offering_group.reservation_id is not None
-        )
+        self.groups_without_zone: OfferingGroupSet = layout.groups_without_zone
+        self.keys = layout.keys
+        self._spot, self._maybe_spot = layout.spot_groups
+        self._reserved: OfferingGroupSet = layout.reserved
         # Lower bounds of what a type costs, so that `cheapest` can stop at the first type whose
         # bound is above the best offering so far.
         self._min_costs = [entries[0][0] if entries else inf for entries in self._entries]
-        self._min_unreserved_costs = [self._min_unreserved_cost(each) for each in self._entries]
+        self._min_unreserved_costs = [each.cost for each in self._offerings]
         # The same sets of groups come up for pod after pod; each would be a union over its groups.
         self._available_types_cache: dict[OfferingGroupSet, BitSet] = {}
+
+    def describe_again(self, types: Iterable[InstanceType]) -> list[TypeOfferings] | None:
+        """The offerings of types in these groups; None where they have other groups."""
+        known = dict(zip(self._names, self._offerings, strict=True))
+        numbers = self.layout.numbers
+        try:
+            described = [_describe_again(each, known.get(each.name), numbers) for each in types]
+        except KeyError:
+            return None
+        used = set().union(*{each.groups for each in described})
+        return described if len(used) == len(numbers) else None
+
+    def has_same_labels(self, other: "OfferingGroupTable") -> bool:
+        """Whether the same types have offerings in the same groups, available or not."""
+        return self.layout is other.layout and all(
+            mine.offered_types == theirs.offered_types
+            for mine, theirs in zip(self.offering_groups, other.offering_groups, strict=True)
+        )
 
     def matching(self, requirements: Requirements) -> OfferingGroupSet:
         """The groups whose offerings are compatible with the requirements."""
@@ -199,9 +367,6 @@ class OfferingGroupTable:
         by_value = {} if label_index is None else label_index.by_value
         return by_value if key != ZONE else {zone: by_value.get(zone, 0) for zone in self.zones}
 
-    def _min_unreserved_cost(self, entries: Sequence[PricedEntry]) -> float:
-        return next((cost for cost, number, _ in entries if not self._reserved >> number & 1), inf)
-
     def available_offerings(self, type_number: int) -> Sequence[PricedEntry]:
         """The available offerings of one type, cheapest first."""
         return self._entries[type_number]
@@ -245,54 +410,41 @@ class OfferingGroupTable:
         return None if best is None else best[2:]
 
 
-class _GroupBuilder:
-    """Collects which types are offered and available in which group."""
-
-    def __init__(self, numbers: Mapping[OfferingLabels, int]) -> None:
-        self._numbers = numbers
-        self._available_types: list[BitSet] = [0] * len(numbers)
-        self._unavailable_types: list[BitSet] = [0] * len(numbers)
-        self._counts = [UNLIMITED] * len(numbers)
-
-    def add_type(self, type_number: int, instance_type: InstanceType) -> list[PricedEntry]:
-        """Record all offerings of one type; returns its available ones, cheapest first."""
-        bit, entries = 1 << type_number, []
-        for position, offering in enumerate(instance_type.offerings):
-            number = self._numbers[implied_labels(instance_type, offering)]
-            if offering.available > 0:
-                self._available_types[number] |= bit
-                entries.append((offering.price + instance_type.fee, number, position))
-                if offering.available < UNLIMITED:
-                    self._counts[number] = min(self._counts[number], offering.available)
-            else:
-                self._unavailable_types[number] |= bit
-        entries.sort()
-        return entries
-
-    def offering_groups(self) -> tuple[OfferingGroup, ...]:
-        return tuple(self._build_group(*labels, number) for labels, number in self._numbers.items())
-
-    def _build_group(
-        self, requirements: Requirements, reservation_id: str | None, number: int
-    ) -> OfferingGroup:
-        return OfferingGroup(
-            requirements=with_reservation_labels(requirements, reservation_id),
-            reservation_id=reservation_id,
-            offered_types=self._available_types[number] | self._unavailable_types[number],
-            available_types=self._available_types[number],
-            available=self._counts[number] if self._available_types[number] else 0,
+def _build_groups(
+    layout: GroupLayout, offerings: Sequence[TypeOfferings]
+) -> tuple[OfferingGroup, ...]:
+    size = len(layout.requirements)
+    offered = _types_by_group((each.groups for each in offerings), size)
+    available = _types_by_group((each.available_groups for each in offerings), size)
+    counts = [UNLIMITED] * size
+    for each in offerings:
+        for number, count in each.counts:
+            counts[number] = min(counts[number], count)
+    return tuple(
+        OfferingGroup(
+            requirements=layout.requirements[number],
+            reservation_id=layout.reservation_ids[number],
+            offered_types=offered[number],
+            available_types=available[number],
+            available=counts[number] if available[number] else 0,
         )
-
-
-def _number_groups(types: Iterable[InstanceType]) -> dict[OfferingLabels, int]:
-    """Every combination of labels that offerings have, numbered in the order of the labels."""
-    combinations = dict.fromkeys(
-        implied_labels(instance_type, offering)
-        for instance_type in types
-        for offering in instance_type.offerings
+        for number in range(size)
     )
-    ordered = sorted(combinations, key=_group_sort_key)
-    return {labels: number for number, labels in enumerate(ordered)}
+
+
+def _types_by_group(groups_of_types: Iterable[tuple[int, ...]], size: int) -> list[BitSet]:
+    # Most types have one of a few combinations of groups: collecting the types of a combination
+    # first takes one step per type, not one per offering.
+    by_combination: dict[tuple[int, ...], BitSet] = {}
+    bit = 1
+    for groups in groups_of_types:
+        by_combination[groups] = by_combination.get(groups, 0) | bit
+        bit <<= 1
+    by_group: list[BitSet] = [0] * size
+    for groups, types in by_combination.items():
+        for number in groups:
+            by_group[number] |= types
+    return by_group
 
 
 def _group_sort_key(labels: OfferingLabels) -> tuple[list[tuple[str, list[str]]], str]:
@@ -301,13 +453,9 @@ def _group_sort_key(labels: OfferingLabels) -> tuple[list[tuple[str, list[str]]]
     return values, reservation_id or ""
 
 
-def _spot_groups(
-    offering_groups: Sequence[OfferingGroup],
-) -> tuple[OfferingGroupSet, OfferingGroupSet]:
+def _spot_groups(requirements: Sequence[Requirements]) -> tuple[OfferingGroupSet, OfferingGroupSet]:
     """The groups that are spot only, and the groups that can be spot."""
-    capacity_types = [
-        offering_group.requirements.allowed(CAPACITY_TYPE) for offering_group in offering_groups
-    ]
+    capacity_types = [each.allowed(CAPACITY_TYPE) for each in requirements]
     spot = one_of([SPOT])
     return (
         union(1 << number for number, allowed in enumerate(capacity_types) if allowed == spot),
@@ -315,20 +463,16 @@ def _spot_groups(
     )
 
 
-def _groups_leaving_open(offering_groups: Sequence[OfferingGroup], key: str) -> OfferingGroupSet:
-    return union(
-        1 << number
-        for number, offering_group in enumerate(offering_groups)
-        if offering_group.requirements.allowed(key).open
-    )
+def _groups_leaving_open(requirements: Sequence[Requirements], key: str) -> OfferingGroupSet:
+    return union(1 << number for number, each in enumerate(requirements) if each.allowed(key).open)
 
 
 def _index_labels(
-    offering_groups: Sequence[OfferingGroup], all_groups: OfferingGroupSet
+    requirements: Sequence[Requirements], all_groups: OfferingGroupSet
 ) -> dict[str, LabelIndex]:
     by_label: dict[str, dict[ValueSet, OfferingGroupSet]] = {}
-    for number, offering_group in enumerate(offering_groups):
-        for key, requirement in offering_group.requirements.items():
+    for number, each in enumerate(requirements):
+        for key, requirement in each.items():
             by_values = by_label.setdefault(key, {})
             by_values[requirement.allowed] = by_values.get(requirement.allowed, 0) | 1 << number
     return {

@@ -164,6 +164,24 @@ def test_a_catalog_has_the_offerings_that_can_be_launched_now() -> None:
     run_scene(test, reservation_object(1, 2))
 
 
+def test_a_changed_count_or_price_compiles_no_labels_and_resources_again() -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.cloud.refresh()
+        before = (await scene.cloud.catalog("web")).index
+        await scene.launch_one(node_claim(1, ONLY_RESERVED))
+        after = (await scene.cloud.catalog("web")).index
+        assert {group.available for group in after.offering_groups if group.reservation_id} == {1}
+        assert after.allocatable_index is before.allocatable_index
+        await scene.clock.sleep(12 * 3600)
+        await scene.cloud.refresh()
+        later = (await scene.cloud.catalog("web")).index
+        assert later is not after
+        assert later.allocatable_index is before.allocatable_index
+
+    run_scene(test, reservation_object(1, 2))
+
+
 def test_a_launch_describes_its_instance() -> None:
     async def test(scene: ProviderScene) -> None:
         scene.use(**RESERVATION_SELECTOR)

@@ -2,8 +2,8 @@
 
 import pytest
 from tests.support.catalogue_builders import (
-    NOW,
     build_catalogue,
+    catalog_inputs,
     catalog_object,
     cloud_object,
     instance_type_object,
@@ -14,7 +14,6 @@ from tests.support.catalogue_builders import (
 from wainwright.catalogue.class_catalog import CatalogBuilder
 from wainwright.catalogue.offerings.built_in_offerings import load_built_in_offerings
 from wainwright.catalogue.region_catalog import (
-    CatalogInputs,
     CatalogScope,
     FeatureGates,
     SharedLayers,
@@ -54,7 +53,7 @@ def test_unchanged_types_share_their_offerings_with_all_classes() -> None:
 
 def test_pools_of_one_class_share_one_catalogue() -> None:
     scopes = tuple(CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b"))
-    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
+    made = CatalogBuilder(catalog_inputs(cloud=WEST, scopes=scopes))
     assert made.build(scopes[0]) is made.build(scopes[1])
 
 
@@ -63,7 +62,7 @@ def test_an_overlay_for_one_pool_gives_it_a_catalogue_of_its_own() -> None:
         CatalogScope(node_class=node_class_object(), pool=name) for name in ("a", "b", "c")
     )
     only = overlay_object("only", (NODEPOOL, "In", ["a"]), price="0.5")
-    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes, overlays=(only,)))
+    made = CatalogBuilder(catalog_inputs(cloud=WEST, scopes=scopes, overlays=(only,)))
     assert made.build(scopes[0]) is not made.build(scopes[1])
     assert made.build(scopes[1]) is made.build(scopes[2])
 
@@ -72,7 +71,7 @@ def test_overlays_match_labels_of_the_pool_template() -> None:
     scope = CatalogScope(node_class=node_class_object(), pool="a", labels={"team": "web"})
     other = CatalogScope(node_class=node_class_object(), pool="b", labels={"team": "db"})
     webs = overlay_object("web", ("team", "In", ["web"]), price="0.5")
-    inputs = CatalogInputs(now=NOW, cloud=WEST, scopes=(scope, other), overlays=(webs,))
+    inputs = catalog_inputs(cloud=WEST, scopes=(scope, other), overlays=(webs,))
     prices = [
         {
             offering.price
@@ -88,7 +87,7 @@ def test_classes_with_different_settings_have_different_resources() -> None:
     scopes = tuple(
         CatalogScope(node_class=node_class_object(kubelet={"maxPods": pods})) for pods in (10, 20)
     )
-    made = CatalogBuilder(CatalogInputs(now=NOW, cloud=WEST, scopes=scopes))
+    made = CatalogBuilder(catalog_inputs(cloud=WEST, scopes=scopes))
     found = [made.build(scope).by_name["c5.large"].capacity["pods"] for scope in scopes]
     assert found == [10, 20]
 
@@ -139,9 +138,7 @@ def test_a_zone_id_of_one_offering_is_that_of_the_zone() -> None:
             ],
         }
     )
-    assert SharedLayers(CatalogInputs(now=NOW, catalog=types)).region_catalog.zones == {
-        "hall-a": "h1"
-    }
+    assert SharedLayers(catalog_inputs(catalog=types)).region_catalog.zones == {"hall-a": "h1"}
 
 
 def test_the_reservations_gate_leaves_other_offerings_of_a_catalog() -> None:

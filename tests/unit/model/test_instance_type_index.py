@@ -1,8 +1,9 @@
 """The index of instance types: the order of types, and each query by example."""
 
+from msgspec.structs import replace
 from tests.support.model_builders import GIB, instance_type, label_requirement, offering
 
-from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type import UNLIMITED, InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import (
     ARCH,
@@ -356,3 +357,63 @@ def test_an_index_without_types_matches_nothing() -> None:
         index.all_types == index.compatible_types(label_requirement(ARCH)) == index.fitting({}) == 0
     )
     assert index.cheapest(0, NO_REQUIREMENTS) is None
+
+
+def times_price(factor: float, each: InstanceType) -> InstanceType:
+    offerings = tuple(replace(one, price=one.price * factor) for one in each.offerings)
+    return replace(each, offerings=offerings)
+
+
+def test_other_prices_in_the_same_order_compile_no_labels_and_resources_again() -> None:
+    later = InstanceTypeIndex(
+        [times_price(2, each) for each in (GPU, SMALL, ARM)], previous=CATALOGUE
+    )
+    assert names(later.all_types, later) == ["small", "arm", "gpu"]
+    assert later.allocatable_index is CATALOGUE.allocatable_index
+    cheapest = later.cheapest(later.all_types, NO_REQUIREMENTS)
+    assert cheapest is not None
+    assert cheapest[1].price == 0.08
+
+
+def test_other_prices_in_another_order_number_the_types_anew() -> None:
+    index = CATALOGUE
+    index.compatible_types(label_requirement(ARCH, "In", "arm64"))
+    later = InstanceTypeIndex([times_price(100, SMALL), GPU, ARM], previous=index)
+    assert names(later.all_types, later) == ["arm", "gpu", "small"]
+    assert names(later.compatible_types(label_requirement(ARCH, "In", "arm64")), later) == ["arm"]
+    assert names(later.fitting({"nvidia.com/gpu": 1}), later) == ["gpu"]
+    assert names(later.accelerated, later) == ["gpu"]
+
+
+def test_a_changed_count_compiles_no_labels_and_resources_again() -> None:
+    first = InstanceTypeIndex([reserved(count=2), instance_type(name="other")])
+    later = InstanceTypeIndex([reserved(count=1), instance_type(name="other")], previous=first)
+    assert later.allocatable_index is first.allocatable_index
+    assert {group.available for group in first.offering_groups} - {UNLIMITED} == {2}
+    assert {group.available for group in later.offering_groups} - {UNLIMITED} == {1}
+
+
+def test_an_index_of_other_types_takes_nothing_over() -> None:
+    first = InstanceTypeIndex([instance_type(name="a", capacity={"cpu": 1000})])
+    later = InstanceTypeIndex([instance_type(name="a", capacity={"cpu": 2000})], previous=first)
+    assert later.fitting({"cpu": 2000}) == 1
+    assert later.capacity_index.fitting({"cpu": 2000}) == 1
+
+
+def test_a_label_that_offerings_of_other_types_name_now_is_compiled_again() -> None:
+    gold = replace(offering(), requirements=Requirements.from_labels({"tier": "gold", ZONE: "z"}))
+    plain = replace(offering(), requirements=Requirements.from_labels({ZONE: "z"}))
+    has_label = instance_type(name="c", labels={"tier": "tin"})
+
+    def types(of_a: Offering, of_b: Offering) -> list[InstanceType]:
+        a, b = (
+            instance_type(name="a", offerings=(of_a,)),
+            instance_type(name="b", offerings=(of_b,)),
+        )
+        return [a, b, has_label]
+
+    wanted = label_requirement("tier", "In", "gold")
+    first = InstanceTypeIndex(types(gold, plain))
+    assert names(first.compatible_types(wanted), first) == ["a"]
+    later = InstanceTypeIndex(types(plain, gold), previous=first)
+    assert names(later.compatible_types(wanted), later) == ["b"]

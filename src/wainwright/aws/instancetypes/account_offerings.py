@@ -24,8 +24,12 @@ from wainwright.catalogue.instancetypes.instance_type_info import (
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamilyTraits
 from wainwright.catalogue.instancetypes.type_labels import family_key, family_labels, size_labels
 from wainwright.catalogue.offerings import built_in_offerings
-from wainwright.catalogue.offerings.built_in_offerings import BuiltInOfferings, spot_prices
-from wainwright.catalogue.offerings.layered_offering import LayeredOffering, to_offerings
+from wainwright.catalogue.offerings.built_in_offerings import spot_prices
+from wainwright.catalogue.offerings.layered_offering import (
+    BaseOfferings,
+    LayeredOffering,
+    to_offerings,
+)
 from wainwright.model.labels import ARCH, CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID
 from wainwright.model.requirements import Requirement, Requirements, one_of
 
@@ -188,10 +192,17 @@ class AccountOfferings:
         self.region = region
         self.region_types = region_types
         self.prices = prices
-        self._offerings: dict[tuple[str, ...], BuiltInOfferings] = {}
+        self._offerings: dict[tuple[str, ...], BaseOfferings] = {}
         self._type_requirements: dict[AmiFamilyTraits, Mapping[str, Requirements]] = {}
 
-    def offerings_in(self, zones: tuple[str, ...]) -> BuiltInOfferings:
+    def with_prices(self, prices: RegionPrices) -> "AccountOfferings":
+        """The same types at other prices. Their labels are the same objects: indexes that are
+        compiled of them are then reused, and not compared label by label."""
+        repriced = AccountOfferings(self.region, self.region_types, prices)
+        repriced._type_requirements = self._type_requirements
+        return repriced
+
+    def offerings_in(self, zones: tuple[str, ...]) -> BaseOfferings:
         """The offerings in these zones; without types that are offered elsewhere only."""
         offerings = self._offerings.get(zones)
         if offerings is None:
@@ -238,13 +249,13 @@ class AccountOfferings:
             for capacity_type in (ON_DEMAND, SPOT)
         }
 
-    def _build_offerings(self, zones: frozenset[str]) -> BuiltInOfferings:
+    def _build_offerings(self, zones: frozenset[str]) -> BaseOfferings:
         layered: dict[str, tuple[LayeredOffering, ...]] = {}
         for name, offered in self.region_types.offered.items():
             here = tuple(zone for zone in offered if zone in zones)
             if here:
                 layered[name] = self._layered_offerings(name, here)
-        return BuiltInOfferings(
+        return BaseOfferings(
             offerings=layered, priced={name: to_offerings(each) for name, each in layered.items()}
         )
 

@@ -1,4 +1,4 @@
-"""The live catalog: what the account offers, kept up to date, as the base of the catalog layers.
+"""The live catalog: what the account offers, kept up to date, as a source of catalogs.
 
 Instance types, on-demand prices and spot prices are each refreshed every twelve hours. If that
 fails, the known data stay in use, and that part is retried soon; until the first success the
@@ -12,7 +12,6 @@ the estimate, until the class boots another image.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -28,7 +27,7 @@ from wainwright.aws.instancetypes.account_offerings import (
 )
 from wainwright.aws.instancetypes.pricing import PricingProvider, RegionPrices, SpotPrices
 from wainwright.aws.nodeclass.status import ResolvedImage, select_image
-from wainwright.catalogue.class_catalog import CatalogBuilder
+from wainwright.catalogue.diagnostics import ObjectDiagnostic
 from wainwright.catalogue.instancetypes.capacity import (
     ARM64_RESERVED_MIB,
     DerivedResources,
@@ -47,15 +46,7 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     ResourceOverride,
     find_incompatibility,
 )
-from wainwright.catalogue.offerings.built_in_offerings import BuiltInOfferings
-from wainwright.catalogue.offerings.layered_offering import LayeredOfferings
-from wainwright.catalogue.offerings.overrides import parse_resource_override
-from wainwright.catalogue.region_catalog import (
-    CatalogInputs,
-    PoolOfferings,
-    RegionCatalog,
-    SharedLayers,
-)
+from wainwright.catalogue.offerings.layered_offering import BaseOfferings
 from wainwright.clock import Clock
 from wainwright.errors import AwsError, InvalidInputError, TemporarilyUnavailableError
 from wainwright.model.requirements import Requirements
@@ -123,6 +114,7 @@ class AccountOfferingsProvider:
         self._on_demand: Mapping[str, float] | None = None
         self._spot: SpotPrices | None = None
         self._account_offerings: AccountOfferings | None = None
+        self._is_current = False
         self.failures: dict[str, str] = {}
         """By part, why it is not up to date."""
 
@@ -132,12 +124,26 @@ class AccountOfferingsProvider:
         TemporarilyUnavailableError in a region that neither EC2 has described yet nor the built-in
         catalog.
         """
-        if self._account_offerings is None:
-            prices = RegionPrices(on_demand=self._on_demand, spot=self._spot)
-            self._account_offerings = AccountOfferings(
-                self._region, self._region_types or self._fallback(), prices
-            )
+        if self._account_offerings is None or not self._is_current:
+            self._account_offerings = self._build_offerings(self._account_offerings)
+            self._is_current = True
         return self._account_offerings
+
+    def fetched_offerings(self) -> AccountOfferings:
+        """The same, but never those of the built-in catalog, which may lack a type that EC2 has.
+
+        TemporarilyUnavailableError as long as EC2 has not described its instance types.
+        """
+        if self._region_types is None:
+            raise self._unknown_types_error()
+        return self.account_offerings()
+
+    def _build_offerings(self, previous: AccountOfferings | None) -> AccountOfferings:
+        prices = RegionPrices(on_demand=self._on_demand, spot=self._spot)
+        region_types = self._region_types or self._fallback()
+        if previous is not None and previous.region_types == region_types:
+            return previous.with_prices(prices)
+        return AccountOfferings(self._region, region_types, prices)
 
     async def refresh(self) -> None:
         """Fetches the parts that are due; raises nothing, errors go to `failures`."""
@@ -161,7 +167,7 @@ class AccountOfferingsProvider:
             self.failures[part] = why
         else:
             self.failures.pop(part, None)
-            self._account_offerings = None
+            self._is_current = False
 
     async def _fetch_types(self) -> bool:
         types, offered, zones = await asyncio.gather(
@@ -197,124 +203,73 @@ class AccountOfferingsProvider:
         try:
             return built_in_region(self._region)
         except InvalidInputError as error:
-            why = self.failures.get(INSTANCE_TYPES, "nobody has asked EC2 for them yet")
-            message = f"the instance types of {self._region} are not known: {why}"
-            raise TemporarilyUnavailableError(
-                message, error.hint, reason="NoInstanceTypes"
-            ) from error
+            raise self._unknown_types_error(error.hint) from error
+
+    def _unknown_types_error(self, hint: str = "") -> TemporarilyUnavailableError:
+        why = self.failures.get(INSTANCE_TYPES, "nobody has asked EC2 for them yet")
+        message = f"the instance types of {self._region} are not known: {why}"
+        return TemporarilyUnavailableError(message, hint, reason="NoInstanceTypes")
 
 
-class LiveCatalogInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The base of the catalog layers, for one class."""
+class AccountSource:
+    """The account as the source of a class's catalog: in its zones, with what its nodes report."""
 
-    account_offerings: AccountOfferings
-    zones: tuple[str, ...]
-    """Where the class has subnets, sorted."""
-    discovered_memory: Mapping[str, int] = {}
-    """Bytes of memory that nodes have reported, by type."""
+    is_document = False
 
-    @property
-    def base(self) -> BuiltInOfferings:
-        return self.account_offerings.offerings_in(self.zones)
+    def __init__(
+        self,
+        account_offerings: AccountOfferings,
+        zones: tuple[str, ...],
+        discovered_memory: Mapping[str, int] | None = None,
+    ) -> None:
+        """`zones` are those with a subnet of the class, sorted; memory is in bytes, by type."""
+        region_types = account_offerings.region_types
+        self.region = account_offerings.region
+        self.zones = {zone: region_types.zones.get(zone, "") for zone in zones}
+        self.all_zones = frozenset(region_types.zones)
+        self.base: BaseOfferings = account_offerings.offerings_in(zones)
+        self.diagnostics: tuple[ObjectDiagnostic, ...] = ()
+        self._account_offerings = account_offerings
+        self._infos = region_types.instance_types
+        self._discovered_memory = discovered_memory or {}
 
-    def info(self, name: str) -> InstanceTypeInfo:
-        return self.account_offerings.region_types.instance_types[name]
+    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
+        return self._account_offerings.type_requirements(traits)
 
-    def with_discovered_memory(
-        self, name: str, own: ResourceOverride = NO_OVERRIDE
-    ) -> ResourceOverride:
-        """The override with the discovered memory, unless an object sets memory explicitly.
+    def find_incompatibility(
+        self, name: str, settings: NodeClassSettings
+    ) -> Incompatibility | None:
+        return find_incompatibility(self._infos[name], settings)
 
-        It is expressed as VM overhead: the memory of the type less what its nodes have.
-        """
-        memory = self.discovered_memory.get(name)
-        if memory is None or MEMORY in own.resources or MEMORY in own.overhead:
-            return own
-        vm_overhead = _advertised_memory(self.info(name)) - memory
-        return msgspec.structs.replace(own, overhead={**own.overhead, MEMORY: vm_overhead})
+    def node_resources(
+        self, names: Iterable[str], settings: NodeClassSettings
+    ) -> dict[str, NodeResources]:
+        resources = node_resources_by_type({name: self._infos[name] for name in names}, settings)
+        for name in self._discovered_memory.keys() & resources.keys():
+            derived = self.derive_resources(name, settings, NO_OVERRIDE)
+            resources[name] = to_node_resources(derived)
+        return resources
+
+    def derive_resources(
+        self, name: str, settings: NodeClassSettings, override: ResourceOverride
+    ) -> DerivedResources:
+        """Discovered memory replaces the estimate, unless an object sets memory explicitly."""
+        return derive_resources(
+            self._infos[name], settings, self._with_discovered_memory(name, override)
+        )
+
+    def _with_discovered_memory(self, name: str, override: ResourceOverride) -> ResourceOverride:
+        """It is expressed as VM overhead: the memory of the type less what its nodes have."""
+        memory = self._discovered_memory.get(name)
+        if memory is None or MEMORY in override.resources or MEMORY in override.overhead:
+            return override
+        vm_overhead = _advertised_memory(self._infos[name]) - memory
+        return msgspec.structs.replace(
+            override, overhead={**override.overhead, MEMORY: vm_overhead}
+        )
 
 
 def _advertised_memory(info: InstanceTypeInfo) -> int:
     """Bytes before VM overhead."""
     arm = ARM64_RESERVED_MIB if info.architecture == "arm64" else 0
     return (info.memory_mib - arm) * MIB
-
-
-class LiveBaseCatalog(SharedLayers):
-    """The layers that do not depend on the settings of the class."""
-
-    def __init__(self, inputs: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
-        super().__init__(inputs)
-        self._live_inputs = live_inputs
-
-    @cached_property
-    def region_catalog(self) -> RegionCatalog:
-        zone_ids = self._live_inputs.account_offerings.region_types.zones
-        return RegionCatalog(
-            region=self._live_inputs.account_offerings.region,
-            zones={zone: zone_ids.get(zone, "") for zone in self._live_inputs.zones},
-            all_zones=frozenset(zone_ids),
-            offerings=self._live_inputs.base.offerings,
-            catalog_types=None,
-        )
-
-    def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
-        return self._live_inputs.account_offerings.type_requirements(traits)
-
-
-class LiveCatalogBuilder(CatalogBuilder):
-    """The catalogs of all NodePools that share a class."""
-
-    def __init__(self, inputs: CatalogInputs, live_inputs: LiveCatalogInputs) -> None:
-        super().__init__(inputs)
-        self._shared_layers = LiveBaseCatalog(inputs, live_inputs)
-        self._live_inputs = live_inputs
-        self._resources_cache: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
-
-    def _incompatible(
-        self, settings: NodeClassSettings | None, offerings: LayeredOfferings
-    ) -> dict[str, Incompatibility]:
-        incompatibilities = {
-            name: find_incompatibility(
-                self._live_inputs.info(name), settings or NodeClassSettings()
-            )
-            for name in offerings
-        }
-        return {name: why for name, why in incompatibilities.items() if why is not None}
-
-    def _class_resources(self, settings: NodeClassSettings | None) -> dict[str, NodeResources]:
-        settings, names = settings or NodeClassSettings(), self._live_inputs.base.offerings
-        # Cached: deriving the resources of every type takes long. A list, because settings cannot
-        # be hashed; there are few.
-        for cached_settings, cached in self._resources_cache:
-            if cached_settings == settings:
-                return cached
-        resources = node_resources_by_type(
-            {name: self._live_inputs.info(name) for name in names}, settings
-        )
-        for name in self._live_inputs.discovered_memory.keys() & resources.keys():
-            override = self._live_inputs.with_discovered_memory(name)
-            resources[name] = to_node_resources(
-                derive_resources(self._live_inputs.info(name), settings, override)
-            )
-        self._resources_cache.append((settings, resources))
-        return resources
-
-    def _overridden_resources(
-        self, name: str, settings: NodeClassSettings | None, pool_offerings: PoolOfferings
-    ) -> NodeResources:
-        """Per resource an InstanceType object wins over an overlay, and both over discovery."""
-        item = self._shared_layers.declarations.get(name)
-        own = NO_OVERRIDE if item is None else parse_resource_override(item)
-        override = self._live_inputs.with_discovered_memory(name, own)
-        derived = derive_resources(
-            self._live_inputs.info(name), settings or NodeClassSettings(), override
-        )
-        overlaid = pool_offerings.overlay_capacity.get(name, {})
-        added = {key: overlaid[key] for key in overlaid if key not in own.resources}
-        return to_node_resources(
-            DerivedResources(capacity={**derived.capacity, **added}, overhead=derived.overhead)
-        )
-
-    def _built_in_offerings(self) -> BuiltInOfferings | None:
-        return self._live_inputs.base

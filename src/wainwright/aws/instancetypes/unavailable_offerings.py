@@ -5,20 +5,12 @@ unavailable for three minutes: long enough to launch something else, and short e
 capacity when it is back.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
-from wainwright.api.catalog_documents import UnavailableOffering
+from wainwright.catalogue.offerings.capacity_state import UnavailableKey
 from wainwright.clock import Clock
 
 UNAVAILABLE_TTL: Final = 180.0  # seconds
-
-
-class UnavailableKey(NamedTuple):
-    """Instance type, zone and capacity type; None matches all."""
-
-    instance_type: str | None
-    zone: str | None
-    capacity_type: str | None
 
 
 class UnavailableOfferings:
@@ -46,15 +38,6 @@ class UnavailableOfferings:
         now = self._clock.now()
         self._expiries = {key: until for key, until in self._expiries.items() if until > now}
         return tuple(sorted(self._expiries, key=lambda key: [part or "" for part in key]))
-
-    def entries(self) -> list[UnavailableOffering]:
-        """The same as the type of Cloud documents, for the layers of the catalog."""
-        return [
-            UnavailableOffering(
-                instanceType=key.instance_type, zone=key.zone, capacityType=key.capacity_type
-            )
-            for key in self.keys()
-        ]
 
     def _until(self) -> float:
         return self._clock.now() + UNAVAILABLE_TTL

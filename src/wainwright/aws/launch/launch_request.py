@@ -11,16 +11,15 @@ from typing import Any, Final
 
 import msgspec
 
-from wainwright.api.catalog_documents import Cloud, CloudSpec, InstanceType, NodeOverlay
+from wainwright.api.catalog_documents import InstanceType, NodeOverlay
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.api.karpenter.kubelet import KubeletConfiguration
 from wainwright.api.wire import ObjectMeta
 from wainwright.aws.cluster_config import ClusterConfig, ClusterInfo
 from wainwright.aws.instancetypes.live_catalog import (
     AccountOfferingsProvider,
+    AccountSource,
     DiscoveredCapacity,
-    LiveCatalogBuilder,
-    LiveCatalogInputs,
 )
 from wainwright.aws.instancetypes.unavailable_offerings import UnavailableOfferings
 from wainwright.aws.launch.offering_selection import (
@@ -42,7 +41,7 @@ from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.nodeclass.status import ResolvedNodeClass, ResolvedSubnet
 from wainwright.aws.reservation_availability import ReservationAvailability
 from wainwright.aws.userdata.bootstrap_options import BootstrapOptions, IpFamily
-from wainwright.catalogue.class_catalog import NodeClassCatalog
+from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.instancetypes.capacity import EFA
 from wainwright.catalogue.instancetypes.node_class_settings import (
     CatalogOptions,
@@ -50,8 +49,11 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     resolve_ami_family,
 )
 from wainwright.catalogue.offerings.capacity_reservations import SelectedReservation
+from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope, FeatureGates
 from wainwright.clock import Clock
+from wainwright.cloud import OfferedTypes
+from wainwright.model.instance_type_index import IndexCompiler
 from wainwright.model.node_claim import NodeClaim
 
 ISOLATED_REGION_PREFIXES: Final = ("us-iso", "us-isob", "us-isof", "eu-isoe")
@@ -259,10 +261,12 @@ class CatalogOverrides(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _CachedCatalogs(msgspec.Struct, frozen=True, kw_only=True):
-    """The catalogs of one class, valid as long as the cache key is the same."""
+    """The catalogs of one class, valid as long as both keys are the same."""
 
-    cache_key: tuple[Any, ...]
-    builder: LiveCatalogBuilder
+    builder_key: tuple[Any, ...]
+    builder: CatalogBuilder
+    capacity_key: tuple[Any, ...]
+    capacity: CapacityState
     launch_contexts: dict[str, LaunchContext] = msgspec.field(default_factory=dict)
     """By NodePool."""
 
@@ -274,12 +278,14 @@ class LaunchContextProvider:
         self._catalog_deps = catalog_deps
         self._overrides = CatalogOverrides()
         self._cached: dict[str, _CachedCatalogs] = {}
+        self._compilers: dict[str, IndexCompiler] = {}
 
     def declare(self, overrides: CatalogOverrides, classes: Iterable[str]) -> None:
         """Drops the cached catalogs of all other classes."""
         names = set(classes)
         self._overrides = overrides
         self._cached = {name: cached for name, cached in self._cached.items() if name in names}
+        self._compilers = {name: each for name, each in self._compilers.items() if name in names}
 
     def get(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
@@ -287,34 +293,61 @@ class LaunchContextProvider:
         cached = self._current(node_class, resolved)
         launch_context = cached.launch_contexts.get(pool)
         if launch_context is None:
-            declared = self._overrides.scopes.get(pool)
-            labels = {} if declared is None else declared.labels
-            scope = CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
-            launch_context = self._launch_context(cached.builder, scope, resolved)
+            scope = self._scope(node_class, pool)
+            catalog = cached.builder.build(scope, cached.capacity)
+            launch_context = self._launch_context(catalog, scope, resolved)
         elif launch_context.resolved is not resolved:
             launch_context = msgspec.structs.replace(launch_context, resolved=resolved)
         cached.launch_contexts[pool] = launch_context
         return launch_context
+
+    def offered_types(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass, pool: str
+    ) -> OfferedTypes:
+        """Of all zones: one in which the class has no subnet today is not a zone that is gone."""
+        account_offerings = self._catalog_deps.offerings_provider.fetched_offerings()
+        source = AccountSource(account_offerings, tuple(account_offerings.region_types.zones))
+        builder = CatalogBuilder(self._inputs(source, self._capacity(resolved)))
+        offerings = builder.existing_offerings(self._scope(node_class, pool))
+        return {
+            name: tuple(offering.requirements for offering in each)
+            for name, each in offerings.items()
+        }
+
+    def _scope(self, node_class: EC2NodeClass, pool: str) -> CatalogScope:
+        declared = self._overrides.scopes.get(pool)
+        labels = {} if declared is None else declared.labels
+        return CatalogScope(node_class=without_status(node_class), pool=pool, labels=labels)
 
     def build_uncached(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
     ) -> LaunchContext:
         """Without a NodePool: for the dry runs of a class that is not ready yet."""
         scope = CatalogScope(node_class=without_status(node_class))
-        return self._launch_context(self._catalog_builder(node_class, resolved), scope, resolved)
+        builder = self._catalog_builder(node_class, resolved)
+        return self._launch_context(builder.build(scope), scope, resolved)
 
     def _current(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> _CachedCatalogs:
-        name, cache_key = resolved.name, self._cache_key(node_class, resolved)
-        cached = self._cached.get(name)
-        if cached is None or cached.cache_key != cache_key:
-            builder = self._catalog_builder(node_class, resolved)
-            cached = self._cached[name] = _CachedCatalogs(cache_key=cache_key, builder=builder)
-        return cached
+        """Counts change with every launch: for these alone the layers below are kept."""
+        cached = self._cached.get(resolved.name)
+        builder_key = self._builder_key(node_class, resolved)
+        capacity_key = self._capacity_key(resolved)
+        is_same_builder = cached is not None and cached.builder_key == builder_key
+        if cached is not None and is_same_builder and cached.capacity_key == capacity_key:
+            return cached
+        self._cached[resolved.name] = current = _CachedCatalogs(
+            builder_key=builder_key,
+            builder=cached.builder
+            if cached is not None and is_same_builder
+            else self._catalog_builder(node_class, resolved),
+            capacity_key=capacity_key,
+            capacity=self._capacity(resolved),
+        )
+        return current
 
     def _launch_context(
-        self, builder: LiveCatalogBuilder, scope: CatalogScope, resolved: ResolvedNodeClass
+        self, catalog: NodeClassCatalog, scope: CatalogScope, resolved: ResolvedNodeClass
     ) -> LaunchContext:
-        catalog = builder.build(scope)
         account_offerings = self._catalog_deps.offerings_provider.account_offerings()
         return LaunchContext(
             node_class=scope.node_class,
@@ -326,55 +359,65 @@ class LaunchContextProvider:
             selector=LaunchSelector(catalog),
         )
 
-    def _cache_key(self, node_class: EC2NodeClass, resolved: ResolvedNodeClass) -> tuple[Any, ...]:
-        """Everything that the catalog of a class depends on."""
+    def _builder_key(
+        self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
+    ) -> tuple[Any, ...]:
+        """Everything that the catalog of a class depends on, except capacity."""
         catalog_deps = self._catalog_deps
         return (
             catalog_deps.offerings_provider.account_offerings(),
             without_status(node_class),
             self._overrides,
             self._zones(resolved),
-            tuple(
-                (each.standing, each.reservation)
-                for each in self._reservations_with_counts(resolved)
-            ),
-            catalog_deps.unavailable_offerings.keys(),
             catalog_deps.discovered_capacity.version,
             tuple(image.id for image in resolved.images),
         )
 
+    def _capacity_key(self, resolved: ResolvedNodeClass) -> tuple[Any, ...]:
+        """Everything else; of the time only the standings of reservations depend."""
+        return (
+            tuple(
+                (each.standing, each.reservation)
+                for each in self._reservations_with_counts(resolved)
+            ),
+            self._catalog_deps.unavailable_offerings.keys(),
+        )
+
     def _catalog_builder(
         self, node_class: EC2NodeClass, resolved: ResolvedNodeClass
-    ) -> LiveCatalogBuilder:
+    ) -> CatalogBuilder:
         catalog_deps = self._catalog_deps
         account_offerings = catalog_deps.offerings_provider.account_offerings()
         type_requirements = account_offerings.type_requirements(
             resolve_ami_family(node_class.spec).traits
         )
-        live_inputs = LiveCatalogInputs(
-            account_offerings=account_offerings,
-            zones=self._zones(resolved),
-            discovered_memory=catalog_deps.discovered_capacity.memory_by_type(
-                type_requirements, resolved.images
-            ),
+        discovered_memory = catalog_deps.discovered_capacity.memory_by_type(
+            type_requirements, resolved.images
         )
-        inputs = CatalogInputs(
-            now=datetime.fromtimestamp(catalog_deps.clock.now(), UTC),
-            cloud=self._cloud(account_offerings.region, resolved),
+        source = AccountSource(account_offerings, self._zones(resolved), discovered_memory)
+        compiler = self._compilers.setdefault(resolved.name, IndexCompiler())
+        return CatalogBuilder(self._inputs(source, self._capacity(resolved)), compiler)
+
+    def _inputs(self, source: AccountSource, capacity: CapacityState) -> CatalogInputs:
+        return CatalogInputs(
+            source=source,
+            capacity=capacity,
             instance_types=self._overrides.instance_types,
             overlays=self._overrides.overlays,
             scopes=tuple(self._overrides.scopes.values()),
-            gates=catalog_deps.gates,
-            options=catalog_deps.catalog_options,
+            gates=self._catalog_deps.gates,
+            options=self._catalog_deps.catalog_options,
         )
-        return LiveCatalogBuilder(inputs, live_inputs)
 
-    def _cloud(self, region: str, resolved: ResolvedNodeClass) -> Cloud:
-        """Current reservations and unavailable offerings, as the catalog layers take them."""
-        reservations = [each.reservation for each in self._reservations_with_counts(resolved)]
-        entries = self._catalog_deps.unavailable_offerings.entries()
-        spec = CloudSpec(region=region, capacityReservations=reservations, unavailable=entries)
-        return Cloud(spec=spec)
+    def _capacity(self, resolved: ResolvedNodeClass) -> CapacityState:
+        return CapacityState(
+            now=datetime.fromtimestamp(self._catalog_deps.clock.now(), UTC),
+            reservations=tuple(
+                each.reservation for each in self._reservations_with_counts(resolved)
+            ),
+            unavailable=self._catalog_deps.unavailable_offerings.keys(),
+            from_account=True,
+        )
 
     def _reservations_with_counts(self, resolved: ResolvedNodeClass) -> list[SelectedReservation]:
         with_current_count = self._catalog_deps.availability.with_current_count

@@ -56,7 +56,7 @@ from wainwright.aws.reservation_availability import (
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily, resolve_ami_family
 from wainwright.catalogue.region_catalog import CatalogScope
 from wainwright.clock import Clock
-from wainwright.cloud import DeclaredObjects, Manifest
+from wainwright.cloud import DeclaredObjects, Manifest, OfferedTypes
 from wainwright.errors import (
     AwsError,
     InsufficientCapacityError,
@@ -325,6 +325,11 @@ class NodeClassRegistry:
         ):
             return declared, await self.resolve(name)
         return declared, entry.resolved
+
+    async def offered_types(self, pool: str) -> OfferedTypes:
+        """Also if the class is not ready, or is being deleted: its nodes are compared with it."""
+        node_class, resolved = await self.current(self.node_class_of(pool))
+        return self._launch_contexts.offered_types(node_class, resolved, pool)
 
     async def launch_context(self, name: str, pool: str) -> LaunchContext:
         """The launch context of the class; NodeClassNotReadyError if it is not ready."""

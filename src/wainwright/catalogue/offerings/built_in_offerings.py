@@ -25,14 +25,13 @@ from wainwright.catalogue import regions
 from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo, LazyMapping
 from wainwright.catalogue.offerings.layered_offering import (
+    BaseOfferings,
     LayeredOffering,
-    LayeredOfferings,
     PriceLayer,
     PriceStep,
     to_offerings,
 )
 from wainwright.catalogue.regions import Zone
-from wainwright.model.instance_type import Offering
 from wainwright.model.labels import CAPACITY_TYPE, ON_DEMAND, SPOT, ZONE, ZONE_ID
 from wainwright.model.requirements import Requirements
 
@@ -207,15 +206,8 @@ ZoneOfferingLabels: TypeAlias = tuple[str, Requirements, Requirements]
 """A zone, with the labels of its on-demand and spot offerings."""
 
 
-class BuiltInOfferings(msgspec.Struct, frozen=True, kw_only=True):
-    """The offerings of a region before any other layer; both mappings have the same keys."""
-
-    offerings: LayeredOfferings
-    priced: Mapping[str, tuple[Offering, ...]]
-
-
 @cache
-def load_built_in_offerings(region: str) -> BuiltInOfferings:
+def load_built_in_offerings(region: str) -> BaseOfferings:
     """The built-in offerings of the region; computed once, as no class changes them."""
     infos = instance_type_info.built_in_instance_types()
     region_data = regions.load_region(region)
@@ -229,7 +221,7 @@ def load_built_in_offerings(region: str) -> BuiltInOfferings:
         return _offerings_of(infos[name], region, zones)
 
     offerings = LazyMapping(region_data.offered, build)
-    return BuiltInOfferings(
+    return BaseOfferings(
         offerings=offerings,
         priced=LazyMapping(offerings, lambda name: to_offerings(offerings[name])),
     )

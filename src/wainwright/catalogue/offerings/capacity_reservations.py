@@ -22,6 +22,7 @@ from wainwright.api.karpenter.ec2nodeclass import (
 )
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_error, object_warning
 from wainwright.catalogue.instancetypes.node_class_settings import AmiFamily
+from wainwright.catalogue.offerings.capacity_state import CapacityState
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOffering,
     LayeredOfferings,
@@ -99,27 +100,26 @@ def matches_reservation_term(
     )
 
 
-def select_reservations(node_class: EC2NodeClass, cloud: Cloud) -> list[CloudReservation]:
+def select_reservations(
+    node_class: EC2NodeClass, reservations: Iterable[CloudReservation]
+) -> list[CloudReservation]:
     """The reservations that any of the terms matches, in the order of ids."""
     terms = node_class.spec.capacityReservationSelectorTerms or []
     selected = [
-        each
-        for each in cloud.spec.capacityReservations or []
-        if any(matches_reservation_term(term, each) for term in terms)
+        each for each in reservations if any(matches_reservation_term(term, each) for term in terms)
     ]
     return sorted(selected, key=lambda each: each.id)
 
 
 def unmatched_term_warnings(
-    node_class: EC2NodeClass, cloud: Cloud | None
+    node_class: EC2NodeClass, capacity: CapacityState
 ) -> list[ObjectDiagnostic]:
     """Warnings about terms that match no reservation, which is nearly always a mistake."""
-    known: Sequence[CloudReservation] = (
-        () if cloud is None else cloud.spec.capacityReservations or ()
-    )
-    terms = node_class.spec.capacityReservationSelectorTerms or []
-    message = "this term selects no capacity reservation of the Cloud"
-    hint = "" if known else "list reservations in a Cloud under spec.capacityReservations"
+    known, terms = capacity.reservations, node_class.spec.capacityReservationSelectorTerms or []
+    where = "account" if capacity.from_account else "Cloud"
+    message = f"this term selects no capacity reservation of the {where}"
+    is_empty_cloud = not known and not capacity.from_account
+    hint = "list reservations in a Cloud under spec.capacityReservations" if is_empty_cloud else ""
     return [
         object_warning(
             node_class.kind,
@@ -293,13 +293,12 @@ def _is_on_demand(offering: LayeredOffering) -> bool:
 
 
 class ReservationContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides whether a reservation can be used: the Cloud, AMI family, zones and time."""
+    """What decides whether a reservation can be used: its state and time, AMI family, zones."""
 
-    cloud: Cloud
+    capacity: CapacityState
     family: AmiFamily
     zones: Mapping[str, str]
     all_zones: frozenset[str]
-    now: datetime
 
 
 def evaluate_reservations(
@@ -308,7 +307,7 @@ def evaluate_reservations(
     """Every reservation that the class selects, offered or not."""
     return [
         SelectedReservation(reservation=each, standing=_evaluate_standing(each, context, offerings))
-        for each in select_reservations(node_class, context.cloud)
+        for each in select_reservations(node_class, context.capacity.reservations)
     ]
 
 
@@ -327,7 +326,7 @@ def _evaluate_standing(
         ),
     )
     failed = (standing for fails, standing in tests if fails)
-    return next(failed, standing_by_time(reservation, context.now))
+    return next(failed, standing_by_time(reservation, context.capacity.now))
 
 
 def add_reserved_offerings(
@@ -348,7 +347,7 @@ def add_reserved_offerings(
             name = each.reservation.instanceType
             price = on_demand_price_in_zone(remaining[name], each.reservation.availabilityZone)
             if price is None:
-                diagnostics.append(_unpriced_warning(context.cloud, each.reservation, prices))
+                diagnostics.append(_unpriced_warning(context.capacity, each.reservation, prices))
             added.setdefault(name, []).append(
                 _reserved_offering(each, context.zones, price, prices)
             )
@@ -432,23 +431,18 @@ def _reservation_labels(reservation: CloudReservation, zones: Mapping[str, str])
 
 
 def _unpriced_warning(
-    cloud: Cloud, reservation: CloudReservation, prices: PriceRange
+    capacity: CapacityState, reservation: CloudReservation, prices: PriceRange
 ) -> ObjectDiagnostic:
     message = (
         f"{reservation.instanceType} has no on-demand price; the reservation {reservation.id} "
         f"counts as the dearest, {prices.highest}"
     )
     hint = "give the type a price in the Cloud"
-    path = ("spec", "capacityReservations", _reservation_position(cloud, reservation))
-    return object_warning("Cloud", cloud.metadata.name, path, message, hint)
-
-
-def _reservation_position(cloud: Cloud, reservation: CloudReservation) -> int:
-    return [each.id for each in cloud.spec.capacityReservations or []].index(reservation.id)
+    return capacity.reservation_warning(reservation, (), message, hint)
 
 
 def unusable_reservation_warnings(
-    cloud: Cloud, selected: Sequence[SelectedReservation]
+    capacity: CapacityState, selected: Sequence[SelectedReservation]
 ) -> Iterator[ObjectDiagnostic]:
     """Warnings about selected reservations with an unknown zone or instance type."""
     fields = {
@@ -457,7 +451,5 @@ def unusable_reservation_warnings(
     }
     for each in selected:
         if each.standing in fields:
-            position = _reservation_position(cloud, each.reservation)
-            path = ("spec", "capacityReservations", position, fields[each.standing])
             message = f"{each.reservation.id} {each.standing.value}, and is not offered"
-            yield object_warning("Cloud", cloud.metadata.name, path, message)
+            yield capacity.reservation_warning(each.reservation, (fields[each.standing],), message)

@@ -1,16 +1,13 @@
-"""What a Cloud object changes about offerings: prices, availability, and fees per node.
+"""What a Cloud object changes about offerings: prices, and fees per node.
 
 Fees are what a node costs besides its instance, by the node and by the GiB of its volumes.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-import msgspec
-
-from wainwright.api.catalog_documents import Cloud, CloudFees, CloudPrice, UnavailableOffering
+from wainwright.api.catalog_documents import Cloud, CloudFees, CloudPrice
 from wainwright.api.field_error import did_you_mean
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
 from wainwright.catalogue.instancetypes.capacity import NodeResources
@@ -21,10 +18,7 @@ from wainwright.catalogue.offerings.layered_offering import (
     LayeredOfferings,
     PriceLayer,
     PriceStep,
-    sort_offerings,
 )
-from wainwright.model.labels import ZONE, ZONE_ID
-from wainwright.model.requirements import Requirements
 from wainwright.model.resources import EPHEMERAL_STORAGE
 
 
@@ -111,88 +105,6 @@ def _unused_price_warnings(
 
 def _is_priced_by(offering: LayeredOffering, entry: CloudPrice) -> bool:
     return offering.capacity_type == entry.capacityType and entry.zone in (None, offering.zone)
-
-
-def apply_unavailability(
-    cloud: Cloud, offerings: LayeredOfferings, zones: Mapping[str, str]
-) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
-    """The offerings, with a count of zero for those that the Cloud lists as unavailable."""
-    changed = dict(offerings)
-    diagnostics = []
-    for index, entry in enumerate(cloud.spec.unavailable or []):
-        is_used = False
-        for name in _types_named(entry, offerings):
-            after = tuple(_mark_unavailable(changed[name], entry, zones))
-            is_used = is_used or any(
-                offering.available == 0 for offering in after if _is_unavailable(offering, entry)
-            )
-            # Sorted only where an offering was split by zone, which changes the labels.
-            changed[name] = (
-                after
-                if _requirements_of(after) == _requirements_of(changed[name])
-                else sort_offerings(after)
-            )
-        if not is_used:
-            diagnostics.append(_unused_unavailable_warning(cloud, index))
-    return changed, diagnostics
-
-
-def _requirements_of(offerings: tuple[LayeredOffering, ...]) -> list[Requirements]:
-    return [offering.requirements for offering in offerings]
-
-
-def _types_named(entry: UnavailableOffering, offerings: LayeredOfferings) -> list[str]:
-    pattern = entry.instanceType
-    if pattern is None:
-        return list(offerings)
-    return (
-        [pattern]
-        if pattern in offerings
-        else [name for name in offerings if matches_pattern(pattern, name)]
-    )
-
-
-def _mark_unavailable(
-    offerings: Iterable[LayeredOffering], entry: UnavailableOffering, zones: Mapping[str, str]
-) -> Iterator[LayeredOffering]:
-    for offering in offerings:
-        for part in _split_by_zone(offering, entry, zones):
-            yield make_unavailable(part) if _is_unavailable(part, entry) else part
-
-
-def _split_by_zone(
-    offering: LayeredOffering, entry: UnavailableOffering, zones: Mapping[str, str]
-) -> list[LayeredOffering]:
-    """One offering per zone, where the offering is for any zone and the entry for one of them."""
-    if entry.zone is None or offering.zone is not None or entry.zone not in zones:
-        return [offering]
-    if not _has_capacity_type(offering, entry):
-        return [offering]
-    return [_narrow_to_zone(offering, zone, zone_id) for zone, zone_id in zones.items()]
-
-
-def _narrow_to_zone(offering: LayeredOffering, zone: str, zone_id: str) -> LayeredOffering:
-    labels = {ZONE: zone, **({ZONE_ID: zone_id} if zone_id else {})}
-    narrowed = offering.requirements.narrow(Requirements.from_labels(labels))
-    return msgspec.structs.replace(offering, requirements=narrowed)
-
-
-def _is_unavailable(offering: LayeredOffering, entry: UnavailableOffering) -> bool:
-    return entry.zone in (None, offering.zone) and _has_capacity_type(offering, entry)
-
-
-def _has_capacity_type(offering: LayeredOffering, entry: UnavailableOffering) -> bool:
-    return entry.capacityType in (None, offering.capacity_type)
-
-
-def make_unavailable(offering: LayeredOffering) -> LayeredOffering:
-    return offering if offering.available == 0 else msgspec.structs.replace(offering, available=0)
-
-
-def _unused_unavailable_warning(cloud: Cloud, index: int) -> ObjectDiagnostic:
-    path = ("spec", "unavailable", index)
-    message = "there is no such offering, so that nothing is out of stock for it"
-    return object_warning("Cloud", cloud.metadata.name, path, message)
 
 
 BOTTLEROCKET_ROOT_SIZE = 4 * GIB  # Bottlerocket has a separate volume for its operating system

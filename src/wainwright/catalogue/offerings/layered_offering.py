@@ -85,6 +85,14 @@ LayeredOfferings: TypeAlias = Mapping[str, tuple[LayeredOffering, ...]]
 """The offerings by instance type."""
 
 
+class BaseOfferings(msgspec.Struct, frozen=True, kw_only=True):
+    """The offerings of a source before any other layer; both mappings have the same keys."""
+
+    offerings: LayeredOfferings
+    priced: Mapping[str, tuple[Offering, ...]]
+    """Those with a price, as the planner takes them: shared by all classes."""
+
+
 def to_offerings(offerings: Iterable[LayeredOffering]) -> tuple[Offering, ...]:
     """The offerings that have a price."""
     return tuple(

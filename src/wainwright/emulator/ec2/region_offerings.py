@@ -9,12 +9,14 @@ import msgspec
 
 from wainwright.api.catalog_documents import Cloud, CloudPrice
 from wainwright.api.field_error import did_you_mean
+from wainwright.catalogue.catalog_source import CatalogSource, offline_source
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_error, object_warning
 from wainwright.catalogue.instancetypes import instance_type_info
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
-from wainwright.catalogue.offerings import cloud_adjustments
+from wainwright.catalogue.offerings.capacity_state import apply_unavailability, stated_capacity
+from wainwright.catalogue.offerings.cloud_adjustments import apply_cloud_prices
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering
-from wainwright.catalogue.region_catalog import CatalogInputs, RegionCatalog, load_region_catalog
+from wainwright.catalogue.region_catalog import RegionCatalog, load_region_catalog
 
 OfferingKey: TypeAlias = tuple[str, str, str]
 """Instance type, zone, capacity type."""
@@ -65,10 +67,11 @@ class RegionOfferings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
     """The region of the Cloud, by default us-east-1; InvalidInputError if contradictory."""
-    catalog = load_region_catalog(CatalogInputs(now=ANY_TIME, cloud=cloud))
+    source = offline_source(cloud=cloud)
+    catalog = load_region_catalog(source, cloud)
     built_in = instance_type_info.built_in_instance_types()
     return RegionOfferings(
-        region=catalog.region,
+        region=source.region,
         zones=catalog.zones,
         instance_types={name: built_in[name] for name in catalog.offerings},
         zones_by_type={
@@ -83,7 +86,7 @@ def load_region_offerings(cloud: Cloud | None) -> RegionOfferings:
         remarks=(
             *catalog.diagnostics,
             *_unmatched_entries(cloud, catalog),
-            *_reservations_outside_zones(cloud, catalog),
+            *_reservations_outside_zones(cloud, source, catalog),
         ),
     )
 
@@ -92,12 +95,14 @@ def _unmatched_entries(cloud: Cloud | None, catalog: RegionCatalog) -> list[Obje
     """Warnings about prices and unavailability that match no offering."""
     if cloud is None or not (cloud.spec.prices or cloud.spec.unavailable):
         return []
-    offerings, unpriced = cloud_adjustments.apply_cloud_prices(cloud, catalog.offerings)
-    return [*unpriced, *cloud_adjustments.apply_unavailability(cloud, offerings, catalog.zones)[1]]
+    offerings, unpriced = apply_cloud_prices(cloud, catalog.offerings)
+    capacity = stated_capacity(cloud, ANY_TIME)
+    unused = apply_unavailability(capacity.unavailable, offerings, catalog.zones)[1]
+    return [*unpriced, *capacity.unused_key_warnings(unused)]
 
 
 def _reservations_outside_zones(
-    cloud: Cloud | None, catalog: RegionCatalog
+    cloud: Cloud | None, source: CatalogSource, catalog: RegionCatalog
 ) -> Iterator[ObjectDiagnostic]:
     """Warnings about reservations in excluded zones; an unknown zone is an error."""
     entries = [] if cloud is None else cloud.spec.capacityReservations or []
@@ -107,8 +112,8 @@ def _reservations_outside_zones(
             continue
         name = cloud.metadata.name
         path = ("spec", "capacityReservations", index, "availabilityZone")
-        if zone not in catalog.all_zones:
-            message = f"{entry.id} lies in {zone}, which {catalog.region} does not have"
+        if zone not in source.all_zones:
+            message = f"{entry.id} lies in {zone}, which {source.region} does not have"
             hint = did_you_mean(zone, list(catalog.zones)) or f"one of {', '.join(catalog.zones)}"
             raise object_error("Cloud", name, path, message, hint)
         message = f"{entry.id} lies in {zone}, which spec.zones leaves out: so is the reservation"

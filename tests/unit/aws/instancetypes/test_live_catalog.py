@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.aws_account import ResolverBench, discovered_node_class, run_in_virtual_time
+from tests.support.catalogue_builders import catalog_inputs
 from tests.support.emulator_accounts import ManualClock
 
 from wainwright.api.catalog_documents import (
@@ -24,14 +25,14 @@ from wainwright.aws.instancetypes.account_offerings import (
 )
 from wainwright.aws.instancetypes.live_catalog import (
     AccountOfferingsProvider,
+    AccountSource,
     DiscoveredCapacity,
-    LiveCatalogBuilder,
-    LiveCatalogInputs,
 )
 from wainwright.aws.instancetypes.pricing import RegionPrices
 from wainwright.aws.nodeclass.status import ResolvedImage
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
 from wainwright.catalogue.instancetypes import instance_type_info
+from wainwright.catalogue.offerings.capacity_state import stated_capacity
 from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
 from wainwright.clock import VirtualClock
 from wainwright.emulator.faults import FaultRule
@@ -221,20 +222,19 @@ def live(
     account_offerings: AccountOfferings, memory: dict[str, int] | None = None, **more: Any
 ) -> NodeClassCatalog:
     spec = more.pop("spec", {})
-    supply = CatalogInputs(now=NOW, **{"cloud": Cloud(spec=CLOUD), **more})
-    live_inputs = LiveCatalogInputs(
-        account_offerings=account_offerings, zones=ZONES, discovered_memory=memory or {}
+    inputs = CatalogInputs(
+        source=AccountSource(account_offerings, ZONES, memory),
+        capacity=stated_capacity(Cloud(spec=CLOUD), NOW),
+        **more,
     )
-    return LiveCatalogBuilder(supply, live_inputs).build(
-        CatalogScope(node_class=discovered_node_class(**spec))
-    )
+    return CatalogBuilder(inputs).build(CatalogScope(node_class=discovered_node_class(**spec)))
 
 
 @pytest.mark.parametrize("spec", CLASSES.values(), ids=CLASSES)
 def test_with_built_in_types_it_equals_the_built_in_catalog(spec: dict[str, Any]) -> None:
     cloud = Cloud(spec=msgspec.structs.replace(CLOUD, zones=list(ZONES)))
-    supply = CatalogInputs(now=NOW, cloud=cloud, **OVERRIDES)
-    expected = CatalogBuilder(supply).build(CatalogScope(node_class=discovered_node_class(**spec)))
+    inputs = catalog_inputs(cloud=cloud, **OVERRIDES)
+    expected = CatalogBuilder(inputs).build(CatalogScope(node_class=discovered_node_class(**spec)))
     found = live(AccountOfferings(REGION, built_in_region(REGION)), spec=spec, **OVERRIDES)
     assert found.types == expected.types
     assert found.zones == expected.zones
@@ -267,6 +267,16 @@ def test_current_prices_replace_the_built_in_ones() -> None:
     usual = prices_of(found, "c5.large")
     assert usual["us-west-2a", "on-demand"] == 0.085  # not in the current price list
     assert ("us-west-2a", "spot") not in usual  # but spot is only offered where it has a price
+
+
+def test_an_offering_without_a_price_exists_but_cannot_be_launched() -> None:
+    prices = RegionPrices(on_demand={"m5.large": 1.0}, spot={("m5.large", "us-west-2a"): 0.5})
+    source = AccountSource(AccountOfferings(REGION, few("m5.large"), prices), ZONES)
+    inputs = CatalogInputs(source=source, capacity=stated_capacity(None, NOW))
+    scope = CatalogScope(node_class=discovered_node_class())
+    existing = CatalogBuilder(inputs).existing_offerings(scope)["m5.large"]
+    assert ("us-west-2b", "spot") in {(each.zone, each.capacity_type) for each in existing}
+    assert ("us-west-2b", "spot") not in prices_of(CatalogBuilder(inputs).build(scope), "m5.large")
 
 
 def test_a_type_missing_in_the_built_in_catalog_can_be_launched() -> None:

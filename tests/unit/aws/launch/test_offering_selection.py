@@ -1,6 +1,5 @@
 """What is launched for a claim: reserved before spot before on-demand, cheapest first."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from tests.support.aws_provider import (
     node_claim,
     reservation_object,
 )
+from tests.support.catalogue_builders import catalog_inputs
 
 from wainwright.api.catalog_documents import (
     Cloud,
@@ -27,7 +27,7 @@ from wainwright.api.catalog_documents import (
 )
 from wainwright.aws.launch.offering_selection import LaunchSelection, LaunchSelector, select_launch
 from wainwright.catalogue.class_catalog import CatalogBuilder, NodeClassCatalog
-from wainwright.catalogue.region_catalog import CatalogInputs, CatalogScope
+from wainwright.catalogue.region_catalog import CatalogScope
 from wainwright.errors import InsufficientCapacityError
 from wainwright.model.labels import (
     INSTANCE_FAMILY,
@@ -51,7 +51,7 @@ def catalogue(*reservations: Any, types: list[str] | None = None, **more: Any) -
         **{key: more.pop(key) for key in ("prices", "unavailable") if key in more},
     )
     wanted = discovered_node_class(**(RESERVATION_SELECTOR if reservations else {}))
-    supply = CatalogInputs(now=datetime(2026, 1, 1, tzinfo=UTC), cloud=Cloud(spec=spec), **more)
+    supply = catalog_inputs(cloud=Cloud(spec=spec), **more)
     return CatalogBuilder(supply).build(CatalogScope(node_class=wanted))
 
 

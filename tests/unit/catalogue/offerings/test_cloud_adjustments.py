@@ -1,4 +1,4 @@
-"""Unavailable offerings, and fees of nodes."""
+"""Fees of nodes."""
 
 from typing import Any
 
@@ -7,56 +7,10 @@ from tests.support.catalogue_builders import (
     build_catalogue,
     catalog_object,
     cloud_object,
-    layered_offering,
     node_class_object,
 )
 
-from wainwright.catalogue.offerings.cloud_adjustments import apply_unavailability
-from wainwright.catalogue.offerings.layered_offering import LayeredOffering
 from wainwright.catalogue.region_catalog import CatalogScope
-
-ZONES = {"zone-a": "id-a", "zone-b": ""}
-
-
-def availability(
-    entry: dict[str, str], *offerings: LayeredOffering
-) -> list[tuple[str | None, int]]:
-    offerings_after, diagnostics = apply_unavailability(
-        cloud_object(unavailable=[entry]), {"m5.large": offerings}, ZONES
-    )
-    assert not diagnostics
-    return [(each.zone, int(each.available > 0)) for each in offerings_after["m5.large"]]
-
-
-def test_a_field_that_is_not_set_matches_everything() -> None:
-    reserved = layered_offering(capacity_type="reserved", reservation_id="cr-1", available=3)
-    assert availability(
-        {"zone": "zone-a"}, layered_offering(), reserved, layered_offering(zone="zone-b")
-    ) == [
-        ("zone-a", 0),
-        ("zone-a", 0),
-        ("zone-b", 1),
-    ]
-
-
-def test_types_are_matched_by_pattern() -> None:
-    assert availability({"instanceType": "m5*"}, layered_offering()) == [("zone-a", 0)]
-
-
-def test_an_offering_for_any_zone_is_split_when_one_zone_is_unavailable() -> None:
-    any_zone = layered_offering(zone=None)
-    assert availability({"zone": "zone-b"}, any_zone) == [("zone-a", 1), ("zone-b", 0)]
-
-
-def test_an_offering_of_another_capacity_type_is_not_split() -> None:
-    spot, any_zone = (
-        layered_offering(zone="zone-b", capacity_type="spot"),
-        layered_offering(zone=None),
-    )
-    assert availability({"zone": "zone-b", "capacityType": "spot"}, spot, any_zone) == [
-        ("zone-b", 0),
-        (None, 1),
-    ]
 
 
 @pytest.mark.parametrize(
