@@ -26,6 +26,8 @@ from wainwright.translate.object_metadata import (
 from wainwright.translate.topology import translate_selector
 
 DO_NOT_DISRUPT_ANNOTATION: Final = "karpenter.sh/do-not-disrupt"
+DISRUPTION_COST_ANNOTATION: Final = "karpenter.sh/disruption-cost"
+"""Counts before the cost of deletion, which ReplicaSets use to choose a pod."""
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 NEVER: Final = "Never"
@@ -181,11 +183,12 @@ def _do_not_disrupt(annotations: Mapping[str, str]) -> bool | float:
 
 
 def _deletion_cost(annotations: Mapping[str, str]) -> float:
-    """What is no number counts as 0, as in Kubernetes."""
-    try:
-        return float(int(annotations.get(DELETION_COST_ANNOTATION, "0")))
-    except ValueError:
-        return 0.0
+    """What is no number counts as if it were not there, as in Kubernetes."""
+    for key in (DISRUPTION_COST_ANNOTATION, DELETION_COST_ANNOTATION):
+        text = annotations.get(key, "")
+        if text.removeprefix("-").isdecimal():
+            return float(text)
+    return 0.0
 
 
 def _is_unready(pod: Pod) -> bool:

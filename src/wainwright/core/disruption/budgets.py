@@ -1,0 +1,112 @@
+"""Disruption budgets of NodePools: how many nodes may be disrupted now, for which reason."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from math import ceil
+
+import msgspec
+
+from wainwright.core.disruption.cron import InvalidScheduleError, parse_schedule
+from wainwright.model.disruption import DisruptionBudget
+from wainwright.model.snapshot import Node, Pool
+
+
+class DisruptionReason(StrEnum):
+    """The reasons that budgets distinguish."""
+
+    EMPTY = "Empty"
+    DRIFTED = "Drifted"
+    UNDERUTILIZED = "Underutilized"
+
+
+class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What the budgets of a NodePool allow for one reason."""
+
+    allowed: int
+    """How many more nodes may be disrupted now."""
+    budget: DisruptionBudget | None = None
+    """The budget that is the strictest; None where none is in force."""
+    invalid: str = ""
+    """Why a budget cannot be read: then nothing is allowed."""
+
+
+def evaluate_budgets(
+    pool: Pool, nodes: Iterable[Node], reason: DisruptionReason, now: float
+) -> BudgetStatus:
+    """`nodes` are all nodes of the NodePool.
+
+    One budget that cannot be read stops the NodePool for every reason: to ignore it would disrupt
+    more than its author wanted.
+    """
+    members = [node for node in nodes if _counts(node)]
+    disrupted = sum(node.deleting or _is_unready(node) for node in members)
+    status = BudgetStatus(allowed=len(members))
+    for budget in pool.disruption.budgets:
+        try:
+            allowed = _allowed_by(budget, len(members), now)
+        except ValueError as error:
+            return BudgetStatus(allowed=0, budget=budget, invalid=str(error))
+        applies = budget.reasons is None or reason in budget.reasons
+        if allowed is not None and applies and (status.budget is None or allowed < status.allowed):
+            status = BudgetStatus(allowed=allowed, budget=budget)
+    return msgspec.structs.replace(status, allowed=max(0, status.allowed - disrupted))
+
+
+def is_active(budget: DisruptionBudget, now: float) -> bool:
+    """Whether the budget is in force; InvalidScheduleError if its schedule is none."""
+    if budget.schedule is None or budget.duration is None:
+        return True
+    began = parse_schedule(budget.schedule).next_after(now - budget.duration)
+    return began is not None and began <= now
+
+
+def next_change(budget: DisruptionBudget, now: float) -> float | None:
+    """When it begins or ceases to be in force; None if never, or if it cannot be read."""
+    if budget.schedule is None or budget.duration is None:
+        return None
+    try:
+        schedule = parse_schedule(budget.schedule)
+    except InvalidScheduleError:
+        return None
+    began = schedule.next_after(now - budget.duration)
+    if began is None or began > now:
+        return began
+    return _end_of_activity(began, budget)
+
+
+def _end_of_activity(began: float, budget: DisruptionBudget) -> float | None:
+    """The end of the last of the overlapping periods; None where they go on for ever."""
+    assert budget.schedule is not None
+    assert budget.duration is not None
+    schedule = parse_schedule(budget.schedule)
+    for _ in range(1000):
+        following = schedule.next_after(began)
+        if following is None or following > began + budget.duration:
+            return began + budget.duration
+        began = following
+    return None
+
+
+def _counts(node: Node) -> bool:
+    return node.managed and node.initialized and node.launched
+
+
+def _is_unready(node: Node) -> bool:
+    ready = node.conditions.get("Ready")
+    return ready is not None and not ready.is_true
+
+
+def _allowed_by(budget: DisruptionBudget, total: int, now: float) -> int | None:
+    """The number of nodes, those disrupted already included; None where it is not in force.
+
+    The number is read first, so that a wrong one is noticed also outside the schedule.
+    """
+    allowed = _node_count(budget.nodes, total)
+    return allowed if is_active(budget, now) else None
+
+
+def _node_count(nodes: str, total: int) -> int:
+    number = nodes.removesuffix("%")
+    if not (number.isascii() and number.isdigit()):
+        raise ValueError(f"{nodes!r} is neither a count nor a percentage")
+    return ceil(int(number) * total / 100) if nodes.endswith("%") else int(number)
