@@ -69,7 +69,7 @@ class InstanceTypeIndex:
         self._tables: InstanceTypeTables = tables_of(self.types, tables)
         self._type_labels = type_labels
         # Compiled by label when first asked for: most plans ask for a few of thirty labels.
-        self._label_indexes: dict[str, LabelIndex] = {}
+        self._label_indexes: dict[str, LabelIndex | None] = {}
         if previous is not None and self._has_same_labels(previous):
             self._label_indexes = previous._label_indexes
         self.keys = self._groups.keys | self._tables.label_keys
@@ -100,7 +100,7 @@ class InstanceTypeIndex:
         """The types whose labels are compatible with the requirements."""
         types = self.all_types
         for key, requirement in requirements.items():
-            label_index = self._label_indexes.get(key) or self._compile_label(key)
+            label_index = self._label_index(key)
             if label_index is not None:
                 types &= label_index.matching(requirement.allowed)
         return types
@@ -202,7 +202,7 @@ class InstanceTypeIndex:
         by_offering = types & self._groups.types_naming(key)
         groups = self._groups_of_types(by_offering, offering_groups)
         offering_values = self._groups.values(key, wanted, groups)
-        label_index = self._compile_label(key)
+        label_index = self._label_index(key)
         type_values = () if label_index is None else label_index.values(types ^ by_offering, wanted)
         return sorted({*offering_values, *type_values})
 
@@ -219,7 +219,7 @@ class InstanceTypeIndex:
         For a label that no offering has it stops at that count: it runs for every pod and every
         minValues.
         """
-        label_index = self._label_indexes.get(key) or self._compile_label(key)
+        label_index = self._label_index(key)
         if label_index is None or key in self._groups.keys:
             return len(self.remaining_values(key, types, offering_groups, wanted)) >= count
         return label_index.has_values(count, types, wanted)
@@ -229,7 +229,7 @@ class InstanceTypeIndex:
 
         Only for labels that no group names.
         """
-        label_index = self._compile_label(key)
+        label_index = self._label_index(key)
         return None if label_index is None else label_index.witnesses(count, types, wanted)
 
     def varies_by_offering(self, key: str) -> bool:
@@ -255,18 +255,21 @@ class InstanceTypeIndex:
             if self.offering_groups[number].available_types & types
         )
 
-    def _compile_label(self, key: str) -> LabelIndex | None:
+    def _label_index(self, key: str) -> LabelIndex | None:
         """The index of a label, compiled on first use; None for one that narrows no types."""
-        label_index = self._label_indexes.get(key)
-        if label_index is None and (key in self._tables.label_keys or key in self._type_labels):
-            by_values = self._tables.types_by_values(key)
-            lacking = self.all_types ^ union(by_values.values())
-            undecided = (
-                lacking if key in OFFERING_LABELS else lacking & self._groups.types_naming(key)
-            )
-            label_index = LabelIndex(by_values, absent=lacking ^ undecided, undecided=undecided)
-            self._label_indexes[key] = label_index
-        return label_index
+        try:
+            return self._label_indexes[key]
+        except KeyError:
+            label_index = self._label_indexes[key] = self._compile_label(key)
+            return label_index
+
+    def _compile_label(self, key: str) -> LabelIndex | None:
+        if key not in self._tables.label_keys and key not in self._type_labels:
+            return None
+        by_values = self._tables.types_by_values(key)
+        lacking = self.all_types ^ union(by_values.values())
+        undecided = lacking if key in OFFERING_LABELS else lacking & self._groups.types_naming(key)
+        return LabelIndex(by_values, absent=lacking ^ undecided, undecided=undecided)
 
 
 class IndexCompiler:
