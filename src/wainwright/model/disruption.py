@@ -31,6 +31,7 @@ class NodeClaimState(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     created: float | None = None
+    labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     conditions: dict[str, Condition] = {}
     """By type."""

@@ -44,6 +44,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """Why it must not launch anything (static, being deleted, not ready); None if it may."""
     disruption: NodePoolDisruption = DEFAULT_DISRUPTION
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    hash: str = ""
+    """Of the fields of its template that nodes get at launch; see `core.disruption.drift`."""
     replicas: int | None = None
     """The size of a static NodePool; None for one that follows its pods."""
 

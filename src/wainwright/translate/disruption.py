@@ -97,6 +97,7 @@ def translate_claim_state(claim: NodeClaim) -> NodeClaimState:
     return NodeClaimState(
         name=claim.metadata.name,
         created=parse_timestamp(claim.metadata.creationTimestamp),
+        labels=claim.metadata.labels or {},
         annotations=claim.metadata.annotations or {},
         conditions=translate_conditions(status.conditions),
         expire_after=parse_duration(claim.spec.expireAfter),

@@ -1,6 +1,9 @@
 """NodePools in the planner's model: requirements, limits, resources in use."""
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
+
+import msgspec
 
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.model.resources import sort_resources
@@ -31,8 +34,24 @@ def translate_pool(node_pool: NodePool, paired_nodes: Iterable[NodeWithClaim] = 
         unusable=_unusable_reason(node_pool),
         disruption=translate_pool_disruption(node_pool),
         annotations=node_pool.metadata.annotations or {},
+        hash=pool_hash(node_pool),
         replicas=node_pool.spec.replicas,
     )
+
+
+def pool_hash(node_pool: NodePool) -> str:
+    """Sixteen digits that differ where nodes of the pool would be launched with other settings.
+
+    Requirements are not part of it: they are compared with the labels of each node, so that a
+    pool that allows more than before replaces nothing. Limits, weight, disruption and replicas
+    change no node.
+    """
+    template = msgspec.to_builtins(node_pool.spec.template)
+    static = {key: value for key, value in template["spec"].items() if key != "requirements"}
+    metadata = {key: value for key, value in (template.get("metadata") or {}).items() if value}
+    written = {key: value for key, value in static.items() if value not in (None, [])}
+    text = msgspec.json.encode([written, metadata], order="sorted")
+    return sha256(text).hexdigest()[:16]
 
 
 def resources_in_use(node_pool: NodePool, paired_nodes: Sequence[NodeWithClaim]) -> dict[str, int]:
