@@ -1,0 +1,389 @@
+"""Candidates: what each managed node costs, what its disruption would cost, and what blocks it.
+
+A blocker is a fact with a name that can be looked up with kubectl. Of several the first in the
+order of `BlockerCode` is reported. Whether anything would be gained is decided afterwards.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from enum import IntEnum, StrEnum
+from typing import Final
+
+import msgspec
+
+from wainwright.core.disruption.disruption_cost import disruption_cost
+from wainwright.core.disruption.drift import Drift, OfferedTypes, find_drift
+from wainwright.core.disruption.eviction import PodDisruptionBudgets, is_rescheduled
+from wainwright.model.disruption import PodDisruptionBudget
+from wainwright.model.instance_type import Offering
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import CAPACITY_TYPE, INSTANCE_TYPE, RESERVATION_ID, RESERVED, ZONE
+from wainwright.model.pod import Pod
+from wainwright.model.snapshot import Node, Pool, Snapshot
+from wainwright.model.taints import UNREGISTERED_TAINT
+
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+WHEN_EMPTY: Final = "WhenEmpty"
+
+
+class BlockerCode(IntEnum):
+    """What keeps a node from being disrupted; the first that holds is the one reported."""
+
+    DELETING = 1
+    NOT_INITIALIZED = 2
+    NOMINATED = 3
+    EXPIRED = 4
+    STATIC_POOL = 5
+    DO_NOT_DISRUPT_NODE = 6
+    DO_NOT_DISRUPT_POD = 7
+    PDB = 8
+    CONSOLIDATE_AFTER = 9
+    POLICY = 10
+    BUDGET = 11
+    UNKNOWN_PRICE = 12
+    NOT_OURS = 13
+
+    @property
+    def text(self) -> str:
+        """As outputs spell it: do-not-disrupt-pod."""
+        return self.name.lower().replace("_", "-")
+
+
+class BlockerKind(StrEnum):
+    """The kind of object that blocks."""
+
+    POD = "pod"
+    PDB = "pdb"
+    BUDGET = "budget"
+    ANNOTATION = "annotation"
+    POLICY = "policy"
+    NODEPOOL = "nodepool"
+    TYPE = "type"
+    CONDITION = "condition"
+    RESERVATION = "reservation"
+
+
+class Blocker(msgspec.Struct, frozen=True, kw_only=True):
+    code: BlockerCode
+    kind: BlockerKind
+    name: str
+    until: float | None = None
+    """When it ceases to block by itself; None where somebody has to act."""
+
+
+POD_CODES: Final = frozenset({BlockerCode.DO_NOT_DISRUPT_POD, BlockerCode.PDB})
+"""Blockers that concern single pods: a termination grace period overrides them for drift."""
+
+CONSOLIDATION_CODES: Final = frozenset(
+    {BlockerCode.CONSOLIDATE_AFTER, BlockerCode.POLICY, BlockerCode.UNKNOWN_PRICE}
+)
+"""Blockers that concern consolidation only; drift goes its own way."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A managed node, and all that decides whether it may be disrupted."""
+
+    node: Node
+    pool: Pool | None
+    """None where the NodePool is not in the input."""
+    offering: Offering | None
+    """What it is paid by; None where the catalogue in force has no such offering."""
+    cost: float
+    """Of its disruption."""
+    pods: tuple[Pod, ...]
+    """Those that would have to be created again elsewhere."""
+    drift: Drift | None
+    blockers: tuple[Blocker, ...]
+    """In the order of their codes."""
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.pods
+
+    @property
+    def price(self) -> float:
+        """USD per hour; 0 where it is not known."""
+        return self.offering.price if self.offering is not None else 0.0
+
+    @property
+    def saving_ratio(self) -> float:
+        """Dollars per disruption: the order in which candidates are considered."""
+        return self.price / self.cost
+
+    def blockers_of_drift(self) -> tuple[Blocker, ...]:
+        """Pods do not block where the claim bounds the time that draining may take."""
+        claim = self.node.claim
+        is_bounded = claim is not None and claim.termination_grace_period is not None
+        ignored = CONSOLIDATION_CODES | POD_CODES if is_bounded else CONSOLIDATION_CODES
+        return tuple(each for each in self.blockers if each.code not in ignored)
+
+
+class CandidateContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What candidates are judged by, besides the snapshot."""
+
+    catalogs: Mapping[str, InstanceTypeIndex]
+    offered: Mapping[str, OfferedTypes] = {}
+    """By NodePool what exists at all; a NodePool that is missing has no drift by instance type."""
+    nominated: AbstractSet[str] = frozenset()
+    """Names of nodes on which pending pods are expected."""
+    static_capacity: bool = False
+    """Whether static NodePools are taken care of (feature gate)."""
+
+
+def find_candidates(snapshot: Snapshot, context: CandidateContext) -> list[Candidate]:
+    """Every managed node, in the order of names."""
+    finder = _CandidateFinder(snapshot, context)
+    managed = (node for node in snapshot.nodes if node.managed)
+    return [finder.candidate(node) for node in sorted(managed, key=lambda node: node.name)]
+
+
+class _CandidateFinder:
+    def __init__(self, snapshot: Snapshot, context: CandidateContext) -> None:
+        self._now = snapshot.now
+        self._context = context
+        self._pools = {pool.name: pool for pool in snapshot.pools}
+        self._budgets = EvictionAllowance(snapshot)
+        self._offerings: dict[tuple[str, str], tuple[Offering, ...]] = {}
+
+    def candidate(self, node: Node) -> Candidate:
+        pool = self._pools.get(node.pool or "")
+        offering = self._offering(node)
+        offered = self._context.offered.get(node.pool or "")
+        drift = None if pool is None else find_drift(node, pool, offered, self._now)
+        blockers = self._blockers(node, pool, offering, drift)
+        return Candidate(
+            node=node,
+            pool=pool,
+            offering=offering,
+            cost=disruption_cost(node, self._now),
+            pods=tuple(pod for pod in node.pods if is_rescheduled(pod)),
+            drift=drift,
+            blockers=tuple(sorted(blockers, key=lambda each: each.code)),
+        )
+
+    def _offering(self, node: Node) -> Offering | None:
+        index = self._context.catalogs.get(node.pool or "")
+        name = node.labels.get(INSTANCE_TYPE, "")
+        if index is None or not name:
+            return None
+        key = (node.pool or "", name)
+        offerings = self._offerings.get(key)
+        if offerings is None:
+            # Once per type: thousands of nodes are of a few types.
+            found = next((each for each in index.types if each.name == name), None)
+            offerings = self._offerings[key] = found.offerings if found is not None else ()
+        return find_offering(node, offerings)
+
+    def _blockers(
+        self, node: Node, pool: Pool | None, offering: Offering | None, drift: Drift | None
+    ) -> Iterator[Blocker]:
+        yield from _node_blockers(node, self._context.nominated, self._now)
+        if pool is None:
+            yield Blocker(
+                code=BlockerCode.NOT_OURS, kind=BlockerKind.NODEPOOL, name=node.pool or node.name
+            )
+            return
+        is_taken_care_of = self._context.static_capacity and drift is not None
+        if pool.replicas is not None and not is_taken_care_of:
+            yield Blocker(code=BlockerCode.STATIC_POOL, kind=BlockerKind.NODEPOOL, name=pool.name)
+        yield from self._pod_blockers(node)
+        yield from _consolidation_blockers(node, pool, self._now)
+        if offering is None:
+            name = node.labels.get(INSTANCE_TYPE) or node.name
+            yield Blocker(code=BlockerCode.UNKNOWN_PRICE, kind=BlockerKind.TYPE, name=name)
+
+    def _pod_blockers(self, node: Node) -> Iterator[Blocker]:
+        for pod in node.pods:
+            if pod.terminating:
+                continue
+            protected, until = is_protected(pod, self._now)
+            if protected:
+                yield Blocker(
+                    code=BlockerCode.DO_NOT_DISRUPT_POD,
+                    kind=BlockerKind.POD,
+                    name=pod.key,
+                    until=until,
+                )
+            if not pod.eviction.static:
+                for budget in self._budgets.blocking(pod):
+                    name = f"{budget.namespace}/{budget.name}"
+                    yield Blocker(code=BlockerCode.PDB, kind=BlockerKind.PDB, name=name)
+
+
+def find_offering(node: Node, offerings: Iterable[Offering]) -> Offering | None:
+    """The offering of the node's zone, capacity type and reservation, available or not.
+
+    One that leaves a label open is for every value of it.
+    """
+    labels = node.labels
+    wanted = (labels.get(ZONE), labels.get(CAPACITY_TYPE))
+    reservation = labels.get(RESERVATION_ID) if wanted[1] == RESERVED else None
+    if None in wanted:
+        return None
+    for offering in offerings:
+        is_same = (offering.zone or wanted[0], offering.capacity_type or wanted[1]) == wanted
+        if is_same and (reservation is None or offering.reservation_id == reservation):
+            return offering
+    return None
+
+
+def is_protected(pod: Pod, now: float | None) -> tuple[bool, float | None]:
+    """Whether its do-not-disrupt annotation is in force, and until when; None means for ever.
+
+    A duration counts from the pod's start; one that has not started is protected.
+    """
+    protection = pod.eviction.do_not_disrupt
+    if isinstance(protection, bool):
+        return protection, None
+    if pod.eviction.started is None or now is None:
+        return True, None
+    until = pod.eviction.started + protection
+    return until > now, until
+
+
+class EvictionAllowance:
+    """Which PodDisruptionBudgets allow no eviction now.
+
+    Their status says how many are allowed. Where there is none, as in manifests that were never
+    applied, it is worked out from the pods of the snapshot.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._budgets = PodDisruptionBudgets(snapshot.pod_disruption_budgets)
+        self._allowed: dict[tuple[str, str], int] = {}
+        unknown = [
+            each for each in snapshot.pod_disruption_budgets if each.disruptions_allowed is None
+        ]
+        if unknown:
+            self._count(unknown, snapshot)
+
+    def blocking(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets because of which the pod cannot be evicted now.
+
+        Several on one pod always block: Kubernetes cannot update them atomically.
+        """
+        selecting = self._budgets.of(pod)
+        if len(selecting) > 1:
+            return selecting
+        return [budget for budget in selecting if not self._allows(budget, pod)]
+
+    def _allows(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
+        if budget.always_allows_unready and not pod.eviction.ready:
+            return True
+        stated = budget.disruptions_allowed
+        return (self._allowed[budget.namespace, budget.name] if stated is None else stated) > 0
+
+    def _count(self, budgets: Iterable[PodDisruptionBudget], snapshot: Snapshot) -> None:
+        by_namespace: dict[str, list[Pod]] = defaultdict(list)
+        for node in snapshot.nodes:
+            for pod in node.pods:
+                by_namespace[pod.namespace].append(pod)
+        pending: dict[str, list[Pod]] = defaultdict(list)
+        for pod in snapshot.pods:
+            pending[pod.namespace].append(pod)
+        for budget in budgets:
+            running = [pod for pod in by_namespace[budget.namespace] if budget.selects(pod)]
+            expected = len(running) + sum(map(budget.selects, pending[budget.namespace]))
+            healthy = sum(pod.eviction.ready and not pod.terminating for pod in running)
+            desired = _desired_healthy(budget, expected)
+            self._allowed[budget.namespace, budget.name] = max(0, healthy - desired)
+
+
+def _desired_healthy(budget: PodDisruptionBudget, expected: int) -> int:
+    """As the disruption controller of Kubernetes works it out; percentages are rounded up."""
+    if budget.max_unavailable is not None:
+        return max(0, expected - _scaled(budget.max_unavailable, expected))
+    return _scaled(budget.min_available or 0, expected)
+
+
+def _scaled(value: int | str, total: int) -> int:
+    text = str(value)
+    if not text.endswith("%"):
+        return int(text) if text.isdecimal() else 0
+    number = text.removesuffix("%")
+    return -(-int(number) * total // 100) if number.isdecimal() else 0
+
+
+def is_initialized(node: Node) -> bool:
+    """Whether the node has come up; one without a NodeClaim counts once it is Ready."""
+    if node.initialized:
+        return True
+    if node.claim is not None and node.claim.conditions:
+        return False
+    ready = node.conditions.get("Ready")
+    is_registered = all(taint.key != UNREGISTERED_TAINT.key for taint in node.taints)
+    return node.launched and is_registered and (ready is None or ready.is_true)
+
+
+def expires_at(node: Node) -> float | None:
+    claim = node.claim
+    if claim is None or claim.expire_after is None or claim.created is None:
+        return None
+    return claim.created + claim.expire_after
+
+
+def _node_blockers(node: Node, nominated: AbstractSet[str], now: float | None) -> Iterator[Blocker]:
+    def blocker(code: BlockerCode, kind: BlockerKind, name: str) -> Blocker:
+        return Blocker(code=code, kind=kind, name=name)
+
+    if node.deleting:
+        yield blocker(BlockerCode.DELETING, BlockerKind.CONDITION, node.name)
+    if not is_initialized(node):
+        yield blocker(BlockerCode.NOT_INITIALIZED, BlockerKind.CONDITION, "Initialized")
+    if node.name in nominated:
+        yield blocker(BlockerCode.NOMINATED, BlockerKind.CONDITION, node.name)
+    expiry = expires_at(node)
+    if expiry is not None and now is not None and expiry <= now:
+        yield blocker(BlockerCode.EXPIRED, BlockerKind.CONDITION, node.name)
+    if node.annotations.get(DO_NOT_DISRUPT) == "true":
+        yield blocker(BlockerCode.DO_NOT_DISRUPT_NODE, BlockerKind.ANNOTATION, DO_NOT_DISRUPT)
+
+
+def _consolidation_blockers(node: Node, pool: Pool, now: float | None) -> Iterator[Blocker]:
+    disruption = pool.disruption
+    is_empty = not any(map(is_rescheduled, node.pods))
+    if disruption.consolidate_after is None or (disruption.policy == WHEN_EMPTY and not is_empty):
+        yield Blocker(code=BlockerCode.POLICY, kind=BlockerKind.POLICY, name=pool.name)
+    if disruption.consolidate_after is None:
+        return
+    is_waiting, until = _is_settling(node, disruption.consolidate_after, now)
+    if is_waiting:
+        yield Blocker(
+            code=BlockerCode.CONSOLIDATE_AFTER,
+            kind=BlockerKind.NODEPOOL,
+            name=pool.name,
+            until=until,
+        )
+
+
+def _is_settling(
+    node: Node, consolidate_after: float, now: float | None
+) -> tuple[bool, float | None]:
+    """Whether pods came or went too recently, and until when it has to be left alone.
+
+    The condition Consolidatable decides where the claim has it.
+    """
+    until = settled_at(node, consolidate_after)
+    stated = node.claim.conditions.get("Consolidatable") if node.claim is not None else None
+    if stated is not None:
+        return not stated.is_true, until
+    return until is not None and now is not None and until > now, until
+
+
+def settled_at(node: Node, consolidate_after: float) -> float | None:
+    """When the node has been left alone for long enough; None where nobody knows since when."""
+    claim = node.claim
+    initialized = claim.conditions.get("Initialized") if claim is not None else None
+    known = (
+        claim.last_pod_event if claim is not None else None,
+        initialized.since if initialized is not None else None,
+        claim.created if claim is not None else None,
+        node.created,
+    )
+    since = next((each for each in known if each is not None), None)
+    return None if since is None else since + consolidate_after
