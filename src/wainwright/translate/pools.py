@@ -1,6 +1,7 @@
 """NodePools in the planner's model: requirements, limits, resources in use."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wainwright.api.karpenter.nodepool import NodePool
 from wainwright.model.resources import sort_resources
@@ -56,7 +57,13 @@ def _reported_usage(node_pool: NodePool) -> dict[str, int]:
     return sort_resources(reported | ({NODES_LIMIT: nodes} if nodes else {}))
 
 
+MAX_LABEL_VALUE: Final = 63  # characters that a label value may have
+
+
 def _unusable_reason(node_pool: NodePool) -> str | None:
+    name = node_pool.metadata.name
+    if len(name) > MAX_LABEL_VALUE:  # an API server rejects a NodeClaim with such a label
+        return f"its name has {len(name)} characters, and a label value at most {MAX_LABEL_VALUE}"
     contradictory = contradictory_labels(node_pool.spec.template.spec.requirements)
     if contradictory:
         return f"its requirements contradict each other on {', '.join(contradictory)}"
