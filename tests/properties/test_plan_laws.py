@@ -30,6 +30,7 @@ from tests.support.reference_planner.plan_checks import (
     new_node_options,
     node_capacity,
     requests_on_claim,
+    reserved_kinds,
     satisfies_min_values,
     types_always_within_limits,
 )
@@ -65,8 +66,11 @@ def test_law_12_no_reservation_is_used_beyond_its_available_count(case: PlannedC
     assert {use.id: use.used for use in case.plan.reservations if use.used} == {
         name: count for name, count in taken.items() if name is not None
     }
+    for claim in case.plan.claims:
+        pinned = claim.launch.reservation_id
+        assert claim.choices.reservation_ids == (() if pinned is None else (pinned,))
     if not case.options.capacity_reservations:
-        assert not any(claim.choices.reservation_ids for claim in case.plan.claims)
+        assert not taken.keys() - {None}
 
 
 @thorough
@@ -131,11 +135,15 @@ def test_law_15_a_node_of_the_cluster_suits_the_pods_that_it_receives(case: Plan
 def test_law_16_min_values_hold_for_the_types_that_are_left(case: PlannedCase) -> None:
     for claim in case.plan.claims:
         catalog, held = case.pool_catalogs[claim.pool], claim.choices.reservation_ids
-        assert satisfies_min_values(catalog, claim.requirements, case.kinds(claim), held)
+        kinds = reserved_kinds(case, claim) if held else case.kinds(claim)
+        assert satisfies_min_values(catalog, claim.requirements, kinds, held)
         kept = {key: claim.requirements[key].min_values or 0 for key in catalog.minimums}
         lowered = {key for key, count in catalog.minimums.items() if kept[key] < count}
         assert lowered == set(claim.relaxed_min_values)
-        assert is_relaxed(case) or not lowered
+        assert is_relaxed(case) or held or not lowered
+        counts = catalog.counts(claim.requirements, kinds, held)
+        assert all(counts[key] < catalog.minimums[key] for key in lowered)
+        assert not held or not any(kept[key] for key in lowered)
 
 
 @thorough

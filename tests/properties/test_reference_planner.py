@@ -108,10 +108,9 @@ def claim_summary(claim: PlannedNodeClaim) -> list[object]:
 def draft_summary(draft: ReferenceDraft) -> list[object]:
     assert draft.launch is not None
     pods = sorted(pod.key for pod in draft.pods)
-    wanted, fee = draft.catalog.minimums, draft.launch[0].fee
-    relaxed = tuple(sorted(key for key, least in draft.minimums.items() if least < wanted[key]))
     made = [draft.catalog.pool.name, draft.round, pods, str(draft.requirements)]
-    return [*made, draft_choices(draft), draft_launch(draft), fee, relaxed]
+    fee = draft.launch[0].fee
+    return [*made, draft_choices(draft), draft_launch(draft), fee, draft.relaxed]
 
 
 CONSTRAINED_SEEDS = st.integers(min_value=0, max_value=10**9)

@@ -1,14 +1,23 @@
-"""NodeClaims of a plan: the pool's template and the pods' requirements, nothing else."""
+"""NodeClaims of a plan: the pool's template and the pods' requirements, nothing else; and nothing
+that an API server would reject.
+"""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.scenarios.test_examples import STORIES as EXAMPLES
+from tests.scenarios.test_planning_scenarios import STORIES
+from tests.support.node_claim_manifests import claim_errors
 
 from wainwright.cli.main import wain
+
+NOW = "2026-01-31T12:00:00Z"
+MOST_CLAIMS = 1000
 
 STARTING = {"key": "example.com/starting", "effect": "NoSchedule"}
 DEDICATED = {"key": "team", "value": "red", "effect": "NoSchedule"}
@@ -77,13 +86,26 @@ AGENT: dict[str, Any] = {
 }
 
 
+def printed(path: Path, *flags: str) -> list[str]:
+    """All claims that are printed for the file or folder."""
+    arguments = ["plan", str(path), "-o", "nodeclaims", "--now", NOW, *flags]
+    result = CliRunner().invoke(wain, arguments, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return [each for each in re.split(r"^---\n", result.stdout, flags=re.MULTILINE) if each]
+
+
+def errors_of(claims: list[str]) -> list[str]:
+    """Why an API server would not create them."""
+    read = [yaml.load(text, yaml.CSafeLoader) for text in claims]
+    return [error for claim in read for error in claim_errors(claim)]
+
+
 def planned(file: Path, *items: dict[str, Any]) -> dict[str, Any]:
     """The only claim that these come to."""
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    arguments = ["plan", str(file), "-o", "nodeclaims", "--now", "2026-01-31T12:00:00Z"]
-    result = CliRunner().invoke(wain, arguments, standalone_mode=False)
-    (found,) = yaml.load_all(result.stdout, yaml.CSafeLoader)
-    return dict(found)
+    (found,) = printed(file)
+    return dict(yaml.load(found, yaml.CSafeLoader))
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +154,81 @@ def test_rsv_7_a_reserved_claim_is_pinned_to_its_reservation(tmp_path: Path) -> 
     wanted = asked(planned(tmp_path / "given.json", reserved, POOL, POD))
     assert wanted["karpenter.sh/capacity-type"] == ["reserved"]
     assert wanted["karpenter.k8s.aws/capacity-reservation-id"] == ["cr-1"]
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_an_api_server_would_create_every_claim_of_an_example(folder: Path) -> None:
+    claims = printed(folder)
+    assert claims
+    assert errors_of(claims) == []
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_an_api_server_would_create_every_claim_of_a_story(path: Path, tmp_path: Path) -> None:
+    story = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    if "refused" in story["expect"] or "schedulerConfig" in story:
+        return  # such a story has no claims, or needs another file for them
+    file = tmp_path / "given.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": story["given"]}))
+    expected = sum(each.get("count", 1) for each in story["expect"].get("nodes", ()))
+    if expected > MOST_CLAIMS:
+        return  # thousands that are alike take long to print, and other stories have such claims
+    claims = printed(file, *story.get("flags", ()))
+    assert (len(claims), errors_of(claims)) == (expected, [])
+
+
+def pool_with(*requirements: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The pool, with these requirements in place of its own."""
+    template = {
+        "metadata": POOL["spec"]["template"]["metadata"],
+        "spec": {**POOL["spec"]["template"]["spec"], "requirements": list(requirements)},
+    }
+    return {**POOL, "metadata": {**POOL["metadata"], **metadata}, "spec": {"template": template}}
+
+
+def test_a_reserved_claim_carries_no_min_values_that_it_cannot_meet(tmp_path: Path) -> None:
+    """D21: capacity-type In [reserved] with minValues 2 would be rejected."""
+    labels = {**OFFERED, "karpenter.sh/capacity-type": "reserved"}
+    offering = {"labels": labels, "price": 0.0000001, "available": 1, "reservationID": "cr-1"}
+    small, other = CATALOG["instanceTypes"]
+    offerings = [*small["offerings"], offering]
+    reserved = {**CATALOG, "instanceTypes": [{**small, "offerings": offerings}, other]}
+    capacity_type = {
+        "key": "karpenter.sh/capacity-type",
+        "operator": "In",
+        "values": ["on-demand", "reserved"],
+        "minValues": 2,
+    }
+    claim = planned(tmp_path / "given.json", reserved, pool_with(capacity_type), POD)
+    assert claim_errors(claim) == []
+    assert claim["metadata"]["annotations"]["karpenter.sh/nodeclaim-min-values-relaxed"] == "true"
+    assert {
+        "key": "karpenter.sh/capacity-type",
+        "operator": "In",
+        "values": ["reserved"],
+    } in claim["spec"]["requirements"]
+
+
+def test_a_claim_has_no_more_requirements_than_an_api_server_takes(tmp_path: Path) -> None:
+    many = [
+        {"key": f"example.com/label-{number}", "operator": "NotIn", "values": ["x"]}
+        for number in range(100)
+    ]
+    claim = planned(tmp_path / "given.json", CATALOG, pool_with(*many), POD)
+    assert claim_errors(claim) == []
+    wanted = asked(claim)
+    assert wanted["node.kubernetes.io/instance-type"] == ["small", "other"]
+    assert wanted["topology.kubernetes.io/zone"] == ["test-a"]
+    assert wanted["karpenter.sh/capacity-type"] == ["on-demand"]
+
+
+def test_a_pool_whose_name_is_no_label_value_launches_nothing(tmp_path: Path) -> None:
+    """Every node of a pool has a label with its name, which has at most 63 characters."""
+    file = tmp_path / "given.json"
+    items = [CATALOG, pool_with(name="p" * 64), POD]
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    assert printed(file) == []
+    result = CliRunner().invoke(wain, ["plan", str(file)], standalone_mode=False)
+    assert "its name has 64 characters, and a label value at most 63" in " ".join(
+        result.stdout.split()
+    )

@@ -48,6 +48,8 @@ class Nodes(Part, frozen=True, kw_only=True):
     types_at_least: int | None = None
     capacity_types: list[str] | None = None
     zones: list[str] | None = None
+    reservations: list[str] | None = None
+    """All reservations that each of them names."""
     relaxed: list[str] | None = None
 
 
@@ -182,6 +184,7 @@ def claim_summary(claim: dict[str, Any]) -> dict[str, Any]:
         "types": options["instanceTypes"],
         "capacity_types": options["capacityTypes"],
         "zones": options["zones"],
+        "reservations": options["reservationIDs"],
         "relaxed": claim["relaxed"],
     }
 

@@ -251,11 +251,21 @@ def _requests(draft: Draft, resources: Sequence[str]) -> dict[str, int]:
 
 
 def _relaxed_min_values(draft: Draft) -> list[tuple[str, int]]:
-    """The minValues that are lower than the pool's."""
+    """The minValues that are lower than the pool's; 0 if the claim does not carry them."""
     if draft.min_values is draft.template.min_values:
         return []
+    if draft.held:
+        return [(key, 0) for key in _unmet_by_reservation(draft)]
     pool_min_values = dict(draft.template.min_values)
     return [(key, count) for key, count in draft.min_values if count < pool_min_values[key]]
+
+
+def _unmet_by_reservation(draft: Draft) -> list[str]:
+    """The minValues that the types of its reservation do not meet."""
+    template = draft.template
+    return template.min_values_checker.unmet(
+        template.min_values, draft.compiled, draft.reserved_types, draft.held
+    )
 
 
 def _claim_requirements(draft: Draft, lowered: Sequence[tuple[str, int]]) -> Requirements:

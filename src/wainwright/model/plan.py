@@ -52,8 +52,8 @@ DEFAULT_PLAN_OPTIONS: Final = PlanOptions()
 class RemainingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a claim can still be launched as, not truncated; each in the order of names.
 
-    A claim that holds reservations is launched through one of these, so that only their capacity
-    type and zones are listed; the instance types are all that would fit its pods.
+    A reserved claim is pinned to the reservation that was counted for it, so that only its id,
+    capacity type and zone are listed; the instance types are all that would fit its pods.
     """
 
     instance_types: tuple[str, ...]
@@ -90,7 +90,8 @@ class PlannedNodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """Of the pods, and of the DaemonSets that would run on any remaining type."""
     pods: tuple[str, ...]
     relaxed_min_values: tuple[str, ...] = ()
-    """Labels whose minValues were lowered for this claim under BestEffort."""
+    """Labels whose minValues were lowered for this claim under BestEffort, or which a reserved
+    claim does not carry because its reservation cannot meet them."""
 
 
 class NodeAssignment(msgspec.Struct, frozen=True, kw_only=True):

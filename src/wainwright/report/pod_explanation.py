@@ -225,13 +225,17 @@ def _why_no_reservation(alternatives: LaunchAlternatives, planned: OfflinePlan) 
         return "no reservation is selected that would do"
     names, listed = set(alternatives.reservations), join_with_and(alternatives.reservations)
     if any(use.remaining for use in planned.plan.reservations if use.id in names):
-        return f"with a slot of {listed} limits or minValues do not hold"
+        return f"with a slot of {listed} limits do not hold"
     return f"{listed} had no slot left"
 
 
 def _relaxation_lines(planned: OfflinePlan, claim: PlannedNodeClaim, pod: str) -> Iterator[str]:
     for key in claim.relaxed_min_values:
-        yield f"minValues of {key} are lowered to what there is"
+        yield (
+            f"minValues of {key} are not needed: a reservation is capacity found"
+            if claim.launch.reservation_id
+            else f"minValues of {key} are lowered to what there is"
+        )
     for each in planned.plan.relaxed:
         if pod in each.pods:
             yield from (

@@ -165,7 +165,15 @@ def _template_annotations(pool: NodePool) -> dict[str, str]:
     return dict(metadata.annotations or {}) if metadata is not None else {}
 
 
+MAX_REQUIREMENTS: Final = 100  # that an API server takes
+
+
 def _claim_requirements(claim: PlannedNodeClaim, types: Sequence[str]) -> list[ClaimRequirement]:
+    """The types, zones and so on that were chosen, and whatever else is required.
+
+    An API server takes so many requirements; of more, only what was chosen is needed: that decides
+    on the launch, and pool and pods were asked before it was chosen.
+    """
     chosen = {
         INSTANCE_TYPE: tuple(types),
         ZONE: claim.choices.zones,
@@ -183,7 +191,8 @@ def _claim_requirements(claim: PlannedNodeClaim, types: Sequence[str]) -> list[C
         for key, values in chosen.items()
         if values
     ]
+    most = MAX_REQUIREMENTS - len(chosen_requirements)
     return sorted(
-        [*other_requirements, *chosen_requirements],
+        [*other_requirements[:most], *chosen_requirements],
         key=lambda requirement: (requirement.key, requirement.operator),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
@@ -75,7 +76,13 @@ def _reported_usage(node_pool: NodePool) -> dict[str, int]:
     return sort_resources(reported | ({NODES_LIMIT: nodes} if nodes else {}))
 
 
+MAX_LABEL_VALUE: Final = 63  # characters that a label value may have
+
+
 def _unusable_reason(node_pool: NodePool) -> str | None:
+    name = node_pool.metadata.name
+    if len(name) > MAX_LABEL_VALUE:  # an API server rejects a NodeClaim with such a label
+        return f"its name has {len(name)} characters, and a label value at most {MAX_LABEL_VALUE}"
     contradictory = contradictory_labels(node_pool.spec.template.spec.requirements)
     if contradictory:
         return f"its requirements contradict each other on {', '.join(contradictory)}"

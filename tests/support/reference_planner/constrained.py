@@ -418,7 +418,6 @@ def _claim_summary(claim: PlannedNodeClaim) -> dict[str, Any]:
 
 
 def _draft_summary(draft: ReferenceDraft) -> dict[str, Any]:
-    wanted = draft.catalog.minimums
     return {
         "pool": draft.catalog.pool.name,
         "round": draft.round,
@@ -426,7 +425,7 @@ def _draft_summary(draft: ReferenceDraft) -> dict[str, Any]:
         "requirements": str(draft.requirements),
         "choices": draft_choices(draft),
         "launch": draft_launch(draft),
-        "relaxed": tuple(sorted(key for key, n in draft.minimums.items() if n < wanted[key])),
+        "relaxed": draft.relaxed,
     }
 
 

@@ -64,10 +64,33 @@ class ReferenceDraft:
 
     @property
     def requirements(self) -> Requirements:
-        """Its requirements, with the minValues that it was opened with."""
+        """Its requirements, with the minValues that its claim carries."""
         return Requirements(
-            msgspec.structs.replace(found, min_values=self.minimums.get(key) or None)
+            msgspec.structs.replace(found, min_values=self.kept_minimums.get(key) or None)
             for key, found in self.asked.items()
+        )
+
+    @property
+    def kept_minimums(self) -> dict[str, int]:
+        """The minValues it was opened with; if reserved, those that its reservation can meet."""
+        if not self.held:
+            return self.minimums
+        reserved = [kind for kind, each in self.offers if each.reservation_id is not None]
+        offered = [
+            msgspec.structs.replace(
+                kind, offerings=tuple(o for o in kind.offerings if o.reservation_id in self.held)
+            )
+            for kind in reserved
+        ]
+        counts = self.catalog.counts(self.asked, offered, self.held)
+        return {key: n for key, n in self.catalog.minimums.items() if counts[key] >= n}
+
+    @property
+    def relaxed(self) -> tuple[str, ...]:
+        """The keys whose minValues its claim carries lower than its pool, or not at all."""
+        kept = self.kept_minimums
+        return tuple(
+            sorted(key for key, n in self.catalog.minimums.items() if kept.get(key, 0) < n)
         )
 
     def is_diverse(self) -> bool:
@@ -279,7 +302,9 @@ class ReferencePlanner:
         draft.pods, draft.round, draft.minimums = [pod], self.round, dict(catalog.minimums)
         for kind in draft.types:
             draft.worst = max_resources(draft.worst, {**kind.capacity, "nodes": 1})
-        if self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
+        if draft.held:
+            draft.minimums = {}  # a reservation is capacity found: no diversity is needed
+        elif self.options.min_values_policy is MinValuesPolicy.BEST_EFFORT:
             counts = catalog.counts(asked, draft.types, draft.held)
             draft.minimums = {key: min(n, counts[key]) for key, n in catalog.minimums.items()}
         return draft if draft.types and draft.is_diverse() else None
@@ -304,10 +329,15 @@ class ReferencePlanner:
         ]
 
     def _settle(self, draft: ReferenceDraft) -> None:
+        """A reserved draft keeps the one reservation that is counted for it."""
         draft.launch = self._choice(draft)
         reservation = draft.launch[1].reservation_id
         if reservation is not None:
             self.free[reservation] -= 1
+            draft.held = {reservation}
+            draft.types = [
+                kind for kind in draft.types if available_offerings(kind, draft.asked, draft.held)
+            ]
 
     def _choice(self, draft: ReferenceDraft) -> TypeOffering:
         reserved = [offer for offer in draft.offers if offer[1].reservation_id is not None]

@@ -2,7 +2,7 @@
 linear program.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
@@ -146,11 +146,14 @@ class CheapestPlan:
                 if asked is None
                 else catalog.launchable_types(asked, requests, reservation_ids, catalog.types)
             )
-            if asked is not None and self._is_diverse(catalog, asked, types, reservation_ids):
+            if asked is not None:
+                # minValues are for nodes without a reservation.
+                diverse = self._is_diverse(catalog, asked, types)
                 offers = [
                     (k, each)
                     for k in types
                     for each in available_offerings(k, asked, reservation_ids)
+                    if diverse or each.reservation_id is not None
                 ]
                 for kind, offering in _launchable_offerings(catalog, asked, offers):
                     yield NodePurchase(
@@ -158,13 +161,9 @@ class CheapestPlan:
                     )
 
     def _is_diverse(
-        self,
-        catalog: PoolCatalog,
-        asked: Requirements,
-        types: Sequence[InstanceType],
-        reservation_ids: Collection[str],
+        self, catalog: PoolCatalog, asked: Requirements, types: Sequence[InstanceType]
     ) -> bool:
-        counts = catalog.counts(asked, types, reservation_ids) if self._strict else {}
+        counts = catalog.counts(asked, types, ()) if self._strict else {}
         return all(count >= (asked[key].min_values or 0) for key, count in counts.items())
 
     @cached_property

@@ -128,16 +128,31 @@ def new_node_options(
             if asked is None
             else catalog.launchable_types(asked, total_requests([pod]), reservation_ids, types)
         )
-        if (
-            asked is not None
-            and found
-            and (is_relaxed(case) or satisfies_min_values(catalog, asked, found, reservation_ids))
-        ):
+        if asked is None or not found:
+            continue
+        reserved = any(
+            offering.reservation_id is not None
+            for kind in found
+            for offering in available_offerings(kind, asked, reservation_ids)
+        )
+        if reserved or is_relaxed(case) or satisfies_min_values(catalog, asked, found, ()):
             yield asked, found
 
 
 def is_relaxed(case: PlannedCase) -> bool:
     return case.options.min_values_policy is MinValuesPolicy.BEST_EFFORT
+
+
+def reserved_kinds(case: PlannedCase, claim: PlannedNodeClaim) -> list[InstanceType]:
+    """The types of the claim's reservation, with no other offerings."""
+    held = claim.choices.reservation_ids
+    offered = [
+        msgspec.structs.replace(
+            kind, offerings=tuple(o for o in kind.offerings if o.reservation_id in held)
+        )
+        for kind in case.kinds(claim)
+    ]
+    return [kind for kind in offered if available_offerings(kind, claim.requirements, held)]
 
 
 def satisfies_min_values(
@@ -211,7 +226,7 @@ def could_join(case: PlannedCase, claim: PlannedNodeClaim, pod: Pod) -> bool:
             if asked is None
             else catalog.launchable_types(asked, requests, held, case.kinds(claim))
         )
-        if asked is not None and satisfies_min_values(catalog, asked, left, held):
+        if asked is not None and (held or satisfies_min_values(catalog, asked, left, held)):
             bought = [(k, o) for k in left for o in k.offerings if is_launch(claim, k, o)]
             if any(is_offering_compatible(kind, offering, asked) for kind, offering in bought):
                 return True

@@ -14,7 +14,6 @@ from wainwright.model.labels import (
     CAPACITY_TYPE,
     INSTANCE_FAMILY,
     INSTANCE_TYPE,
-    NODEPOOL,
     ON_DEMAND,
     RESERVED,
     SPOT,
@@ -155,29 +154,33 @@ def test_a_held_reservation_sends_no_pod_to_a_pool_of_lower_weight() -> None:
     assert [claim.pool for claim in result.claims] == ["heavy", "heavy", "light"]
 
 
-@pytest.mark.parametrize("fallback", [False, True])
-def test_a_pod_waits_for_the_reservation_without_which_min_values_cannot_be_met(
-    fallback: bool,
-) -> None:
-    """One is unheld but not enough alone; the other is released when the first pod launches."""
-    reserved = label_requirement(CAPACITY_TYPE, "In", RESERVED)
-    diverse = label_requirement(INSTANCE_TYPE, min_values=2).narrow(reserved)
-    pools = [Pool(name="diverse", weight=20, requirements=diverse), Pool(name="other", weight=30)]
-    pools += [Pool(name="fallback")] if fallback else []
-    m5 = type_named("m5.large", reserved_offering("cr-2", 1))
-    types = {
-        "diverse": [type_named("c5.large", reserved_offering("cr-1", 1)), m5],
-        "other": [m5, type_named("a1.large", reserved_offering("cr-3", 1))],
-        "fallback": [type_named("r5.large")],
+def test_a_reserved_claim_carries_only_the_min_values_that_its_reservation_meets() -> None:
+    """D21: they are for finding capacity, and a reservation is capacity found."""
+    requirements = label_requirement(INSTANCE_TYPE, min_values=2).narrow(
+        label_requirement(ZONE, "Exists", min_values=1)
+    )
+    pool = Pool(name="diverse", requirements=requirements)
+    types = [type_named("c5.large", reserved_offering("cr-1", 1), offering())]
+    first, *others = planned(pods(2), [pool], types).claims
+    assert (first.launch.reservation_id, others) == ("cr-1", [])
+    assert first.relaxed_min_values == (INSTANCE_TYPE,)
+    assert first.requirements[INSTANCE_TYPE].min_values is None
+    assert first.requirements[ZONE].min_values == 1
+
+
+def test_claims_are_pinned_to_reservations_exactly_as_counted() -> None:
+    """D24: with two and three free instances of one type and zone, two and three claims."""
+    types = [type_named("c5.large", reserved_offering("cr-1", 2), reserved_offering("cr-2", 3))]
+    claims = planned(pods(5), [Pool(name="only")], types).claims
+    assert Counter(claim.choices.reservation_ids for claim in claims) == {
+        ("cr-1",): 2,
+        ("cr-2",): 3,
     }
-    pending = [*pods(1, "first", requires=label_requirement(NODEPOOL, "In", "other"))]
-    pending += pods(1, "second", cpu=1900, requires=label_requirement(NODEPOOL, "NotIn", "other"))
-    result = planned(pending, pools, types)
-    assert [(claim.pool, claim.round) for claim in result.claims] == [("other", 1), ("diverse", 2)]
+    assert all(claim.choices.reservation_ids == (claim.launch.reservation_id,) for claim in claims)
 
 
 def test_several_pods_share_a_reserved_node() -> None:
-    """RSV-7: its reservations stay pinned."""
+    """RSV-7: it is pinned to one of its reservations."""
     types = [
         type_named(
             "c5.large", reserved_offering("cr-1", 1), reserved_offering("cr-2", 1), offering()
@@ -185,7 +188,7 @@ def test_several_pods_share_a_reserved_node() -> None:
     ]
     [claim] = planned(pods(3, cpu=WHOLE // 4), [Pool(name="only")], types).claims
     assert len(claim.pods) == 3
-    assert claim.choices.reservation_ids == ("cr-1", "cr-2")
+    assert claim.choices.reservation_ids == ("cr-1",) == (claim.launch.reservation_id,)
     assert claim.choices.capacity_types == (RESERVED,)
 
 

@@ -14,6 +14,7 @@ import msgspec
 from wainwright.core.scheduling.constraints import node_affinity, offerings, taint_toleration
 from wainwright.core.scheduling.constraints.label_diagnosis import LabelDiagnosis
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
+from wainwright.core.scheduling.reservation_manager import reserved_offerings
 from wainwright.model.bitset import BitSet
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.pod import Pod
@@ -190,10 +191,14 @@ class _AlternativeFunnel:
     def _min_values(
         self, types: BitSet, offering_groups: OfferingGroupSet
     ) -> MinValuesUnsatisfied | None:
-        if not self.context.strict_min_values:
+        """Why minValues do not hold; for a reserved node they need not."""
+        if not self.context.strict_min_values or not self.template.min_values:
+            return None
+        reserved = offering_groups & reserved_offerings(self.index)
+        if types & self.index.available_in(reserved):
             return None
         return self.template.min_values_checker.why(
-            self.template.min_values, self.combined, types, offering_groups
+            self.template.min_values, self.combined, types, offering_groups ^ reserved
         )
 
     def _check_limits(

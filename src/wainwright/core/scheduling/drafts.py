@@ -59,7 +59,8 @@ class Draft:
         self.compiled: CompiledRequirements = option.compiled
         self.types: BitSet = option.types
         self.held: OfferingGroupSet = option.held
-        """Reserved groups of which it holds an instance; it must never lose the last one."""
+        """Reserved groups of which it holds an instance; it must never lose the last one. Once
+        pinned, the group that it is launched into."""
         self.reserved_types: BitSet = template.pool_reservations.available_in(
             option.held, option.types
         )
@@ -95,6 +96,14 @@ class Draft:
         """Fixes the launch choice: from now on it takes only pods that fit that type."""
         self.launch_choice = choice
         self.pinned_type, self.pinned_group = 1 << choice.type_number, 1 << choice.offering_group
+        if self.held:
+            self._pin_reservation()
+
+    def _pin_reservation(self) -> None:
+        """Gives up all reservations but the one counted for it, and the types only they offer."""
+        self.held = self.pinned_group
+        self.reserved_types = self.template.pool_reservations.available_in(self.held, self.types)
+        self.types &= self.compiled.offered | self.reserved_types
 
     @property
     def sizing_types(self) -> BitSet:

@@ -59,7 +59,7 @@ class NewNodeEvaluator:
         return reserved or self._unreserved(template, compatibility.compiled, types)
 
     def has_reserved_capacity(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> bool:
-        """Whether there is reserved capacity for the pod now or maybe later, minValues aside."""
+        """Whether there is reserved capacity for the pod now or maybe later."""
         compatibility = pod_reqs.scheduling.compatibility[template.number]
         if compatibility is None:
             return False
@@ -79,8 +79,7 @@ class NewNodeEvaluator:
         """A reserved node, or WAIT_FOR_RESERVATION if there may be one later; else None."""
         pool_reservations, limits = template.pool_reservations, template.limits
         at_best = types & limits.allowed_at_start
-        usable = available & pool_reservations.groups_offering(at_best)
-        if not usable:
+        if not available & pool_reservations.groups_offering(at_best):
             return None
         allowed_types = types & limits.allowed
         held = (
@@ -88,32 +87,20 @@ class NewNodeEvaluator:
             & pool_reservations.groups_of(self.reservation_manager.unheld)
             & pool_reservations.groups_offering(allowed_types)
         )
-        option = self._reserved_option(template, compiled, allowed_types, held) if held else None
-        if option is not None:
-            return option
-        return (
-            WAIT_FOR_RESERVATION
-            if self._reserved_option(template, compiled, at_best, usable) is not None
-            else None
-        )
-
-    def _reserved_option(
-        self,
-        template: NodeClaimTemplate,
-        compiled: CompiledRequirements,
-        types: BitSet,
-        held: OfferingGroupSet,
-    ) -> NewNodeOption | None:
-        """A node of these types that holds reservations in these groups, if minValues are met."""
-        offered = offerings.admits_types(types, compiled, template.pool_reservations, held)
-        return self._option(template, compiled, offered, held)
+        if not held:
+            return WAIT_FOR_RESERVATION
+        # Without minValues: these are for finding capacity, and a reservation is capacity found.
+        option = NewNodeOption(OptionKind.RESERVED)
+        option.compiled, option.held = compiled, held
+        option.types = offerings.admits_types(allowed_types, compiled, pool_reservations, held)
+        return option
 
     def _unreserved(
         self, template: NodeClaimTemplate, compiled: CompiledRequirements, types: BitSet
     ) -> NewNodeOption:
         offered = types & compiled.offered
         allowed_types = offered & template.limits.allowed
-        option = self._option(template, compiled, allowed_types, 0) if allowed_types else None
+        option = self._option(template, compiled, allowed_types) if allowed_types else None
         return option or self._limit_reached_or_incompatible(template, compiled, offered)
 
     def _limit_reached_or_incompatible(
@@ -126,24 +113,20 @@ class NewNodeEvaluator:
             return INCOMPATIBLE
         return (
             INCOMPATIBLE
-            if self._option(template, compiled, at_best, 0) is None
+            if self._option(template, compiled, at_best) is None
             else LIMIT_REACHED_FOR_NOW
         )
 
     def _option(
-        self,
-        template: NodeClaimTemplate,
-        compiled: CompiledRequirements,
-        types: BitSet,
-        held: OfferingGroupSet,
+        self, template: NodeClaimTemplate, compiled: CompiledRequirements, types: BitSet
     ) -> NewNodeOption | None:
-        """An option with these types and held groups; None if minValues are not met."""
-        option = NewNodeOption(OptionKind.RESERVED if held else OptionKind.UNRESERVED)
-        option.compiled, option.types, option.held = compiled, types, held
+        """A node of these types without a reservation; None if minValues are not met."""
+        option = NewNodeOption(OptionKind.UNRESERVED)
+        option.compiled, option.types = compiled, types
         option.min_values = template.min_values
         if not option.min_values:
             return option
-        checker, offering_groups = template.min_values_checker, compiled.offering_groups | held
+        checker, offering_groups = template.min_values_checker, compiled.offering_groups
         if self._best_effort:
             option.min_values = checker.lower_to_available(
                 option.min_values, compiled, types, offering_groups
@@ -196,7 +179,6 @@ class NodePoolSelector:
         self._with_reservations = [
             template for template in templates if template.pool_reservations.offering_groups
         ]
-        self._has_min_values = any(template.min_values for template in self._with_reservations)
         self._evaluator = evaluator
         self.reservation_manager: ReservationManager = evaluator.reservation_manager
 
@@ -219,15 +201,10 @@ class NodePoolSelector:
         """
         if not self.reservation_manager.available:
             return -1
-        # Without minValues the result depends only on instances taken by launches, and these change
-        # only between rounds: one evaluation per round instead of one per state change.
-        version = (
-            self.reservation_manager.options_version
-            if self._has_min_values
-            else self.reservation_manager.round
-        )
-        if level.reserved_weight_version != version:
-            level.reserved_weight_version = version
+        # The result depends only on instances taken by launches, and these change only between
+        # rounds: one evaluation per round instead of one per state change.
+        if level.reserved_weight_version != self.reservation_manager.round:
+            level.reserved_weight_version = self.reservation_manager.round
             level.reserved_weight = self._find_reserved_weight(level)
         return level.reserved_weight
 
@@ -255,8 +232,8 @@ class NodePoolSelector:
         """The reservations that these waiting pods wait for; 0 if that cannot be said by one set.
 
         It can for pods without alternatives whose first compatible pool is alone in its weight and
-        has no limits or minValues: they wait as long as one of these reservations is available and
-        none of them is unheld.
+        has no limits: they wait as long as one of these reservations is available and none of them
+        is unheld.
         """
         pod_reqs = pod_class.only_requirements
         template = None if pod_reqs is None else self._only_pool(pod_reqs)
@@ -296,19 +273,11 @@ class NodePoolSelector:
 
     def _find_reserved_weight(self, level: RelaxationLevel) -> int:
         # In descending weight, so that the first match is the highest.
+        has_reserved_capacity = self._evaluator.has_reserved_capacity
         for template in self._with_reservations:
-            if any(
-                self._has_reserved_capacity(template, pod_reqs) for pod_reqs in level.alternatives
-            ):
+            if any(has_reserved_capacity(template, pod_reqs) for pod_reqs in level.alternatives):
                 return template.pool.weight
         return -1
-
-    def _has_reserved_capacity(
-        self, template: NodeClaimTemplate, pod_reqs: PodRequirements
-    ) -> bool:
-        if template.min_values:
-            return self._evaluate(template, pod_reqs).kind <= OptionKind.WAIT_FOR_RESERVATION
-        return self._evaluator.has_reserved_capacity(template, pod_reqs)
 
     def _reserved(
         self, level: RelaxationLevel, templates: Sequence[NodeClaimTemplate]
@@ -354,7 +323,7 @@ class NodePoolSelector:
 
 def _usable_reservations(template: NodeClaimTemplate, pod_reqs: PodRequirements) -> ReservationSet:
     compatibility = pod_reqs.scheduling.compatibility[template.number]
-    if compatibility is None or template.min_values or template.pool.limits:
+    if compatibility is None or template.pool.limits:
         return 0
     pool_reservations = template.pool_reservations
     return pool_reservations.reservations_in(

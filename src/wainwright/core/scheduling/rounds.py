@@ -123,13 +123,13 @@ class Rounds:
         for number in iter_bits(self.table.current):
             draft = self.table.drafts[number]
             choice = choose_offering(draft.launch_options, self.reservation_manager.available_count)
+            if draft.held:
+                held = draft.template.pool_reservations.reservations_in(draft.held)
+                self.reservation_manager.commit(held, choice.offering.reservation_id or "")
             draft.pin(choice)
             draft.template.limits.count_launch(
                 draft.template.index.types[choice.type_number].capacity
             )
-            if draft.held:
-                held = draft.template.pool_reservations.reservations_in(draft.held)
-                self.reservation_manager.commit(held, choice.offering.reservation_id or "")
         for template in self.state.templates:
             template.limits.begin_round()
         self.table.end_round()

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from wainwright.core.explain.idle_reservations.candidate_pods import CandidatePod
-from wainwright.core.scheduling.constraints import offerings, taint_toleration
+from wainwright.core.scheduling.constraints import taint_toleration
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import SchedulingRequirements
-from wainwright.model.bitset import BitSet, iter_bits
+from wainwright.model.bitset import iter_bits
 from wainwright.model.labels import RESERVATION_ID
 from wainwright.model.reasons import (
     BlockedByOtherPods,
@@ -20,7 +20,6 @@ from wainwright.model.reasons import (
     HigherWeightPoolUsed,
     LabelConflict,
     LimitExceeded,
-    MinValuesUnsatisfied,
     NoCompatiblePool,
     OtherPoolUsed,
     PoolExcludesReservation,
@@ -143,12 +142,8 @@ def find_reserved_launches(
 class ObstacleContext(msgspec.Struct, frozen=True, kw_only=True):
     """The results and options of the plan that obstacles depend on."""
 
-    available_counts: Mapping[str, int]
-    """Available instances of each reservation."""
     weights: Mapping[str, int]
     """Of the pools, by name."""
-    strict_min_values: bool
-    """Whether minValues must be satisfied."""
     respect_preferences: bool
     """Whether preferences count until they are relaxed."""
 
@@ -278,32 +273,8 @@ def _check_pool_weight(query: ObstacleQuery) -> ReservationObstacle | None:
     return HigherWeightPoolUsed(pool=query.candidate.pool, weight=weight, own=own)
 
 
-def _check_min_values(query: ObstacleQuery) -> ReservationObstacle | None:
-    if not query.context.strict_min_values or not query.reserved_launch.template.min_values:
-        return None
-    return _too_few_values(query, query.reserved_launch.template.index.all_types)
-
-
-def _check_limits(query: ObstacleQuery) -> LimitExceeded | MinValuesUnsatisfied | None:
-    if (
-        query.reserved_launch.exceeded_limit is not None
-        or not query.context.strict_min_values
-        or not query.reserved_launch.template.min_values
-    ):
-        return query.reserved_launch.exceeded_limit
-    return _too_few_values(query, query.reserved_launch.template.limits.allowed)
-
-
-def _too_few_values(query: ObstacleQuery, among: BitSet) -> MinValuesUnsatisfied | None:
-    """Whether the types that hold the pod do not satisfy the minValues of the pool."""
-    template, index = query.reserved_launch.template, query.reserved_launch.template.index
-    wanted = template.base.requirements.narrow(
-        template.known_requirements(_matching_requirements(query))
-    )
-    offering_groups = offerings.available_groups(index, wanted, query.context.available_counts)
-    types = index.compatible_types(wanted) & template.allocatable.fitting(query.candidate.requests)
-    available = types & index.available_in(offering_groups) & among
-    return template.min_values_checker.why(template.min_values, wanted, available, offering_groups)
+def _check_limits(query: ObstacleQuery) -> LimitExceeded | None:
+    return query.reserved_launch.exceeded_limit
 
 
 def _check_preferences(query: ObstacleQuery) -> ReservationObstacle | None:
@@ -348,7 +319,6 @@ OBSTACLE_CHECKS: Final[tuple[ObstacleCheck, ...]] = (
     _check_availability,
     _check_existing_nodes,
     _check_pool_weight,
-    _check_min_values,
     _check_limits,
     _check_preferences,
     _check_topology,

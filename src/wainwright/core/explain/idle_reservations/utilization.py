@@ -28,7 +28,6 @@ from wainwright.model.labels import ON_DEMAND, RESERVATION_ID
 from wainwright.model.plan import (
     DEFAULT_PLAN_OPTIONS,
     ExplainedPlan,
-    MinValuesPolicy,
     PlanOptions,
     PreferencePolicy,
     ReservationUsage,
@@ -99,14 +98,13 @@ class _UtilizationReport:
         ]
         self.usage = {usage.id: usage for usage in plan.reservations}
         self.context = ObstacleContext(
-            available_counts={usage.id: usage.remaining for usage in plan.reservations},
             weights={pool.name: pool.weight for pool in snapshot.pools},
-            strict_min_values=options.min_values_policy is MinValuesPolicy.STRICT,
             respect_preferences=options.preference_policy is PreferencePolicy.RESPECT,
         )
         planned_nodes = PlannedNodes(catalogs)
         topology = TopologyAfterPlan(snapshot, plan, planned_nodes, options.preference_policy)
-        topology.count_pods(self.templates, self.context.available_counts)
+        remaining_counts = {usage.id: usage.remaining for usage in plan.reservations}
+        topology.count_pods(self.templates, remaining_counts)
         self.candidates = list(find_candidate_pods(snapshot, plan, planned_nodes, topology))
         required = (*topology.keys, *chain.from_iterable(self._requirements(snapshot)))
         self.has_required_ids = RESERVATION_ID in required

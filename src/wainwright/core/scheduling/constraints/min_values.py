@@ -90,6 +90,19 @@ class MinValuesChecker:
             for key, count in min_values
         )
 
+    def unmet(
+        self,
+        min_values: MinValues,
+        compiled: CompiledRequirements,
+        types: BitSet,
+        offering_groups: OfferingGroupSet,
+    ) -> list[str]:
+        """The keys whose minimum these types in these groups do not meet."""
+        met = self.lower_to_available(min_values, compiled, types, offering_groups)
+        return [
+            key for (key, count), (_, found) in zip(min_values, met, strict=True) if found < count
+        ]
+
     def why(
         self,
         min_values: MinValues,
