@@ -64,6 +64,11 @@ class CatalogSource(Protocol):
         ...
 
     @property
+    def whole_region(self) -> "CatalogSource":
+        """The same in all zones that any class can use: prices of classes are compared there."""
+        ...
+
+    @property
     def base(self) -> BaseOfferings:
         """The offerings of every type in these zones, with their prices."""
         ...
@@ -116,6 +121,10 @@ class BuiltInSource:
         self.base = load_built_in_offerings(region)
         self.diagnostics = diagnostics
 
+    @property
+    def whole_region(self) -> CatalogSource:
+        return self
+
     def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
         return type_requirements(self.region, traits)
 
@@ -153,6 +162,10 @@ class CatalogDocumentSource:
             priced=LazyMapping(offerings, lambda name: to_offerings(offerings[name])),
         )
         self.diagnostics: tuple[ObjectDiagnostic, ...] = ()
+
+    @property
+    def whole_region(self) -> CatalogSource:
+        return self
 
     def type_requirements(
         self,

@@ -45,6 +45,7 @@ from wainwright.catalogue.offerings.capacity_state import (
     make_unavailable,
 )
 from wainwright.catalogue.offerings.cloud_adjustments import disk_gib, node_fee
+from wainwright.catalogue.offerings.excluded_offerings import excluded_by
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOfferings,
     restore_order,
@@ -60,6 +61,7 @@ from wainwright.catalogue.region_catalog import (
 from wainwright.gc_pause import gc_paused
 from wainwright.model.instance_type import InstanceType
 from wainwright.model.instance_type_index import IndexCompiler, InstanceTypeIndex
+from wainwright.model.resources import PODS
 
 
 class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -107,7 +109,11 @@ class NodeClassCatalog(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def unpriced(self) -> tuple[str, ...]:
         """Types without a price in any layer, so that they cannot be launched."""
-        return tuple(each.name for each in self.types if not each.offerings)
+        return tuple(
+            each.name
+            for each in self.types
+            if not each.offerings and not excluded_by(self.offerings[each.name])
+        )
 
 
 MAX_LISTED_RESERVATIONS: Final = 5  # ids listed in one message
@@ -185,6 +191,12 @@ class CatalogBuilder:
         self._source = inputs.source
         self._compiler = compiler or IndexCompiler()
         self._shared_layers = SharedLayers(inputs)
+        region = inputs.source.whole_region
+        self._price_layers = (
+            self._shared_layers
+            if region is inputs.source
+            else SharedLayers(msgspec.structs.replace(inputs, source=region))
+        )
         # Lists in place of dicts, as node classes and settings are not hashable. They are short.
         self._built: list[_BuiltCatalog] = []
         self._resources: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
@@ -202,7 +214,7 @@ class CatalogBuilder:
             built = self._find_built(scope.node_class, pool_offerings)
             if built is not None and built.capacity == capacity:
                 return built.catalog
-            catalog = self._build_catalog(scope.node_class, pool_offerings, capacity)
+            catalog = self._build_catalog(scope, pool_offerings, capacity)
         self._remember(
             _BuiltCatalog(
                 node_class=scope.node_class,
@@ -218,7 +230,11 @@ class CatalogBuilder:
         """All offerings that exist for the scope, those without a price or capacity included."""
         pool_offerings = self._shared_layers.pool_offerings(scope)
         capacity = self._inputs.capacity
-        return self._add_reservations(scope.node_class, pool_offerings.offerings, capacity)[0]
+        offerings = self._add_reservations(scope, pool_offerings.offerings, capacity)[0]
+        return {
+            name: tuple(offering for offering in each if not offering.is_excluded)
+            for name, each in offerings.items()
+        }
 
     def _find_built(
         self, node_class: EC2NodeClass, pool_offerings: PoolOfferings
@@ -233,14 +249,16 @@ class CatalogBuilder:
         self._built = [*(each for each in self._built if each is not replaced), built]
 
     def _build_catalog(
-        self, node_class: EC2NodeClass, pool_offerings: PoolOfferings, capacity: CapacityState
+        self, scope: CatalogScope, pool_offerings: PoolOfferings, capacity: CapacityState
     ) -> NodeClassCatalog:
+        node_class = scope.node_class
         settings = self._settings(node_class)
         offerings, selected, reservation_diagnostics = self._add_reservations(
-            node_class, pool_offerings.offerings, capacity
+            scope, pool_offerings.offerings, capacity
         )
         offerings, unavailability_diagnostics = self._apply_unavailability(offerings, capacity)
-        incompatible = self._incompatible(settings, offerings)
+        own_pods = self._own_pods(settings)
+        incompatible = self._incompatible(settings, offerings, own_pods)
         offerings = {
             **offerings,
             **{name: tuple(map(make_unavailable, offerings[name])) for name in incompatible},
@@ -263,6 +281,7 @@ class CatalogBuilder:
                 *self._shared_layers.diagnostics,
                 *pool_offerings.diagnostics,
                 *self._ignored_field_warnings(node_class),
+                *_unsupported_pods_warnings(node_class, settings, own_pods),
                 *reservation_diagnostics,
                 *unavailability_diagnostics,
             ),
@@ -276,8 +295,9 @@ class CatalogBuilder:
         return parse_node_class(node_class, self._inputs.options)
 
     def _add_reservations(
-        self, node_class: EC2NodeClass, offerings: LayeredOfferings, capacity: CapacityState
+        self, scope: CatalogScope, offerings: LayeredOfferings, capacity: CapacityState
     ) -> tuple[LayeredOfferings, list[SelectedReservation], list[ObjectDiagnostic]]:
+        node_class = scope.node_class
         if not self._inputs.gates.capacity_reservations:
             return _without_reserved_offerings(offerings), [], []
         if self._inputs.cloud is not None:
@@ -289,7 +309,10 @@ class CatalogBuilder:
             all_zones=self._source.all_zones,
         )
         selected = evaluate_reservations(context, node_class, offerings)
-        offerings, diagnostics = add_reserved_offerings(context, selected, offerings)
+        diagnostics: list[ObjectDiagnostic] = []
+        if selected:
+            prices = self._price_layers.price_range(scope)
+            offerings, diagnostics = add_reserved_offerings(context, selected, offerings, prices)
         diagnostics = [
             *unmatched_term_warnings(node_class, capacity),
             *unusable_reservation_warnings(capacity, selected),
@@ -321,10 +344,29 @@ class CatalogBuilder:
         return offerings, capacity.unused_key_warnings(unused)
 
     def _incompatible(
-        self, settings: NodeClassSettings, offerings: LayeredOfferings
+        self, settings: NodeClassSettings, offerings: LayeredOfferings, own_pods: Iterable[str]
     ) -> dict[str, Incompatibility]:
         reasons = {name: self._source.find_incompatibility(name, settings) for name in offerings}
-        return {name: reason for name, reason in reasons.items() if reason is not None}
+        return {
+            **dict.fromkeys(own_pods, Incompatibility.PODS_OF_TYPE),
+            **{name: reason for name, reason in reasons.items() if reason is not None},
+        }
+
+    def _own_pods(self, settings: NodeClassSettings) -> dict[str, int]:
+        """Types whose InstanceType object has another number of pods than nodes would have.
+
+        The values are what nodes would have: the AMI family cannot be told the number of a type.
+        """
+        if self._source.is_document or settings.ami_family.traits.pods_per_type:
+            return {}
+        own: dict[str, int] = {}
+        for name, item in self._shared_layers.declarations.items():
+            override = parse_resource_override(item)
+            declared = self._source.derive_resources(name, settings, override).capacity[PODS]
+            known = self._source.derive_resources(name, settings, NO_OVERRIDE).capacity[PODS]
+            if declared.amount != known.amount:
+                own[name] = known.amount
+        return own
 
     def _restore_order(self, offerings: LayeredOfferings) -> LayeredOfferings:
         """The offerings in final order: those with equal labels are sorted by price and count.
@@ -426,6 +468,29 @@ class CatalogBuilder:
             message = "not used: the feature gate CapacityReservations is off"
             warnings.append(object_warning(node_class.kind, name, path, message))
         return warnings
+
+
+def _unsupported_pods_warnings(
+    node_class: EC2NodeClass, settings: NodeClassSettings, own_pods: Mapping[str, int]
+) -> list[ObjectDiagnostic]:
+    """Warnings about numbers of pods that nodes of the class cannot be told."""
+    family = settings.ami_family
+    warnings = [
+        object_warning(
+            "InstanceType",
+            name,
+            ("spec", "resources", "pods"),
+            f"{family.value} has one number of pods for all types: nodes would have {pods}, "
+            f"and no offering is available to such a class",
+            "state maxPods in the class, or use another AMI family",
+        )
+        for name, pods in own_pods.items()
+    ]
+    if settings.kubelet.pods_per_core is not None and not family.traits.pods_per_core:
+        path = ("spec", "kubelet", "podsPerCore")
+        message = f"has no effect: {family.value} has no such setting"
+        warnings.append(object_warning(node_class.kind, node_class.metadata.name, path, message))
+    return warnings
 
 
 def _without_reserved_offerings(offerings: LayeredOfferings) -> LayeredOfferings:

@@ -12,6 +12,7 @@ from wainwright.catalogue.instancetypes.derived_amount import DerivedAmount
 from wainwright.catalogue.instancetypes.overhead import Overhead
 from wainwright.catalogue.offerings.built_in_offerings import base_price_step
 from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
+from wainwright.catalogue.offerings.excluded_offerings import excluded_by
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering, PriceLayer, PriceStep
 from wainwright.model.instance_type import InstanceType, Offering
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -177,9 +178,11 @@ def _format_values(allowed: ValueSet) -> str:
 
 def explain_unavailability(catalog: NodeClassCatalog, name: str) -> str:
     """Why the type cannot be launched at all, as a sentence; empty where it can."""
-    why = catalog.incompatible.get(name)
-    if why is not None:
-        return f"{name} {why.value}: nothing of it is on offer for this class."
+    incompatibility = catalog.incompatible.get(name)
+    if incompatibility is not None:
+        return f"{name} {incompatibility.value}: nothing of it is on offer for this class."
+    if why := excluded_by(catalog.offerings[name]):
+        return f"{name} has no offering for this class ({why})."
     if name in catalog.unpriced:
         return f"{name} has no price, and cannot be bought until somebody gives it one."
     if not any(offering.available for offering in catalog.by_name[name].offerings):

@@ -7,6 +7,7 @@ NodeOverlays and InstanceType objects that apply to a NodePool.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 
@@ -26,8 +27,14 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     CatalogOptions,
     resolve_ami_family,
 )
+from wainwright.catalogue.offerings.capacity_reservations import PriceRange, price_range
 from wainwright.catalogue.offerings.capacity_state import CapacityState, stated_capacity
 from wainwright.catalogue.offerings.cloud_adjustments import apply_cloud_prices, matches_pattern
+from wainwright.catalogue.offerings.excluded_offerings import (
+    UsableZones,
+    exclude_contradicting,
+    excluded_by,
+)
 from wainwright.catalogue.offerings.layered_offering import LayeredOffering, LayeredOfferings
 from wainwright.catalogue.offerings.overrides import (
     OverlayMatch,
@@ -211,6 +218,8 @@ class SharedLayers:
         self._inputs = inputs
         self._overlay_matches: dict[AmiFamilyTraits, tuple[OverlayMatch, ...]] = {}
         self._pool_offerings: dict[tuple[AmiFamilyTraits, tuple[str, ...]], PoolOfferings] = {}
+        self._price_ranges: dict[frozenset[int], PriceRange] = {}
+        """By the identity of the offerings that they are of."""
 
     @cached_property
     def region_catalog(self) -> RegionCatalog:
@@ -234,18 +243,37 @@ class SharedLayers:
         key = (traits, tuple(each.overlay.name for each in overlay_matches))
         pool_offerings = self._pool_offerings.get(key)
         if pool_offerings is None:
-            pool_offerings = self._build_pool_offerings(overlay_matches)
+            pool_offerings = self._build_pool_offerings(traits, overlay_matches)
             self._pool_offerings[key] = pool_offerings
         return pool_offerings
 
-    def _build_pool_offerings(self, overlay_matches: Sequence[OverlayMatch]) -> PoolOfferings:
+    def price_range(self, scope: CatalogScope) -> PriceRange:
+        """The price range over the offerings of all scopes, this one included."""
+        layers = {
+            id(each): each for each in (*self._all_pool_offerings, self.pool_offerings(scope))
+        }
+        key = frozenset(layers)
+        prices = self._price_ranges.get(key)
+        if prices is None:
+            offerings = (each for layer in layers.values() for each in layer.offerings.values())
+            prices = self._price_ranges[key] = price_range(chain.from_iterable(offerings))
+        return prices
+
+    @cached_property
+    def _all_pool_offerings(self) -> tuple[PoolOfferings, ...]:
+        return tuple(map(self.pool_offerings, self._inputs.scopes))
+
+    def _build_pool_offerings(
+        self, traits: AmiFamilyTraits, overlay_matches: Sequence[OverlayMatch]
+    ) -> PoolOfferings:
         offerings, diagnostics = self._apply_declarations(
             apply_overlay_prices(self._cloud_priced[0], overlay_matches)
         )
+        offerings, exclusions = self._exclude_contradicting(traits, offerings)
         return PoolOfferings(
             offerings=offerings,
             overlay_capacity=overlay_capacity(overlay_matches),
-            diagnostics=tuple(diagnostics),
+            diagnostics=(*diagnostics, *exclusions),
         )
 
     @cached_property
@@ -262,10 +290,42 @@ class SharedLayers:
         diagnostics: list[ObjectDiagnostic] = []
         for name, item in self.declarations.items():
             changed[name], warnings = apply_declared_offerings(
-                item, offerings[name], self.region_catalog.zones
+                item, offerings[name], self._usable_zones
             )
             diagnostics += warnings
         return ({**offerings, **changed} if changed else offerings), diagnostics
+
+    @cached_property
+    def _usable_zones(self) -> UsableZones:
+        source = self._inputs.source
+        return UsableZones(
+            region=source.region,
+            zones=self.region_catalog.zones,
+            source_zones=source.zones,
+            all_zones=source.all_zones,
+        )
+
+    def _exclude_contradicting(
+        self, traits: AmiFamilyTraits, offerings: LayeredOfferings
+    ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
+        """Only offerings of an InstanceType object or a Catalog can contradict their type."""
+        labels = self._inputs.source.type_requirements(traits)
+        affected = offerings if self._inputs.source.is_document else self.declarations
+        changed = {name: exclude_contradicting(offerings[name], labels[name]) for name in affected}
+        diagnostics = [
+            self._exclusion_warning(name, why)
+            for name in affected
+            if changed[name] is not offerings[name] and (why := excluded_by(changed[name]))
+        ]
+        return ({**offerings, **changed} if changed else offerings), diagnostics
+
+    def _exclusion_warning(self, name: str, why: str) -> ObjectDiagnostic:
+        message = f"none of these offerings is available to such a class ({why})"
+        item = self.declarations.get(name)
+        if item is None or item.spec.offerings is None:
+            message = f"no offering of {name} is available to such a class ({why})"
+            return object_warning("Catalog", self._inputs.source.region, (), message)
+        return object_warning("InstanceType", name, ("spec", "offerings"), message)
 
     @cached_property
     def _overlays(self) -> list[ParsedOverlay]:

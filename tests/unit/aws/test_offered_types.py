@@ -140,6 +140,22 @@ def test_an_instance_type_object_says_which_offerings_exist() -> None:
     run_scene(test)
 
 
+def test_an_offering_for_another_operating_system_does_not_exist() -> None:
+    async def test(scene: ProviderScene) -> None:
+        for_windows = instance_type_manifest(offerings=[{OS: "windows", "karpenter.sh/price": 1}])
+        scene.cloud.declare(
+            DeclaredObjects(
+                node_classes=tuple(msgspec.to_builtins(each) for each in scene.classes),
+                instance_types=(for_windows,),
+                pools=(NodePoolScope(name="web", node_class="default"),),
+            )
+        )
+        assert (await offered_after_refresh(scene))["m5.large"] == ()
+        assert "is for windows" in "".join((await scene.cloud.catalog("web")).remarks)
+
+    run_scene(test)
+
+
 def test_the_built_in_catalog_does_not_answer_for_ec2() -> None:
     async def test(scene: ProviderScene) -> None:
         await scene.cloud.refresh()

@@ -213,3 +213,51 @@ def test_offerings_with_equal_labels_are_sorted_by_their_final_price() -> None:
     same = [{"instanceType": "rack", "capacityType": "spot", "price": 3}]
     made = build_catalogue(catalog=twice, cloud=cloud_object(region="dc-1", prices=same))
     assert [offering.available for offering in made.by_name["rack"].offerings] == [0, UNLIMITED]
+
+
+RESERVED = cloud_object(
+    instanceTypes=["c5.large", "m5.xlarge"],
+    zones=["us-west-2a"],
+    capacityReservations=[
+        {
+            "id": f"cr-{name[0]}",
+            "instanceType": name,
+            "availabilityZone": "us-west-2a",
+            "total": 1,
+        }
+        for name in ("c5.large", "m5.xlarge")
+    ],
+)
+SELECTING = node_class_object(capacityReservationSelectorTerms=[{"id": "cr-c"}, {"id": "cr-m"}])
+
+
+def reserved_prices(builder: CatalogBuilder, scope: CatalogScope) -> dict[str, float]:
+    return {
+        each.reservation_id: each.price
+        for instance_type in builder.build(scope).types
+        for each in instance_type.offerings
+        if each.reservation_id is not None
+    }
+
+
+def test_reserved_prices_keep_their_order_between_pools_with_different_prices() -> None:
+    scopes = tuple(CatalogScope(node_class=SELECTING, pool=name) for name in ("a", "b"))
+    dear = overlay_object(
+        "dear",
+        (NODEPOOL, "In", ["a"]),
+        ("karpenter.sh/capacity-type", "In", ["spot"]),
+        price="400",
+    )
+    made = CatalogBuilder(catalog_inputs(cloud=RESERVED, scopes=scopes, overlays=(dear,)))
+    in_a, in_b = (reserved_prices(made, scope) for scope in scopes)
+    assert in_a["cr-c"] < in_a["cr-m"]
+    assert in_b["cr-c"] < in_a["cr-m"]
+    assert in_a == in_b
+
+
+def test_prices_of_a_class_that_is_not_in_force_change_no_reserved_price() -> None:
+    scopes = tuple(CatalogScope(node_class=SELECTING, pool=name) for name in ("a", "b"))
+    dear = overlay_object("dear", (NODEPOOL, "In", ["a"]), price="400")
+    alone = CatalogBuilder(catalog_inputs(cloud=RESERVED, scopes=scopes[1:], overlays=(dear,)))
+    plain = CatalogBuilder(catalog_inputs(cloud=RESERVED, scopes=scopes[1:]))
+    assert reserved_prices(alone, scopes[1]) == reserved_prices(plain, scopes[1])

@@ -233,6 +233,12 @@ class AccountSource:
         self._infos = region_types.instance_types
         self._discovered_memory = discovered_memory or {}
 
+    @property
+    def whole_region(self) -> "AccountSource":
+        """In all zones: other classes have subnets in others of them."""
+        account_offerings = self._account_offerings
+        return AccountSource(account_offerings, tuple(account_offerings.region_types.zones))
+
     def type_requirements(self, traits: AmiFamilyTraits) -> Mapping[str, Requirements]:
         return self._account_offerings.type_requirements(traits)
 

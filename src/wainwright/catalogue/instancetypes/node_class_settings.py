@@ -47,6 +47,8 @@ class AmiFamilyTraits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether kube-reserved memory is for the pods that interfaces allow, or for max pods."""
     pods_per_core: bool = True
     """Whether the kubelet setting of that name has an effect."""
+    pods_per_type: bool = True
+    """Whether a node can be told the number of pods of its instance type."""
     pod_device: str = ""
     """The device of the volume for pods; unknown for custom images."""
     pod_device_size: int | None = None
@@ -74,6 +76,7 @@ TRAITS_BY_FAMILY = {
     AmiFamily.BOTTLEROCKET: AmiFamilyTraits(
         memory_by_eni_density=False,
         pods_per_core=False,
+        pods_per_type=False,
         pod_device="/dev/xvdb",
         pod_device_size=20 * GIB,
     ),
@@ -331,6 +334,9 @@ class Incompatibility(Enum):
     NO_WINDOWS = "is not amd64, and Windows runs on nothing else"
     TOO_FEW_EFA = "has fewer EFA interfaces than the class attaches"
     TOO_FEW_CARDS = "has fewer network cards than the class names"
+    PODS_OF_TYPE = (
+        "has pods of its own in an InstanceType object, and Bottlerocket has one number for all"
+    )
 
 
 def find_incompatibility(

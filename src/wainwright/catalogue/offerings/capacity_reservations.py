@@ -2,14 +2,14 @@
 
 A reserved offering costs on-demand price ÷ (highest price ÷ lowest spot price) ÷ 1,000,000: below
 every other price, so that capacity that is paid for already is used first, and above zero, so that
-a smaller reserved instance is preferred to a larger one.
+a smaller reserved instance is preferred to a larger one. Highest and lowest are over the offerings
+of all NodePools, so that the order holds between them as well.
 """
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -258,7 +258,7 @@ class PriceRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def price_range(offerings: Iterable[LayeredOffering]) -> PriceRange:
-    """The price range over all offerings of a catalogue, available or not."""
+    """The price range over all of the offerings, available or not."""
     prices: list[float] = []
     spot: list[float] = []
     on_demand: list[float] = []
@@ -333,13 +333,11 @@ def add_reserved_offerings(
     context: ReservationContext,
     selected: Sequence[SelectedReservation],
     offerings: LayeredOfferings,
+    prices: PriceRange,
 ) -> tuple[LayeredOfferings, list[ObjectDiagnostic]]:
     """The offerings with those of the reservations; one that a Catalog has as well is replaced."""
-    if not selected:
-        return offerings, []
     replaced = {each.reservation.id for each in selected}
     remaining = {name: _without_reservations(each, replaced) for name, each in offerings.items()}
-    prices = price_range(chain.from_iterable(remaining.values()))
     diagnostics: list[ObjectDiagnostic] = []
     added: dict[str, list[LayeredOffering]] = {}
     for each in selected:
@@ -361,7 +359,7 @@ def catalog_reservations(offerings: LayeredOfferings) -> list[SelectedReservatio
     by_id: dict[str, list[tuple[str, LayeredOffering]]] = {}
     for name, each in offerings.items():
         for offering in each:
-            if offering.reservation_id is not None:
+            if offering.reservation_id is not None and not offering.is_excluded:
                 by_id.setdefault(offering.reservation_id, []).append((name, offering))
     return [
         _catalog_reservation(reservation_id, by_id[reservation_id])

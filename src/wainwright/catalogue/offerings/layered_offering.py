@@ -26,6 +26,7 @@ class PriceLayer(Enum):
     OVERLAY = "NodeOverlay"
     INSTANCE_TYPE = "InstanceType"
     RESERVATION = "reservation"
+    EXCLUDED = "excluded by"
 
 
 class PriceStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -33,7 +34,7 @@ class PriceStep(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     layer: PriceLayer
     source: str
-    """The name of the object that sets the price, or the id of a reservation."""
+    """The object that sets the price, the id of a reservation, or the label that excludes it."""
     before: float | None
     """None where no lower layer had a price."""
     after: float | None
@@ -68,8 +69,21 @@ class LayeredOffering(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_reserved(self) -> bool:
         return self.reservation_id is not None or self.capacity_type == RESERVED
 
+    @property
+    def is_excluded(self) -> bool:
+        """Whether no node of the class can be launched through it."""
+        return bool(self.steps) and self.steps[-1].layer is PriceLayer.EXCLUDED
+
     def with_step(self, step: PriceStep) -> "LayeredOffering":
         return msgspec.structs.replace(self, price=step.after, steps=(*self.steps, step))
+
+    def exclude(self, label: str, why: str) -> "LayeredOffering":
+        """The offering without a price: it is never planned, and no price is compared with it."""
+        return self.with_step(
+            PriceStep(
+                layer=PriceLayer.EXCLUDED, source=label, before=self.price, after=None, how=why
+            )
+        )
 
 
 @lru_cache(maxsize=4096)

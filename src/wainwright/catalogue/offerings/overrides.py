@@ -19,6 +19,7 @@ from wainwright.api.quantity import parse_quantity
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
 from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
 from wainwright.catalogue.instancetypes.node_class_settings import ResourceOverride
+from wainwright.catalogue.offerings.excluded_offerings import UsableZones
 from wainwright.catalogue.offerings.layered_offering import (
     LayeredOffering,
     LayeredOfferings,
@@ -27,7 +28,7 @@ from wainwright.catalogue.offerings.layered_offering import (
     sort_offerings,
 )
 from wainwright.model.instance_type import UNLIMITED
-from wainwright.model.labels import RESERVATION_ID, RESERVED, ZONE, ZONE_ID, normalize_label
+from wainwright.model.labels import RESERVATION_ID, RESERVED, normalize_label
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirement, Requirements, ValueSet
 from wainwright.model.resources import capacity_from_nano, request_from_nano
 
@@ -337,7 +338,7 @@ def _parse_nano(quantity: int | str) -> int:
 
 
 def apply_declared_offerings(
-    item: InstanceType, offerings: tuple[LayeredOffering, ...], zones: Mapping[str, str]
+    item: InstanceType, offerings: tuple[LayeredOffering, ...], usable_zones: UsableZones
 ) -> tuple[tuple[LayeredOffering, ...], list[ObjectDiagnostic]]:
     """The offerings that the object declares, and the reserved ones of lower layers.
 
@@ -348,7 +349,13 @@ def apply_declared_offerings(
     diagnostics: list[ObjectDiagnostic] = []
     declared: list[LayeredOffering] = []
     for index, offering in enumerate(item.spec.offerings):
-        new = list(_declared_offerings(item, index, _declared_labels(offering, zones), offerings))
+        labels = usable_zones.with_known_labels(_declared_labels(offering))
+        unusable = usable_zones.exclude(_offering_as_declared(item, index, labels))
+        if unusable.is_excluded:
+            declared.append(unusable)
+            diagnostics.append(_unusable_zone_warning(item, index, unusable))
+            continue
+        new = list(_declared_offerings(item, index, labels, offerings))
         declared += new
         diagnostics += _declared_offering_warnings(item, index, new)
     declared_ids = {offering.reservation_id for offering in declared} - {None}
@@ -360,25 +367,36 @@ def apply_declared_offerings(
     return sort_offerings([*declared, *kept]), diagnostics
 
 
-def _declared_labels(offering: Mapping[str, Any], zones: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the offering as text; a zone implies its zone id."""
-    labels = {
+def _declared_labels(offering: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of the offering as text."""
+    return {
         normalize_label(key): _label_text(value)
         for key, value in offering.items()
         if key != PRICE_LABEL
     }
-    known = zones.get(labels.get(ZONE, ""), "")
-    return {ZONE_ID: known, **labels} if known else labels
 
 
 def _label_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _declared_price(item: InstanceType, index: int) -> float | None:
+    price = (item.spec.offerings or [])[index].get(PRICE_LABEL)
+    return None if price is None else float(str(price))
+
+
+def _offering_as_declared(
+    item: InstanceType, index: int, labels: dict[str, str]
+) -> LayeredOffering:
+    """The offering by itself, whatever it replaces."""
+    step = _override_step(item, None, _declared_price(item, index), f"spec.offerings[{index}]")
+    return _declared_offering(NO_REQUIREMENTS, labels, (step,))
+
+
 def _declared_offerings(
     item: InstanceType, index: int, labels: dict[str, str], offerings: tuple[LayeredOffering, ...]
 ) -> Iterator[LayeredOffering]:
-    price = (item.spec.offerings or [])[index].get(PRICE_LABEL)
+    price = _declared_price(item, index)
     replaced = [
         offering
         for offering in offerings
@@ -395,12 +413,10 @@ def _declared_offerings(
                     offering.requirements, labels, (*offering.steps, step), offering.available
                 )
     elif len(replaced) == 1:
-        step = _override_step(item, replaced[0].price, float(str(price)), how)
+        step = _override_step(item, replaced[0].price, price, how)
         yield _declared_offering(NO_REQUIREMENTS, labels, (*replaced[0].steps, step))
     else:
-        step = _override_step(
-            item, None, float(str(price)), f"{how}, in place of {len(replaced)} offerings"
-        )
+        step = _override_step(item, None, price, f"{how}, in place of {len(replaced)} offerings")
         yield _declared_offering(NO_REQUIREMENTS, labels, (step,))
 
 
@@ -409,7 +425,9 @@ def _matches_labels(offering: LayeredOffering, labels: Mapping[str, str]) -> boo
     return all(offering.requirements.allowed(key).admits(value) for key, value in labels.items())
 
 
-def _override_step(item: InstanceType, before: float | None, after: float, how: str) -> PriceStep:
+def _override_step(
+    item: InstanceType, before: float | None, after: float | None, how: str
+) -> PriceStep:
     return PriceStep(
         layer=PriceLayer.INSTANCE_TYPE,
         source=item.metadata.name,
@@ -432,6 +450,13 @@ def _declared_offering(
         reservation_id=labels.get(RESERVATION_ID),
         steps=steps,
     )
+
+
+def _unusable_zone_warning(
+    item: InstanceType, index: int, offering: LayeredOffering
+) -> ObjectDiagnostic:
+    message = f"this offering is not available: {offering.steps[-1].how}"
+    return object_warning("InstanceType", item.metadata.name, ("spec", "offerings", index), message)
 
 
 def _declared_offering_warnings(

@@ -221,9 +221,9 @@ CLASSES = {
 def live(
     account_offerings: AccountOfferings, memory: dict[str, int] | None = None, **more: Any
 ) -> NodeClassCatalog:
-    spec = more.pop("spec", {})
+    spec, zones = more.pop("spec", {}), more.pop("zones", ZONES)
     inputs = CatalogInputs(
-        source=AccountSource(account_offerings, ZONES, memory),
+        source=AccountSource(account_offerings, zones, memory),
         capacity=stated_capacity(Cloud(spec=CLOUD), NOW),
         **more,
     )
@@ -415,3 +415,43 @@ def test_discovered_memory_expires_after_two_months() -> None:
     assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {}
     found.record(LARGE, "ami-1", 7_500)
     assert found.memory_by_type(TYPE_REQUIREMENTS, [image("ami-1")]) == {LARGE: 7_500}
+
+
+def reserved_price(built: NodeClassCatalog) -> float:
+    return next(each.price for each in built.by_name["m5.large"].offerings if each.reservation_id)
+
+
+def test_reserved_prices_do_not_depend_on_the_zones_of_the_class() -> None:
+    spot = {("m5.large", "us-west-2a"): 0.5, ("c5.large", "us-west-2c"): 0.01}
+    prices = RegionPrices(on_demand={"m5.large": 1.0, "c5.large": 4.0}, spot=spot)
+    account_offerings = AccountOfferings(REGION, few("m5.large", "c5.large"), prices)
+    found = [
+        reserved_price(live(account_offerings, zones=zones, spec=CLASSES["reserving"]))
+        for zones in (ZONES, (*ZONES, "us-west-2c"))
+    ]
+    assert found == [pytest.approx(1.0 / (4.0 / 0.01) / 1e6)] * 2
+
+
+def test_an_offering_in_a_zone_without_a_subnet_of_the_class_is_not_available() -> None:
+    declared = msgspec.convert(
+        {
+            "metadata": {"name": "m5.large"},
+            "spec": {
+                "offerings": [
+                    {"topology.kubernetes.io/zone": zone, "karpenter.sh/price": price}
+                    for zone, price in (("us-west-2a", 2), ("us-west-2c", 1), ("us-west-2z", 1))
+                ]
+            },
+        },
+        InstanceType,
+    )
+    account_offerings = AccountOfferings(REGION, few("m5.large"))
+    found = live(account_offerings, instance_types=(declared,))
+    assert prices_of(found, "m5.large") == {("us-west-2a", None): 2}
+    about_the_object = [each for each in found.diagnostics if each.kind == "InstanceType"]
+    assert list(map(str, about_the_object)) == [
+        "InstanceType m5.large: spec.offerings[1]: this offering is not available: "
+        "the class has no subnet with free addresses in us-west-2c",
+        "InstanceType m5.large: spec.offerings[2]: this offering is not available: "
+        "us-west-2 has no zone us-west-2z",
+    ]
