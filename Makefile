@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle mutants faults crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle mutants faults two-processes crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -62,6 +62,10 @@ mutants: $(VENV)/.dev
 ## faults: plants the sixty listed faults in launches and recovery and counts those that make a test fail: ARGS="recovery-3"
 faults: $(VENV)/.dev
 	$(BIN)/python scripts/planted_faults.py $(ARGS)
+
+## two-processes: 2,000 schedules of two processes that launch the same claims; ten minutes: SEEDS=100
+two-processes: $(VENV)/.dev
+	TWO_PROCESS_SEEDS=$(or $(SEEDS),2000) $(BIN)/python -m pytest tests/properties/test_two_processes.py $(ARGS)
 
 ## crds: write deploy/crds anew from the wire types
 crds: $(VENV)/.run

@@ -38,6 +38,7 @@ TESTS: Final = (
     "tests/unit/aws/nodeclass/test_nodeclass_network.py",
     "tests/unit/aws",
     "tests/properties/test_launch_faults.py",
+    "tests/properties/test_two_processes.py",
 )
 """The most likely to fail come first: a run ends with the first failure."""
 TIMEOUT: Final = 600.0

@@ -112,11 +112,14 @@ class LaunchLogEntry(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchLog(Protocol):
     """Durable storage for launch records; it outlives the process."""
 
-    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
+    async def record(
+        self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
+    ) -> None:
         """Stores the launch record on the claim with that uid durably before this returns.
 
-        Raises a WainError if that fails, also if the record on the claim has been changed since
-        the caller read the claim: such a claim is not launched.
+        Compare-and-set: a WainError unless the record on the claim is `replaces`, and the claim has
+        no instance yet. Such a claim is not launched; it is to be read again. If it is unknown
+        whether the record was stored, a WainError as well.
         """
         ...
 
@@ -170,12 +173,14 @@ class CloudProvider(Protocol):
     async def launch(self, claim: NodeClaim) -> Instance:
         """The instance of the claim: a new one, or the one launched for it before.
 
-        InstanceNotFoundError if the claim had an instance that is gone.
+        It is stored on the claim only while the launch record there is of the instance's batch:
+        another process may have taken the launch for lost and repeated it. An instance that is not
+        stored becomes garbage. InstanceNotFoundError if the claim had an instance that is gone.
         """
         ...
 
     async def recover(self, claims: Sequence[NodeClaim]) -> RecoveredLaunches:
-        """Assigns the instances launched by an earlier process; terminates surplus ones."""
+        """The instances launched by an earlier process; stored like those of `launch`."""
         ...
 
     async def terminate(self, instance: str) -> None:

@@ -24,6 +24,7 @@ from tests.support.aws_provider import (
     node_claim,
     reservation_object,
 )
+from tests.support.launch_trial import CrashPoint, claims_by_batch, has_perfect_matching
 
 from wainwright.aws.api.seam import AwsResponse, Params
 from wainwright.aws.instances import BATCH_TAG
@@ -63,23 +64,6 @@ FAILURES: tuple[dict[str, Any], ...] = (
     {},  # lost before it got there
     *[{"when": FaultTiming.AFTER}] * 3,
 )
-
-
-class CrashPoint:
-    """A process that dies at its n-th external step."""
-
-    def __init__(self, steps: int | None) -> None:
-        self._remaining_steps = steps
-        self.dead = asyncio.Event()
-
-    async def step(self) -> None:
-        """Never returns from the last one."""
-        if self._remaining_steps is not None:
-            self._remaining_steps -= 1
-            if self._remaining_steps <= 0:
-                self.dead.set()
-        if self.dead.is_set():
-            await asyncio.Event().wait()
 
 
 class FaultTrial:
@@ -124,12 +108,9 @@ class FaultTrial:
 
     def check(self) -> None:
         """Invariant: every running instance can be matched to a claim of its own."""
-        claims_by_batch: dict[str, list[str]] = {}
-        for uid, record in self.scene.store.recorded:
-            claims_by_batch.setdefault(record.batch, []).append(uid)
-        requirements = [
-            claims_by_batch.get(each.tags[BATCH_TAG], []) for each in self.scene.running()
-        ]
+        candidates = claims_by_batch(self.scene.store.recorded)
+        running = [each.tags[BATCH_TAG] for each in self.scene.running()]
+        requirements = [candidates.get(batch, []) for batch in running]
         assert has_perfect_matching(requirements), "paid twice"
 
     async def run(self) -> None:
@@ -179,9 +160,11 @@ class Process:
         if self._refreshed:
             await self._crash_point.step()
 
-    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
+    async def record(
+        self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
+    ) -> None:
         await self._crash_point.step()
-        await self._trial.scene.store.record(claim, launch_record)
+        await self._trial.scene.store.record(claim, launch_record, replaces=replaces)
         await self._crash_point.step()
 
     async def batch_entries(self, batch: str) -> Sequence[LaunchLogEntry]:
@@ -270,22 +253,6 @@ class Process:
             await self._clock.sleep(60.0)
             for each in await self._cloud.find_garbage(list(self._claims.values())):
                 await self._terminate(each.id)
-
-
-def has_perfect_matching(requirements: Sequence[Sequence[str]]) -> bool:
-    """Whether there is a matching that gives every instance a claim of its own."""
-    owner: dict[str, int] = {}
-
-    def assign(instance_number: int, tried: set[str]) -> bool:
-        for each in requirements[instance_number]:
-            if each not in tried:
-                tried.add(each)
-                if each not in owner or assign(owner[each], tried):
-                    owner[each] = instance_number
-                    return True
-        return False
-
-    return all(assign(instance_number, set()) for instance_number in range(len(requirements)))
 
 
 def _settings(random: Random, waves: Sequence[float]) -> EmulatorSettings:

@@ -103,9 +103,12 @@ class ClaimStore:
         self.claims = {each.uid: each for each in claims}
         self.recorded: list[tuple[str, LaunchRecord]] = []
 
-    async def record(self, claim: str, launch_record: LaunchRecord) -> None:
-        if claim not in self.claims:
-            raise TemporarilyUnavailableError(f"there is no claim {claim}", reason="Conflict")
+    async def record(
+        self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
+    ) -> None:
+        found = self.claims.get(claim)
+        if found is None or found.launch_record != replaces or found.instance:
+            raise TemporarilyUnavailableError(f"{claim} has been changed", reason="Conflict")
         self.recorded.append((claim, launch_record))
         self.claims[claim] = msgspec.structs.replace(
             self.claims[claim], launch_record=launch_record
@@ -158,13 +161,16 @@ class ProviderScene:
         )
         self.classes: list[EC2NodeClass] = [discovered_node_class()]
         self.overlays: list[dict[str, Any]] = []
+        self._processes = 0
         self.cloud: CloudProvider = self.provider()
 
     def provider(
         self, seam: Seam | None = None, launch_log: LaunchLog | None = None
     ) -> AwsCloudProvider:
         """A provider as after a restart: it shares only the account and the store."""
+        self._processes += 1
         environment = ProviderEnvironment(
+            process_id=f"process-{self._processes}",
             seam=with_middleware(seam or self.seam, self.clock, Random(0), self.metrics),
             launch_log=launch_log or self.store,
             clock=self.clock,

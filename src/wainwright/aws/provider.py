@@ -6,6 +6,7 @@ Errors of AWS are converted here: only the subclasses of CloudProviderError in `
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from secrets import token_hex
 from typing import Final
 
 import msgspec
@@ -183,6 +184,8 @@ class ProviderEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     launch_log: LaunchLog
     clock: Clock
     metrics: MetricsRegistry
+    process_id: str = msgspec.field(default_factory=lambda: token_hex(16))
+    """Unique to this process: no launch of another one has its batch ids."""
 
 
 class ProviderComponents:
@@ -245,7 +248,11 @@ class ProviderComponents:
 
     def _build_launcher(self, environment: ProviderEnvironment) -> None:
         self.recovery = LaunchRecovery(
-            self._ec2, self.instance_batcher, environment.launch_log, environment.clock
+            self._ec2,
+            self.instance_batcher,
+            environment.launch_log,
+            environment.clock,
+            environment.process_id,
         )
         self.launcher = Launcher(
             LauncherDependencies(

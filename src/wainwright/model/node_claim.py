@@ -19,6 +19,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     Claims that are launched in one request share a batch, which the instances carry as a tag: a
     restarted controller finds them by it, and assigns them to the claims in the order of `index`.
+    No two launches have the same batch, whichever process makes them.
     """
 
     token: str
@@ -29,6 +30,8 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The number of launch attempts of the claim, this one included."""
     at: float
     """The time of the attempt, in seconds since 1970."""
+    batch_size: int = 0
+    """The number of claims in the request; 0 if it was not recorded."""
 
 
 class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):

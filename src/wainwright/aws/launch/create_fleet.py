@@ -229,7 +229,7 @@ class CreateFleetResult(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed response."""
 
     instances: tuple[Ec2Instance, ...]
-    """In the order in which they are assigned."""
+    """By id: the order in which they are assigned, here and in `recovery`."""
     failures: tuple[FleetError, ...]
 
 
@@ -245,7 +245,9 @@ class FleetResponseParser(msgspec.Struct, frozen=True, kw_only=True):
 
     def parse(self, response: AwsResponse) -> CreateFleetResult:
         return CreateFleetResult(
-            instances=tuple(self._instances(response.get("Instances") or ())),
+            instances=tuple(
+                sorted(self._instances(response.get("Instances") or ()), key=lambda each: each.id)
+            ),
             failures=tuple(map(_parse_fleet_error, response.get("Errors") or ())),
         )
 

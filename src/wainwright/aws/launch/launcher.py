@@ -38,7 +38,7 @@ from wainwright.aws.launch.create_fleet import (
     create_fleet_request,
 )
 from wainwright.aws.launch.launch_request import LaunchRequest
-from wainwright.aws.launch.recovery import LaunchRecovery, launch_records
+from wainwright.aws.launch.recovery import LaunchRecovery
 from wainwright.aws.launchtemplate.template_provider import LaunchTemplateProvider
 from wainwright.aws.nodeclass.network import SubnetAddresses
 from wainwright.aws.reservation_availability import ReservationAvailability, ReservationHolds
@@ -147,24 +147,43 @@ class FleetLaunch:
         return await self._deps.ec2.create_fleet(params)
 
     async def _record_launches(self) -> None:
+        """Stores the launch records of all claims of the request.
+
+        If some cannot be stored, the others are recorded anew, as a batch without them: the claims
+        of a batch that is requested are all in the log, and their indices are without gaps.
+        """
         claims = [request.claim for request in self._fleet_batch.requests]
-        planned = launch_records(claims, self._deps.clock.now())
-        self._batch = planned[0].batch
-        by_claim = {claim.uid: record for claim, record in zip(claims, planned, strict=True)}
-        self._deps.recovery.begin(by_claim)
-        writes = [self._deps.launch_log.record(uid, record) for uid, record in by_claim.items()]
-        for uid, outcome in zip(
-            by_claim, await asyncio.gather(*writes, return_exceptions=True), strict=True
-        ):
+        while claims and not self._records:
+            claims = await self._record_batch(claims)
+        if not self._records:
+            raise NoLaunchRecorded("no claim of the launch could be marked")
+
+    async def _record_batch(self, claims: Sequence[NodeClaim]) -> list[NodeClaim]:
+        """The claims whose records were stored; if that is not all, the batch is given up."""
+        records = self._deps.recovery.begin(claims)
+        self._batch = next(iter(records.values())).batch
+        writes = [self._store_record(claim, records[claim.uid]) for claim in claims]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        stored: list[NodeClaim] = []
+        for claim, outcome in zip(claims, outcomes, strict=True):
             if isinstance(outcome, WainError):
-                self._not_recorded[uid] = outcome
-            elif outcome is not None:
+                self._not_recorded[claim.uid] = outcome
+            elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                self._records[uid] = by_claim[uid]
-        if not self._records:
-            self._finish({})
-            raise NoLaunchRecorded("no claim of the launch could be marked")
+                stored.append(outcome)
+        self._deps.recovery.stored({each.uid: records[each.uid] for each in stored})
+        if len(stored) == len(claims):
+            self._records = records
+        else:
+            self._deps.recovery.finish(self._batch, {})
+            self._batch = ""
+        return stored
+
+    async def _store_record(self, claim: NodeClaim, record: LaunchRecord) -> NodeClaim:
+        """The claim with its record."""
+        await self._deps.launch_log.record(claim.uid, record, replaces=claim.launch_record)
+        return msgspec.structs.replace(claim, launch_record=record)
 
     def _response_parser(self) -> FleetResponseParser:
         batch = self._fleet_batch

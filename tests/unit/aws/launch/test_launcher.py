@@ -297,12 +297,14 @@ def test_a_claim_without_a_launch_record_is_not_launched() -> None:
         class Broken:
             batch_entries = scene.store.batch_entries
 
-            async def record(self, claim: str, launch_record: LaunchRecord) -> None:
+            async def record(
+                self, claim: str, launch_record: LaunchRecord, *, replaces: LaunchRecord | None
+            ) -> None:
                 if claim in refused:
                     raise TemporarilyUnavailableError(
                         "somebody else has changed it", reason="Conflict"
                     )
-                await scene.store.record(claim, launch_record)
+                await scene.store.record(claim, launch_record, replaces=replaces)
 
         for refused, launched in (({"uid-1"}, 1), ({"uid-3", "uid-4"}, 0)):
             scene.cloud = scene.provider(launch_log=Broken())
