@@ -37,6 +37,7 @@ JsonObject = dict[str, Any]
 REQUIREMENTS_PATH: Final = ("spec", "template", "spec", "requirements")
 DEFAULT_CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}
 DEFAULT_CLASS: Final = "default"
+DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
 ANY_SELECTOR_TERM: Final = [{"tags": {"karpenter.sh/discovery": "*"}}]
 
 
@@ -53,8 +54,8 @@ def expand_short_form(value: JsonObject, only_class: str | None) -> LongForm:
     spec = value.get("spec")
     if isinstance(spec, dict) and value.get("kind") == "NodePool":
         return _expand_pool(value, spec, only_class)
-    if isinstance(spec, dict) and value.get("kind") == "EC2NodeClass":
-        return _expand_class(value, spec)
+    if isinstance(spec, dict | None) and value.get("kind") == "EC2NodeClass":
+        return _expand_class(value, spec or {})
     return LongForm(value, [], {})
 
 
@@ -75,6 +76,11 @@ def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) ->
         template_spec["nodeClassRef"] = {**DEFAULT_CLASS_REF, "name": name}
         notes.append(_short_form_note(("spec",), f"no nodeClassRef: the class {name} is used"))
     template_spec.setdefault("requirements", [])
+    disruption = pool_spec.get("disruption")
+    if isinstance(disruption, dict) and disruption.get("consolidateAfter") is None:
+        pool_spec["disruption"] = {**disruption, "consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}
+        message = f"no consolidateAfter: {DEFAULT_CONSOLIDATE_AFTER} is used"
+        notes.append(_short_form_note(("spec", "disruption"), message))
     return LongForm(
         {**value, "spec": {**pool_spec, "template": {**template, "spec": template_spec}}},
         notes,

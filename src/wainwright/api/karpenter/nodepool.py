@@ -132,13 +132,16 @@ def default_budgets() -> list[DisruptionBudget]:
 class NodePoolDisruption(WireStruct, frozen=True, kw_only=True):
     """When nodes of the pool may be replaced or removed."""
 
+    # Required in a manifest, as in Karpenter's CRD; the default is for whole pools without
+    # `disruption`, and for objects of servers that do not require it.
+    SCHEMA: ClassVar[Schema] = {"required": ["consolidateAfter"]}
+
     consolidateAfter: Annotated[
         str,
         field_meta(
             "How long a node must be quiet before it is considered, or Never.",
             pattern=DURATION_OR_NEVER_PATTERN,
             expected=EXPECTED_DURATION_OR_NEVER,
-            default="0s",
         ),
     ] = "0s"
     consolidationPolicy: Annotated[
@@ -198,7 +201,12 @@ class NodePoolSpec(WireStruct, frozen=True, kw_only=True):
     ] = None
     replicas: Annotated[
         int | None,
-        field_meta("Keep this many nodes whatever the pods need.", minimum=0, format="int64"),
+        field_meta(
+            "Keep this many nodes whatever the pods need.",
+            minimum=0,
+            maximum=2**31 - 1,  # what the scale subresource can hold
+            format="int64",
+        ),
     ] = None
 
 
