@@ -132,10 +132,6 @@ def default_budgets() -> list[DisruptionBudget]:
 class NodePoolDisruption(WireStruct, frozen=True, kw_only=True):
     """When nodes of the pool may be replaced or removed."""
 
-    # Required in a manifest, as in Karpenter's CRD; the default is for whole pools without
-    # `disruption`, and for objects of servers that do not require it.
-    SCHEMA: ClassVar[Schema] = {"required": ["consolidateAfter"]}
-
     consolidateAfter: Annotated[
         str,
         field_meta(
@@ -143,7 +139,7 @@ class NodePoolDisruption(WireStruct, frozen=True, kw_only=True):
             pattern=DURATION_OR_NEVER_PATTERN,
             expected=EXPECTED_DURATION_OR_NEVER,
         ),
-    ] = "0s"
+    ]
     consolidationPolicy: Annotated[
         str,
         field_meta(
@@ -187,7 +183,7 @@ class NodePoolSpec(WireStruct, frozen=True, kw_only=True):
 
     template: NodePoolTemplate
     disruption: Annotated[NodePoolDisruption, field_meta(default={"consolidateAfter": "0s"})] = (
-        NodePoolDisruption()
+        NodePoolDisruption(consolidateAfter="0s")
     )
     limits: Annotated[
         QuantityMap | None,

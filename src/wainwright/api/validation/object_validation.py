@@ -289,6 +289,8 @@ LONG_FORM_HINTS: Final[dict[tuple[str, FieldPath], str]] = {
     "how long a node must be quiet",
     ("NodePool", ("spec", "disruption", "expireAfter")): "write it as "
     "spec.template.spec.expireAfter",
+    ("InstanceType", ("spec", "provider")): "disks belong to the class: "
+    "spec.blockDeviceMappings of the EC2NodeClass",
     ("EC2NodeClass", ("spec", "subnetSelectorTerms")): "write subnetSelectorTerms: "
     "[{tags: {karpenter.sh/discovery: my-cluster}}]",
     ("EC2NodeClass", ("spec", "securityGroupSelectorTerms")): "write securityGroupSelectorTerms: "
