@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 export GOTOOLCHAIN = auto
 export PYTHONHASHSEED ?= random
 
-.PHONY: demo test test-all check format bench bench-karpenter oracle mutants faults two-processes crds awscli lock clean
+.PHONY: demo test test-all check format bench bench-karpenter oracle karpenter-crds mutants faults two-processes crds awscli lock clean
 
 ## demo: a reservation that fills up and falls back, one pod explained, and a manifest with mistakes
 demo: $(VENV)/.run
@@ -54,6 +54,10 @@ bench-karpenter: $(VENV)/.dev
 ## oracle: random worlds through Karpenter's own scheduler and ours (needs Go): SEEDS=200 PROFILE="spread mixed"
 oracle: $(VENV)/.dev
 	$(BIN)/python -m tests.oracle --seeds $(or $(SEEDS),200) $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+
+## karpenter-crds: 19,000 changed manifests, judged by us and by an API server with Karpenter's CRDs (needs Go)
+karpenter-crds: $(VENV)/.dev
+	WAIN_MUTANTS=all $(BIN)/python -m pytest tests/integration/test_karpenter_crds.py -o junit_family=xunit1 $(ARGS)
 
 ## mutants: plants small faults and counts those that no test notices; an hour or more: ARGS="--packages core --seed 2"
 mutants: $(VENV)/.dev

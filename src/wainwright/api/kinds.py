@@ -209,6 +209,11 @@ def is_own_group(api_version: str) -> bool:
     return api_version.partition("/")[0] in OWN_GROUPS
 
 
+def is_own_kind(name: str) -> bool:
+    """Whether one of our groups has a kind of this name, so that another apiVersion is wrong."""
+    return any(kind.name == name and is_own_group(kind.api_version) for kind in _all_kinds())
+
+
 def suggest_kind(api_version: str, kind: str) -> str:
     """A hint with the known kind that is most similar to an unknown one."""
     names = {

@@ -29,8 +29,18 @@ class ConversionResult(msgspec.Struct, frozen=True, kw_only=True):
 @click.command()
 @file_arguments
 @click.option("-o", "--output", type=OUTPUTS, default="yaml", help="How to print the result.")
-def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
+@click.option(
+    "--ignore-defaults",
+    is_flag=True,
+    help="Leave out the requirements that a Provisioner implied, such as linux and on-demand.",
+)
+def convert(
+    files: tuple[str, ...], more: tuple[str, ...], output: str, ignore_defaults: bool
+) -> int:
     """Turn Provisioner, AWSNodeTemplate and v1beta1 manifests into v1.
+
+    Requirements that a Provisioner implied (linux, amd64, on-demand; newer c, m and r types) are
+    written down, so that the pool launches what it launched.
 
     The new manifests go to standard output; what changed, what was assumed and what could not be
     carried over goes to standard error. Everything else passes through as it is. Nothing is
@@ -38,7 +48,9 @@ def convert(files: tuple[str, ...], more: tuple[str, ...], output: str) -> int:
     """
     with show_progress() as progress:
         loaded = load_manifests(collect_files(files, more), progress)
-    conversion = convert_documents([document.value for document in loaded.documents])
+    conversion = convert_documents(
+        [document.value for document in loaded.documents], ignore_defaults=ignore_defaults
+    )
     report = _report(conversion, loaded.documents, loaded.problems)
     if output == "json":
         _print_json(conversion, report)

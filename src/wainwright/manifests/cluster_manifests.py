@@ -5,6 +5,7 @@ anything is invalid, nothing is returned.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -37,6 +38,7 @@ JsonObject = dict[str, Any]
 REQUIREMENTS_PATH: Final = ("spec", "template", "spec", "requirements")
 DEFAULT_CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}
 DEFAULT_CLASS: Final = "default"
+DEFAULT_CONSOLIDATE_AFTER: Final = "0s"
 ANY_SELECTOR_TERM: Final = [{"tags": {"karpenter.sh/discovery": "*"}}]
 
 
@@ -53,8 +55,8 @@ def expand_short_form(value: JsonObject, only_class: str | None) -> LongForm:
     spec = value.get("spec")
     if isinstance(spec, dict) and value.get("kind") == "NodePool":
         return _expand_pool(value, spec, only_class)
-    if isinstance(spec, dict) and value.get("kind") == "EC2NodeClass":
-        return _expand_class(value, spec)
+    if isinstance(spec, dict | None) and value.get("kind") == "EC2NodeClass":
+        return _expand_class(value, spec or {})
     return LongForm(value, [], {})
 
 
@@ -75,6 +77,11 @@ def _expand_pool(value: JsonObject, spec: JsonObject, only_class: str | None) ->
         template_spec["nodeClassRef"] = {**DEFAULT_CLASS_REF, "name": name}
         notes.append(_short_form_note(("spec",), f"no nodeClassRef: the class {name} is used"))
     template_spec.setdefault("requirements", [])
+    disruption = pool_spec.get("disruption")
+    if isinstance(disruption, dict) and disruption.get("consolidateAfter") is None:
+        pool_spec["disruption"] = {**disruption, "consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}
+        message = f"no consolidateAfter: {DEFAULT_CONSOLIDATE_AFTER} is used"
+        notes.append(_short_form_note(("spec", "disruption"), message))
     return LongForm(
         {**value, "spec": {**pool_spec, "template": {**template, "spec": template_spec}}},
         notes,
@@ -101,6 +108,27 @@ SELECTOR_TERM_FIELDS: Final = ("subnetSelectorTerms", "securityGroupSelectorTerm
 def _default_alias(family: Any) -> str:
     known = isinstance(family, str) and family != "Custom"
     return f"{family.lower() if known else 'al2023'}@latest"
+
+
+NAMED_BY_DEFAULT: Final = ("NodePool", "EC2NodeClass")
+
+
+def with_default_names(values: Sequence[JsonObject]) -> list[JsonObject]:
+    """The objects; pools and classes without a name are copied with one that nobody has."""
+    taken = {(value["kind"], _object_name(value)) for value in values}
+    return [_with_name(value, taken) for value in values]
+
+
+def _with_name(value: JsonObject, taken: set[tuple[str, str]]) -> JsonObject:
+    kind, metadata = value["kind"], value.get("metadata") or {}
+    if kind not in NAMED_BY_DEFAULT or not isinstance(metadata, dict):
+        return value
+    if metadata.get("name") or metadata.get("generateName"):
+        return value
+    candidates = chain([DEFAULT_CLASS], (f"{DEFAULT_CLASS}-{number}" for number in count(2)))
+    name = next(name for name in candidates if (kind, name) not in taken)
+    taken.add((kind, name))
+    return {**value, "metadata": {**metadata, "name": name}}
 
 
 def _short_form_note(path: FieldPath, message: str) -> FieldError:
@@ -264,12 +292,19 @@ class _ManifestReader:
         self._read_custom_objects(conversion, custom)
 
     def _read_custom_objects(self, conversion: Conversion, custom: list[ManifestDocument]) -> None:
-        classes = [value for value in conversion.documents if value["kind"] == "EC2NodeClass"]
+        values = with_default_names(conversion.documents)
+        classes = [value for value in values if value["kind"] == "EC2NodeClass"]
         only_class = _object_name(classes[0]) if len(classes) == 1 else None
-        for value, origin in zip(conversion.documents, conversion.origins, strict=True):
+        for value, given, origin in zip(
+            values, conversion.documents, conversion.origins, strict=True
+        ):
             kind = known_kinds()[value["apiVersion"], value["kind"]]
-            if kind.family is not KindFamily.LEGACY:
-                self._read_custom(custom[origin], kind, value, only_class)
+            if kind.family is KindFamily.LEGACY:
+                continue
+            if value is not given:
+                message = f"short form: no name: {_object_name(value)} is used"
+                self.note(custom[origin], message, ("metadata", "name"))
+            self._read_custom(custom[origin], kind, value, only_class)
 
     def _read_kubernetes(self, document: ManifestDocument) -> None:
         item, field_errors = self.kubernetes_reader.read(document.value)

@@ -38,7 +38,7 @@ def test_the_report_as_json_has_its_eight_fields() -> None:
     first = report["errors"][0]
     fields = {"file", "line", "document", "path", "found", "expected", "message", "hint"}
     assert set(first) == fields
-    assert len(report["errors"]) == 21
+    assert len(report["errors"]) == 22
 
 
 def test_standard_input_can_be_read() -> None:

@@ -56,6 +56,27 @@ def test_short_forms_are_spelt_out_with_a_note(tmp_path: Path) -> None:
     assert found.notes[0].message == "short form: read as spec.template.spec.requirements"
 
 
+def test_pools_without_a_name_get_names_that_nobody_has(tmp_path: Path) -> None:
+    nameless = SHORT_POOL.replace("metadata: {name: web}\n", "")
+    found = manifests(tmp_path, nameless, SHORT_POOL.replace("web", "default"), nameless)
+    assert [pool.metadata.name for pool in found.pools] == ["default-2", "default", "default-3"]
+    assert "short form: no name: default-2 is used" in [note.message for note in found.notes]
+
+
+def test_disruption_without_consolidate_after_is_filled_in_with_a_note(tmp_path: Path) -> None:
+    found = manifests(tmp_path, f"{SHORT_POOL}  disruption: {{consolidationPolicy: WhenEmpty}}\n")
+    [pool] = found.pools
+    assert pool.spec.disruption.consolidateAfter == "0s"
+    assert "short form: no consolidateAfter: 0s is used" in [note.message for note in found.notes]
+
+
+def test_a_class_without_spec_is_filled_in_with_a_note(tmp_path: Path) -> None:
+    found = manifests(tmp_path, SHORT_CLASS.partition("spec:")[0])
+    [node_class] = found.classes
+    assert node_class.spec.amiSelectorTerms[0].alias == "al2023@latest"
+    assert [note.message.partition(":")[0] for note in found.notes] == ["short form"]
+
+
 def test_the_only_class_of_the_input_is_the_pools(tmp_path: Path) -> None:
     found = manifests(tmp_path, SHORT_POOL, SHORT_CLASS)
     kind = found.class_of(found.pools[0])

@@ -359,3 +359,24 @@ def test_there_are_pairs_for_every_kind() -> None:
 
 def _typed(document: Any) -> bool:
     return isinstance(document, dict) and "apiVersion" in document
+
+
+def test_what_is_constrained_in_labels_or_by_an_old_name_is_not_implied() -> None:
+    old = provisioner(
+        labels={"karpenter.sh/capacity-type": "spot"},
+        requirements=[{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]}],
+    )
+    spec = convert_documents([old]).documents[0]["spec"]["template"]["spec"]
+    assert [each["key"] for each in spec["requirements"]] == [
+        "kubernetes.io/arch",
+        "kubernetes.io/os",
+        "karpenter.k8s.aws/instance-category",
+        "karpenter.k8s.aws/instance-generation",
+    ]
+
+
+def test_instance_types_with_one_real_name_among_them_stay_instance_types() -> None:
+    mixed = {"key": "node.kubernetes.io/instance-type", "operator": "In"}
+    old = provisioner(requirements=[{**mixed, "values": ["g5", "m5.large"]}])
+    spec = convert_documents([old]).documents[0]["spec"]["template"]["spec"]
+    assert spec["requirements"][0]["key"] == "node.kubernetes.io/instance-type"

@@ -50,3 +50,24 @@ def test_a_change_is_judged_against_what_was_there_before(row: ObjectChange) -> 
         if not field_error.warning
     ]
     assert found == row.errors
+
+
+def test_the_first_name_of_the_match_criteria_is_pointed_to_the_present_one(tmp_path: Path) -> None:
+    rows = {row.name: row for row in manifest_rows("custom")}
+    file = tmp_path / "manifest.yaml"
+    row = rows["nodeclass-reservations: the match criteria by their first name"]
+    file.write_text(row.text, encoding="utf-8")
+    [pointer] = [e for e in validate_manifests([str(file)]).report.errors if "type" in e.path]
+    assert pointer.hint == "write instanceMatchCriteria: open or targeted"
+
+
+def test_rules_do_not_run_on_values_of_the_wrong_type(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = {row.name: row for row in manifest_rows("custom")}
+    text = rows["nodeclass-selectors: a class with an empty spec"].text
+    file = tmp_path / "manifest.yaml"
+    file.write_text(text.partition("spec:")[0] + "spec: {amiFamily: 7}\n", encoding="utf-8")
+    errors = validate_manifests([str(file)]).report.errors
+    assert "spec.amiFamily" in [error.path for error in errors]
+    assert capfd.readouterr().err == ""

@@ -29,7 +29,13 @@ Tags = Annotated[
     field_meta(
         "Tags that the resource has; `*` stands for any value.",
         max_properties=20,
-        rules=[cel_rule("self.all(k, k != '' && self[k] != '')", "tags need a key and a value")],
+        rules=[
+            cel_rule(
+                "self.size() != 0",
+                "no tags would select everything in the account; name one, or leave tags out",
+            ),
+            cel_rule("self.all(k, k != '' && self[k] != '')", "tags need a key and a value"),
+        ],
     ),
 ]
 
@@ -48,6 +54,15 @@ def _exclusive_rule(field: str, *others: str) -> dict[str, str]:
     )
 
 
+def _not_all_rule(field: str, *others: str) -> dict[str, str]:
+    """Like Karpenter's CRD, of a whole list: one term that is well formed lets the others pass."""
+    cel = " || ".join(f"has(t.{other})" for other in others)
+    return cel_rule(
+        f"self.size() == 0 || !self.all(t, has(t.{field}) && ({cel}))",
+        f"{field} selects by itself and cannot be combined with {', '.join(others)}",
+    )
+
+
 def _quoted(names: tuple[str, ...]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
@@ -56,10 +71,7 @@ class SubnetSelectorTerm(WireStruct, frozen=True, kw_only=True):
     """Subnets by id, or by tags."""
 
     SCHEMA: ClassVar[Schema] = {
-        "x-kubernetes-validations": [
-            _at_least_one_rule("tags", "id"),
-            _exclusive_rule("id", "tags"),
-        ]
+        "x-kubernetes-validations": [_at_least_one_rule("tags", "id")],
     }
 
     id: Annotated[
@@ -75,11 +87,7 @@ class SecurityGroupSelectorTerm(WireStruct, frozen=True, kw_only=True):
     """Security groups by id, by name, or by tags."""
 
     SCHEMA: ClassVar[Schema] = {
-        "x-kubernetes-validations": [
-            _at_least_one_rule("tags", "id", "name"),
-            _exclusive_rule("id", "tags", "name"),
-            _exclusive_rule("name", "tags", "id"),
-        ]
+        "x-kubernetes-validations": [_at_least_one_rule("tags", "id", "name")],
     }
 
     id: Annotated[
@@ -97,7 +105,7 @@ class AMISelectorTerm(WireStruct, frozen=True, kw_only=True):
         "x-kubernetes-validations": [
             _at_least_one_rule("tags", "id", "name", "alias", "ssmParameter"),
             _exclusive_rule("id", "alias", "tags", "name", "owner"),
-            _exclusive_rule("alias", "id", "tags", "name", "owner", "ssmParameter"),
+            _exclusive_rule("alias", "id", "tags", "name", "owner"),
         ]
     }
 
@@ -220,11 +228,12 @@ VOLUME_TYPES: Final = ["gp2", "gp3", "io1", "io2", "sc1", "st1", "standard"]
 ENABLED_OR_DISABLED: Final = ["disabled", "enabled"]
 
 VOLUME_SIZE_PATTERN: Final = (
-    r"^(([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-6])Gi"
-    r"|([1-9][0-9]{0,3}|[1-6][0-9]{4}|70[0-2][0-9]{2}|703[0-5][0-9]|7036[0-8])G"
-    r"|([1-9]|[1-5][0-9]|6[0-4])Ti|([1-9]|[1-6][0-9]|70)T)$"
+    r"^(([1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi"
+    r"|([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
+    r"|([1-9]|[1-5][0-7]|58)Ti|([1-9]|[1-5][0-9]|6[0-4])T)$"
 )
-"""1Gi to 64Ti, in the units that people write."""
+"""What Karpenter's CRD takes: up to 64 TB, and of two-digit Ti only those that end in 0 to 7."""
+EXPECTED_VOLUME_SIZE: Final = "1Gi to 59000Gi, 1G to 64000G, or up to 58Ti or 64T, as in 100Gi"
 
 RESTRICTED_TAGS: Final = (
     "eks:eks-cluster-name",
@@ -259,9 +268,9 @@ class EBSVolume(WireStruct, frozen=True, kw_only=True):
     volumeSize: Annotated[
         str | None,
         field_meta(
-            "1Gi to 64Ti, as in 100Gi.",
+            "Its size, as in 100Gi.",
             pattern=VOLUME_SIZE_PATTERN,
-            expected="1Gi to 64Ti, as in 100Gi",
+            expected=EXPECTED_VOLUME_SIZE,
             max_length=10,
         ),
     ] = None
@@ -402,7 +411,10 @@ class EC2NodeClassSpec(WireStruct, frozen=True, kw_only=True):
         field_meta(
             "Which subnets instances may lie in; terms are alternatives.",
             max_items=30,
-            rules=[cel_rule("self.size() != 0", "at least one subnet term is needed")],
+            rules=[
+                cel_rule("self.size() != 0", "at least one subnet term is needed"),
+                _not_all_rule("id", "tags"),
+            ],
         ),
     ]
     securityGroupSelectorTerms: Annotated[
@@ -410,13 +422,24 @@ class EC2NodeClassSpec(WireStruct, frozen=True, kw_only=True):
         field_meta(
             "Which security groups instances get; terms are alternatives.",
             max_items=30,
-            rules=[cel_rule("self.size() != 0", "at least one security group term is needed")],
+            rules=[
+                cel_rule("self.size() != 0", "at least one security group term is needed"),
+                _not_all_rule("id", "tags", "name"),
+                _not_all_rule("name", "tags", "id"),
+            ],
         ),
     ]
     capacityReservationSelectorTerms: Annotated[
         list[CapacityReservationSelectorTerm] | None,
         field_meta(
-            "Which capacity reservations may be used; terms are alternatives.", max_items=30
+            "Which capacity reservations may be used; terms are alternatives.",
+            max_items=30,
+            rules=[
+                cel_rule(
+                    "self.size() != 0",
+                    "an empty list selects nothing; leave the field out, or add a term",
+                )
+            ],
         ),
     ] = None
     placementGroupSelector: PlacementGroupSelector | None = None
@@ -509,6 +532,12 @@ class EC2NodeClassSpec(WireStruct, frozen=True, kw_only=True):
     ] = None
 
 
+NOTHING_SELECTED: Final = EC2NodeClassSpec(
+    amiSelectorTerms=[], subnetSelectorTerms=[], securityGroupSelectorTerms=[]
+)
+"""The spec of a class without one, which an API server accepts: no node can be launched."""
+
+
 class Subnet(WireStruct, frozen=True, kw_only=True):
     id: str
     zone: str
@@ -565,7 +594,7 @@ class EC2NodeClassStatus(WireStruct, frozen=True, kw_only=True):
 class EC2NodeClass(WireStruct, frozen=True, kw_only=True):
     """What the nodes of a pool are made of on EC2."""
 
-    spec: EC2NodeClassSpec
+    spec: EC2NodeClassSpec = NOTHING_SELECTED
     apiVersion: str = "karpenter.k8s.aws/v1"
     kind: str = "EC2NodeClass"
     metadata: ObjectMeta = ObjectMeta()

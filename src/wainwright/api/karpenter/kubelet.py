@@ -106,10 +106,14 @@ class KubeletConfiguration(WireStruct, frozen=True, kw_only=True):
             "The most pods a node may run: a number, or an expression over the instance type.",
             max_length=256,
             rules=[
-                cel_rule("type(self) != int || self >= 0", "maxPods cannot be negative"),
                 cel_rule(
-                    "type(self) != string || self.matches('^[0-9]+$') || " + _is_expression("self"),
-                    "maxPods is a number or an expression over " + ", ".join(EXPRESSION_VARIABLES),
+                    "type(self) != int || (self >= 0 && self <= 2147483647)",
+                    "maxPods is from 0 to 2147483647",
+                ),
+                cel_rule(
+                    "type(self) != string || " + _is_expression("self"),
+                    "maxPods is a number without quotes, or an expression over "
+                    + ", ".join(EXPRESSION_VARIABLES),
                 ),
             ],
         ),

@@ -138,9 +138,8 @@ class NodePoolDisruption(WireStruct, frozen=True, kw_only=True):
             "How long a node must be quiet before it is considered, or Never.",
             pattern=DURATION_OR_NEVER_PATTERN,
             expected=EXPECTED_DURATION_OR_NEVER,
-            default="0s",
         ),
-    ] = "0s"
+    ]
     consolidationPolicy: Annotated[
         str,
         field_meta(
@@ -184,7 +183,7 @@ class NodePoolSpec(WireStruct, frozen=True, kw_only=True):
 
     template: NodePoolTemplate
     disruption: Annotated[NodePoolDisruption, field_meta(default={"consolidateAfter": "0s"})] = (
-        NodePoolDisruption()
+        NodePoolDisruption(consolidateAfter="0s")
     )
     limits: Annotated[
         QuantityMap | None,
@@ -198,7 +197,12 @@ class NodePoolSpec(WireStruct, frozen=True, kw_only=True):
     ] = None
     replicas: Annotated[
         int | None,
-        field_meta("Keep this many nodes whatever the pods need.", minimum=0, format="int64"),
+        field_meta(
+            "Keep this many nodes whatever the pods need.",
+            minimum=0,
+            maximum=2**31 - 1,  # what the scale subresource can hold
+            format="int64",
+        ),
     ] = None
 
 

@@ -5,7 +5,6 @@ from typing import Annotated, ClassVar, Final
 from wainwright.api.wire import (
     EXPECTED_LABEL_KEY,
     LABEL_KEY_PATTERN,
-    LabelValue,
     Schema,
     Timestamp,
     WireStruct,
@@ -65,6 +64,13 @@ AWS_LABELS: Final = tuple(
     )
 )
 """Labels of the provider that a requirement may name; the rest of its domain is its own."""
+OVERLAY_LABELS: Final = tuple(
+    label
+    for label in AWS_LABELS
+    if label.startswith((f"{KARPENTER_AWS_GROUP}/instance-", f"{KARPENTER_AWS_GROUP}/ec2nodeclass"))
+    and label != TENANCY
+)
+"""Those of an overlay: what describes an instance type, not one instance."""
 
 
 REQUIREMENT_OPERATORS: Final = ["DoesNotExist", "Exists", "Gt", "Gte", "In", "Lt", "Lte", "NotIn"]
@@ -85,7 +91,9 @@ def _outside_domain(domain: str) -> str:
     return f"!key.matches('^[^/]*{domain.replace('.', '[.]')}(/|$)')"
 
 
-def label_rules(key: str, *, pool_is_free: bool) -> list[tuple[str, str]]:
+def label_rules(
+    key: str, *, pool_is_free: bool, aws_labels: tuple[str, ...] = AWS_LABELS
+) -> list[tuple[str, str]]:
     """CEL over a label key and what it forbids; pools may not name themselves, claims must."""
     free = (CAPACITY_TYPE, NODEPOOL) if pool_is_free else (CAPACITY_TYPE,)
     made = [
@@ -95,8 +103,9 @@ def label_rules(key: str, *, pool_is_free: bool) -> list[tuple[str, str]]:
             f"{' and '.join(free)} may be named",
         ),
         (
-            f"key in {_cel_list(AWS_LABELS)} || {_outside_domain('karpenter.k8s.aws')}",
-            "this label of the domain karpenter.k8s.aws is not one that nodes get",
+            f"key in {_cel_list(aws_labels)} || {_outside_domain('karpenter.k8s.aws')}",
+            "this label of the domain karpenter.k8s.aws is not one that "
+            + ("nodes get" if aws_labels is AWS_LABELS else "describes an instance type"),
         ),
         (
             f"key != '{HOSTNAME}'",
@@ -106,38 +115,31 @@ def label_rules(key: str, *, pool_is_free: bool) -> list[tuple[str, str]]:
     return [(rule.replace("key", key), message) for rule, message in made]
 
 
-def _requirement_key(*, pool_is_free: bool) -> object:
+def _requirement_key(*, pool_is_free: bool, aws_labels: tuple[str, ...] = AWS_LABELS) -> object:
+    rules = label_rules("self", pool_is_free=pool_is_free, aws_labels=aws_labels)
     return field_meta(
         "The label that the requirement is about.",
         max_length=316,
         pattern=LABEL_KEY_PATTERN,
         expected=EXPECTED_LABEL_KEY,
-        rules=[cel_rule(cel, text) for cel, text in label_rules("self", pool_is_free=pool_is_free)],
+        rules=[cel_rule(cel, text) for cel, text in rules],
     )
 
 
-REQUIREMENT_VALUES_RULES: Final = [
-    cel_rule(
-        "!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() != 0)",
-        "the operators In and NotIn need at least one value",
-        at=".values",
-    ),
-    cel_rule(
-        f"!(self.operator in {COMPARISON_OPERATORS}) "
-        "|| (has(self.values) && self.values.size() == 1 && self.values[0].matches('^[0-9]+$'))",
-        "the operators Gt, Gte, Lt and Lte need exactly one value, a whole number of 0 or more",
-        at=".values",
-    ),
-]
-WELL_KNOWN_VALUES_RULES: Final = [
-    cel_rule(
-        f"self.key != '{key}' || self.operator != 'In' || !has(self.values) || "
-        + " || ".join(f"'{value}' in self.values" for value in values),
-        f"none of the values is known; {key} is one of {', '.join(values)}",
+def _values_rule(operator: str) -> dict[str, str]:
+    return cel_rule(
+        f"self.operator != '{operator}' || (has(self.values) && self.values.size() != 0)",
+        f"the operator {operator} needs at least one value",
         at=".values",
     )
-    for key, values in ((CAPACITY_TYPE, CAPACITY_TYPES), (TENANCY, TENANCIES))
-]
+
+
+COMPARISON_RULE: Final = cel_rule(
+    f"!(self.operator in {COMPARISON_OPERATORS}) "
+    "|| (has(self.values) && self.values.size() == 1 && int(self.values[0]) >= 0)",
+    "the operators Gt, Gte, Lt and Lte need exactly one value, a whole number of 0 or more",
+    at=".values",
+)
 MIN_VALUES_RULE: Final = cel_rule(
     "self.operator != 'In' || !has(self.minValues) || !has(self.values) "
     "|| self.values.size() >= self.minValues",
@@ -146,13 +148,10 @@ MIN_VALUES_RULE: Final = cel_rule(
 )
 
 RequirementValues = Annotated[
-    list[LabelValue],
-    field_meta(
-        "The values that the operator compares with.",
-        list_type="atomic",
-        max_items=10000,  # ten times the instance types there are; CEL's cost budget needs a limit
-    ),
+    list[str],
+    field_meta("The values that the operator compares with.", list_type="atomic"),
 ]
+"""Any text, as in Karpenter's CRDs; validation warns of what no label can be."""
 RequirementOperator = Annotated[
     str, field_meta("How the label is compared.", enum=REQUIREMENT_OPERATORS)
 ]
@@ -167,8 +166,8 @@ class PoolRequirement(WireStruct, frozen=True, kw_only=True):
 
     SCHEMA: ClassVar[Schema] = {
         "x-kubernetes-validations": [
-            *REQUIREMENT_VALUES_RULES,
-            *WELL_KNOWN_VALUES_RULES,
+            _values_rule("In"),
+            COMPARISON_RULE,
             MIN_VALUES_RULE,
         ]
     }
@@ -184,8 +183,8 @@ class ClaimRequirement(WireStruct, frozen=True, kw_only=True):
 
     SCHEMA: ClassVar[Schema] = {
         "x-kubernetes-validations": [
-            *REQUIREMENT_VALUES_RULES,
-            *WELL_KNOWN_VALUES_RULES,
+            _values_rule("In"),
+            COMPARISON_RULE,
             MIN_VALUES_RULE,
         ]
     }
@@ -199,9 +198,11 @@ class ClaimRequirement(WireStruct, frozen=True, kw_only=True):
 class OverlayRequirement(WireStruct, frozen=True, kw_only=True):
     """A condition on one label of the instance types, offerings and pools that are overlaid."""
 
-    SCHEMA: ClassVar[Schema] = {"x-kubernetes-validations": REQUIREMENT_VALUES_RULES}
+    SCHEMA: ClassVar[Schema] = {
+        "x-kubernetes-validations": [_values_rule("In"), _values_rule("NotIn"), COMPARISON_RULE]
+    }
 
-    key: Annotated[str, _requirement_key(pool_is_free=True)]
+    key: Annotated[str, _requirement_key(pool_is_free=True, aws_labels=OVERLAY_LABELS)]
     operator: RequirementOperator
     values: RequirementValues | None = None
 

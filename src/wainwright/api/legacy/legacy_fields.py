@@ -21,7 +21,6 @@ from wainwright.api.karpenter.kubelet import (
 from wainwright.api.karpenter.shared_fields import (
     MIN_VALUES_RULE,
     TAINT_EFFECTS,
-    WELL_KNOWN_VALUES_RULES,
     MinValues,
     RequirementValues,
 )
@@ -75,9 +74,7 @@ Annotations = Annotated[dict[str, str], field_meta("Annotations of the nodes.")]
 class AlphaRequirement(WireStruct, frozen=True, kw_only=True):
     """A condition on one label of the nodes; any label may be named, also those set elsewhere."""
 
-    SCHEMA: ClassVar[Schema] = {
-        "x-kubernetes-validations": [*LEGACY_VALUES_RULES, *WELL_KNOWN_VALUES_RULES]
-    }
+    SCHEMA: ClassVar[Schema] = {"x-kubernetes-validations": LEGACY_VALUES_RULES}
 
     key: LegacyRequirementKey
     operator: LegacyOperator
@@ -87,13 +84,7 @@ class AlphaRequirement(WireStruct, frozen=True, kw_only=True):
 class BetaRequirement(WireStruct, frozen=True, kw_only=True):
     """The same, with a number of values that must stay possible."""
 
-    SCHEMA: ClassVar[Schema] = {
-        "x-kubernetes-validations": [
-            *LEGACY_VALUES_RULES,
-            *WELL_KNOWN_VALUES_RULES,
-            MIN_VALUES_RULE,
-        ]
-    }
+    SCHEMA: ClassVar[Schema] = {"x-kubernetes-validations": [*LEGACY_VALUES_RULES, MIN_VALUES_RULE]}
 
     key: LegacyRequirementKey
     operator: LegacyOperator

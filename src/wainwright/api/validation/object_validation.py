@@ -25,7 +25,11 @@ from wainwright.api.karpenter.shared_fields import (
 from wainwright.api.kinds import KindFamily, KnownKind
 from wainwright.api.quantity import InvalidQuantity, parse_quantity
 from wainwright.api.validation import cel, metadata_validation, schema_validation
-from wainwright.api.validation.metadata_validation import EXPECTED_KEY, is_label_key
+from wainwright.api.validation.metadata_validation import (
+    EXPECTED_KEY,
+    is_label_key,
+    is_label_value,
+)
 from wainwright.api.validation.schema_validation import is_surely_valid
 from wainwright.api.wire import EXPECTED_LABEL_VALUE, LABEL_VALUE_PATTERN, Schema, object_schema
 
@@ -42,10 +46,10 @@ def check_semantics(kind: str, value: JsonObject) -> Iterator[FieldError]:
     match kind:
         case "NodePool":
             yield from _check_pool(spec)
-        case "NodeClaim":
+        case "NodeClaim" | "NodeOverlay":
             yield from _check_requirements(spec.get("requirements"), ("spec", "requirements"))
         case "EC2NodeClass":
-            yield from _check_kubelet(spec.get("kubelet") or {}, ("spec", "kubelet"))
+            yield from _check_class(spec)
         case "InstanceType":
             yield from _check_offerings(spec.get("offerings") or [])
         case "Cloud":
@@ -94,21 +98,64 @@ def _is_cron(schedule: str) -> bool:
 
 def _check_requirements(requirements: Any, path: FieldPath) -> Iterator[FieldError]:
     for index, item in enumerate(requirements or []):
-        values = item.get("values") or []
-        least, distinct = item.get("minValues") or 0, len(set(values))
-        if item.get("operator") == "In" and least > distinct:
-            yield FieldError(
-                path=(*path, index, "minValues"),
-                message="minValues asks for more different values than the requirement lists",
-                found=str(least),
-                expected=f"at most {distinct}",
-            )
-        allowed = WELL_KNOWN_VALUES.get(item.get("key", ""), values)
-        for number, one in enumerate(values):
-            if one not in allowed:
-                yield _semantic_warning(
-                    (*path, index, "values", number), one, f"one of {', '.join(allowed)}"
-                )
+        yield from _check_requirement(item, (*path, index))
+
+
+def _check_requirement(item: JsonObject, path: FieldPath) -> Iterator[FieldError]:
+    """What Karpenter's CRDs accept although no node can meet it, or none can fail it."""
+    values = item.get("values") or []
+    least, distinct = item.get("minValues") or 0, len(set(values))
+    if item["operator"] == "In" and least > distinct:
+        yield _semantic_warning(
+            (*path, "minValues"),
+            least,
+            f"at most {distinct}, the number of different values",
+            "nothing can be launched",
+        )
+    if item["operator"] == "NotIn" and not values:
+        yield _semantic_warning((*path, "values"), values, "a value", "it excludes nothing")
+    allowed = WELL_KNOWN_VALUES.get(item["key"])
+    for number, one in enumerate(values):
+        place = (*path, "values", number)
+        if allowed is not None and one not in allowed:
+            yield _semantic_warning(place, one, f"one of {', '.join(allowed)}")
+        elif item["operator"] in ("In", "NotIn") and not is_label_value(one):
+            yield _semantic_warning(place, one, EXPECTED_LABEL_VALUE, "no node has it")
+
+
+def _check_class(spec: JsonObject) -> Iterator[FieldError]:
+    if not spec:
+        message = "legal, but nothing can be launched: a class without spec selects no subnet"
+        yield FieldError(path=("spec",), message=message, hint=CLASS_SPEC_HINT, warning=True)
+    for field, order in SELECTED_BY.items():
+        for index, term in enumerate(spec.get(field) or []):
+            yield from _check_term(term, order, ("spec", field, index))
+    yield from _check_kubelet(spec.get("kubelet") or {}, ("spec", "kubelet"))
+
+
+CLASS_SPEC_HINT: Final = (
+    "write spec with role, amiSelectorTerms, subnetSelectorTerms and securityGroupSelectorTerms"
+)
+SELECTED_BY: Final = {
+    "amiSelectorTerms": ("alias", "ssmParameter"),
+    "subnetSelectorTerms": ("id", "tags"),
+    "securityGroupSelectorTerms": ("id", "name", "tags"),
+}
+"""Fields of which a term uses the first that is there. A list in which all terms have two of them
+is refused by the schema; where another term is well formed Karpenter's CRD lets it pass."""
+
+
+def _check_term(term: JsonObject, order: tuple[str, ...], path: FieldPath) -> Iterator[FieldError]:
+    first, *ignored = [field for field in order if field in term] or [""]
+    for field in ignored:
+        message = f"legal, but {field} is ignored: the term selects by {first}"
+        yield FieldError(
+            path=(*path, field),
+            message=message,
+            found=format_value(term[field]),
+            hint="remove it, or write two terms",
+            warning=True,
+        )
 
 
 def _check_kubelet(kubelet: JsonObject, path: FieldPath) -> Iterator[FieldError]:
@@ -238,16 +285,29 @@ LONG_FORM_HINTS: Final[dict[tuple[str, FieldPath], str]] = {
     ("NodePool", ("spec", "limits", "resources")): "write the resources directly under limits",
     ("NodePool", ("spec", "template", "spec", "kubelet")): "kubelet settings belong to the class: "
     "spec.kubelet of the EC2NodeClass",
+    ("NodePool", ("spec", "disruption", "consolidateAfter")): "write consolidateAfter: 0s, or for "
+    "how long a node must be quiet",
     ("NodePool", ("spec", "disruption", "expireAfter")): "write it as "
     "spec.template.spec.expireAfter",
+    ("InstanceType", ("spec", "provider")): "disks belong to the class: "
+    "spec.blockDeviceMappings of the EC2NodeClass",
     ("EC2NodeClass", ("spec", "subnetSelectorTerms")): "write subnetSelectorTerms: "
     "[{tags: {karpenter.sh/discovery: my-cluster}}]",
     ("EC2NodeClass", ("spec", "securityGroupSelectorTerms")): "write securityGroupSelectorTerms: "
     "[{tags: {karpenter.sh/discovery: my-cluster}}]",
     ("EC2NodeClass", ("spec", "amiSelectorTerms")): "write amiSelectorTerms: "
     "[{alias: al2023@latest}]",
+    ("EC2NodeClass", ("spec", "capacityReservationSelectorTerms", 0, "type")): "write "
+    "instanceMatchCriteria: open or targeted",
+    ("EC2NodeClass", ("status", "capacityReservations", 0, "type")): "write "
+    "instanceMatchCriteria: open or targeted",
+    ("EC2NodeClass", ("status", "capacityReservations", 0, "availableInstanceCount")): "the status "
+    "has no counts; a Cloud states them as available and total",
+    ("EC2NodeClass", ("status", "capacityReservations", 0, "totalInstanceCount")): "the status "
+    "has no counts; a Cloud states them as available and total",
 }
-"""Offline commands accept short forms; an API server requires the long form."""
+"""Names that changed, and short forms: offline commands accept these, an API server requires the
+long form. Index 0 stands for every entry of a list."""
 
 
 def validate_object(
@@ -291,7 +351,8 @@ def _status_warnings(status: Any, schema: Schema) -> Iterator[FieldError]:
 
 
 def _with_long_form_hint(kind: KnownKind, field_error: FieldError) -> FieldError:
-    hint = LONG_FORM_HINTS.get((kind.name, field_error.path))
+    path = tuple(0 if isinstance(step, int) else step for step in field_error.path)
+    hint = LONG_FORM_HINTS.get((kind.name, path))
     is_rule = field_error.message == field_error.expected
     return (
         field_error if hint is None or is_rule else msgspec.structs.replace(field_error, hint=hint)

@@ -135,8 +135,9 @@ def _type_errors(value: Any, schema: Schema, path: FieldPath) -> Iterator[FieldE
     if value is None and schema.get("nullable", False):
         return
     if schema.get("x-kubernetes-int-or-string"):
-        if not (isinstance(value, str) or _is_integer(value)):
-            yield invalid_value(path, value, "a whole number or text")
+        if not (isinstance(value, str) or _is_int64(value)):
+            size = " of at most 64 bits" if _is_integer(value) else ""
+            yield invalid_value(path, value, f"a whole number{size} or text")
         return
     expected_type = schema.get("type")
     if expected_type is not None and not TYPE_CHECKS[expected_type](value):
@@ -158,6 +159,10 @@ def _type_hint(value: Any, expected_type: str) -> str:
 def _is_integer(value: Any) -> bool:
     whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return whole and not isinstance(value, bool)
+
+
+def _is_int64(value: Any) -> bool:
+    return _is_integer(value) and INT64_RANGE[0] <= value <= INT64_RANGE[1]
 
 
 def _is_number(value: Any) -> bool:
@@ -290,12 +295,26 @@ def _rule_errors(
     value: Any, schema: Schema, path: FieldPath, old: Any, *, has_valid_shape: bool
 ) -> Iterator[FieldError]:
     """A rule that cannot be evaluated is violated, unless the value's types are wrong anyway."""
-    for rule in schema.get("x-kubernetes-validations", ()):
+    rules = schema.get("x-kubernetes-validations", ())
+    if rules and not has_valid_shape and not _has_valid_types(value, schema):
+        return
+    for rule in rules:
         if cel.is_transition_rule(rule["rule"]) and old is cel.ABSENT:
             continue
         outcome = cel.evaluate_rule(rule["rule"], value, old)
         if outcome is False or (outcome is None and has_valid_shape):
             yield from _locate_rule_error(rule, value, path)
+
+
+def _has_valid_types(value: Any, schema: Schema) -> bool:
+    if any(_type_errors(value, schema, ())):
+        return False
+    if isinstance(value, list):
+        return all(_has_valid_types(item, schema.get("items", {})) for item in value)
+    if not isinstance(value, dict):
+        return True
+    properties, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
+    return all(_has_valid_types(item, properties.get(key, rest)) for key, item in value.items())
 
 
 def _locate_rule_error(rule: dict[str, str], value: Any, path: FieldPath) -> Iterator[FieldError]:

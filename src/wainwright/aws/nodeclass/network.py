@@ -102,8 +102,9 @@ class SecurityGroupProvider:
     async def _fetch(
         self, terms: Sequence[SecurityGroupSelectorTerm]
     ) -> tuple[ResolvedSecurityGroup, ...]:
-        names = sorted({term.name for term in terms if term.name is not None})
-        others = [term for term in terms if term.name is None]
+        by_name = [term for term in terms if term.name is not None and term.id is None]
+        names = sorted({term.name for term in by_name if term.name is not None})
+        others = [term for term in terms if term.name is None or term.id is not None]
         rows: list[Row] = []
         for filters in [
             *_selector_filters(others, "group-id"),

@@ -119,11 +119,12 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     field_errors: list[ConversionError]
 
 
-def convert_documents(documents: Sequence[Any]) -> Conversion:
+def convert_documents(documents: Sequence[Any], *, ignore_defaults: bool = False) -> Conversion:
     """Convert legacy kinds to v1; all other documents stay unchanged, at their place.
     An invalid legacy document is not converted, and its field errors are reported.
+    `ignore_defaults` leaves out the requirements that a Provisioner implied.
     """
-    converter = _Converter(documents)
+    converter = _Converter(documents, ignore_defaults)
     converter.convert_classes()
     converter.convert_pools()
     converter.convert_claims()
@@ -133,8 +134,9 @@ def convert_documents(documents: Sequence[Any]) -> Conversion:
 class _Converter:
     """The state of one conversion."""
 
-    def __init__(self, documents: Sequence[Any]) -> None:
+    def __init__(self, documents: Sequence[Any], ignore_defaults: bool) -> None:
         self.documents = documents
+        self.ignore_defaults = ignore_defaults
         self.kinds: list[type[WireStruct] | None] = [
             legacy_kind(document) for document in documents
         ]
@@ -174,7 +176,9 @@ class _Converter:
     def convert_pools(self) -> None:
         for draft in self._drafts_of(Provisioner, NodePoolV1Beta1):
             if self.kinds[draft.index] is Provisioner:
-                settings = convert_provisioner(draft, self.classes)
+                settings = convert_provisioner(
+                    draft, self.classes, ignore_defaults=self.ignore_defaults
+                )
             else:
                 settings = convert_node_pool(draft)
             if settings is not None:

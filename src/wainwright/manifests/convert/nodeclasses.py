@@ -132,7 +132,7 @@ def _placeholder_image(place: FieldPath, draft: ConversionDraft) -> list[dict[st
 
 
 GIB: Final = 2**30
-MAX_VOLUME_GIB: Final = 64 * 1024
+MAX_VOLUME_GIB: Final = 59_000
 """The largest volume that v1 accepts."""
 
 

@@ -3,12 +3,14 @@
 Expiry moves into the template, kubelet settings into the class. A NodeClaim follows its pool.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from wainwright.api.field_error import FieldPath
 from wainwright.api.karpenter.shared_fields import CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL
 from wainwright.manifests.convert.conversion_draft import (
+    RENAMED_LABELS,
     ConversionDraft,
     JsonObject,
     convert_annotations,
@@ -140,31 +142,30 @@ DEFAULT_CLASS_NAME: Final = "default"
 NODE_TEMPLATE_KIND: Final = "AWSNodeTemplate"
 SPEC_PATH: Final[FieldPath] = ("spec",)
 
+FAMILY_NAME: Final = re.compile(r"[a-z]+[0-9][a-z0-9-]*")
+INSTANCE_CATEGORY: Final = "karpenter.k8s.aws/instance-category"
+INSTANCE_FAMILY: Final = "karpenter.k8s.aws/instance-family"
+INSTANCE_GENERATION: Final = "karpenter.k8s.aws/instance-generation"
 IMPLIED_REQUIREMENTS: Final = (
-    (("kubernetes.io/os",), "kubernetes.io/os In [linux]"),
-    (("kubernetes.io/arch",), "kubernetes.io/arch In [amd64]"),
-    ((CAPACITY_TYPE,), f"{CAPACITY_TYPE} In [on-demand]"),
+    (("kubernetes.io/os",), [("kubernetes.io/os", "In", ("linux",))]),
+    (("kubernetes.io/arch",), [("kubernetes.io/arch", "In", ("amd64",))]),
+    ((CAPACITY_TYPE,), [(CAPACITY_TYPE, "In", ("on-demand",))]),
     (
-        (
-            INSTANCE_TYPE,
-            "karpenter.k8s.aws/instance-family",
-            "karpenter.k8s.aws/instance-category",
-            "karpenter.k8s.aws/instance-generation",
-        ),
-        "karpenter.k8s.aws/instance-category In [c, m, r] and "
-        "karpenter.k8s.aws/instance-generation Gt [2]",
+        (INSTANCE_TYPE, INSTANCE_FAMILY, INSTANCE_CATEGORY, INSTANCE_GENERATION),
+        [(INSTANCE_CATEGORY, "In", ("c", "m", "r")), (INSTANCE_GENERATION, "Gt", ("2",))],
     ),
 )
-"""Requirements that a Provisioner implied where it constrained none of the labels."""
+"""Requirements that a Provisioner implied where it constrained none of the labels before them."""
 
 
-def convert_provisioner(draft: ConversionDraft, classes: NodeClasses) -> ClassSettings | None:
+def convert_provisioner(
+    draft: ConversionDraft, classes: NodeClasses, *, ignore_defaults: bool = False
+) -> ClassSettings | None:
     """Fills the draft; the returned settings are assigned to a class once all pools are known."""
     old: JsonObject = draft.source.get("spec", {})
     metadata = _provisioner_template_metadata(old, draft)
-    template: JsonObject = {
-        "spec": _provisioner_template_spec(old, metadata.get("labels", {}), draft)
-    }
+    template: JsonObject = {"spec": _provisioner_template_spec(old, draft)}
+    template["spec"]["requirements"] += _implied_requirements(old, draft, ignore_defaults)
     draft.converted = new_object(draft, "karpenter.sh/v1", "NodePool")
     draft.converted["spec"] = {
         "template": {"metadata": metadata, **template} if metadata else template,
@@ -189,20 +190,16 @@ def _provisioner_template_metadata(old: JsonObject, draft: ConversionDraft) -> J
     return {key: entries for key, entries in converted.items() if entries}
 
 
-def _provisioner_template_spec(
-    old: JsonObject, source: dict[str, str], draft: ConversionDraft
-) -> JsonObject:
-    requirements = convert_requirements(
-        old.get("requirements", []), ("spec", "requirements"), draft
-    )
-    _note_implied_requirements(requirements, source, draft)
+def _provisioner_template_spec(old: JsonObject, draft: ConversionDraft) -> JsonObject:
+    path = ("spec", "requirements")
+    requirements = convert_requirements(old.get("requirements", []), path, draft)
     converted: JsonObject = {
         "nodeClassRef": {
             "group": "karpenter.k8s.aws",
             "kind": NODE_CLASS_KIND,
             "name": DEFAULT_CLASS_NAME,
         },
-        "requirements": requirements,
+        "requirements": [_families_by_name(item, path, draft) for item in requirements],
     }
     for field in ("taints", "startupTaints"):
         if old.get(field):
@@ -211,19 +208,41 @@ def _provisioner_template_spec(
     return converted
 
 
-def _note_implied_requirements(
-    requirements: list[JsonObject], source: dict[str, str], draft: ConversionDraft
-) -> None:
-    constrained_labels = {item["key"] for item in requirements} | source.keys()
+def _families_by_name(item: JsonObject, path: FieldPath, draft: ConversionDraft) -> JsonObject:
+    """Families given as instance types, of which none is called so, are families."""
+    values = item.get("values") or []
+    if item["key"] != INSTANCE_TYPE or not values:
+        return item
+    if not all(FAMILY_NAME.fullmatch(value) for value in values):
+        return item
+    draft.changed(
+        path,
+        f"{', '.join(values)}: no instance type is called so, a family is; {INSTANCE_FAMILY} is "
+        "required",
+    )
+    return {**item, "key": INSTANCE_FAMILY}
+
+
+def _implied_requirements(
+    old: JsonObject, draft: ConversionDraft, ignore_defaults: bool
+) -> list[JsonObject]:
+    """What the Provisioner meant without saying so; a NodePool must say it."""
+    keys = [item["key"] for item in old.get("requirements", [])] + list(old.get("labels", {}))
+    constrained = {RENAMED_LABELS.get(key, key) for key in keys}
     implied = [
-        meaning for keys, meaning in IMPLIED_REQUIREMENTS if constrained_labels.isdisjoint(keys)
+        {"key": key, "operator": operator, "values": list(values)}
+        for labels, requirements in IMPLIED_REQUIREMENTS
+        if constrained.isdisjoint(labels)
+        for key, operator, values in requirements
     ]
-    if implied:
-        draft.changed(
-            ("spec", "requirements"),
-            "a Provisioner implied what it did not say, a NodePool does not; to keep it, add "
-            + "; ".join(implied),
-        )
+    if not implied:
+        return []
+    summary = "; ".join(f"{r['key']} {r['operator']} [{', '.join(r['values'])}]" for r in implied)
+    if ignore_defaults:
+        draft.lost(SPEC_PATH, f"a Provisioner implied this, the NodePool does not: {summary}")
+        return []
+    draft.assumed(SPEC_PATH, f"a Provisioner implied this, a NodePool must say it: {summary}")
+    return implied
 
 
 def _expire_after(old: JsonObject, draft: ConversionDraft) -> str:

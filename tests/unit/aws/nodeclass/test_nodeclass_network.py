@@ -55,6 +55,14 @@ def test_all_ids_go_into_one_call_and_other_terms_into_their_own() -> None:
     ]
 
 
+def test_of_a_term_with_id_and_other_fields_the_id_counts() -> None:
+    terms = [{"name": "b"}, {"id": "sg-1", "name": "a"}, {"id": "sg-2", "tags": DISCOVERY}]
+    assert requested_filters("DescribeSecurityGroups", securityGroupSelectorTerms=terms) == [
+        [{"Name": "group-id", "Values": ["sg-1", "sg-2"]}],
+        [{"Name": "group-name", "Values": ["b"]}],
+    ]
+
+
 def test_security_groups_can_be_selected_by_name() -> None:
     terms = [{"name": "b"}, {"id": "sg-1"}, {"name": "a"}, {"tags": DISCOVERY}]
     assert requested_filters("DescribeSecurityGroups", securityGroupSelectorTerms=terms) == [
