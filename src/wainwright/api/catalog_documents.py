@@ -77,6 +77,10 @@ class InstanceTypeSpec(WireStruct, frozen=True, kw_only=True):
         NonNegativeQuantityMap | None,
         field_meta("Taken off what pods may use, beside the kubelet's own."),
     ] = None
+    allocatable: Annotated[
+        NonNegativeQuantityMap | None,
+        field_meta("What pods may use, in place of capacity less all overhead."),
+    ] = None
 
 
 class ConditionsStatus(WireStruct, frozen=True, kw_only=True):

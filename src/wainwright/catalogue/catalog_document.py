@@ -10,7 +10,7 @@ import msgspec
 
 from wainwright.api.catalog_documents import Catalog, CatalogInstanceType, CatalogOffering
 from wainwright.api.quantity import parse_quantity
-from wainwright.catalogue.instancetypes.capacity import DerivedResources
+from wainwright.catalogue.instancetypes.capacity import DerivedResources, declared_allocatable
 from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
 from wainwright.catalogue.instancetypes.node_class_settings import ResourceOverride
 from wainwright.catalogue.instancetypes.overhead import Overhead
@@ -46,6 +46,7 @@ class CatalogTypeEntry(msgspec.Struct, frozen=True, kw_only=True):
                 declared=_derived_amounts(override.overhead, DerivationRule.DECLARED_OVERHEAD),
                 from_catalog=_derived_amounts(self.overhead, DerivationRule.STATED),
             ),
+            declared_allocatable=declared_allocatable(override),
         )
 
 

@@ -13,15 +13,13 @@ from typing import Final
 
 import msgspec
 
+from wainwright.api.catalog_documents import InstanceType as InstanceTypeObject
 from wainwright.api.karpenter.ec2nodeclass import EC2NodeClass
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
-from wainwright.catalogue.instancetypes.capacity import (
-    DerivedResources,
-    NodeResources,
-    to_node_resources,
-)
+from wainwright.catalogue.instancetypes.capacity import NodeResources, to_node_resources
 from wainwright.catalogue.instancetypes.node_class_settings import (
     NO_OVERRIDE,
+    AmiFamily,
     Incompatibility,
     NodeClassSettings,
     parse_node_class,
@@ -51,7 +49,11 @@ from wainwright.catalogue.offerings.layered_offering import (
     restore_order,
     to_offerings,
 )
-from wainwright.catalogue.offerings.overrides import parse_resource_override
+from wainwright.catalogue.offerings.overrides import (
+    parse_resource_override,
+    too_large_allocatable_warnings,
+    too_large_overhead_warnings,
+)
 from wainwright.catalogue.region_catalog import (
     CatalogInputs,
     CatalogScope,
@@ -200,6 +202,7 @@ class CatalogBuilder:
         # Lists in place of dicts, as node classes and settings are not hashable. They are short.
         self._built: list[_BuiltCatalog] = []
         self._resources: list[tuple[NodeClassSettings, dict[str, NodeResources]]] = []
+        self._warnings: list[tuple[NodeClassSettings, list[ObjectDiagnostic]]] = []
 
     def build(self, scope: CatalogScope, capacity: CapacityState | None = None) -> NodeClassCatalog:
         """The catalogue for the scope; raises InvalidCatalogInput where the input is inconsistent.
@@ -257,8 +260,8 @@ class CatalogBuilder:
             scope, pool_offerings.offerings, capacity
         )
         offerings, unavailability_diagnostics = self._apply_unavailability(offerings, capacity)
-        own_pods = self._own_pods(settings)
-        incompatible = self._incompatible(settings, offerings, own_pods)
+        pods_of_types = self._pods_of_types(settings)
+        incompatible = self._incompatible(settings, offerings, pods_of_types)
         offerings = {
             **offerings,
             **{name: tuple(map(make_unavailable, offerings[name])) for name in incompatible},
@@ -281,7 +284,9 @@ class CatalogBuilder:
                 *self._shared_layers.diagnostics,
                 *pool_offerings.diagnostics,
                 *self._ignored_field_warnings(node_class),
-                *_unsupported_pods_warnings(node_class, settings, own_pods),
+                *_pods_per_core_warnings(node_class, settings),
+                *pods_of_types.values(),
+                *self._resource_warnings(settings),
                 *reservation_diagnostics,
                 *unavailability_diagnostics,
             ),
@@ -344,29 +349,28 @@ class CatalogBuilder:
         return offerings, capacity.unused_key_warnings(unused)
 
     def _incompatible(
-        self, settings: NodeClassSettings, offerings: LayeredOfferings, own_pods: Iterable[str]
+        self, settings: NodeClassSettings, offerings: LayeredOfferings, pods_of_types: Iterable[str]
     ) -> dict[str, Incompatibility]:
         reasons = {name: self._source.find_incompatibility(name, settings) for name in offerings}
         return {
-            **dict.fromkeys(own_pods, Incompatibility.PODS_OF_TYPE),
+            **dict.fromkeys(pods_of_types, Incompatibility.PODS_OF_TYPE),
             **{name: reason for name, reason in reasons.items() if reason is not None},
         }
 
-    def _own_pods(self, settings: NodeClassSettings) -> dict[str, int]:
-        """Types whose InstanceType object has another number of pods than nodes would have.
-
-        The values are what nodes would have: the AMI family cannot be told the number of a type.
-        """
-        if self._source.is_document or settings.ami_family.traits.pods_per_type:
+    def _pods_of_types(self, settings: NodeClassSettings) -> dict[str, ObjectDiagnostic]:
+        """Warnings about types with a number of pods that nodes of the class cannot be told."""
+        family = settings.ami_family
+        if self._source.is_document or family.traits.pods_per_type:
             return {}
-        own: dict[str, int] = {}
+        warnings: dict[str, ObjectDiagnostic] = {}
         for name, item in self._shared_layers.declarations.items():
             override = parse_resource_override(item)
             declared = self._source.derive_resources(name, settings, override).capacity[PODS]
             known = self._source.derive_resources(name, settings, NO_OVERRIDE).capacity[PODS]
             if declared.amount != known.amount:
-                own[name] = known.amount
-        return own
+                field = "allocatable" if PODS in override.allocatable else "resources"
+                warnings[name] = _pods_of_type_warning(name, field, family, known.amount)
+        return warnings
 
     def _restore_order(self, offerings: LayeredOfferings) -> LayeredOfferings:
         """The offerings in final order: those with equal labels are sorted by price and count.
@@ -414,12 +418,34 @@ class CatalogBuilder:
         override = NO_OVERRIDE if item is None else parse_resource_override(item)
         derived = self._source.derive_resources(name, settings, override)
         overlay_capacity = pool_offerings.overlay_capacity.get(name, {})
-        added = {
-            key: overlay_capacity[key] for key in overlay_capacity if key not in override.resources
-        }
+        declared = override.resources.keys() | override.allocatable.keys()
+        added = {key: overlay_capacity[key] for key in overlay_capacity if key not in declared}
         return to_node_resources(
-            DerivedResources(capacity={**derived.capacity, **added}, overhead=derived.overhead)
+            msgspec.structs.replace(derived, capacity={**derived.capacity, **added})
         )
+
+    def _resource_warnings(self, settings: NodeClassSettings) -> list[ObjectDiagnostic]:
+        """Warnings about amounts of InstanceType objects; once for classes of equal settings."""
+        for known, warnings in self._warnings:
+            if known == settings:
+                return warnings
+        items = self._shared_layers.declarations.values()
+        warnings = [each for item in items for each in self._override_warnings(item, settings)]
+        self._warnings.append((settings, warnings))
+        return warnings
+
+    def _override_warnings(
+        self, item: InstanceTypeObject, settings: NodeClassSettings
+    ) -> Iterator[ObjectDiagnostic]:
+        name, override = item.metadata.name, parse_resource_override(item)
+        only_resources = msgspec.structs.replace(override, overhead={}, allocatable={})
+        derived = self._source.derive_resources(name, settings, override)
+        without = self._source.derive_resources(name, settings, only_resources)
+        yield from too_large_overhead_warnings(
+            item, override, derived.allocatable(), without.allocatable()
+        )
+        labels = self._source.type_requirements(settings.ami_family.traits)[name]
+        yield from too_large_allocatable_warnings(item, override, labels)
 
     def _build_types(
         self,
@@ -470,27 +496,24 @@ class CatalogBuilder:
         return warnings
 
 
-def _unsupported_pods_warnings(
-    node_class: EC2NodeClass, settings: NodeClassSettings, own_pods: Mapping[str, int]
+def _pods_of_type_warning(name: str, field: str, family: AmiFamily, pods: int) -> ObjectDiagnostic:
+    message = (
+        f"{family.value} has one number of pods for all types: nodes would have {pods}, "
+        "and no offering is available to such a class"
+    )
+    hint = "state maxPods in the class, or use another AMI family"
+    return object_warning("InstanceType", name, ("spec", field, PODS), message, hint)
+
+
+def _pods_per_core_warnings(
+    node_class: EC2NodeClass, settings: NodeClassSettings
 ) -> list[ObjectDiagnostic]:
-    """Warnings about numbers of pods that nodes of the class cannot be told."""
     family = settings.ami_family
-    warnings = [
-        object_warning(
-            "InstanceType",
-            name,
-            ("spec", "resources", "pods"),
-            f"{family.value} has one number of pods for all types: nodes would have {pods}, "
-            f"and no offering is available to such a class",
-            "state maxPods in the class, or use another AMI family",
-        )
-        for name, pods in own_pods.items()
-    ]
-    if settings.kubelet.pods_per_core is not None and not family.traits.pods_per_core:
-        path = ("spec", "kubelet", "podsPerCore")
-        message = f"has no effect: {family.value} has no such setting"
-        warnings.append(object_warning(node_class.kind, node_class.metadata.name, path, message))
-    return warnings
+    if settings.kubelet.pods_per_core is None or family.traits.pods_per_core:
+        return []
+    path = ("spec", "kubelet", "podsPerCore")
+    message = f"has no effect: {family.value} has no such setting"
+    return [object_warning(node_class.kind, node_class.metadata.name, path, message)]
 
 
 def _without_reserved_offerings(offerings: LayeredOfferings) -> LayeredOfferings:

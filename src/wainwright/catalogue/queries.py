@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from wainwright.catalogue.class_catalog import NodeClassCatalog
-from wainwright.catalogue.instancetypes.derived_amount import DerivedAmount
+from wainwright.catalogue.instancetypes.capacity import NodeResources
+from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
 from wainwright.catalogue.instancetypes.overhead import Overhead
 from wainwright.catalogue.offerings.built_in_offerings import base_price_step
 from wainwright.catalogue.offerings.cloud_adjustments import matches_pattern
@@ -155,14 +156,28 @@ class ExplainedAmount(msgspec.Struct, frozen=True, kw_only=True):
 
 def explain_resources(catalog: NodeClassCatalog, name: str) -> list[ExplainedAmount]:
     """Resource by resource: capacity, the parts of the overhead, allocatable."""
-    instance_type, resources = catalog.by_name[name], catalog.resources[name].derived
+    instance_type, resources = catalog.by_name[name], catalog.resources[name]
+    declared = resources.derived.declared_allocatable
     rows = []
     for resource in sorted(resources.capacity):
-        parts = list(_overhead_parts(resources.overhead, resource))
-        rows.append(_explained_amount(resource, CAPACITY, resources.capacity[resource]))
+        rows.append(_explained_amount(resource, CAPACITY, _derived_capacity(resources, resource)))
+        if resource in declared:
+            rows.append(_explained_amount(resource, ALLOCATABLE, declared[resource]))
+            continue
+        parts = list(_overhead_parts(resources.derived.overhead, resource))
         rows += [_explained_amount(resource, part, derived, sign="-") for part, derived in parts]
         rows.append(_allocatable_amount(instance_type, resource, has_overhead=bool(parts)))
     return rows
+
+
+def _derived_capacity(resources: NodeResources, resource: str) -> DerivedAmount:
+    """The capacity with its rule; at least what an InstanceType object says is allocatable."""
+    derived, amount = resources.derived.capacity.get(resource), resources.capacity[resource]
+    if derived is not None and derived.amount == amount:
+        return derived
+    otherwise = format_quantity(resource, 0 if derived is None else derived.amount)
+    rule = DerivationRule.NOT_LESS_THAN_ALLOCATABLE
+    return DerivedAmount(amount, rule, {"otherwise": otherwise})
 
 
 def explain_labels(catalog: NodeClassCatalog, name: str) -> dict[str, str]:

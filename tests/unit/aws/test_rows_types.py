@@ -307,7 +307,7 @@ def test_s28_s33_max_pods_of_instance_type_objects_reach_the_node_through_one_te
             scene,
             types=(
                 instance_type_document("m5.large", resources={"pods": "17"}),
-                instance_type_document("c5.large", resources={"pods": "19"}),
+                instance_type_document("c5.large", allocatable={"pods": "19"}),
             ),
         )
         instance = await scene.launch_one(node_claim(2, M5_LARGE_ONLY.narrow(ON_DEMAND_ONLY)))

@@ -292,6 +292,50 @@ def test_explain_type_shows_why_no_offering_is_available() -> None:
     assert "has no price, and cannot be bought" in run(explain, "type", "mac2.metal").stdout
 
 
+OVERRIDES = """
+apiVersion: wainwright.dev/v1alpha1
+kind: Cloud
+metadata: {name: c}
+spec: {region: us-west-2, zones: [us-west-2a], instanceTypes: [c5.large]}
+---
+apiVersion: karpenter.sh/v1alpha1
+kind: InstanceType
+metadata: {name: c5.large}
+spec:
+  allocatable: {memory: 3900Mi, cpu: 1, example.com/fpga: 1}
+  offerings:
+  - {karpenter.sh/capacity-type: spot, kubernetes.io/os: windows, karpenter.sh/price: 0.01}
+  - {topology.kubernetes.io/zone: us-west-2q, karpenter.sh/price: 0.01}
+"""
+
+
+def explained(*arguments: str) -> list[str]:
+    result = CliRunner().invoke(explain, [*arguments, "-"], input=OVERRIDES, standalone_mode=False)
+    assert result.exception is None
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_explain_type_shows_stated_allocatable() -> None:
+    stated = "allocatable of the type's InstanceType object"
+    rows = explained("type", "c5.large")
+    assert f"memory allocatable 3900Mi {stated}, in place of capacity less overhead" in rows
+    assert f"memory capacity 3900Mi as much as {stated}; otherwise 3788Mi" in rows
+    assert f"example.com/fpga capacity 1 as much as {stated}; otherwise 0" in rows
+    assert "cpu capacity 2 the type has 2 vCPUs" in rows
+    assert not [row for row in rows if row.startswith(("cpu kube-reserved", "memory kube"))]
+
+
+def test_explain_price_shows_offerings_that_no_node_can_have() -> None:
+    rows = explained("price", "c5.large")
+    why = "nodes have linux, the offering is for windows"
+    assert "spot, any zone, kubernetes.io/os=windows: no price" in rows
+    assert f"excluded by kubernetes.io/os no price {why}" in rows
+    zone = "us-west-2 has no zone us-west-2q"
+    assert f"excluded by topology.kubernetes.io/zone no price {zone}" in rows
+    reasons = f"kubernetes.io/os: {why}; topology.kubernetes.io/zone: {zone}"
+    assert rows[-1] == f"c5.large has no offering for this class ({reasons})."
+
+
 def test_settings_for_all_classes_change_the_numbers() -> None:
     flags = ("--reserved-enis", "1", "--vm-memory-overhead-percent", "5")
     text = run(explain, "type", "m5.xlarge", *flags).stdout

@@ -52,6 +52,7 @@ def check_semantics(kind: str, value: JsonObject) -> Iterator[FieldError]:
             yield from _check_class(spec)
         case "InstanceType":
             yield from _check_offerings(spec.get("offerings") or [])
+            yield from _check_stated_allocatable(spec)
         case "Cloud":
             yield from _check_cloud(spec)
         case "Catalog":
@@ -190,6 +191,16 @@ def _check_offerings(offerings: list[Any]) -> Iterator[FieldError]:
                 )
             else:
                 yield from _check_offering_label(key, item, path)
+
+
+def _check_stated_allocatable(spec: JsonObject) -> Iterator[FieldError]:
+    """Pods cannot have more than the same object says that there is."""
+    resources = spec.get("resources") or {}
+    for name, amount in (spec.get("allocatable") or {}).items():
+        stated = resources.get(name)
+        if stated is not None and parse_quantity(str(amount)) > parse_quantity(str(stated)):
+            path = ("spec", "allocatable", name)
+            yield invalid_value(path, amount, f"at most {stated}, which spec.resources states")
 
 
 def _check_price(item: Any, path: FieldPath) -> Iterator[FieldError]:

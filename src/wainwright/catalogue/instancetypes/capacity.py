@@ -45,6 +45,7 @@ from wainwright.catalogue.instancetypes.overhead import (
 from wainwright.model.resources import (
     CPU,
     EPHEMERAL_STORAGE,
+    HUGE_PAGES_PREFIX,
     MEMORY,
     PODS,
     Resources,
@@ -252,13 +253,16 @@ class DerivedResources(msgspec.Struct, frozen=True, kw_only=True):
 
     capacity: Mapping[str, DerivedAmount]
     overhead: Overhead
+    declared_allocatable: Mapping[str, DerivedAmount] = {}
+    """In place of capacity less overhead, where an InstanceType object states it."""
 
     def allocatable(self) -> dict[str, int]:
         """Capacity less overhead; below zero on the smallest types, on which no pod fits."""
         overhead = self.overhead.total()
-        return {
+        computed = {
             name: derived.amount - overhead.get(name, 0) for name, derived in self.capacity.items()
         }
+        return computed | plain_amounts(self.declared_allocatable)
 
 
 class NodeResources(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,19 +280,51 @@ def derive_resources(
     return DerivedResources(
         capacity=derived_amounts,
         overhead=compute_overhead(info, settings, derived_amounts, override),
+        # Pods are a limit of the kubelet: those of the object are in the capacity already.
+        declared_allocatable=declared_allocatable(override, without=PODS),
     )
+
+
+def declared_allocatable(
+    override: ResourceOverride, *, without: str = ""
+) -> dict[str, DerivedAmount]:
+    return {
+        name: DerivedAmount(override.allocatable[name], DerivationRule.DECLARED_ALLOCATABLE)
+        for name in sorted(override.allocatable)
+        if name != without
+    }
 
 
 def to_node_resources(derived: DerivedResources) -> NodeResources:
     """The plain amounts; overhead of a resource without capacity (such as pids) is left out."""
     overhead = derived.overhead.total()
+    capacity = plain_amounts(derived.capacity)
+    overhead = {name: overhead[name] for name in overhead if name in capacity}
+    if derived.declared_allocatable:
+        _apply_declared_allocatable(plain_amounts(derived.declared_allocatable), capacity, overhead)
     return NodeResources(
         derived=derived,
-        capacity=sort_resources(plain_amounts(derived.capacity)),
-        overhead=sort_resources(
-            {name: overhead[name] for name in overhead if name in derived.capacity}
-        ),
+        capacity=sort_resources(capacity),
+        overhead=sort_resources(overhead),
     )
+
+
+def _apply_declared_allocatable(
+    allocatable: Mapping[str, int], capacity: dict[str, int], overhead: dict[str, int]
+) -> None:
+    """Change overhead so that exactly this is left, and capacity where it is less than that.
+
+    Memory comes last: huge pages are taken off it besides, as by the kubelet.
+    """
+    for name in sorted(allocatable, key=lambda each: each == MEMORY):
+        pages = _huge_pages(capacity, overhead) if name == MEMORY else 0
+        capacity[name] = max(capacity.get(name, 0), allocatable[name] + pages)
+        overhead[name] = capacity[name] - allocatable[name] - pages
+
+
+def _huge_pages(capacity: Mapping[str, int], overhead: Mapping[str, int]) -> int:
+    pages = [name for name in capacity if name.startswith(HUGE_PAGES_PREFIX)]
+    return sum(max(0, capacity[name] - overhead.get(name, 0)) for name in pages)
 
 
 def node_resources_by_type(

@@ -35,6 +35,12 @@ class DerivationRule(Enum):
         "its InstanceType object gives in place of the percentage"
     )
     DECLARED = "the type's InstanceType object says so"
+    DECLARED_ALLOCATABLE = (
+        "allocatable of the type's InstanceType object, in place of capacity less overhead"
+    )
+    NOT_LESS_THAN_ALLOCATABLE = (
+        "as much as allocatable of the type's InstanceType object; otherwise {otherwise}"
+    )
 
     ENI_DENSITY = (
         "{interfaces} network interfaces × ({addresses} addresses each − 1) + 2; the type has {of} "

@@ -13,7 +13,6 @@ from wainwright.catalogue.instancetypes.node_class_settings import (
     NodeClassSettings,
     ResourceOverride,
 )
-from wainwright.model.resources import PODS
 
 ENI_BUDGETS: Final = ((1, 6), (2, 12), (4, 22), (12, 42), (24, 62))
 """Pairs: up to this number of vCPUs, this number of interfaces in total."""
@@ -84,7 +83,7 @@ def _pod_limit(
     info: InstanceTypeInfo, settings: NodeClassSettings, override: ResourceOverride
 ) -> DerivedAmount:
     """The smaller of class and InstanceType object; what the interfaces allow without both."""
-    max_pods, declared = settings.kubelet.max_pods, override.resources.get(PODS)
+    max_pods, declared = settings.kubelet.max_pods, override.pods
     if max_pods is not None and declared is not None:
         inputs = {"max_pods": max_pods, "declared": declared}
         return DerivedAmount(min(max_pods, declared), DerivationRule.FEWER_PODS, inputs)
@@ -138,6 +137,6 @@ def pods_for_reserved_memory(
     """
     if not settings.ami_family.traits.memory_by_eni_density:
         return max_pods
-    if PODS in override.resources:
-        return DerivedAmount(override.resources[PODS], DerivationRule.DECLARED_PODS)
+    if override.pods is not None:
+        return DerivedAmount(override.pods, DerivationRule.DECLARED_PODS)
     return eni_limited_pods(info, settings, reserved=0)

@@ -20,6 +20,7 @@ from wainwright.api.quantity import NANO, InvalidQuantity, Quantity, parse_quant
 from wainwright.catalogue.diagnostics import InvalidCatalogInput, object_error
 from wainwright.catalogue.instancetypes.derived_amount import GIB, ceil_div
 from wainwright.catalogue.instancetypes.instance_type_info import InstanceTypeInfo
+from wainwright.model.resources import PODS
 
 
 class AmiFamily(Enum):
@@ -189,6 +190,12 @@ class ResourceOverride(msgspec.Struct, frozen=True, kw_only=True):
 
     resources: Mapping[str, int] = {}
     overhead: Mapping[str, int] = {}
+    allocatable: Mapping[str, int] = {}
+
+    @property
+    def pods(self) -> int | None:
+        """The kubelet's limit is both what a node has and what is allocatable."""
+        return self.allocatable.get(PODS, self.resources.get(PODS))
 
 
 NO_OVERRIDE = ResourceOverride()

@@ -17,7 +17,7 @@ from wainwright.api.catalog_documents import InstanceType, NodeOverlay
 from wainwright.api.karpenter.shared_fields import PRICE_LABEL
 from wainwright.api.quantity import parse_quantity
 from wainwright.catalogue.diagnostics import ObjectDiagnostic, object_warning
-from wainwright.catalogue.instancetypes.derived_amount import DerivationRule, DerivedAmount
+from wainwright.catalogue.instancetypes.derived_amount import MIB, DerivationRule, DerivedAmount
 from wainwright.catalogue.instancetypes.node_class_settings import ResourceOverride
 from wainwright.catalogue.offerings.excluded_offerings import UsableZones
 from wainwright.catalogue.offerings.layered_offering import (
@@ -28,9 +28,27 @@ from wainwright.catalogue.offerings.layered_offering import (
     sort_offerings,
 )
 from wainwright.model.instance_type import UNLIMITED
-from wainwright.model.labels import RESERVATION_ID, RESERVED, normalize_label
-from wainwright.model.requirements import NO_REQUIREMENTS, Requirement, Requirements, ValueSet
-from wainwright.model.resources import capacity_from_nano, request_from_nano
+from wainwright.model.labels import (
+    INSTANCE_CPU,
+    INSTANCE_MEMORY,
+    RESERVATION_ID,
+    RESERVED,
+    normalize_label,
+)
+from wainwright.model.requirements import (
+    NO_REQUIREMENTS,
+    Requirement,
+    Requirements,
+    ValueSet,
+    parse_integer,
+)
+from wainwright.model.resources import (
+    CPU,
+    MEMORY,
+    capacity_from_nano,
+    format_quantity,
+    request_from_nano,
+)
 
 
 class ParsedOverlay(msgspec.Struct, frozen=True, kw_only=True):
@@ -320,21 +338,58 @@ def overlay_capacity(
 
 
 def parse_resource_override(item: InstanceType) -> ResourceOverride:
-    """Resources and overhead of the object in whole units: rounded down and up respectively."""
-    resources, overhead = item.spec.resources or {}, item.spec.overhead or {}
+    """The amounts of the object in whole units: overhead rounded up, the others down."""
+    overhead = item.spec.overhead or {}
     return ResourceOverride(
-        resources={
-            name: capacity_from_nano(name, _parse_nano(resources[name]))
-            for name in sorted(resources)
-        },
+        resources=_parse_amounts(item.spec.resources or {}),
         overhead={
             name: request_from_nano(name, _parse_nano(overhead[name])) for name in sorted(overhead)
         },
+        allocatable=_parse_amounts(item.spec.allocatable or {}),
     )
+
+
+def _parse_amounts(amounts: Mapping[str, int | str]) -> dict[str, int]:
+    return {name: capacity_from_nano(name, _parse_nano(amounts[name])) for name in sorted(amounts)}
 
 
 def _parse_nano(quantity: int | str) -> int:
     return parse_quantity(str(quantity)).nano
+
+
+def too_large_overhead_warnings(
+    item: InstanceType,
+    override: ResourceOverride,
+    allocatable: Mapping[str, int],
+    without: Mapping[str, int],
+) -> Iterator[ObjectDiagnostic]:
+    """Warnings about overhead that leaves nothing, or that `spec.allocatable` makes void.
+
+    `allocatable` is with the object's overhead, `without` is the same without it.
+    """
+    for name, amount in override.overhead.items():
+        path, left = ("spec", "overhead", name), without.get(name, 0)
+        if name in override.allocatable:
+            message = f"changes nothing for pods: spec.allocatable states the {name} that is left"
+            yield object_warning("InstanceType", item.metadata.name, path, message)
+        elif allocatable.get(name, 0) <= 0 < left:
+            message = (
+                f"{format_quantity(name, amount)} of {name} is more than the type can spare: pods "
+                f"could use {format_quantity(name, left)} without it, and no pod fits with it"
+            )
+            yield object_warning("InstanceType", item.metadata.name, path, message)
+
+
+def too_large_allocatable_warnings(
+    item: InstanceType, override: ResourceOverride, labels: Requirements
+) -> Iterator[ObjectDiagnostic]:
+    """Warnings about more cpu or memory than the type has by its labels."""
+    for name, label, unit in ((CPU, INSTANCE_CPU, 1000), (MEMORY, INSTANCE_MEMORY, MIB)):
+        number = parse_integer(labels.single_value(label) or "")
+        if number is not None and override.allocatable.get(name, 0) > number * unit:
+            message = f"is more than the {format_quantity(name, number * unit)} that the type has"
+            path = ("spec", "allocatable", name)
+            yield object_warning("InstanceType", item.metadata.name, path, message)
 
 
 def apply_declared_offerings(

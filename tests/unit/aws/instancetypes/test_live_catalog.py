@@ -337,6 +337,16 @@ def test_explicit_memory_takes_precedence_over_discovered_memory(spec: dict[str,
     assert found.by_name["m5.large"].capacity == stated.by_name["m5.large"].capacity
 
 
+def test_stated_allocatable_takes_precedence_over_discovered_memory() -> None:
+    spec = {"allocatable": {"memory": "5Gi", "cpu": "1"}}
+    item = msgspec.convert({"metadata": {"name": "m5.large"}, "spec": spec}, InstanceType)
+    account_offerings = AccountOfferings(REGION, few("m5.large"))
+    found = live(account_offerings, {"m5.large": 6 * GIB}, instance_types=(item,))
+    kind = found.by_name["m5.large"]
+    assert (kind.allocatable["memory"], kind.allocatable["cpu"]) == (5 * GIB, 1000)
+    assert kind.capacity["memory"] == 6 * GIB
+
+
 def test_a_region_is_parsed_from_three_responses() -> None:
     zones = [{"ZoneName": "us-west-2a", "ZoneId": "usw2-az1"}]
     offered = [
