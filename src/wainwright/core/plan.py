@@ -73,7 +73,7 @@ def solve_plan(
 ) -> SolvedPlan:
     """The same, for a caller that may ask why pods are unplaced (`explain.unschedulable`)."""
     snapshot = evict_from_deleting_nodes(snapshot).snapshot
-    solution = solve_first_fit(snapshot, catalogs, options)
+    solution = solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
     packing: PackingResult | None = None
     if options.packing is PackingPolicy.COST:
         solution, packing = solve_by_cost(solution, snapshot, catalogs, options)
@@ -94,12 +94,6 @@ def solve_plan(
 def _unplaced_pods(snapshot: Snapshot, solution: Solution) -> Iterator[str]:
     yield from (pod.key for pod in snapshot.pods if not is_placeable(pod))
     yield from (pod.key for batch in solution.failed for pod in batch.pods)
-
-
-def solve_first_fit(
-    snapshot: Snapshot, catalogs: Mapping[str, InstanceTypeIndex], options: PlanOptions
-) -> Solution:
-    return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
 
 
 def solve_by_cost(

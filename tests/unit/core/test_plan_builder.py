@@ -10,11 +10,8 @@ from tests.support.model_builders import (
     zonal_instance_type,
 )
 
-from wainwright.core.plan import plan
+from wainwright.core.plan import plan, solve_snapshot
 from wainwright.core.plan_builder import planned_claims
-from wainwright.core.scheduling.existing_nodes import ExistingNodes
-from wainwright.core.scheduling.nodeclaim_template import compile_templates
-from wainwright.core.scheduling.solver import solve
 from wainwright.model.instance_type_index import InstanceTypeIndex
 from wainwright.model.labels import HOSTNAME, ZONE
 from wainwright.model.plan import DEFAULT_PLAN_OPTIONS, PlannedNodeClaim
@@ -32,8 +29,8 @@ def pods_with_cpu(count: int) -> tuple[Pod, ...]:
 
 def claims_with(*taken: str) -> tuple[PlannedNodeClaim, ...]:
     index = InstanceTypeIndex([instance_type(capacity=SMALL)])
-    templates = compile_templates([Pool(name="web"), Pool(name="web-1")], {"web": index}, ())
-    solution = solve(pods_with_cpu(3), templates, ExistingNodes((), ()), {}, DEFAULT_PLAN_OPTIONS)
+    snapshot = Snapshot(pods=pods_with_cpu(3), pools=(Pool(name="web"), Pool(name="web-1")))
+    solution = solve_snapshot(snapshot, {"web": index}, DEFAULT_PLAN_OPTIONS)
     return planned_claims(solution.drafts, solution.classes.resources, frozenset(taken))
 
 

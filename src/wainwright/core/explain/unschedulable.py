@@ -4,6 +4,7 @@ their pools.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -11,7 +12,12 @@ from wainwright.core.explain.instance_type_funnel import FunnelContext
 from wainwright.core.explain.pod_verdicts import PodVerdict, VerdictBuilder
 from wainwright.core.explain.suggested_changes import find_fixes, generalize_changes
 from wainwright.core.explain.suggestion_trials import Replanner, TrialRunner, choose_suggestion
-from wainwright.core.plan import SolvedPlan, solve_by_cost, solve_first_fit
+from wainwright.core.plan import (
+    SolvedPlan,
+    prepare_snapshot,
+    solve_by_cost,
+    solve_with_fallbacks,
+)
 from wainwright.core.scheduling.pod_requirements import PodClass
 from wainwright.core.scheduling.solver import Solution
 from wainwright.model.instance_type_index import InstanceTypeIndex
@@ -74,7 +80,7 @@ def _create_replanner(solved: SolvedPlan) -> Replanner:
     catalogs, options = solved.catalogs, solved.options
 
     def first_fit(snapshot: Snapshot) -> Solution:
-        return solve_first_fit(snapshot, catalogs, options)
+        return solve_with_fallbacks(partial(prepare_snapshot, snapshot, catalogs, options))
 
     def by_cost(snapshot: Snapshot) -> Solution:
         return solve_by_cost(first_fit(snapshot), snapshot, catalogs, options)[0]

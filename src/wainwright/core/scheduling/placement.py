@@ -128,7 +128,7 @@ class PlacementObserver(Protocol):
     ) -> None: ...
 
 
-FIRST_FIT: Final = FirstFit()
+FIRST_FIT_POLICY: Final = FirstFit()
 
 
 class PodPlacement:
@@ -140,7 +140,7 @@ class PodPlacement:
         classes: PodClasses,
         evaluate_pools: EvaluatePools,
         *,
-        policy: PlacementPolicy = FIRST_FIT,
+        policy: PlacementPolicy = FIRST_FIT_POLICY,
         observer: PlacementObserver | None = None,
     ) -> None:
         self.state = state
@@ -167,7 +167,7 @@ class PodPlacement:
         self.skip_inflight = False
         return self._policy.begin_round(segments)
 
-    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:
+    def place(self, pod: Pod, pod_class: PodClass) -> PlacementResult:  # noqa: C901 - saves a call
         """Tries the relaxation levels in turn; pods that wait for a reservation are not relaxed."""
         if self._policy.defers(pod):
             return PlacementResult.NOT_YET
@@ -177,13 +177,17 @@ class PodPlacement:
             else:
                 outcome = self._place_with_topology(pod, pod_class, level)
             if isinstance(outcome, NewNodeCandidate):
-                result: PlacementResult | None = self._open_or_wait(pod, pod_class, outcome)
-            else:
-                result = outcome
-            if result is PlacementResult.PLACED and level.given_up:
+                if outcome.option.kind is OptionKind.WAIT_FOR_RESERVATION:
+                    return self._wait_for_reservation(pod_class)
+                candidate = self._policy.choose_candidate(outcome)
+                if self.observer is not None:
+                    self.observer.opening(pod, pod_class, candidate)
+                self.state.open_draft(pod, pod_class, candidate)
+                outcome = PlacementResult.PLACED
+            if outcome is PlacementResult.PLACED and level.given_up:
                 self.given_up.append((pod, level.given_up))
-            if result is not None:
-                return result
+            if outcome is not None:
+                return outcome
         return self._no_place(pod_class)
 
     def _no_place(self, pod_class: PodClass) -> PlacementResult:
@@ -195,19 +199,11 @@ class PodPlacement:
         )
         return PlacementResult.NOT_YET if limited else PlacementResult.NEVER
 
-    def _open_or_wait(
-        self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate
-    ) -> PlacementResult:
-        if candidate.option.kind is OptionKind.WAIT_FOR_RESERVATION:
-            if pod_class.awaited_reservations is None:
-                awaited = self._pool_selector.awaited_reservations(pod_class)
-                pod_class.awaited_reservations = awaited
-            return PlacementResult.NOT_YET
-        candidate = self._policy.choose_candidate(candidate)
-        if self.observer is not None:
-            self.observer.opening(pod, pod_class, candidate)
-        self.state.open_draft(pod, pod_class, candidate)
-        return PlacementResult.PLACED
+    def _wait_for_reservation(self, pod_class: PodClass) -> PlacementResult:
+        if pod_class.awaited_reservations is None:
+            awaited = self._pool_selector.awaited_reservations(pod_class)
+            pod_class.awaited_reservations = awaited
+        return PlacementResult.NOT_YET
 
     def _join_draft(
         self,

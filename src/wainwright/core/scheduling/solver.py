@@ -1,4 +1,4 @@
-"""The solver: compiles pods, NodePools and nodes for one plan, then runs the rounds."""
+"""The solver: compiles pods, NodePools and nodes for one plan; `rounds` then places the pods."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
@@ -8,15 +8,15 @@ from wainwright.core.scheduling.drafts import Draft, DraftTable
 from wainwright.core.scheduling.existing_nodes import ExistingNodes
 from wainwright.core.scheduling.new_node import NewNodeEvaluator, NodePoolSelector, fitting_types
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
-from wainwright.core.scheduling.placement import FIRST_FIT as FIRST_FIT_POLICY
 from wainwright.core.scheduling.placement import (
+    FIRST_FIT_POLICY,
     PlacementObserver,
     PlacementPolicy,
     PodPlacement,
 )
 from wainwright.core.scheduling.pod_classes import ClassificationContext, PodClasses
 from wainwright.core.scheduling.pod_requirements import PodClass, SchedulingRequirements
-from wainwright.core.scheduling.queue import Queue, build_queue
+from wainwright.core.scheduling.queue import Queue
 from wainwright.core.scheduling.reservation_manager import (
     PoolReservations,
     ReservationManager,
@@ -179,21 +179,6 @@ class PreparedSolve(NamedTuple):
         solution = Solution(self.cluster.classes, self.rounds, self.cluster.free_counts)
         solution.catalog_counts = self.cluster.catalog_counts
         return solution
-
-
-def solve(
-    pods: Sequence[Pod],
-    templates: Sequence[NodeClaimTemplate],
-    nodes: ExistingNodes,
-    free_counts: Mapping[str, int],
-    options: PlanOptions,
-    strategy: Strategy = FIRST_FIT,
-) -> Solution:
-    """Places the pods; `free_counts` has the available instances of each reservation by its id."""
-    cluster = CompiledCluster(pods, templates, nodes, free_counts, options)
-    prepared = cluster.prepare(cluster.state, build_queue(cluster.classes.all), strategy)
-    prepared.rounds.run(prepared.queue)
-    return prepared.solution()
 
 
 def evaluate_pools(
