@@ -83,7 +83,7 @@ class Cluster:
         self.scene.use(**RESERVATION_SELECTOR, amiSelectorTerms=[{"alias": "bottlerocket@latest"}])
         self.claims = self.scene.store.claims
         self.number = 0
-        self.surplus_since: float | None = None
+        self.unwanted_since: dict[str, float] = {}
         self.history: deque[Mapping[str, NodeClaim]] = deque([{}], maxlen=MAX_LAG)
         """The claims as they were in the last seconds."""
 
@@ -132,17 +132,23 @@ class Cluster:
         """No instance too many, or, where a process paused or EC2 showed an instance too late,
         none that is there longer than it takes to be seen and terminated.
         """
-        candidates = claims_by_batch(self.scene.store.recorded)
-        running = [each.tags[BATCH_TAG] for each in self.scene.running()]
-        if has_perfect_matching([candidates.get(batch, []) for batch in running]):
-            self.surplus_since = None
-            return
-        self.surplus_since = self.surplus_since or self.clock.now()
-        # Both may be dead for a while, and another claim of its batch may be unclear until settled.
-        seen_after = MAX_DOWNTIME + self.visible_after + VISIBLE_AFTER
-        allowed = seen_after + GARBAGE_MIN_AGE + 3 * POLL_SECONDS
-        assert not self.punctual, "paid twice"
-        assert self.clock.now() - self.surplus_since <= allowed, "paid twice for too long"
+        running = self.scene.running()
+        if self.punctual:
+            candidates = claims_by_batch(self.scene.store.recorded)
+            by_instance = [candidates.get(each.tags[BATCH_TAG], []) for each in running]
+            assert has_perfect_matching(by_instance), "paid twice"
+        now, unwanted = self.clock.now(), [each for each in running if not self._is_wanted(each)]
+        self.unwanted_since = {each.id: self.unwanted_since.get(each.id, now) for each in unwanted}
+        allowed = MAX_DOWNTIME + self.visible_after + GARBAGE_MIN_AGE + 3 * POLL_SECONDS
+        assert all(now - since <= allowed for since in self.unwanted_since.values()), "not seen"
+
+    def _is_wanted(self, instance: Any) -> bool:
+        """Whether a claim has it, or waits for an instance of its batch."""
+        batch = instance.tags[BATCH_TAG]
+        waiting = [each.launch_record for each in self.claims.values() if not each.instance]
+        return any(record and record.batch == batch for record in waiting) or any(
+            each.instance == instance.id for each in self.claims.values()
+        )
 
     async def change_claims(self) -> None:
         """Users add and delete claims."""

@@ -17,7 +17,7 @@ from wainwright.aws.cluster_config import ClusterConfig
 from wainwright.aws.instances import RESERVATIONS_ONLY, Ec2Instance
 from wainwright.aws.provider import AwsCloudProvider, ProviderEnvironment, ProviderOptions
 from wainwright.catalogue.instancetypes import instance_type_info
-from wainwright.clock import EPOCH, VirtualClock
+from wainwright.clock import EPOCH, Clock, VirtualClock
 from wainwright.cloud import (
     CloudProvider,
     DeclaredObjects,
@@ -165,7 +165,10 @@ class ProviderScene:
         self.cloud: CloudProvider = self.provider()
 
     def provider(
-        self, seam: Seam | None = None, launch_log: LaunchLog | None = None
+        self,
+        seam: Seam | None = None,
+        launch_log: LaunchLog | None = None,
+        clock: Clock | None = None,
     ) -> AwsCloudProvider:
         """A provider as after a restart: it shares only the account and the store."""
         self._processes += 1
@@ -173,7 +176,7 @@ class ProviderScene:
             process_id=f"process-{self._processes}",
             seam=with_middleware(seam or self.seam, self.clock, Random(0), self.metrics),
             launch_log=launch_log or self.store,
-            clock=self.clock,
+            clock=clock or self.clock,
             metrics=self.metrics,
         )
         provider = AwsCloudProvider(environment, self.options)

@@ -188,6 +188,8 @@ NAME_TAG: Final = "Name"
 CLAIM_TAG: Final = "karpenter.sh/nodeclaim"
 GARBAGE_MIN_AGE: Final = 30.0
 """Seconds for which an instance without a claim is kept: its claim may not be visible yet."""
+MAX_CLOCK_SKEW: Final = 300.0
+"""Seconds that our clock may differ from EC2's: AWS rejects requests that are signed later."""
 TAGGING_RATE: Final = RateLimit(per_second=1, burst=1)
 """Tagging is not urgent; it must not use up the rate limit of launches and terminations."""
 
@@ -304,7 +306,6 @@ def find_garbage(
     instances: Iterable[Ec2Instance],
     claims: Iterable[NodeClaim],
     in_flight: Collection[str],
-    now: float,
 ) -> list[Ec2Instance]:
     """Instances that no claim has and none is waiting for.
 
@@ -324,9 +325,32 @@ def find_garbage(
         for each in instances
         if each.id not in owned
         and each.state not in TERMINATING_STATES
-        and now - each.launched_at > GARBAGE_MIN_AGE
         and batch_id(each.tags) not in awaited
     ]
+
+
+class GarbageWatch:
+    """How long instances have been without a claim, as this process has seen it.
+
+    Launch times are by the clock of EC2. If ours is behind, they would make instances too young to
+    be garbage for as long; if it is ahead, too old while their claims are not visible yet. They
+    count only where the difference cannot matter.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._first_seen: dict[str, float] = {}
+
+    def old_enough(self, unclaimed: Sequence[Ec2Instance]) -> list[Ec2Instance]:
+        """Of all instances that are without a claim now, those that have been for long enough."""
+        now = self._clock.now()
+        self._first_seen = {each.id: self._first_seen.get(each.id, now) for each in unclaimed}
+        return [
+            each
+            for each in unclaimed
+            if now - self._first_seen[each.id] >= GARBAGE_MIN_AGE
+            or now - each.launched_at > GARBAGE_MIN_AGE + MAX_CLOCK_SKEW
+        ]
 
 
 def find_demotions(

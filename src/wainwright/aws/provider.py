@@ -24,6 +24,7 @@ from wainwright.aws.drift import (
 )
 from wainwright.aws.instances import (
     Ec2Instance,
+    GarbageWatch,
     InstanceBatcher,
     InstanceProvider,
     find_demotions,
@@ -215,6 +216,7 @@ class ProviderComponents:
         self.instances = InstanceProvider(
             self._ec2, self.instance_batcher, options.cluster, self.availability, environment.clock
         )
+        self.garbage_watch = GarbageWatch(environment.clock)
         self.instance_statuses = InstanceStatusProvider(
             self._ec2, environment.clock, environment.metrics
         )
@@ -372,6 +374,7 @@ class AwsCloudProvider:
         components = self._components
         if claim.instance:
             return await self._describe(await components.instances.get(claim.instance), claim)
+        await self._hold_reservations(claim)
         recovered = await components.recovery.find(claim)
         components.reservation_holds.resolve_unclear(
             claim.uid, recovered.reservation_id if recovered else ""
@@ -397,6 +400,7 @@ class AwsCloudProvider:
         pending = [claim for claim in recorded if claim.has_pending_launch]
         instances: dict[str, Instance] = {}
         unclear: set[str] = set()
+        await asyncio.gather(*map(self._hold_reservations, pending))
         outcomes = await asyncio.gather(*map(self._recover_claim, pending), return_exceptions=True)
         for claim, outcome in zip(pending, outcomes, strict=True):
             if isinstance(outcome, Instance):
@@ -410,19 +414,35 @@ class AwsCloudProvider:
     async def _recover_claim(self, claim: NodeClaim) -> Instance | None:
         with _error_context(f"looking for the machine of {claim.name}"):
             instance = await self._components.recovery.find(claim)
+            self._components.reservation_holds.resolve_unclear(
+                claim.uid, instance.reservation_id if instance else ""
+            )
             return None if instance is None else await self._describe(instance, claim)
+
+    async def _hold_reservations(self, claim: NodeClaim) -> None:
+        """Holds what the launch of an earlier process may have used, until its outcome is known."""
+        if not self._components.recovery.is_unknown(claim):
+            return
+        launch_context = await self._launch_context(claim)
+        if launch_context is not None:
+            reservations = launch_context.selector.possible_reservations(claim)
+            self._components.reservation_holds.hold_unknown(claim.uid, reservations)
 
     async def _describe(self, instance: Ec2Instance, claim: NodeClaim) -> Instance:
         """With fewer fields if its class is not ready: the instance exists nevertheless."""
-        try:
-            launch_context = await self._components.classes.launch_context(
-                claim.node_class, claim.pool
-            )
-        except (AwsError, CloudProviderError):
+        launch_context = await self._launch_context(claim)
+        if launch_context is None:
             return to_model_instance(instance)
         return describe_instance(
             instance, launch_context, ca_bundle=self._options.cluster.ca_bundle
         )
+
+    async def _launch_context(self, claim: NodeClaim) -> LaunchContext | None:
+        """None if its class is not ready."""
+        try:
+            return await self._components.classes.launch_context(claim.node_class, claim.pool)
+        except (AwsError, CloudProviderError):
+            return None
 
     async def terminate(self, instance: str) -> None:
         with _error_context(f"terminating {instance}"):
@@ -445,8 +465,10 @@ class AwsCloudProvider:
             instances = await self._components.instances.list_instances()
         self._components.recovery.prune(claim.uid for claim in recorded)
         in_flight = self._components.recovery.in_flight_batches()
-        garbage = find_garbage(instances, recorded, in_flight, self._components.clock.now())
-        return [to_model_instance(each) for each in garbage]
+        unclaimed = find_garbage(instances, recorded, in_flight)
+        return [
+            to_model_instance(each) for each in self._components.garbage_watch.old_enough(unclaimed)
+        ]
 
     async def tag(self, instance: str, *, node: str, claim: str) -> None:
         with _error_context(f"tagging {instance}"):

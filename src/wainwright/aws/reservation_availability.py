@@ -6,7 +6,8 @@ reserved capacity is not used twice and freed capacity is not left idle.
 Until the response to a launch arrives it is unknown which of its reservations the instances went
 into, so the launch holds capacity for all its instances in each of them; the response then
 goes to `ReservationAvailability`. If the response is lost, every claim keeps its hold in each
-reservation until the outcome of its launch is known.
+reservation until the outcome of its launch is known; after a restart such holds are made anew from
+the launch records of the claims.
 """
 
 from collections.abc import Iterable, Sequence
@@ -169,6 +170,11 @@ class ReservationHolds:
         )
         if unclear.reservations:
             self._unclear.update(dict.fromkeys(claims, unclear))
+
+    def hold_unknown(self, claim: str, reservations: Iterable[str]) -> None:
+        """A launch of another process: it may have used one of them, and nobody has counted it."""
+        if claim not in self._unclear:
+            self.mark_unclear([claim], reservations)
 
     def resolve_unclear(self, claim: str, reservation: str = "") -> None:
         """The outcome is known: the claim has an instance in that reservation, or in none."""

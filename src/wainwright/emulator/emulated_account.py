@@ -93,7 +93,7 @@ class EmulatedAwsAccount:
             handler = self._admit(service, operation, params)
             failure, response = None, Response()
             try:
-                response = handler(params)
+                response = self._fault_injector.run(service, operation, params, handler)
             except AwsError as error:
                 failure = error
             self._finish_call(service, operation, params, failure)

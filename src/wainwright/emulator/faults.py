@@ -7,6 +7,8 @@ The account calls `injected_error(…)` before the handler, and again with `Faul
 has run, whether it succeeded or failed. A fault after the handler is a lost response: the operation
 has taken effect, and the caller gets no response (status 0).
 
+A rule with `answer` fails nothing: the response is one that EC2 can give and rarely does.
+
 Throttling is a token bucket per operation, refilled at a steady rate; off by default.
 """
 
@@ -18,7 +20,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from wainwright.emulator.context import AccountContext, Params
+from wainwright.emulator.context import AccountContext, OperationHandler, Params, Response
 from wainwright.errors import AwsError, InvalidInputError
 
 Probability = Annotated[float, Meta(ge=0, le=1)]
@@ -32,6 +34,26 @@ class FaultTiming(StrEnum):
     """The operation does not run."""
     AFTER = "after"
     """The operation has run, and its response is lost."""
+
+
+class AnswerFault(StrEnum):
+    """Responses that EC2 can give and rarely does."""
+
+    WITHOUT_ZONE = "without-zone"
+    """CreateFleet repeats the overrides that it used without their zone."""
+    WITHOUT_SUBNET = "without-subnet"
+    WITHOUT_IMAGE = "without-image"
+    ONE_MORE = "one-more"
+    """CreateFleet launches one instance more than was requested."""
+    FROZEN = "frozen"
+    """The response to a request is the one to the first such request while the rule applies."""
+
+
+OMITTED_FIELDS: Final[Mapping[AnswerFault, str]] = {
+    AnswerFault.WITHOUT_ZONE: "AvailabilityZone",
+    AnswerFault.WITHOUT_SUBNET: "SubnetId",
+    AnswerFault.WITHOUT_IMAGE: "ImageId",
+}
 
 
 class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,6 +76,8 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     status: Annotated[int, Meta(ge=0, le=599)] | None = None
     """HTTP status; 400 by default, or 0 (no response) for a lost response."""
     when: FaultTiming = FaultTiming.BEFORE
+    answer: AnswerFault | None = None
+    """Instead of an error."""
 
     def error(self) -> AwsError:
         status = self.status
@@ -72,11 +96,13 @@ class FaultInjector:
     def __init__(self, context: AccountContext, rules: Sequence[FaultRule] = ()) -> None:
         self.state = FaultState()
         self._context = context
+        self._frozen: dict[bytes, Response] = {}
         self.replace(rules)
 
     def replace(self, rules: Sequence[FaultRule]) -> None:
         """Replaces the rules; all counts start at zero."""
         self.state = FaultState(rules=list(rules), hits=[0] * len(rules))
+        self._frozen.clear()
 
     def injected_error(
         self, service: str, operation: str, params: Params, when: FaultTiming = FaultTiming.BEFORE
@@ -87,10 +113,36 @@ class FaultInjector:
         change the random sequence of the account.
         """
         for number, rule in enumerate(self.state.rules):
-            if rule.when is when and self._applies(number, rule, service, operation, params):
+            if rule.answer is not None or rule.when is not when:
+                continue
+            if self._applies(number, rule, service, operation, params):
                 self.state.hits[number] += 1
                 return rule.error()
         return None
+
+    def run(
+        self, service: str, operation: str, params: Params, handler: OperationHandler
+    ) -> Response:
+        """The response of the handler, changed by every rule with `answer` that applies."""
+        faults = self._answer_faults(service, operation, params)
+        if AnswerFault.ONE_MORE in faults:
+            params = _with_one_more(params)
+        response = handler(params)
+        if AnswerFault.FROZEN in faults:
+            key = msgspec.json.encode([service, operation, params], order="deterministic")
+            response = self._frozen.setdefault(key, response)
+        for fault in faults:
+            if fault in OMITTED_FIELDS:
+                response = _without_field(response, OMITTED_FIELDS[fault])
+        return response
+
+    def _answer_faults(self, service: str, operation: str, params: Params) -> list[AnswerFault]:
+        found: list[AnswerFault] = []
+        for number, rule in enumerate(self.state.rules):
+            if rule.answer and self._applies(number, rule, service, operation, params):
+                self.state.hits[number] += 1
+                found.append(rule.answer)
+        return found
 
     def _applies(
         self, number: int, rule: FaultRule, service: str, operation: str, params: Params
@@ -107,6 +159,19 @@ class FaultInjector:
     def _in_window(self, rule: FaultRule) -> bool:
         now = self._context.now()
         return (rule.start is None or rule.start <= now) and (rule.end is None or now < rule.end)
+
+
+def _with_one_more(params: Params) -> Params:
+    target = params["TargetCapacitySpecification"]
+    count = int(target["TotalTargetCapacity"]) + 1
+    return {**params, "TargetCapacitySpecification": {**target, "TotalTargetCapacity": count}}
+
+
+def _without_field(value: Any, name: str) -> Any:
+    """The value without that field, however deep."""
+    if isinstance(value, Mapping):
+        return {key: _without_field(each, name) for key, each in value.items() if key != name}
+    return [_without_field(each, name) for each in value] if isinstance(value, list) else value
 
 
 def parse_fault_rules(value: Any) -> list[FaultRule]:

@@ -235,8 +235,9 @@ def test_instances_without_a_claim_are_garbage_after_half_a_minute() -> None:
         kept, lost = await scene.launch(node_claim(1, ON_DEMAND), node_claim(2, ON_DEMAND))
         del scene.store.claims["uid-2"]
         claims = list(scene.store.claims.values())
-        await scene.clock.sleep(29)
-        assert not await scene.cloud.find_garbage(claims)
+        for _ in range(2):  # half a minute since it was first seen, however old it is
+            assert not await scene.cloud.find_garbage(claims)
+            await scene.clock.sleep(29)
         await scene.clock.sleep(2)
         assert [each.id for each in await scene.cloud.find_garbage(claims)] == [lost.id]
         await scene.cloud.terminate(lost.id)
@@ -246,12 +247,10 @@ def test_instances_without_a_claim_are_garbage_after_half_a_minute() -> None:
     run_scene(test)
 
 
-NOW = EPOCH + 100
 OURS = {BATCH_TAG: "b"}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
     ("nobody's", {}, {}, set(), True),
     ("owned", {}, {"instance": "i-1"}, set(), False),
-    ("young", {"launched_at": NOW - 30}, {}, set(), False),
     ("ending", {"state": "shutting-down"}, {}, set(), False),
     ("awaited by a claim", {"tags": OURS}, {"launch_record": MARK}, set(), False),
     (
@@ -274,7 +273,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], set[str], bool]] = [
 def test_which_instances_are_garbage(
     fields: dict[str, Any], owner: dict[str, Any], flying: set[str], collected: bool
 ) -> None:
-    found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying, NOW)
+    found = find_garbage([running_instance(**fields)], [node_claim(1, **owner)], flying)
     assert bool(found) is collected
 
 

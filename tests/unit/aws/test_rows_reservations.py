@@ -310,7 +310,6 @@ def test_aln_2_throttling_does_not_mark_a_reservation_as_full() -> None:
         assert isinstance(first, Exception)
         assert not isinstance(first, InsufficientCapacityError)
         scene.emulated.change({"faults": []})
-        await scene.clock.sleep(31)  # by then it is certain that nothing was launched
         assert (
             await scene.launch_one(node_claim(1, ONLY_RESERVED))
         ).reservation_id == "cr-00000001"

@@ -248,3 +248,44 @@ def test_rate_limits_are_parsed() -> None:
     for wrong in ([{"rate": 0, "burst": 1}], [{"rate": 1}], "yes", [{"rates": 1}]):
         with pytest.raises(InvalidInputError, match="throttling"):
             parse_rate_limits(wrong)
+
+
+ANSWER = {
+    "Instances": [
+        {"LaunchTemplateAndOverrides": {"Overrides": {"AvailabilityZone": "a", "SubnetId": "s"}}}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        ("without-zone", {"SubnetId": "s"}),
+        ("without-subnet", {"AvailabilityZone": "a"}),
+        ("without-image", {"AvailabilityZone": "a", "SubnetId": "s"}),
+    ],
+)
+def test_an_answer_may_lack_a_field(answer: str, left: dict[str, str]) -> None:
+    created = injector({"operation": "CreateFleet", "answer": answer, "times": 1})
+    assert not count_hits(created)
+    first, second = (created.run("ec2", "CreateFleet", FLEET, lambda _: ANSWER) for _ in range(2))
+    assert first["Instances"][0]["LaunchTemplateAndOverrides"]["Overrides"] == left
+    assert second == ANSWER
+
+
+def test_a_fleet_may_launch_one_more_than_requested() -> None:
+    created = injector({"answer": "one-more"})
+    seen = created.run("ec2", "CreateFleet", FLEET, dict)
+    assert seen["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
+
+
+def test_a_frozen_listing_stands_still_until_the_rule_is_gone() -> None:
+    created = injector({"operation": "Describe*", "answer": "frozen"})
+    numbers = iter(range(9))
+
+    def answer(params: Any) -> Any:
+        return created.run("ec2", "DescribeInstances", params, lambda _: {"n": next(numbers)})
+
+    assert [answer({})["n"], answer({"Ids": [1]})["n"], answer({})["n"]] == [0, 1, 0]
+    created.replace([])
+    assert answer({})["n"] == 3

@@ -158,7 +158,7 @@ class RetryingSeam:
         self._backoff = backoff
 
     async def call(self, service: str, operation: str, params: Params) -> AwsResponse:
-        failures = 0
+        failures, unknown = 0, None
         while True:
             try:
                 return await self._seam.call(service, operation, params)
@@ -166,9 +166,16 @@ class RetryingSeam:
                 failures += 1
                 last = failures >= self._backoff.max_attempts
                 if last or not is_retryable(error, operation, params):
-                    raise
+                    raise _most_uncertain(error, unknown) from error
+                unknown = error if classify_failure(error) is FailureKind.UNKNOWN else unknown
                 self._metrics.add(CLOUD_RETRIES, method=f"{service}.{operation}", error=error.code)
             await self._clock.sleep(self._backoff.delay(failures, self._random))
+
+
+def _most_uncertain(last: AwsError, unknown: AwsError | None) -> AwsError:
+    """That the last attempt was throttled does not say that an earlier one was not carried out."""
+    refused = classify_failure(last) is FailureKind.REFUSED
+    return unknown if refused and unknown is not None else last
 
 
 class MeteredSeam:

@@ -21,6 +21,8 @@ from wainwright.aws.api.error_codes import (
     INSUFFICIENT_ADDRESSES,
     RESERVATION_CAPACITY_EXCEEDED,
     SPOT_ROLE_MISSING,
+    FailureKind,
+    classify_failure,
     fleet_shortfall_error,
     is_transient,
     to_cloud_error,
@@ -235,12 +237,12 @@ class FleetLaunch:
     async def _recover_all(self, error: AwsError) -> list[LaunchResult | WainError]:
         """Outcomes after a failed call.
 
-        The error of the last attempt says nothing about earlier ones: their responses may have been
-        lost. So instances are searched for, unless no CreateFleet request was sent yet, or the
-        error is final.
+        Its response may have been lost. So instances are searched for, unless no CreateFleet
+        request was sent yet, every attempt was throttled, or the error is final.
         """
-        self._finish(None)
-        if not self._batch or not is_transient(error):
+        refused = classify_failure(error) is FailureKind.REFUSED
+        self._finish({} if refused else None)
+        if not self._batch or refused or not is_transient(error):
             return [
                 to_cloud_error(error, f"launching {each.claim.name}")
                 for each in self._fleet_batch.requests

@@ -86,6 +86,15 @@ class LaunchSelector:
             selection = self._cache[key] = select_launch(claim, self._catalog, available_count)
         return selection
 
+    def possible_reservations(self, claim: NodeClaim) -> frozenset[str]:
+        """Those in which an earlier process may have launched the claim."""
+        index = self._catalog.index
+        rows = index.compatible_types(claim.requirements) & index.fitting(claim.requests)
+        numbers = iter_bits(index.compatible_groups(claim.requirements))
+        groups = [index.offering_groups[number] for number in numbers]
+        ids = {group.reservation_id for group in groups if group.available_types & rows}
+        return frozenset(each for each in ids if each is not None)
+
     def _full_reservations(self, available_count: AvailableCount) -> frozenset[str]:
         ids = {group.reservation_id for group in self._catalog.index.offering_groups} - {None}
         return frozenset(each for each in ids if each is not None and available_count(each) <= 0)

@@ -69,8 +69,15 @@ def _hash_token(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:TOKEN_LENGTH]
 
 
-VISIBLE_AFTER: Final = 30.0
-"""Seconds after which a launched instance is visible in DescribeInstances."""
+VISIBLE_AFTER: Final = 60.0
+"""Seconds after which a launched instance counts as visible in DescribeInstances.
+
+EC2 promises no bound; most instances are visible within seconds. A claim whose launch got no
+response waits for this long. An instance that becomes visible later is paid beside the one of the
+next attempt until it is found as garbage; no claim keeps it.
+"""
+UNCLEAR_RETRY: Final = 5.0
+"""Seconds until a caller looks again for an instance that is not visible yet."""
 LAUNCH_RETENTION: Final = 600.0
 """Seconds after which the launch of a claim that no longer exists is forgotten."""
 ASSIGNABLE_STATES: Final = ("pending", "running", "stopping", "stopped")
@@ -132,6 +139,16 @@ class LaunchRecovery:
 
     def in_flight_batches(self) -> frozenset[str]:
         return frozenset(self._in_flight)
+
+    def is_unknown(self, claim: NodeClaim) -> bool:
+        """Whether the claim may have an instance that this process knows nothing about."""
+        record = claim.launch_record
+        return (
+            record is not None
+            and not claim.instance
+            and self._needs_search(record.batch)
+            and (record.batch, claim.uid) not in self._assigned
+        )
 
     def with_latest_record(self, claim: NodeClaim) -> NodeClaim:
         """The claim with its latest launch record, which the caller's copy may not have yet."""
@@ -269,5 +286,6 @@ class LaunchRecovery:
 
     def _unclear_error(self, claim: NodeClaim, batch: str) -> TemporarilyUnavailableError:
         message = f"{claim.name} was launched before, and it is not clear yet what came of it"
-        retry_after = max(1.0, self._settled_at(batch) - self._clock.now())
+        remaining = self._settled_at(batch) - self._clock.now()
+        retry_after = max(1.0, min(UNCLEAR_RETRY, remaining))
         return TemporarilyUnavailableError(message, reason="LaunchUnclear", retry_after=retry_after)

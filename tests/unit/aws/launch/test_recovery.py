@@ -17,11 +17,12 @@ from tests.support.aws_provider import (
     run_scene,
 )
 
-from wainwright.aws.instances import BATCH_TAG, batch_id
+from wainwright.aws.instances import BATCH_TAG, GARBAGE_MIN_AGE, MAX_CLOCK_SKEW, batch_id
 from wainwright.aws.launch.recovery import VISIBLE_AFTER, launch_records
+from wainwright.clock import Clock
 from wainwright.emulator.ec2.instance.lifecycle import DelayDistribution, InstanceTimings
 from wainwright.emulator.settings import EmulatorSettings
-from wainwright.errors import TemporarilyUnavailableError
+from wainwright.errors import InsufficientCapacityError, TemporarilyUnavailableError
 from wainwright.model.node_claim import NodeClaim
 
 
@@ -72,7 +73,14 @@ def test_ids_are_valid_client_tokens_and_tags() -> None:
 
 ON_DEMAND = claim_requirements(capacity="on-demand")
 LOST = {"operation": "CreateFleet", "when": "after"}
-SLOW = EmulatorSettings(timings=InstanceTimings(visibility_delay=DelayDistribution(median=10.0)))
+
+
+def visible_after(seconds: float) -> EmulatorSettings:
+    delay = DelayDistribution(median=seconds)
+    return EmulatorSettings(timings=InstanceTimings(visibility_delay=delay))
+
+
+SLOW = visible_after(10.0)
 
 
 async def lose(scene: ProviderScene, *numbers: int, **fault: Any) -> list[Any]:
@@ -122,10 +130,10 @@ def test_a_claim_is_not_launched_again_until_instances_are_visible() -> None:
         (found,) = await lose(scene, 1)
         assert isinstance(found, TemporarilyUnavailableError)
         assert found.reason == "LaunchUnclear"
-        assert 0 < found.retry_after <= 30
+        assert 0 < found.retry_after <= 5
         (again,) = await scene.launch(node_claim(1))
         assert isinstance(again, TemporarilyUnavailableError)
-        await scene.clock.sleep(found.retry_after)
+        await scene.clock.sleep(VISIBLE_AFTER)
         assert (await scene.launch_one(node_claim(1))).id == ids(scene)[0]
         assert len({each["ClientToken"] for each in scene.fleets()}) == 1
 
@@ -137,7 +145,7 @@ def test_a_launch_without_instances_is_repeated_with_another_id() -> None:
         (found,) = await lose(scene, 1, when="before")
         assert isinstance(found, TemporarilyUnavailableError)
         assert not ids(scene)
-        await scene.clock.sleep(found.retry_after)
+        await scene.clock.sleep(VISIBLE_AFTER)
         assert (await scene.launch_one(node_claim(1))).id == ids(scene)[0]
         marks = [mark for _, mark in scene.store.recorded]
         assert [mark.attempt for mark in marks] == [1, 2]
@@ -240,7 +248,7 @@ def test_a_recorded_launch_that_was_never_requested_is_launched_after_a_while() 
         await reborn(scene)
         (unclear,) = await scene.launch(node_claim(2))
         assert isinstance(unclear, TemporarilyUnavailableError)
-        await scene.clock.sleep(unclear.retry_after)
+        await scene.clock.sleep(VISIBLE_AFTER)
         assert (await scene.launch_one(node_claim(2))).id in ids(scene)
         assert scene.store.claims["uid-2"].launch_record is not None
         assert scene.store.claims["uid-2"].launch_record.attempt == 2
@@ -271,7 +279,7 @@ def test_reservations_are_not_used_twice_while_a_launch_is_unclear() -> None:
         scene.emulated.change({"faults": []})
         (late,) = await scene.launch(node_claim(2, ONLY_RESERVED))
         assert type(late).__name__ == "InsufficientCapacityError"
-        await scene.clock.sleep(lost.retry_after)
+        await scene.clock.sleep(VISIBLE_AFTER)
         assert (await scene.launch_one(node_claim(1))).reservation_id == "cr-00000001"
 
     run_scene(test, reservation_object(1, 1), settings=SLOW)
@@ -323,5 +331,113 @@ def test_a_launch_that_cannot_be_looked_up_is_unclear(fault: str) -> None:
             assert recovered.unclear == {"uid-1"}
         else:  # the instance exists, even without its class
             assert recovered.instances["uid-1"].id == ids(scene)[0]
+
+    run_scene(test)
+
+
+@pytest.mark.parametrize("delay", [10.0, 45.0, VISIBLE_AFTER - 1])
+def test_an_instance_that_is_visible_within_the_margin_is_not_paid_twice(delay: float) -> None:
+    async def test(scene: ProviderScene) -> None:
+        (found,) = await lose(scene, 1)
+        while not scene.store.claims["uid-1"].instance:
+            assert isinstance(found, TemporarilyUnavailableError)
+            await scene.clock.sleep(found.retry_after)
+            (found,) = await scene.launch(node_claim(1))
+        assert [found.id] == ids(scene)
+
+    run_scene(test, settings=visible_after(delay))
+
+
+def test_an_instance_that_is_visible_too_late_is_garbage() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await lose(scene, 1)
+        late = ids(scene)
+        await scene.clock.sleep(VISIBLE_AFTER)
+        kept = await scene.launch_one(node_claim(1))
+        paid_from = scene.clock.now()
+        while len(ids(scene)) > 1:
+            await scene.clock.sleep(10)
+            for each in await scene.cloud.find_garbage(list(scene.store.claims.values())):
+                await scene.cloud.terminate(each.id)
+        assert ids(scene) == [kept.id] != late
+        assert scene.clock.now() - paid_from <= 90 - VISIBLE_AFTER + GARBAGE_MIN_AGE + 2 * 10
+
+    run_scene(test, settings=visible_after(90))
+
+
+class SkewedClock:
+    """The clock of a process that is wrong."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self._seconds
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+@pytest.mark.parametrize("skew", [-280.0, -60.0, 0.0, 60.0, 280.0])
+def test_garbage_does_not_depend_on_the_clock_of_ec2(skew: float) -> None:
+    async def test(scene: ProviderScene) -> None:
+        lost = await scene.launch_one(node_claim(1, ON_DEMAND))
+        scene.cloud = scene.provider(clock=SkewedClock(scene.clock, skew))
+        await scene.cloud.refresh()
+        for _ in range(3):
+            assert not await scene.cloud.find_garbage([])
+            await scene.clock.sleep(10)
+        assert [each.id for each in await scene.cloud.find_garbage([])] == [lost.id]
+
+    run_scene(test)
+
+
+def test_an_old_instance_without_a_claim_is_garbage_at_once() -> None:
+    async def test(scene: ProviderScene) -> None:
+        lost = await scene.launch_one(node_claim(1, ON_DEMAND))
+        await scene.clock.sleep(MAX_CLOCK_SKEW + GARBAGE_MIN_AGE + 1)
+        await reborn(scene)
+        assert [each.id for each in await scene.cloud.find_garbage([])] == [lost.id]
+
+    run_scene(test)
+
+
+FROZEN_COUNTS = {"operation": "DescribeCapacityReservations", "answer": "frozen"}
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_restarted_process_holds_reserved_instances_of_unknown_launches(recovers: bool) -> None:
+    async def test(scene: ProviderScene) -> None:
+        scene.use(**RESERVATION_SELECTOR)
+        await scene.cloud.resolve("default")
+        scene.emulated.change({"faults": [{**LOST, "times": 5}, FROZEN_COUNTS]})
+        await scene.clock.sleep(61)  # EC2 counts from here on as before the launch
+        await scene.launch(node_claim(1, ONLY_RESERVED))
+        assert len(ids(scene)) == 1
+        await reborn(scene)
+        scene.use(**RESERVATION_SELECTOR)
+        claims = list(scene.store.claims.values())
+        outcome = (
+            await scene.cloud.recover(claims) if recovers else await scene.launch(node_claim(1))
+        )
+        assert outcome
+        (other,) = await scene.launch(node_claim(2, ONLY_RESERVED))
+        assert isinstance(other, InsufficientCapacityError)
+        assert len(scene.fleets()) == 5  # all of the first process: a full reservation is not asked
+        await scene.clock.sleep(VISIBLE_AFTER)
+        assert (await scene.launch_one(node_claim(1))).reservation_id == "cr-00000001"
+
+    run_scene(test, reservation_object(1, 1), settings=SLOW)
+
+
+def test_throttling_after_a_lost_response_is_not_taken_for_an_answer() -> None:
+    async def test(scene: ProviderScene) -> None:
+        await scene.cloud.resolve("default")
+        throttled = {"operation": "CreateFleet", "code": "RequestLimitExceeded", "status": 503}
+        second_attempt = {"start": scene.clock.now() + 0.2}
+        scene.emulated.change({"faults": [{**LOST, "times": 1}, {**throttled, **second_attempt}]})
+        (found,) = await scene.launch(node_claim(1, ON_DEMAND))
+        scene.emulated.change({"faults": []})
+        assert [found.id] == ids(scene)
 
     run_scene(test)
