@@ -1,0 +1,127 @@
+"""The cluster as it will be: after a plan was carried out, or after nodes were disrupted.
+
+A preview goes on from there without a cloud: planned nodes become nodes of the snapshot, and pods
+are where they were planned.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from wainwright.model.disruption import NodeClaimState
+from wainwright.model.instance_type import InstanceType
+from wainwright.model.instance_type_index import InstanceTypeIndex
+from wainwright.model.labels import (
+    CAPACITY_TYPE,
+    EC2NODECLASS,
+    HOSTNAME,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    NODEPOOL,
+    REGISTERED,
+    RESERVATION_ID,
+    ZONE,
+)
+from wainwright.model.plan import NodeAssignment, Plan, PlannedNodeClaim
+from wainwright.model.pod import Pod
+from wainwright.model.resources import add_resources
+from wainwright.model.snapshot import NODES_LIMIT, Node, Pool, Snapshot
+
+Catalogs = Mapping[str, InstanceTypeIndex]
+
+
+class ClusterChanges:
+    """Makes snapshots of the same NodePools and catalogs from earlier ones."""
+
+    def __init__(self, pools: Iterable[Pool], catalogs: Catalogs) -> None:
+        self._pools = {pool.name: pool for pool in pools}
+        self._types = {
+            name: {each.name: each for each in index.types} for name, index in catalogs.items()
+        }
+
+    def after_plan(self, snapshot: Snapshot, plan: Plan) -> Snapshot:
+        """Pending pods are on their nodes, and new nodes are in flight; unplaced pods are gone."""
+        pods = {pod.key: pod for pod in snapshot.pods}
+        new_nodes = [self._node(claim, pods, in_flight=True) for claim in plan.claims]
+        nodes = _with_pods(snapshot.nodes, plan.placements, pods)
+        return self._changed(snapshot, [*nodes, *new_nodes])
+
+    def after_removal(
+        self,
+        snapshot: Snapshot,
+        removed: Iterable[str],
+        placements: Sequence[NodeAssignment],
+        replacements: Sequence[PlannedNodeClaim],
+    ) -> Snapshot:
+        """The nodes are gone, their pods are where they were placed, and replacements are there."""
+        gone = set(removed)
+        pods = {pod.key: pod for node in snapshot.nodes if node.name in gone for pod in node.pods}
+        kept = [node for node in snapshot.nodes if node.name not in gone]
+        new_nodes = [self._node(claim, pods, in_flight=False) for claim in replacements]
+        return self._changed(snapshot, [*_with_pods(kept, placements, pods), *new_nodes])
+
+    def _changed(self, snapshot: Snapshot, nodes: Sequence[Node]) -> Snapshot:
+        in_use: dict[str, dict[str, int]] = defaultdict(dict)
+        for node in nodes:
+            if node.pool is not None:
+                usage = {**node.capacity, NODES_LIMIT: 1}
+                in_use[node.pool] = add_resources(in_use[node.pool], usage)
+        pools = tuple(
+            msgspec.structs.replace(pool, in_use=in_use.get(pool.name, {}))
+            for pool in snapshot.pools
+        )
+        return msgspec.structs.replace(snapshot, pods=(), nodes=tuple(nodes), pools=pools)
+
+    def _node(self, claim: PlannedNodeClaim, pods: Mapping[str, Pod], *, in_flight: bool) -> Node:
+        pool = self._pools[claim.pool]
+        instance_type = self._types[claim.pool][claim.launch.instance_type]
+        return Node(
+            name=claim.name,
+            labels=_labels(claim, pool, instance_type),
+            taints=pool.taints,
+            allocatable=instance_type.allocatable,
+            capacity=instance_type.capacity,
+            pods=tuple(pods[key] for key in claim.pods if key in pods),
+            pool=claim.pool,
+            initialized=not in_flight,
+            # Until it is launched the catalogue does not know that its reservation is used.
+            launched=False,
+            reservation_id=claim.launch.reservation_id,
+            claim=NodeClaimState(name=claim.name, expire_after=pool.disruption.expire_after),
+        )
+
+
+def _labels(claim: PlannedNodeClaim, pool: Pool, instance_type: InstanceType) -> dict[str, str]:
+    launch = claim.launch
+    known = {
+        key: value
+        for requirements in (instance_type.requirements, claim.requirements)
+        for key in requirements
+        if (value := requirements.single_value(key)) is not None
+    }
+    chosen = {
+        INSTANCE_TYPE: launch.instance_type,
+        ZONE: launch.zone,
+        CAPACITY_TYPE: launch.capacity_type,
+        RESERVATION_ID: launch.reservation_id,
+        NODEPOOL: pool.name,
+        EC2NODECLASS: pool.node_class,
+        HOSTNAME: claim.name,
+        REGISTERED: "true",
+        INITIALIZED: "true",
+    }
+    stated = {key: value for key, value in chosen.items() if value is not None}
+    return dict(sorted((known | pool.labels | stated).items()))
+
+
+def _with_pods(
+    nodes: Iterable[Node], placements: Iterable[NodeAssignment], pods: Mapping[str, Pod]
+) -> list[Node]:
+    received = {each.node: [pods[key] for key in each.pods] for each in placements}
+    return [
+        msgspec.structs.replace(node, pods=(*node.pods, *received[node.name]))
+        if node.name in received
+        else node
+        for node in nodes
+    ]
