@@ -2,7 +2,8 @@
 
 A message is deleted from the queue only after the caller has handled it: if the process dies
 before, it is delivered again. Messages that cannot be parsed, or that announce nothing relevant,
-are counted and deleted, as they would be delivered for ever otherwise.
+are counted and deleted, as they would be delivered for ever otherwise, before the others. Whoever
+can send to the queue can send anything: the fields that are used are checked, types included.
 
 Status checks are polled in addition to the queue, as the queue is optional and a failed check
 sends no event: three calls a minute, each filtered by EC2. Without the permission for them they are
@@ -10,6 +11,7 @@ skipped.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -33,6 +35,8 @@ from wainwright.model.node_claim import Interruption, InterruptionKind
 
 SPOT_NOTICE_SECONDS: Final = 120.0  # seconds between the warning and the spot interruption
 QUEUE_RETRY_SECONDS: Final = 5.0  # seconds before a failed read of the queue is retried
+LOG: Final = logging.getLogger(__name__)
+MAX_LOGGED: Final = 1000  # messages that are remembered as logged
 NO_OP: Final = "no_op"
 UNPARSABLE: Final = "unparsable"
 
@@ -44,6 +48,29 @@ class InterruptionMessage(msgspec.Struct, frozen=True, kw_only=True):
     detail_type: str = msgspec.field(name="detail-type")
     detail: dict[str, Any] = {}
     time: str = "1970-01-01T00:00:00Z"
+
+
+class InstanceDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """The detail of an event about one instance."""
+
+    instance_id: str = msgspec.field(name="instance-id")
+    state: str = ""
+    action: str | None = msgspec.field(name="instance-action", default=None)
+    termination_time: str | None = msgspec.field(name="instance-termination-time", default=None)
+
+
+class AffectedEntity(msgspec.Struct, frozen=True, kw_only=True):
+    value: str = msgspec.field(name="entityValue")
+
+
+class HealthDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """The detail of an AWS Health event."""
+
+    service: str = ""
+    category: str = msgspec.field(name="eventTypeCategory", default="")
+    code: str = msgspec.field(name="eventTypeCode", default="")
+    start_time: str | None = msgspec.field(name="startTime", default=None)
+    entities: list[AffectedEntity] | None = msgspec.field(name="affectedEntities", default=None)
 
 
 STATE_CHANGES: Final = {
@@ -61,65 +88,71 @@ def parse_interruptions(body: str) -> list[Interruption]:
     """
     try:
         event = msgspec.json.decode(body, type=InterruptionMessage)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"no event: {error}") from error
-    parser = EVENT_PARSERS.get((event.source, event.detail_type))
-    return [] if parser is None else parser(event, parse_reservation_time(event.time).timestamp())
+        parser = EVENT_PARSERS.get((event.source, event.detail_type))
+        return [] if parser is None else parser(event.detail, _seconds(event.time))
+    except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
+        raise ValueError(f"no event that can be read: {error}") from error
 
 
-def _spot_interruption(event: InterruptionMessage, at: float) -> list[Interruption]:
-    return [_interruption(event, InterruptionKind.SPOT, at, ends_at=at + SPOT_NOTICE_SECONDS)]
+def _seconds(time: str) -> float:
+    return parse_reservation_time(time).timestamp()
 
 
-def _rebalance_recommendation(event: InterruptionMessage, at: float) -> list[Interruption]:
-    return [_interruption(event, InterruptionKind.REBALANCE, at)]
+def _spot_interruption(detail: dict[str, Any], at: float) -> list[Interruption]:
+    return [_interruption(detail, InterruptionKind.SPOT, at, ends_at=at + SPOT_NOTICE_SECONDS)]
 
 
-def _state_change(event: InterruptionMessage, at: float) -> list[Interruption]:
-    state = event.detail.get("state", "")
+def _rebalance_recommendation(detail: dict[str, Any], at: float) -> list[Interruption]:
+    return [_interruption(detail, InterruptionKind.REBALANCE, at)]
+
+
+def _state_change(detail: dict[str, Any], at: float) -> list[Interruption]:
+    state = msgspec.convert(detail, InstanceDetail).state
     kind = STATE_CHANGES.get(state)
-    return [] if kind is None else [_interruption(event, kind, at, detail=state)]
+    return [] if kind is None else [_interruption(detail, kind, at, state=state)]
 
 
-def _reservation_interruption(event: InterruptionMessage, at: float) -> list[Interruption]:
-    ends = event.detail.get("instance-termination-time")
-    ends_at = None if ends is None else parse_reservation_time(ends).timestamp()
-    return [_interruption(event, InterruptionKind.RESERVATION, at, ends_at=ends_at)]
+def _reservation_interruption(detail: dict[str, Any], at: float) -> list[Interruption]:
+    ends = msgspec.convert(detail, InstanceDetail).termination_time
+    ends_at = None if ends is None else _seconds(ends)
+    return [_interruption(detail, InterruptionKind.RESERVATION, at, ends_at=ends_at)]
 
 
-def _health_event(event: InterruptionMessage, at: float) -> list[Interruption]:
+def _health_event(detail: dict[str, Any], at: float) -> list[Interruption]:
     """Of the AWS Health events only scheduled changes of instances."""
-    detail = event.detail
     if (detail.get("service"), detail.get("eventTypeCategory")) != ("EC2", "scheduledChange"):
         return []
-    starts = detail.get("startTime")
+    health = msgspec.convert(detail, HealthDetail)
+    starts = health.start_time
     return [
         Interruption(
             kind=InterruptionKind.SCHEDULED,
-            instance=each["entityValue"],
+            instance=each.value,
             at=at,
-            detail=detail.get("eventTypeCode", ""),
+            detail=health.code,
             ends_at=None if starts is None else parsedate_to_datetime(starts).timestamp(),
         )
-        for each in detail.get("affectedEntities") or ()
+        for each in health.entities or ()
     ]
 
 
 def _interruption(
-    event: InterruptionMessage,
+    detail: dict[str, Any],
     kind: InterruptionKind,
     at: float,
     *,
-    detail: str = "",
+    state: str = "",
     ends_at: float | None = None,
 ) -> Interruption:
-    instance = str(event.detail["instance-id"])
-    action = detail or event.detail.get("instance-action") or ""
-    return Interruption(kind=kind, instance=instance, at=at, detail=action, ends_at=ends_at)
+    about = msgspec.convert(detail, InstanceDetail)
+    action = state or about.action or ""
+    return Interruption(
+        kind=kind, instance=about.instance_id, at=at, detail=action, ends_at=ends_at
+    )
 
 
 EVENT_PARSERS: Final[
-    Mapping[tuple[str, str], Callable[[InterruptionMessage, float], list[Interruption]]]
+    Mapping[tuple[str, str], Callable[[dict[str, Any], float], list[Interruption]]]
 ] = {
     ("aws.ec2", "EC2 Spot Instance Interruption Warning"): _spot_interruption,
     ("aws.ec2", "EC2 Instance Rebalance Recommendation"): _rebalance_recommendation,
@@ -139,6 +172,8 @@ class InterruptionQueue:
         self._sqs = sqs
         self._clock = clock
         self._metrics = metrics
+        self._logged: dict[str, None] = {}
+        """Ids of messages that were logged; one that cannot be deleted is delivered again."""
 
     async def events(self) -> AsyncIterator[Interruption]:
         """Fetching the next interruption acknowledges the one before."""
@@ -160,8 +195,9 @@ class InterruptionQueue:
         self._observe(message)
         try:
             interruptions = parse_interruptions(message.get("Body", ""))
-        except (ValueError, KeyError, TypeError):
+        except ValueError as error:
             self._metrics.add(INTERRUPTION_MESSAGES_RECEIVED, message_type=UNPARSABLE)
+            self._log_once(message.get("MessageId", ""), error)
             return []
         message_type = interruptions[0].kind.value if interruptions else NO_OP
         self._metrics.add(INTERRUPTION_MESSAGES_RECEIVED, message_type=message_type)
@@ -173,6 +209,13 @@ class InterruptionQueue:
             self._metrics.observe(
                 INTERRUPTION_QUEUE_DURATION, max(0.0, self._clock.now() - float(sent) / 1000)
             )
+
+    def _log_once(self, message_id: str, error: ValueError) -> None:
+        if message_id not in self._logged:
+            LOG.warning("interruption message %s is deleted: %s", message_id, error)
+            self._logged[message_id] = None
+        if len(self._logged) > MAX_LOGGED:
+            del self._logged[next(iter(self._logged))]
 
     async def _delete(self, message: Row) -> None:
         """If this fails, the message is delivered again, which is harmless."""

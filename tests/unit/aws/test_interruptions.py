@@ -1,10 +1,13 @@
 """Interruptions: messages of the queue, deleted once handled, and failing status checks."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.aws_account import ScriptedApi, run_in_virtual_time
 from tests.support.aws_provider import ProviderScene, claim_requirements, node_claim, run_scene
 
@@ -125,6 +128,13 @@ UNREADABLE = [
     body("EC2 Spot Instance Interruption Warning", {}),
     body("EC2 Spot Instance Interruption Warning", I1, time="yesterday"),
     body("AWS Health Event", {**HEALTH_EVENT, "affectedEntities": [{}]}, HEALTH),
+    body("AWS Health Event", {**HEALTH_EVENT, "affectedEntities": {"i-1": 1}}, HEALTH),
+    body("AWS Health Event", {**HEALTH_EVENT, "startTime": 5}, HEALTH),
+    body("AWS Health Event", {**HEALTH_EVENT, "startTime": f"1 Jan 2026 0:0:0 +{9**40}"}, HEALTH),
+    body("EC2 Spot Instance Interruption Warning", I1, time="2026-01-01T00:00:00+99:00"),
+    body("EC2 Spot Instance Interruption Warning", {"instance-id": ["i-1"]}),
+    body(STATE, {**I1, "state": {"name": "stopping"}}),
+    body("EC2 Spot Instance Interruption Warning", I1).replace('"i-1"', "[" * 9999 + "]" * 9999),
 ]
 
 
@@ -148,7 +158,7 @@ async def next_events(
 
 def message(text: str, receipt: str, sent: float = EPOCH - 3) -> dict[str, Any]:
     stamp = {"SentTimestamp": str(int(sent * 1000))}
-    return {"Body": text, "ReceiptHandle": receipt, "Attributes": stamp}
+    return {"Body": text, "ReceiptHandle": receipt, "MessageId": receipt, "Attributes": stamp}
 
 
 def queue(*answers: Any) -> ScriptedApi:
@@ -164,7 +174,9 @@ def queue(*answers: Any) -> ScriptedApi:
 SPOT, MORE = READ[0][1], {"Messages": [message(READ[1][1], "last")]}
 
 
-def test_messages_that_cannot_be_parsed_are_counted_and_deleted() -> None:
+def test_messages_that_cannot_be_parsed_are_counted_logged_and_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main(clock: VirtualClock) -> None:
         metrics = MetricsRegistry()
         odd = [message(text, f"odd-{n}") for n, text in enumerate(UNREADABLE)]
@@ -179,10 +191,49 @@ def test_messages_that_cannot_be_parsed_are_counted_and_deleted() -> None:
             for word in ("unparsable", "no_op")
         }
         assert count == {"unparsable": len(UNREADABLE), "no_op": 1}
+        assert len(caplog.records) == len(UNREADABLE)
         assert metrics.value(INTERRUPTION_MESSAGES_DELETED) == len(removed)
         assert metrics.distribution(INTERRUPTION_QUEUE_DURATION).count == len(removed) + 1
 
     run_in_virtual_time(main)
+
+
+def test_a_message_that_cannot_be_parsed_or_deleted_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main(clock: VirtualClock) -> None:
+        odd = {"Messages": [message("{}", "odd"), message(SPOT, "spot")]}
+        seam = ScriptedApi(
+            {
+                "GetQueueUrl": {"QueueUrl": "https://queue"},
+                "ReceiveMessage": [odd, odd, odd],
+                "DeleteMessage": AwsError("InternalError", "not now", 500),
+            }
+        )
+        assert len(await next_events(seam, clock, MetricsRegistry(), 2)) == 2
+        (record,) = caplog.records
+        assert "odd" in record.getMessage()
+
+    run_in_virtual_time(main)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=30),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+GOOD_BODIES = [text for _, text, _ in READ]
+
+
+@given(st.sampled_from(GOOD_BODIES), st.data())
+def test_whatever_is_wrong_with_a_message_is_a_value_error(text: str, data: st.DataObject) -> None:
+    event = msgspec.json.decode(text)
+    place = data.draw(st.sampled_from([event, event["detail"]]))
+    place[data.draw(st.sampled_from(sorted(place)))] = data.draw(JSON)
+    with suppress(ValueError):
+        parse_interruptions(msgspec.json.encode(event).decode())
 
 
 def test_a_message_stays_in_the_queue_until_all_its_interruptions_are_handled() -> None:
