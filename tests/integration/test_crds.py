@@ -49,7 +49,7 @@ def test_the_server_accepts_what_we_accept_and_fills_in_what_we_fill_in(
     assert (answer.status == 201) == row.accepted, answer.message
     if row.accepted and "error(offline)" not in row.words:
         ours = with_defaults(known_kinds()[item.api_version, item.kind], value)
-        assert answer.json()["spec"] == ours["spec"]
+        assert answer.json().get("spec") == ours.get("spec")
 
 
 @pytest.mark.parametrize("row", object_changes(), ids=lambda row: row.name)

@@ -211,7 +211,8 @@ def is_own_group(api_version: str) -> bool:
 
 def is_own_kind(name: str) -> bool:
     """Whether one of our groups has a kind of this name, so that another apiVersion is wrong."""
-    return any(kind.name == name and is_own_group(kind.api_version) for kind in _all_kinds())
+    kinds = known_kinds().values()
+    return any(kind.name == name and is_own_group(kind.api_version) for kind in kinds)
 
 
 def suggest_kind(api_version: str, kind: str) -> str:

@@ -35,7 +35,17 @@ def contradictory_labels(written: WireRequirements) -> tuple[str, ...]:
 
 
 def _requirement_entries(written: WireRequirements) -> list[RequirementEntry]:
-    return [(each.key, each.operator, tuple(each.values or ()), each.minValues) for each in written]
+    return [
+        (each.key, each.operator, _written_values(each.operator, each.values or ()), each.minValues)
+        for each in written
+    ]
+
+
+def _written_values(operator: str, values: Iterable[str]) -> tuple[str, ...]:
+    """The values; a bound may have a plus, which no label value has."""
+    if operator in COMPARISON_OPERATORS:
+        return tuple(value.removeprefix("+") for value in values)
+    return tuple(values)
 
 
 COMPARISON_OPERATORS: Final = frozenset({"Gt", "Lt", "Gte", "Lte"})

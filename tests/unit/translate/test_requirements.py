@@ -6,7 +6,7 @@ import msgspec
 from tests.support.model_builders import label_requirement
 from tests.unit.translate.objects import Value, requirement
 
-from wainwright.api.karpenter.shared_fields import PoolTaint
+from wainwright.api.karpenter.shared_fields import PoolRequirement, PoolTaint
 from wainwright.api.kubernetes import cluster
 from wainwright.api.kubernetes.workloads import Affinity
 from wainwright.api.kubernetes.workloads import Toleration as PodToleration
@@ -15,6 +15,7 @@ from wainwright.model.taints import Taint, Toleration, TolerationOperator
 from wainwright.translate.requirements import (
     NodeAffinityTranslator,
     NodeAlternatives,
+    translate_requirements,
     translate_taints,
     translate_tolerations,
 )
@@ -214,3 +215,9 @@ def test_tolerations_written_twice_are_one() -> None:
     one, short = PodToleration(key="a", operator="Exists"), {"tolerationSeconds": 300}
     again = msgspec.structs.replace(one, **short)
     assert len(translate_tolerations([one, again])) == 1
+
+
+def test_a_bound_of_a_pool_may_have_a_plus() -> None:
+    signed = PoolRequirement(key="cpu", operator="Gt", values=["+5"])
+    plain = PoolRequirement(key="cpu", operator="Gt", values=["5"])
+    assert translate_requirements([signed]) == translate_requirements([plain])
