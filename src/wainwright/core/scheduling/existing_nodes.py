@@ -1,7 +1,8 @@
 """Existing nodes and in-flight NodeClaims of the cluster: the first with room takes the pod."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from wainwright.core.scheduling.capacity_index import CapacityIndex
 from wainwright.core.scheduling.constraints.host_ports import HostPortUsage
@@ -21,6 +22,13 @@ from wainwright.model.pod import DaemonSet, Pod
 from wainwright.model.resources import Resources, add_resources
 from wainwright.model.snapshot import Node
 
+NodeOrder: TypeAlias = Callable[[Node], tuple[int | float | bool | str, ...]]
+"""The sort key of nodes: pods go to the first that has room."""
+
+
+def _by_state_and_name(node: Node) -> tuple[bool, str]:
+    return not node.initialized, node.name
+
 
 class ExistingNodes:
     """Initialized nodes first, then in-flight NodeClaims, each sorted by name."""
@@ -28,9 +36,14 @@ class ExistingNodes:
     resources: NodeResources
     """Set by `prepare`, when it is known which resources are requested."""
 
-    def __init__(self, nodes: Iterable[Node], daemonsets: Sequence[DaemonSet]) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        daemonsets: Sequence[DaemonSet],
+        order: NodeOrder | None = None,
+    ) -> None:
         usable = [node for node in nodes if not node.deleting]
-        self.nodes = sorted(usable, key=lambda node: (not node.initialized, node.name))
+        self.nodes = sorted(usable, key=order or _by_state_and_name)
         self.remaining: BitSet = (1 << len(self.nodes)) - 1
         """The nodes that a simulation has not removed."""
         self.pods: dict[int, list[Pod]] = defaultdict(list)
