@@ -118,9 +118,12 @@ def _new_node_lines(
         yield f"opened for it by {pool.name}, the only pool"
         return
     weight = f" (weight {pool.weight})" if pool.weight else ""
-    qualifier = " that could" if decision.earlier_pools else ""
+    equal = {each.pool for each in decision.equal_pools}
+    earlier_pools = [each for each in decision.earlier_pools if each.pool not in equal]
+    qualifier = " that could" if earlier_pools else ""
     yield f"opened for it by {pool.name}{weight}, the first pool by weight{qualifier}"
-    for earlier in decision.earlier_pools:
+    yield from _equal_pool_lines(decision)
+    for earlier in earlier_pools:
         reason = (
             _why_not_equal_pool(decision)
             if earlier.reason is None
@@ -129,6 +132,19 @@ def _new_node_lines(
         yield f"  {_pool_with_weight(earlier)}: {reason}"
         if any(_counted_at_largest_type(earlier, each) for each in pools):
             yield "    nodes planned in the same round counted as the largest type left to them"
+
+
+def _equal_pool_lines(decision: PlacementDecision) -> Iterator[str]:
+    """Why none of the other pools of its weight; one line for all of them."""
+    if not decision.equal_pools or decision.price is None:
+        return
+    others = [f"{each.pool} ({format_hourly(each.price)})" for each in decision.equal_pools]
+    price = format_hourly(decision.price)
+    dearer = all(each.price > decision.price for each in decision.equal_pools)
+    yield (
+        f"  of the pools of its weight its node costs {'least' if dearer else 'no more'}: {price}, "
+        f"before {join_with_and(others)}"
+    )
 
 
 def _counted_at_largest_type(earlier: EarlierPool, pool_after: Pool) -> bool:

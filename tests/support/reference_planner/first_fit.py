@@ -116,7 +116,7 @@ class ReferencePlanner:
     def __init__(self, planner_input: PlannerInput) -> None:
         self.snapshot, self.options = planner_input.snapshot, planner_input.options
         self.pool_catalogs = pool_catalogs(planner_input)
-        # Open choice: pools of one weight in the order of a hash of their names.
+        # Open choice: pools of one weight and price in the order of a hash of their names.
         self.pool_catalogs.sort(key=lambda catalog: sha256(catalog.pool.name.encode()).hexdigest())
         self.pool_catalogs.sort(key=lambda catalog: -catalog.pool.weight)
         self.free = self._free_instances() if planner_input.options.capacity_reservations else {}
@@ -240,19 +240,26 @@ class ReferencePlanner:
         return None if not types or lost or gone or not found.is_diverse() else found
 
     def _opening(self, pod: Pod, wanted: Requirements) -> NewNodeOption | None:
-        """Pools in descending weight; reserved capacity before anything else of the same weight.
+        """Pools in descending weight; reserved capacity before anything else of the same weight;
+        then the pool whose node costs least, and of equal ones the first.
 
-        Open choice: the reserved instance may be for any of the alternatives.
+        Open choice: the reserved instance may be for any of the alternatives, the first of a pool.
         """
         for weight in dict.fromkeys(catalog.pool.weight for catalog in self.pool_catalogs):
             catalogs = [catalog for catalog in self.pool_catalogs if catalog.pool.weight == weight]
             found = [each for each in self._openings(pod, catalogs) if each.is_reserved]
-            ready = [each for each in found if each.draft is not None]
-            plain = [self._evaluate_pool(catalog, pod, wanted) for catalog in catalogs]
-            for opening in (*ready, *found, *plain):
-                if opening is not None:
-                    return opening
+            ready = {each.catalog.pool.name: each for each in reversed(found) if each.draft}
+            first_ready = [ready[each.pool.name] for each in catalogs if each.pool.name in ready]
+            evaluated = [self._evaluate_pool(catalog, pod, wanted) for catalog in catalogs]
+            plain = [each for each in evaluated if each is not None]
+            for group in (first_ready, found, plain):
+                if group:
+                    return min(group, key=self._opening_price)
         return None
+
+    def _opening_price(self, opening: NewNodeOption) -> float:
+        """Of the launch; no price is compared where the pod has to wait."""
+        return 0.0 if opening.draft is None else hourly_cost(*self._choice(opening.draft))
 
     def _openings(
         self, pod: Pod, catalogs: Iterable[PoolCatalog] | None = None

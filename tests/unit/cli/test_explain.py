@@ -106,6 +106,21 @@ def test_each_heavier_pool_says_why_it_opened_no_node() -> None:
     assert any(line.startswith("tainted (weight 20): the pod does not tolerate") for line in said)
 
 
+def test_a_pool_says_that_its_node_costs_least_among_those_of_its_weight() -> None:
+    extra_large = LARGE.replace("m5.large", "m5.xlarge")
+    pools = [pool("dear", 1, f"{extra_large}, {ON_DEMAND}"), pool("cheap", 1, ON_DEMAND)]
+    said = explain_lines("web", *pools, pod("web"))
+    assert "opened for it by cheap (weight 1), the first pool by weight" in said
+    least = "of the pools of its weight its node costs least: $0.096/h, before dear ($0.192/h)"
+    assert least in said
+    assert not any(line.startswith("dear") for line in said)
+
+
+def test_a_pool_says_that_another_of_its_weight_costs_the_same() -> None:
+    said = explain_lines("web", pool("one", 1, ON_DEMAND), pool("other", 1, ON_DEMAND), pod("web"))
+    assert any("its node costs no more: $0.096/h, before other ($0.096/h)" in line for line in said)
+
+
 def test_a_limit_that_this_plan_has_used_up_is_reported_with_its_usage() -> None:
     limited = pool("limited", 100, LARGE, limits="limits: {cpu: 2}, ")
     said = explain_lines("b", limited, pool("rest"), pod("a", "1500m"), pod("b", "1400m"))

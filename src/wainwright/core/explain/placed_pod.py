@@ -56,6 +56,14 @@ class EarlierPool(msgspec.Struct, frozen=True, kw_only=True):
     reason: PoolReason | None
 
 
+class EqualPool(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool of the same weight as the chosen one that could have opened the node as well."""
+
+    pool: str
+    price: float
+    """USD per hour of its node, with fees."""
+
+
 class PlacementDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What decided on the new node of a pod."""
 
@@ -69,6 +77,10 @@ class PlacementDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it was opened because a reservation had available capacity."""
     earlier_pools: tuple[EarlierPool, ...]
     """The pools that come before the one of the node, in order."""
+    price: float | None
+    """USD per hour, with fees, of the node when it was opened; None where the pod joined it."""
+    equal_pools: tuple[EqualPool, ...]
+    """The other pools of its weight that could have opened the node, in order."""
     nodes: tuple[NodeVerdict, ...]
     """Why no existing node took it, or would have only in a later attempt."""
     has_topology: bool
@@ -132,8 +144,7 @@ class _DecisionRecorder:
     def opening(self, pod: Pod, pod_class: PodClass, candidate: NewNodeCandidate) -> None:
         if pod.key == self._pod:
             attempt = self._attempt(self._opening_alternative())
-            is_reserved = candidate.option.kind is OptionKind.RESERVED
-            self._record(pod, pod_class, candidate.template, attempt, is_reserved=is_reserved)
+            self._record(pod, pod_class, candidate.template, attempt, opened=candidate)
 
     def joining(
         self, pod: Pod, pod_class: PodClass, pod_reqs: PodRequirements, draft: Draft
@@ -188,18 +199,28 @@ class _DecisionRecorder:
         attempt: PlacementAttempt,
         *,
         draft: Draft | None = None,
-        is_reserved: bool = False,
+        opened: NewNodeCandidate | None = None,
     ) -> None:
         self.decision = PlacementDecision(
             round=self._state.round,
             joined=() if draft is None else tuple(sorted(each.key for each in draft.pods)),
             joined_earlier_round=draft is not None and bool(draft.pinned_type),
-            for_reservation=is_reserved,
+            for_reservation=opened is not None and opened.option.kind is OptionKind.RESERVED,
             earlier_pools=self._earlier_pools(pod, attempt, template),
+            price=None if opened is None else self._state.pool_selector.price(opened),
+            equal_pools=() if opened is None else self._equal_pools(opened),
             nodes=self._node_verdicts(pod_class, attempt) + self._deleting_nodes,
             has_topology=pod_class.has_topology,
             has_reservations=any(each.compiled.reserved for _, each in self._compatible_pools()),
             has_limits=any(template.pool.limits for template, _ in self._compatible_pools()),
+        )
+
+    def _equal_pools(self, opened: NewNodeCandidate) -> tuple[EqualPool, ...]:
+        selector = self._state.pool_selector
+        return tuple(
+            EqualPool(pool=each.template.pool.name, price=selector.price(each))
+            for each in selector.equal_candidates(opened)
+            if each.template is not opened.template
         )
 
     def _node_verdicts(

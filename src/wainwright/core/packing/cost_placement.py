@@ -74,13 +74,6 @@ class CostPlacement:
     def defers(self, pod: Pod) -> bool:
         return id(pod) in self._deferred_pods
 
-    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
-        """Of pools of the same weight the one that is cheapest for the pod."""
-        if candidate.option.kind is not OptionKind.UNRESERVED:
-            return candidate
-        equals = self._state.pool_selector.equal_candidates(candidate)
-        return min(equals, key=lambda each: self.growth.price(each.template, each.pod_reqs))
-
     def _remeasure_pinned_drafts(self) -> None:
         """Indexes pinned drafts by the room of the type that they were pinned to.
 

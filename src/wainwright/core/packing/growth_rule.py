@@ -22,7 +22,7 @@ from wainwright.core.packing.bin_types import (
 )
 from wainwright.core.packing.linear_program import shadow_prices, value_of
 from wainwright.core.packing.packing_problem import DemandGroups, ItemType, resource_vector
-from wainwright.core.packing.resource_vectors import ResourceVector, encoder_for
+from wainwright.core.packing.resource_vectors import encoder_for
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.draft_fit import try_fit
 from wainwright.core.scheduling.drafts import Draft, DraftChange
@@ -61,7 +61,6 @@ class GrowthRule:
         """How much higher than the best the rate of a cost-effective type may be."""
         self.max_price_ratio = 1.25
         """How many times as high the best rate may get by zone or capacity type of another pod."""
-        self._names = names
         resources = sorted(names)
         self._pools = [
             _PoolValuation(template, list(_pool_demands(template, classes, names)), resources)
@@ -107,12 +106,6 @@ class GrowthRule:
                 draft.preferred_types = pool.best(
                     draft.types, draft.compiled.offering_groups, self.price_tolerance
                 ).types
-
-    def price(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> float:
-        """The pod's share of the price of the best type for it in the pool."""
-        rate = self._rate(template, pod_reqs)
-        amounts = resource_vector(pod_reqs, self._names)
-        return inf if rate == inf else rate * self._pools[template.number].value_of(amounts)
 
     def _rate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> float:
         compatibility = pod_reqs.scheduling.compatibility[template.number]
@@ -162,9 +155,6 @@ class _PoolValuation:
             bin_types = remove_dominated(bin_types, encoder)
             groups = DemandGroups(items, bin_types, encoder, max_groups=1)
             self._prices = shadow_prices(groups.demands, groups.supplies(bin_types))[0]
-
-    def value_of(self, amounts: ResourceVector) -> float:
-        return value_of(amounts, self._prices)
 
     def cost_effective_types(
         self, compiled: CompiledRequirements, price_tolerance: float

@@ -60,7 +60,7 @@ class Draft:
         self.types: BitSet = option.types
         self.held: OfferingGroupSet = option.held
         """Reserved groups of which it holds an instance; it must never lose the last one. Once
-        pinned, the group that it is launched into."""
+        pinned, those of the reservation that it is launched into."""
         self.reserved_types: BitSet = template.pool_reservations.available_in(
             option.held, option.types
         )
@@ -97,12 +97,13 @@ class Draft:
         self.launch_choice = choice
         self.pinned_type, self.pinned_group = 1 << choice.type_number, 1 << choice.offering_group
         if self.held:
-            self._pin_reservation()
+            self._pin_reservation(choice.offering_group)
 
-    def _pin_reservation(self) -> None:
+    def _pin_reservation(self, offering_group: int) -> None:
         """Gives up all reservations but the one counted for it, and the types only they offer."""
-        self.held = self.pinned_group
-        self.reserved_types = self.template.pool_reservations.available_in(self.held, self.types)
+        reservations = self.template.pool_reservations
+        self.held &= reservations.groups_of(reservations.ids_by_group[offering_group])
+        self.reserved_types = reservations.available_in(self.held, self.types)
         self.types &= self.compiled.offered | self.reserved_types
 
     @property

@@ -1,16 +1,21 @@
-"""New-node selection: which NodePool opens a node for a pod, by weight, reservations and limits.
+"""New-node selection: which NodePool opens a node for a pod, by weight, reservations, limits and
+price.
 
 Weight beats reservation across NodePools; reserved capacity beats the rest among NodePools of one
-weight. A reservation whose free instances are merely held by other drafts makes the pod wait: it
-neither takes another offering of that weight nor goes on to NodePools of lower weight.
+weight. Of several NodePools that are equal in that, the one where the node would cost least for
+this pod opens it; of equal prices the first in `pool_order`. A reservation whose free instances are
+merely held by other drafts makes the pod wait: it neither takes another offering of that weight
+nor goes on to NodePools of lower weight.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
+from wainwright.core.launch.launch_choice import LaunchOptions, choose_offering, hourly_cost
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints import offerings, resource_fit
+from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.core.scheduling.nodeclaim_template import NodeClaimTemplate
 from wainwright.core.scheduling.pod_requirements import (
     INCOMPATIBLE,
@@ -24,23 +29,67 @@ from wainwright.core.scheduling.pod_requirements import (
 )
 from wainwright.core.scheduling.reservation_manager import ReservationManager, ReservationSet
 from wainwright.core.scheduling.shallow_copy import shallow_copy
-from wainwright.model.bitset import BitSet
+from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.offering_groups import OfferingGroupSet
 from wainwright.model.plan import MinValuesPolicy
+
+
+def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
+    """USD per hour with fees; `available_count` returns a reservation's available instances."""
+    choice = choose_offering(options, available_count)
+    return hourly_cost(options.index, choice.type_number, choice.offering)
+
+
+def options_of_new_node(template: NodeClaimTemplate, option: NewNodeOption) -> LaunchOptions:
+    """What a node of the pool could be launched as."""
+    assert option.compiled is not None, "only an option that opens a node can be launched"
+    return LaunchOptions(
+        index=template.index,
+        types=option.types,
+        offering_groups=option.compiled.offering_groups,
+        held=option.held,
+        reserved_types=template.pool_reservations.available_in(option.held, option.types),
+        requirements=option.compiled.requirements,
+        min_values=option.min_values,
+    )
 
 
 class NewNodeEvaluator:
     """Evaluates how a pool could launch a node for a pod, under one minValues policy."""
 
-    __slots__ = ("_best_effort", "_policy", "reservation_manager")
+    __slots__ = ("_best_effort", "_policy", "_prices", "reservation_manager")
 
     def __init__(self, policy: MinValuesPolicy, reservation_manager: ReservationManager) -> None:
         self._policy = policy
         self._best_effort = policy is MinValuesPolicy.BEST_EFFORT
+        self._prices: dict[tuple[CompiledRequirements | None, BitSet, MinValues], float] = {}
         self.reservation_manager = reservation_manager
 
     def fork(self, reservation_manager: ReservationManager) -> "NewNodeEvaluator":
-        return NewNodeEvaluator(self._policy, reservation_manager)
+        clone = NewNodeEvaluator(self._policy, reservation_manager)
+        clone._prices = self._prices
+        return clone
+
+    def price(self, template: NodeClaimTemplate, option: NewNodeOption) -> float:
+        """USD per hour, with fees, of the node that would be launched now; computed once."""
+        if option.price is None:
+            option.price = self._launch_price(template, option)
+        return option.price
+
+    def _launch_price(self, template: NodeClaimTemplate, option: NewNodeOption) -> float:
+        available_count = self.reservation_manager.available_count
+        if option.held:
+            return launch_price(options_of_new_node(template, option), available_count)
+        # Options that differ in what limits leave mostly have the same types: saves looking for
+        # the cheapest offering after every draft of a NodePool with limits.
+        key = (option.compiled, option.types, option.min_values)
+        price = self._prices.get(key)
+        if price is None:
+            if len(self._prices) >= MAX_CACHED_RESULTS:
+                self._prices.clear()
+            price = launch_price(options_of_new_node(template, option), available_count)
+            self._prices[key] = price
+        return price
 
     def evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
         """A reserved node if there is a reserved instance to hold, otherwise an unreserved one."""
@@ -209,15 +258,22 @@ class NodePoolSelector:
         return level.reserved_weight
 
     def select(self, level: RelaxationLevel, pod_reqs: PodRequirements) -> NewNodeCandidate | None:
-        """The candidate of the first pool that launches a node or makes the pod wait, if any."""
+        """The candidate of the first weight whose pools launch a node or make the pod wait.
+
+        Of several pools that would launch one, that of the cheapest node.
+        """
         for _, templates in self._tiers:
             candidate = self._reserved(level, templates) or self._unreserved(pod_reqs, templates)
             if candidate is not None:
                 return candidate
         return None
 
+    def price(self, candidate: NewNodeCandidate) -> float:
+        """USD per hour, with fees, of the node that would be launched now."""
+        return self._evaluator.price(candidate.template, candidate.option)
+
     def equal_candidates(self, candidate: NewNodeCandidate) -> list[NewNodeCandidate]:
-        """The unreserved candidates of all pools of the same weight."""
+        """The candidates of all pools of the same weight that are reserved, or not, as this one."""
         templates = next(tier for weight, tier in self._tiers if weight == candidate.weight)
         options = [
             (self._evaluate(template, candidate.pod_reqs), template) for template in templates
@@ -225,7 +281,7 @@ class NodePoolSelector:
         return [
             NewNodeCandidate(option, template, candidate.pod_reqs)
             for option, template in options
-            if option.kind is OptionKind.UNRESERVED
+            if option.kind is candidate.option.kind
         ]
 
     def awaited_reservations(self, pod_class: PodClass) -> ReservationSet:
@@ -286,38 +342,58 @@ class NodePoolSelector:
         if not self.reservation_manager.available:
             return None
         waiting: NewNodeCandidate | None = None
+        best: NewNodeCandidate | None = None
         for template in templates:
             if template.pool_reservations.offering_groups:
                 for pod_reqs in level.alternatives:
                     option = self._evaluate(template, pod_reqs)
                     if option.kind is OptionKind.RESERVED:
-                        return NewNodeCandidate(option, template, pod_reqs)
+                        best = self._cheaper(best, option, template, pod_reqs)
+                        break
                     if option.kind is OptionKind.WAIT_FOR_RESERVATION:
                         waiting = waiting or NewNodeCandidate(
                             WAIT_FOR_RESERVATION, template, pod_reqs
                         )
-        return waiting
+        return best or waiting
 
     def _unreserved(
         self, pod_reqs: PodRequirements, templates: Sequence[NodeClaimTemplate]
     ) -> NewNodeCandidate | None:
+        best: NewNodeCandidate | None = None
         for template in templates:
             option = self._evaluate(template, pod_reqs)
             if option.kind is OptionKind.UNRESERVED:
-                return NewNodeCandidate(option, template, pod_reqs)
-        return None
+                best = self._cheaper(best, option, template, pod_reqs)
+        return best
+
+    def _cheaper(
+        self,
+        best: NewNodeCandidate | None,
+        option: NewNodeOption,
+        template: NodeClaimTemplate,
+        pod_reqs: PodRequirements,
+    ) -> NewNodeCandidate:
+        """The candidate so far, unless that of this pool costs less."""
+        # Prices are compared only where several pools would do, and are known after the first pod
+        # of a class: without either, every pod that opens a node would look for offerings.
+        if best is not None and self.price(best) <= self._evaluator.price(template, option):
+            return best
+        return NewNodeCandidate(option, template, pod_reqs)
 
     def _evaluate(self, template: NodeClaimTemplate, pod_reqs: PodRequirements) -> NewNodeOption:
-        """The option of the template, evaluated again only if limits or reservations changed."""
+        """The template's option, evaluated again only if reservations or its limits changed."""
         if pod_reqs.scheduling.compatibility[template.number] is None:
             return INCOMPATIBLE
         known = pod_reqs.options_by_pool.get(template.number)
-        version = self.reservation_manager.options_version
-        if known is not None and known[0] == version:
-            return known[1]
+        version, limits_version = self.reservation_manager.options_version, template.limits.version
+        if known is not None and known[0] == version and known[1] == limits_version:
+            return known[2]
         option = self._evaluator.evaluate(template, pod_reqs)
         # A copy, as the empty mapping is shared by all requirements.
-        pod_reqs.options_by_pool = {**pod_reqs.options_by_pool, template.number: (version, option)}
+        pod_reqs.options_by_pool = {
+            **pod_reqs.options_by_pool,
+            template.number: (version, limits_version, option),
+        }
         return option
 
 

@@ -12,12 +12,12 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from wainwright.core.launch.launch_choice import LaunchOptions, choose_offering, hourly_cost
+from wainwright.core.launch.launch_choice import LaunchOptions
 from wainwright.core.scheduling.compiled_requirements import CompiledRequirements
 from wainwright.core.scheduling.constraints.min_values import MinValues
 from wainwright.core.scheduling.draft_fit import try_fit
 from wainwright.core.scheduling.drafts import Draft, DraftChange
-from wainwright.core.scheduling.new_node import NewNodeCandidate
+from wainwright.core.scheduling.new_node import NewNodeCandidate, launch_price
 from wainwright.core.scheduling.pod_classes import PodClasses
 from wainwright.core.scheduling.pod_requirements import (
     OptionKind,
@@ -34,27 +34,6 @@ from wainwright.model.bitset import MAX_CACHED_RESULTS, BitSet
 from wainwright.model.pod import Pod
 from wainwright.model.reasons import RelaxedPreference
 from wainwright.model.requirements import NO_REQUIREMENTS, Requirements
-
-
-def launch_price(options: LaunchOptions, available_count: Callable[[str], int]) -> float:
-    """USD per hour with fees; `available_count` returns a reservation's available instances."""
-    choice = choose_offering(options, available_count)
-    return hourly_cost(options.index, choice.type_number, choice.offering)
-
-
-def options_of_candidate(candidate: NewNodeCandidate) -> LaunchOptions:
-    """What a node opened for the candidate could be launched as."""
-    template, option = candidate.template, candidate.option
-    assert option.compiled is not None
-    return LaunchOptions(
-        index=template.index,
-        types=option.types,
-        offering_groups=option.compiled.offering_groups,
-        held=option.held,
-        reserved_types=template.pool_reservations.available_in(option.held, option.types),
-        requirements=option.compiled.requirements,
-        min_values=option.min_values,
-    )
 
 
 def options_after(draft: Draft, change: DraftChange) -> LaunchOptions:
@@ -96,10 +75,6 @@ class PlacementPolicy(Protocol):
         """What becomes of the draft with one more such pod; None if it is not to take it."""
         ...
 
-    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
-        """The candidate to open: this one, or one of another pool of the same weight."""
-        ...
-
 
 class FirstFit:
     """Pods go where they fit first, as Karpenter places them."""
@@ -111,9 +86,6 @@ class FirstFit:
 
     def defers(self, _: Pod) -> bool:
         return False
-
-    def choose_candidate(self, candidate: NewNodeCandidate) -> NewNodeCandidate:
-        return candidate
 
 
 class PlacementObserver(Protocol):
@@ -179,10 +151,9 @@ class PodPlacement:
             if isinstance(outcome, NewNodeCandidate):
                 if outcome.option.kind is OptionKind.WAIT_FOR_RESERVATION:
                     return self._wait_for_reservation(pod_class)
-                candidate = self._policy.choose_candidate(outcome)
                 if self.observer is not None:
-                    self.observer.opening(pod, pod_class, candidate)
-                self.state.open_draft(pod, pod_class, candidate)
+                    self.observer.opening(pod, pod_class, outcome)
+                self.state.open_draft(pod, pod_class, outcome)
                 outcome = PlacementResult.PLACED
             if outcome is PlacementResult.PLACED and level.given_up:
                 self.given_up.append((pod, level.given_up))
@@ -418,12 +389,7 @@ class PodPlacement:
     def _cheapest(self, equal: Sequence[NewNodeCandidate]) -> NewNodeCandidate:
         if len(equal) == 1 or equal[0].option.kind is OptionKind.WAIT_FOR_RESERVATION:
             return equal[0]
-        return min(
-            equal,
-            key=lambda candidate: launch_price(
-                options_of_candidate(candidate), self._reservation_manager.available_count
-            ),
-        )
+        return min(equal, key=self._pool_selector.price)
 
     def _join_within(
         self,

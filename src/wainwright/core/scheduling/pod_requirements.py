@@ -66,7 +66,7 @@ class OptionKind(IntEnum):
 
 
 class NewNodeOption:
-    __slots__ = ("compiled", "held", "kind", "min_values", "types", "witnesses")
+    __slots__ = ("compiled", "held", "kind", "min_values", "price", "types", "witnesses")
 
     def __init__(self, kind: OptionKind) -> None:
         self.kind = kind
@@ -75,6 +75,8 @@ class NewNodeOption:
         self.compiled: CompiledRequirements | None = None
         self.min_values: MinValues = ()
         self.witnesses: Witnesses = ()
+        self.price: float | None = None
+        """USD per hour of the launch choice, once somebody asked for it."""
 
 
 WAIT_FOR_RESERVATION: Final = NewNodeOption(OptionKind.WAIT_FOR_RESERVATION)
@@ -160,8 +162,9 @@ class PodRequirements:
         self.too_full_nodes: Sequence[tuple[list[BitSet], int]] = ()
         self.types_by_pool: Mapping[int, BitSet] = EMPTY
         """By template number: the types with the labels and enough allocatable resources."""
-        self.options_by_pool: Mapping[int, tuple[int, NewNodeOption]] = EMPTY
-        """By template number: the last new-node option, and the state version it is valid for."""
+        self.options_by_pool: Mapping[int, tuple[int, int, NewNodeOption]] = EMPTY
+        """By template number: the last new-node option, and the versions of reservations and of the
+        pool's limits that it is valid for."""
 
 
 class RelaxationLevel:

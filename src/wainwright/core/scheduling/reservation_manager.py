@@ -101,7 +101,7 @@ class ReservationManager:
         self.round = next(self._versions)
         """Another number for every round: instances are taken only when a round ends."""
         self.options_version = next(self._versions)
-        """Another number whenever something changes that may change a new-node option."""
+        """Another number whenever reservations change that may change a new-node option."""
         self.version = self.options_version
         """Another number whenever something changes after which an unplaced pod may be placed."""
 
@@ -144,20 +144,19 @@ class ReservationManager:
         self._counts[number] -= 1
         if not self._counts[number]:
             self.available ^= 1 << number
-        self.options_changed()
+        self._options_changed()
         self._update_unheld()
 
     def begin_round(self) -> None:
         self.round = next(self._versions)
-        self.options_changed()
-
-    def options_changed(self) -> None:
-        """Call this if something else has changed that options depend on, such as a limit."""
-        self.options_version = self.version = next(self._versions)
+        self._options_changed()
 
     def draft_opened(self) -> None:
-        """A new draft may take pods that could not be placed, but changes no option."""
+        """A new draft may take pods that could not be placed, but changes no reservation."""
         self.version = next(self._versions)
+
+    def _options_changed(self) -> None:
+        self.options_version = self.version = next(self._versions)
 
     def _update_unheld(self) -> None:
         unheld = self._unheld_counts.positive
@@ -165,7 +164,7 @@ class ReservationManager:
         # release would invalidate all cached options.
         if unheld != self.unheld:
             self.unheld = unheld
-            self.options_changed()
+            self._options_changed()
 
 
 class PoolReservations:

@@ -95,11 +95,11 @@ class SchedulingState:
 
     def charge_limits(self, draft: Draft) -> None:
         """Counts the draft against the limits of its pool, as its largest type."""
+        self.reservation_manager.draft_opened()
+        # The cached options of other pools, and of those without limits, stay valid: these are
+        # evaluated once a round.
         if draft.template.limits.charge(draft.types):
-            self.reservation_manager.options_changed()
-        else:
-            # Without limits all cached options stay valid: they are evaluated once a round.
-            self.reservation_manager.draft_opened()
+            draft.template.limits.version = self.reservation_manager.version
 
     def create_draft(self, candidate: NewNodeCandidate) -> Draft:
         """A draft without pods that no limit has counted yet."""

@@ -23,6 +23,7 @@ class PoolLimits:
         "_remaining",
         "allowed",
         "allowed_at_start",
+        "version",
     )
 
     def __init__(self, pool: Pool, index: InstanceTypeIndex) -> None:
@@ -36,6 +37,8 @@ class PoolLimits:
         self.allowed: BitSet = self._types_within()
         self.allowed_at_start: BitSet = self.allowed
         """The types that fitted when the round began and all counts were exact."""
+        self.version = 0
+        """Another number whenever a draft was counted; the same in copies until one is."""
 
     def copy(self) -> "PoolLimits":
         clone = PoolLimits.__new__(PoolLimits)
@@ -45,6 +48,7 @@ class PoolLimits:
             dict(self._remaining),
         )
         clone.allowed, clone.allowed_at_start = self.allowed, self.allowed_at_start
+        clone.version = self.version
         return clone
 
     @property
